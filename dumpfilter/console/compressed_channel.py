@@ -84,7 +84,7 @@ class CompressedChannel(BufferedReading):
     """The server's side of a compressed connection, on top of a plain or an encrypted connection.
 
     The class has the methods of asyncio's StreamReader and StreamWriter that the console uses. Bytes are compressed in
-    another thread, when :meth:`drain` sends them. One task may read while another task of the same loop writes.
+    another thread, when :meth:`drain` sends them. The numbers of an answer's packets continue those of the command's.
     """
 
     def __init__(
@@ -98,14 +98,9 @@ class CompressedChannel(BufferedReading):
         self._writer = writer
         self.codec = codec
         self._queue: list[bytes | memoryview] = []
-        self._received = 0
         self._sequence = 0
         self.sent = 0
         """The number of bytes that were sent, after their compression."""
-
-    def begin_answer(self) -> None:
-        """Let the packets that are sent next continue the sequence number of the last received packet."""
-        self._sequence = self._received
 
     async def _read_more(self) -> bytes:
         """Return the content of the next packet.
@@ -116,11 +111,11 @@ class CompressedChannel(BufferedReading):
         header = await self._reader.readexactly(_HEADER)
         length, number = int.from_bytes(header[:3], "little"), header[3]
         before = int.from_bytes(header[4:], "little")
-        if number not in (0, self._received):
-            raise ConnectionError(f"compressed packet number {number} instead of {self._received}")
+        if number not in (0, self._sequence):
+            raise ConnectionError(f"compressed packet number {number} instead of {self._sequence}")
+        self._sequence = (number + 1) & 0xFF
         if max(length, before) > MAX_COMPRESSED_COMMAND:
             raise ER_NET_PACKET_TOO_LARGE()
-        self._received = (number + 1) & 0xFF
         data = await self._reader.readexactly(length)
         if not before:
             return data

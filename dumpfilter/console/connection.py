@@ -45,7 +45,6 @@ from dumpfilter.console.statements import execute_statement
 from dumpfilter.console.wire import (
     MAX_ALLOWED_PACKET,
     ClientGone,
-    Command,
     Fields,
     Login,
     MalformedPacket,
@@ -193,8 +192,8 @@ class Connection:
         self._capabilities = door.greeting.capabilities
         self._multi_statements = False
         self._interrupt: Interrupt | None = None
-        self._killed = asyncio.Event()
-        self._ahead: asyncio.Task[Command] | None = None
+        self._killed: asyncio.Future[None] | None = None
+        """The future that a KILL of the running statement completes. None between statements."""
         self._prepared: dict[int, Prepared] = {}
         self._last_prepared = 0
         self._commands: dict[int, Callable[[bytes], Awaitable[None]]] = {
@@ -228,10 +227,6 @@ class Connection:
         finally:
             self.kill_query()
             self._share.close()
-            if self._ahead:
-                self._ahead.cancel()
-                with contextlib.suppress(asyncio.CancelledError, ClientGone, SqlError):
-                    await self._ahead
             if self.session:
                 self._log.info("client.disconnected", user=self.session.user)
 
@@ -281,7 +276,8 @@ class Connection:
         """Interrupt the statement that the client is running. The client receives error 1317 for it."""
         if self._interrupt:
             self._interrupt.set()
-            self._killed.set()
+        if self._killed and not self._killed.done():
+            self._killed.set_result(None)
 
     async def _log_in(self, login: Login) -> None:
         self._capabilities = login.capabilities
@@ -307,13 +303,10 @@ class Connection:
             try:
                 try:
                     async with asyncio.timeout(IDLE_SECONDS):
-                        command = await self._next_command()
+                        command = await self._stream.read_command(self._admit_command)
                 except TimeoutError:
                     self._log.info("client.idle")
                     return
-                finally:
-                    self._ahead = None
-                    self._stream.begin_answer()
                 if command.number == Com.QUIT:
                     return
                 if command.number == Com.STMT_SEND_LONG_DATA:
@@ -328,20 +321,11 @@ class Connection:
             except MalformedPacket:
                 await self._send_error(server_errors.ER_MALFORMED_PACKET())
             except SqlError as failed:
-                if failed.number == server_errors.ER_NET_PACKET_TOO_LARGE.number:
-                    self._stream.begin_answer()
                 await self._send_error(failed)
                 if failed.number == server_errors.ER_NET_PACKET_TOO_LARGE.number:
                     # The rest of the too large packet is still in the stream, so the next command cannot be found.
                     await self._stream.discard()
                     return
-
-    def _next_command(self) -> asyncio.Task[Command]:
-        # The next command is read while a statement still runs, so that the connection notices a client that leaves.
-        if self._ahead is None:
-            command = self._stream.read_command(self._admit_command)
-            self._ahead = asyncio.create_task(command)
-        return self._ahead
 
     def longest_command(self, number: int) -> int:
         """Return the limit of the length of a command with the protocol's number ``number``, bytes."""
@@ -373,25 +357,17 @@ class Connection:
             return await self._in_own_thread(text, call)
 
     async def _in_own_thread(self, text: str, call: Callable[[Interrupt], T]) -> T:
+        loop = asyncio.get_running_loop()
         interrupt = self._interrupt = Interrupt()
-        self._killed.clear()
+        killed = self._killed = loop.create_future()
         self.running = text
         counted = self.counted(functools.partial(call, interrupt))
-        work = asyncio.get_running_loop().run_in_executor(
-            self._pool, self._call_bounded, len(text), counted, interrupt
-        )
-        killed = asyncio.create_task(self._killed.wait())
+        work = loop.run_in_executor(self._pool, self._call_bounded, len(text), counted, interrupt)
         try:
-            waiting: set[asyncio.Future[Any]] = {work, killed, self._next_command()}
-            while not work.done() and not killed.done():
-                done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                if self._next_command() in done:
-                    waiting.discard(self._next_command())
-                    if isinstance(self._next_command().exception(), ClientGone):
-                        raise ClientGone("closed")
-            if not work.done():
-                raise server_errors.ER_QUERY_INTERRUPTED()
-            return work.result()
+            await asyncio.wait((work, killed, self._stream.left), return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return work.result()
+            raise server_errors.ER_QUERY_INTERRUPTED() if killed.done() else ClientGone("closed")
         except SqlError:
             raise
         except DumpfilterError as failed:
@@ -407,10 +383,9 @@ class Connection:
             ) from failed
         finally:
             interrupt.set()
-            killed.cancel()
             if not work.done():
                 work.add_done_callback(_forget)
-            self._interrupt = None
+            self._interrupt = self._killed = None
             self.running = None
 
     def _call_bounded(self, length: int, call: Callable[[], T], interrupt: Interrupt) -> T:

@@ -21,7 +21,7 @@ from dumpfilter.console.directory import ConnectionDirectory, Connections
 from dumpfilter.console.login import Doorkeeper, Greeting, PortSettings
 from dumpfilter.console.login_turns import LoginTurns
 from dumpfilter.console.sql.server_errors import ER_CON_COUNT_ERROR, SqlError
-from dumpfilter.console.wire import ClientGone, PacketStream
+from dumpfilter.console.wire import ClientGone, ClientReader, PacketStream
 
 log = structlog.get_logger("dumpfilter.console")
 
@@ -87,7 +87,10 @@ class ClientPort(Connections):
 
     async def open(self, listener: socket.socket) -> None:
         """Accept clients from a listening socket from now on. The port owns the socket, and closes it."""
-        self._server = await asyncio.start_server(self._accept, sock=listener)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: asyncio.StreamReaderProtocol(ClientReader(), self._accept), sock=listener
+        )
 
     async def close(self) -> None:
         """Stop listening, close every client's connection, and interrupt the running statements."""
@@ -115,6 +118,7 @@ class ClientPort(Connections):
             client.task.get_loop().call_soon_threadsafe(end, client)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert isinstance(reader, ClientReader)
         number = self._directory.next_number()
         address = writer.get_extra_info("peername")
         _set_up(writer)

@@ -48,6 +48,27 @@ class MalformedPacket(Exception):
     """The error of a client's packet that is too short or lacks a field that packets of its type must have."""
 
 
+class ClientReader(asyncio.StreamReader):
+    """A reader that notices at once that the client has left, also while nobody reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """The future that is complete once the client has closed its side, or the connection is lost."""
+
+    def feed_eof(self) -> None:
+        super().feed_eof()
+        self._end()
+
+    def set_exception(self, exc: Exception) -> None:
+        super().set_exception(exc)
+        self._end()
+
+    def _end(self) -> None:
+        if not self.left.done():
+            self.left.set_result(None)
+
+
 class Command(NamedTuple):
     """A command of a client."""
 
@@ -63,12 +84,14 @@ class PacketStream:
     The class adds and checks the header of each packet, which holds the packet's length and sequence number.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: ClientReader, writer: asyncio.StreamWriter) -> None:
+        self.left = reader.left
+        """The future that is complete once the client has left."""
         self._unencrypted = reader, writer
         self._reader: asyncio.StreamReader | TlsChannel | CompressedChannel = reader
         self._writer: asyncio.StreamWriter | TlsChannel | CompressedChannel = writer
-        self._sequence = 0
-        self._received = 0
+        self.sequence = 0
+        """The sequence number of the next packet, which the numbers of the client's packets continue."""
         self._pending = bytearray()
         self._write_seconds = NET_WRITE_SECONDS
         self.tls: TlsChannel | None = None
@@ -114,15 +137,13 @@ class PacketStream:
 
         Raises ClientGone when the client leaves, and SqlError 1153 for a packet of more than ``limit`` bytes.
         """
-        payload = await self._rest(await self._length(self._sequence, limit))
-        self.begin_answer()
-        return payload
+        return await self._rest(await self._length(self.sequence, limit))
 
     async def read_command(self, admit: Callable[[int, int], Awaitable[None]]) -> Command:
         """Return the client's next command.
 
         Once the number and the length of the command are known, ``admit`` is called with both, before the rest is
-        received. The method can be called while the previous command is still being answered.
+        received.
 
         Raises ClientGone when the client leaves, and MalformedPacket for a command without a number. ``admit`` may
         raise SqlError 1153 for a too long command. The connection cannot be used after this error.
@@ -144,27 +165,13 @@ class PacketStream:
                 while await self._unencrypted[0].read(_DRAIN_ABOVE):
                     pass
 
-    def begin_answer(self) -> None:
-        """Set the sequence number of the next sent packet, so that it answers the packet that was read last.
-
-        In the client protocol, the numbers of an answer's packets continue the numbers of the command's packets.
-        """
-        self._sequence = self._received
-        if self.compression is not None:
-            self.compression.begin_answer()
-
-    @property
-    def sequence(self) -> int:
-        """The sequence number of the next sent packet."""
-        return self._sequence
-
     async def send_framed(self, packets: memoryview, sequence: int) -> None:
         """Send packets that already have their headers. ``sequence`` is the sequence number for the next packet after
         them.
 
         The packets are sent in slices, and the client may take :data:`NET_WRITE_SECONDS` for each. Raises ClientGone.
         """
-        self._sequence = sequence
+        self.sequence = sequence
         await self.drain()
         for at in range(0, len(packets), _SLICE):
             await self._write(packets[at : at + _SLICE])
@@ -182,7 +189,7 @@ class PacketStream:
 
     def send_at_once(self, packets: bytes, sequence: int) -> None:
         """Send packets like :meth:`send_framed`, but without waiting, on an idle connection. Raises ClientGone."""
-        self._sequence = sequence
+        self.sequence = sequence
         try:
             self._writer.write(packets)
         except ConnectionError as error:
@@ -199,7 +206,7 @@ class PacketStream:
             raise ClientGone("closed") from error
         if header[3] != number:
             raise ClientGone(f"packet number {header[3]} instead of {number}")
-        self._received = (number + 1) & 0xFF
+        self.sequence = (number + 1) & 0xFF
         length = int.from_bytes(header[:3], "little")
         if length > limit:
             raise ER_NET_PACKET_TOO_LARGE()
@@ -217,8 +224,8 @@ class PacketStream:
         """Queue a packet without sending it yet. A payload of 0xFFFFFF bytes or more becomes several packets."""
         while True:
             part, payload = payload[:_FULL], payload[_FULL:]
-            self._pending += struct.pack("<I", len(part) | self._sequence << 24) + part
-            self._sequence = (self._sequence + 1) & 0xFF
+            self._pending += struct.pack("<I", len(part) | self.sequence << 24) + part
+            self.sequence = (self.sequence + 1) & 0xFF
             if len(part) < _FULL:
                 return
 

@@ -20,7 +20,7 @@ from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.printable import printable
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.console.connection import Com, Connection, Doing
+from dumpfilter.console.connection import Connection, Doing
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone, Login
 from dumpfilter.dump.packets.framing import NOTHING
@@ -416,9 +416,8 @@ class ReplicaConnection(Connection):
     async def _unless_client_leaves(self, work: asyncio.Future[_T]) -> _T:
         """Return the result of ``work``. Cancel ``work`` and raise ClientGone when the client leaves before."""
         try:
-            await asyncio.wait((work, self._next_command()), return_when=asyncio.FIRST_COMPLETED)
-            # A replica says nothing meanwhile, except that it leaves. Another command waits for the end.
-            if not work.done() and self._next_command().result().number == Com.QUIT:
+            await asyncio.wait((work, self._stream.left), return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
                 raise ClientGone("closed")
             return await work
         finally:

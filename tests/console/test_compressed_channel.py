@@ -111,7 +111,6 @@ def test_the_sequence_numbers_continue_those_of_the_client() -> None:
         pipe = Pipe(packet(b"a", 0) + packet(b"b", 0, 1))
         both = channel(ZLIB, pipe)
         assert await both.readexactly(2) == b"ab"
-        both.begin_answer()
         both.write(b"c")
         both.write(b"d")
         await both.drain()

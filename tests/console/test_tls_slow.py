@@ -30,7 +30,7 @@ from dumpfilter.console import auth, connection
 from dumpfilter.console import login as console_login
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.tls_channel import TlsChannel, TlsFailed
-from dumpfilter.console.wire import PacketStream
+from dumpfilter.console.wire import ClientReader, PacketStream
 from tests.certificates import Authority, client_context
 from tests.console.programs import dumpfilter_sql
 from tests.console.scrambles import native_scramble
@@ -471,7 +471,7 @@ class Peer:
     """A client without a network: what it sends arrives in pieces of the given sizes."""
 
     def __init__(self, sizes: list[int]) -> None:
-        self.reader = asyncio.StreamReader()
+        self.reader = ClientReader()
         self.sink = Sink()
         self._sizes = sizes
         self._sent = 0
@@ -547,7 +547,6 @@ def test_however_the_bytes_arrive(sizes: list[int], lengths: list[int], console:
         await stream.start_tls(console.tls.context)
         for length in lengths:
             received = await stream.read_command(functools.partial(admit, length))
-            stream.begin_answer()
             await stream.send(received.data[::-1] + bytes([received.number]))
 
     async def client(peer: Peer) -> None:
