@@ -2,26 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.statement import StatementFacts, StatementKind
-
-_CREATE_TABLE = frozenset(
-    {StatementKind.CREATE_TABLE, StatementKind.CREATE_TABLE_LIKE, StatementKind.CREATE_TABLE_SELECT}
-)
-
-
-@dataclass(frozen=True)
-class RowFormat:
-    """The settings of a session with ``binlog_format=ROW`` that matter for a statement that is not binlogged yet.
-
-    A statement from a binlog needs no RowFormat, because it already has the form in which it was binlogged.
-    """
-
-    is_temporary: Callable[[TableName], bool]
-    """Tells whether a table, named as in the statement, is a temporary table of the session."""
 
 
 def form_tables_info(
@@ -29,7 +11,6 @@ def form_tables_info(
     read: tuple[TableName, ...] | None,
     *,
     current_database: str | None,
-    row_format: RowFormat | None = None,
 ) -> tuple[TableName, ...] | None:
     """Return the tables info of a statement: the list of the tables that it names, in the order that WL#40 defines.
 
@@ -42,24 +23,17 @@ def form_tables_info(
 
     A table in the default database has ``database`` None, however the statement wrote its name.
 
-    With ``row_format`` the CREATE of a temporary table has no tables info, because it is not binlogged. CREATE …
-    SELECT, and LIKE of a temporary table, have only t, because they are binlogged as a plain CREATE TABLE.
-
     Parameters:
         parsed: the result of :func:`~dumpfilter.binlog.statement.read_text`, with ``updated`` completed from the
             event's Q_TABLE_MAP_FOR_UPDATE if there is one.
         read: the result of :func:`~dumpfilter.binlog.statement.reads.tables_read`.
         current_database: the event's default database; None for none.
-        row_format: the session, for a statement that ran under ``binlog_format=ROW`` and is not binlogged yet; else
-            None.
     """
     if parsed.updated is None or read is None:
         return None
     updated = tuple(name for tables in parsed.updated for name in tables)
     if parsed.kind is StatementKind.RENAME_TABLE:
         names = _not_made_before(parsed.renames, current_database)
-    elif parsed.kind in _CREATE_TABLE and row_format is not None:
-        names = _binlogged_in_row_format(parsed.kind, updated, read, row_format)
     else:
         # An UPDATE of several tables may only read some of them, but the tables info names all.
         names = (*updated, *(parsed.listed or ()), *read)
@@ -94,16 +68,3 @@ def _not_made_before(
             names.append(old)
         made.add(qualified(new, current_database))
     return tuple(names)
-
-
-def _binlogged_in_row_format(
-    kind: StatementKind,
-    created: tuple[TableName, ...],
-    read: tuple[TableName, ...],
-    row_format: RowFormat,
-) -> tuple[TableName, ...]:
-    if any(map(row_format.is_temporary, created)):
-        return ()
-    if kind is StatementKind.CREATE_TABLE_LIKE and not any(map(row_format.is_temporary, read)):
-        return (*created, *read)
-    return created

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.binlog.statement import TableName, parse_statement
 from dumpfilter.binlog.statement.reads import tables_read
-from dumpfilter.binlog.statement.tables_info import RowFormat, form_tables_info, qualified, relative
+from dumpfilter.binlog.statement.tables_info import form_tables_info, qualified, relative
 
 
 def names(text: str) -> tuple[TableName, ...]:
@@ -16,16 +16,8 @@ def names(text: str) -> tuple[TableName, ...]:
     return tuple(TableName(*n.split(".")) if "." in n else TableName(None, n) for n in text.split())
 
 
-def told(
-    text: str, current: str | None = "now", row_format: RowFormat | None = None
-) -> tuple[TableName, ...] | None:
-    return form_tables_info(
-        parse_statement(text), tables_read(text), current_database=current, row_format=row_format
-    )
-
-
-def with_temporary(*tables: str) -> RowFormat:
-    return RowFormat(lambda name: name.table in tables)
+def told(text: str, current: str | None = "now") -> tuple[TableName, ...] | None:
+    return form_tables_info(parse_statement(text), tables_read(text), current_database=current)
 
 
 @pytest.mark.parametrize(
@@ -56,24 +48,6 @@ def with_temporary(*tables: str) -> RowFormat:
 )
 def test_as_binlogged(text: str, expected: str) -> None:
     assert told(text) == names(expected)
-
-
-@pytest.mark.parametrize(
-    ("text", "temporary", "expected"),
-    [
-        ("CREATE TABLE t (i INT)", "", "t"),
-        ("CREATE TEMPORARY TABLE t (i INT)", "t", ""),
-        ("CREATE TEMPORARY TABLE t LIKE t1", "t", ""),
-        ("CREATE TABLE t LIKE t1", "t1", "t"),
-        ("CREATE TABLE t LIKE t1", "", "t t1"),
-        ("CREATE TABLE t SELECT * FROM t1, t2", "", "t"),
-        ("CREATE TABLE t SELECT * FROM t1, t2", "t1", "t"),
-        ("CREATE TEMPORARY TABLE t SELECT * FROM t1", "t", ""),
-        ("INSERT INTO t SELECT * FROM t1", "", "t t1"),
-    ],
-)
-def test_row_format(text: str, temporary: str, expected: str) -> None:
-    assert told(text, row_format=with_temporary(*temporary.split())) == names(expected)
 
 
 @pytest.mark.parametrize("text", ["EXPLODE t", "INSERT INTO t SELECT )", "DROP TRIGGER r"])
