@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -99,6 +99,14 @@ class MysqlGtid(NamedTuple):
     gno: int
     tag: str = ""
 
+    @property
+    def source(self) -> SourceKey:
+        return self.uuid, self.tag
+
+    @property
+    def number(self) -> int:
+        return self.gno
+
     @classmethod
     def parse(cls, text: str) -> MysqlGtid:
         """Return the GTID of a text ``uuid:gno`` or ``uuid:tag:gno``. Raises GtidError."""
@@ -124,6 +132,14 @@ class MariadbGtid(NamedTuple):
     domain_id: int
     server_id: int
     seq_no: int
+
+    @property
+    def source(self) -> SourceKey:
+        return self.domain_id, self.server_id
+
+    @property
+    def number(self) -> int:
+        return self.seq_no
 
     @classmethod
     def parse(cls, text: str) -> MariadbGtid:
@@ -237,46 +253,34 @@ class Intervals:
             del ends[low + 1 : high]
 
     def union(self, other: Intervals) -> Intervals:
-        return Intervals.of(*_union(*self.arrays(), *other.arrays()))
+        (a_starts, a_ends), (b_starts, b_ends) = self.arrays(), other.arrays()
+        starts = np.concatenate((a_starts, b_starts))
+        if not len(starts):
+            return Intervals()
+        order = np.argsort(starts, kind="stable")  # A stable sort merges two sorted arrays in linear time.
+        starts = starts[order]
+        reach = np.maximum.accumulate(np.concatenate((a_ends, b_ends))[order])
+        # The comparison subtracts 1 from the starts, which are at least 1. Adding 1 to an end of 2**64-1 would wrap
+        # around to 0.
+        begins = np.concatenate(([True], starts[1:] - ONE > reach[:-1]))
+        return Intervals.of(starts[begins], reach[np.concatenate((begins[1:], [True]))])
 
     def intersection(self, other: Intervals) -> Intervals:
-        return Intervals.of(*_intersection(*self.arrays(), *other.arrays()))
+        (a_starts, a_ends), (b_starts, b_ends) = self.arrays(), other.arrays()
+        low = np.searchsorted(b_ends, a_starts, "left")
+        counts = np.searchsorted(b_starts, a_ends, "right") - low
+        a_index = np.repeat(np.arange(len(a_starts)), counts)
+        b_index = np.repeat(low - (np.cumsum(counts) - counts), counts) + np.arange(len(a_index))
+        return Intervals.of(
+            np.maximum(a_starts[a_index], b_starts[b_index]), np.minimum(a_ends[a_index], b_ends[b_index])
+        )
 
-    def difference(self, other: Intervals) -> Intervals:
-        if not len(other):
-            return self.copy()
-        return Intervals.of(*_intersection(*self.arrays(), *_complement(*other.arrays())))
-
-
-def _union(a_starts: U64, a_ends: U64, b_starts: U64, b_ends: U64) -> tuple[U64, U64]:
-    starts = np.concatenate((a_starts, b_starts))
-    if not len(starts):
-        return starts, starts
-    order = np.argsort(starts, kind="stable")  # A stable sort merges two sorted arrays in linear time.
-    starts = starts[order]
-    reach = np.maximum.accumulate(np.concatenate((a_ends, b_ends))[order])
-    # The comparison subtracts 1 from the starts, which are at least 1. Adding 1 to an end of 2**64-1 would wrap
-    # around to 0.
-    begins = np.concatenate(([True], starts[1:] - ONE > reach[:-1]))
-    return starts[begins], reach[np.concatenate((begins[1:], [True]))]
-
-
-def _intersection(a_starts: U64, a_ends: U64, b_starts: U64, b_ends: U64) -> tuple[U64, U64]:
-    low = np.searchsorted(b_ends, a_starts, "left")
-    counts = np.searchsorted(b_starts, a_ends, "right") - low
-    a_index = np.repeat(np.arange(len(a_starts)), counts)
-    b_index = np.repeat(low - (np.cumsum(counts) - counts), counts) + np.arange(len(a_index))
-    return (
-        np.maximum(a_starts[a_index], b_starts[b_index]),
-        np.minimum(a_ends[a_index], b_ends[b_index]),
-    )
-
-
-def _complement(starts: U64, ends: U64) -> tuple[U64, U64]:
-    gap_starts = np.concatenate((np.ones(1, np.uint64), ends[ends != _UINT64_MAX] + ONE))
-    gap_ends = np.append(starts - ONE, _UINT64_MAX)[: len(gap_starts)]
-    keep = gap_starts <= gap_ends
-    return gap_starts[keep], gap_ends[keep]
+    def complement(self) -> Intervals:
+        starts, ends = self.arrays()
+        gap_starts = np.concatenate((np.ones(1, np.uint64), ends[ends != _UINT64_MAX] + ONE))
+        gap_ends = np.append(starts - ONE, _UINT64_MAX)[: len(gap_starts)]
+        keep = gap_starts <= gap_ends
+        return Intervals.of(gap_starts[keep], gap_ends[keep])
 
 
 class GtidSet(ABC):
@@ -292,11 +296,14 @@ class GtidSet(ABC):
     max_number: ClassVar[int]
     """The largest gno or seq_no that a GTID of this family can have. The smallest is 1."""
 
-    __slots__ = ("_sets",)
-    _sets: dict[Any, Intervals]
+    _gtid: ClassVar[type[MysqlGtid] | type[MariadbGtid]]
+
+    __slots__ = ("_servers", "_sets")
 
     def __init__(self) -> None:
-        self._sets = {}
+        self._sets: dict[Any, Intervals] = {}
+        self._servers: dict[int, tuple[int, int]] = {}
+        """For MariaDB, the seq_no and the server id of the last GTID of each domain id."""
 
     @classmethod
     @abstractmethod
@@ -322,21 +329,25 @@ class GtidSet(ABC):
         source, number = self._place(gtid)
         self.add_range(source, 1, number)
 
-    @abstractmethod
     def _place(self, gtid: Gtid) -> tuple[SourceKey, int]:
         """Return a GTID's source (UUID and tag, or domain id and server id) and number. Raises GtidError for the other
         family.
         """
+        if not isinstance(gtid, self._gtid):
+            raise GtidError(f"not a GTID of {'MySQL' if self.family == 'mysql' else 'MariaDB'}: {gtid}")
+        return gtid.source, gtid.number
 
     @abstractmethod
     def _key(self, source: SourceKey) -> Any:
         """Return the key of a GTID source's intervals. Raises GtidError for a source of the other family."""
 
-    @abstractmethod
     def _served(self, source: SourceKey, number: int) -> None:
         """Record from which server a GTID of the set came. MariaDB's set keeps the server id of the last GTID of each
         domain.
         """
+        domain, server = source
+        if isinstance(domain, int) and server and number >= self._servers.get(domain, (0, 0))[0]:
+            self._servers[domain] = (number, int(server))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.parse({str(self)!r})"
@@ -432,7 +443,9 @@ class GtidSet(ABC):
         self._served(source, high)
 
     def update(self, other: GtidSet) -> None:
-        """Add every GTID of the set ``other`` to this set (``|=``). Raises GtidError for a set of the other family."""
+        """Add every GTID of the set ``other`` to this set (``|=``). Each of MariaDB's domains keeps the server id of
+        its largest seq_no. Raises GtidError for a set of the other family.
+        """
         self._same_family(other)
         for key, theirs in other._sets.items():
             mine = self._sets.get(key)
@@ -446,11 +459,14 @@ class GtidSet(ABC):
                 mine.add_range(theirs.starts[0], theirs.ends[0])
             else:
                 self._sets[key] = mine.union(theirs)
+        for domain, (number, server) in other._servers.items():
+            self._served((domain, server), number)
 
     def copy(self) -> Self:
         """Return a new set with the same GTIDs."""
         made = type(self)()
         made._sets = {key: one.copy() for key, one in self._sets.items()}
+        made._servers = dict(self._servers)
         return made
 
     def __or__(self, other: GtidSet) -> Self:
@@ -471,14 +487,23 @@ class GtidSet(ABC):
 
     def __sub__(self, other: GtidSet) -> Self:
         self._same_family(other)
-        nothing = Intervals()
         return self._with(
-            {key: one.difference(other._sets.get(key, nothing)) for key, one in self._sets.items()}
+            {
+                key: one.intersection(other._sets[key].complement()) if key in other._sets else one.copy()
+                for key, one in self._sets.items()
+            }
         )
 
     def _with(self, sets: dict[Any, Intervals]) -> Self:
         made = type(self)()
         made._sets = {key: one for key, one in sets.items() if len(one)}
+        # A difference or intersection may have removed the last GTID of a domain. Its server id is the best guess for
+        # the new last GTID.
+        made._servers = {
+            domain: (made._sets[domain].ends[-1], server)
+            for domain, (_, server) in self._servers.items()
+            if domain in made._sets
+        }
         return made
 
     def _intervals(self, key: Key) -> Intervals:
@@ -489,11 +514,9 @@ class GtidSet(ABC):
 
     def _add_intervals(self, key: Key, starts: U64, ends: U64) -> None:
         if len(starts):
-            mine = self._sets.get(key)
-            theirs = Intervals.of(starts, ends)
             # The union is computed even when the set has no intervals for the key, because the union joins adjacent
             # new intervals.
-            self._sets[key] = (mine if mine is not None else Intervals()).union(theirs)
+            self._sets[key] = self._sets.get(key, _NOTHING).union(Intervals.of(starts, ends))
 
     def _same_family(self, other: object) -> None:
         if not isinstance(other, GtidSet):
@@ -521,6 +544,7 @@ class MysqlGtidSet(GtidSet):
 
     family = "mysql"
     max_number = GNO_MAX
+    _gtid = MysqlGtid
     __slots__ = ()
 
     @classmethod
@@ -578,18 +602,10 @@ class MysqlGtidSet(GtidSet):
         """Tell whether any GTID of the set has a tag. Servers before MySQL 8.3 cannot read a set with tags."""
         return any(tag for _, tag in self._sets)
 
-    def _place(self, gtid: Gtid) -> tuple[SourceKey, int]:
-        if not isinstance(gtid, MysqlGtid):
-            raise GtidError(f"not a GTID of MySQL: {gtid}")
-        return (gtid.uuid, gtid.tag), gtid.gno
-
     def _key(self, source: SourceKey) -> SourceKey:
         if len(source) != 2 or not isinstance(source[0], bytes) or len(source[0]) != 16:
             raise GtidError(f"not a source of MySQL's GTIDs: {source!r} (uuid's 16 bytes, tag)")
         return source
-
-    def _served(self, source: SourceKey, number: int) -> None:
-        pass
 
 
 class MariadbGtidSet(GtidSet):
@@ -613,12 +629,8 @@ class MariadbGtidSet(GtidSet):
 
     family = "mariadb"
     max_number = SEQ_NO_MAX
-    __slots__ = ("_servers",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        # The dictionary holds, for each domain id, the seq_no and the server id of the last GTID.
-        self._servers: dict[int, tuple[int, int]] = {}
+    _gtid = MariadbGtid
+    __slots__ = ()
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -680,39 +692,6 @@ class MariadbGtidSet(GtidSet):
         read the set's text as a position (``gtid_slave_pos``).
         """
         return all(len(one) == 1 and one.starts[0] == 1 for one in self._sets.values())
-
-    def update(self, other: GtidSet) -> None:
-        """Add every GTID of ``other`` to this set. Each domain keeps the server id of its largest seq_no."""
-        super().update(other)
-        if isinstance(other, MariadbGtidSet):
-            for domain, (seq_no, server) in other._servers.items():
-                self._served((domain, server), seq_no)
-
-    def copy(self) -> Self:
-        made = super().copy()
-        made._servers = dict(self._servers)
-        return made
-
-    def _with(self, sets: dict[Any, Intervals]) -> Self:
-        made = super()._with(sets)
-        # A difference or intersection may have removed the last GTID of a domain. Its server id is the best guess for
-        # the new last GTID.
-        made._servers = {
-            domain: (one.ends[-1], self._servers[domain][1])
-            for domain, one in made._sets.items()
-            if domain in self._servers
-        }
-        return made
-
-    def _served(self, source: SourceKey, number: int) -> None:
-        domain, server_id = cast("tuple[int, int]", source)
-        if server_id and number >= self._servers.get(domain, (0, 0))[0]:
-            self._servers[domain] = (number, server_id)
-
-    def _place(self, gtid: Gtid) -> tuple[SourceKey, int]:
-        if not isinstance(gtid, MariadbGtid):
-            raise GtidError(f"not a GTID of MariaDB: {gtid}")
-        return (gtid.domain_id, gtid.server_id), gtid.seq_no
 
     def _key(self, source: SourceKey) -> int:
         domain = source[0]
