@@ -141,7 +141,7 @@ def tables(results: Results) -> dict[str, pa.Table]:
 MEASUREMENTS = "measurements.parquet"
 """The name of the file with the measurements in the output directory."""
 
-FORMAT = 5
+FORMAT = 6
 """The format version of the measurements' file. It grows when a release changes what is measured, or the file's
 layout.
 """
@@ -149,7 +149,7 @@ layout.
 _UNITS = ("file", *COLUMNS)
 """The columns of the table: the index of the binlog file, by which rows are sorted, and the columns of units."""
 
-_CONDITIONS = {"kind": np.uint8, "required": np.int32, "start": np.int64, "member": np.int32}
+_CONDITIONS = {"required": np.int32, "start": np.int64, "member": np.int32}
 """The columns of the conditions, with their types."""
 
 

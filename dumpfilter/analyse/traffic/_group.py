@@ -19,24 +19,23 @@ from dumpfilter.base.compiler.kernels import inlined, inner, kernel
 from dumpfilter.binlog import roles as R
 from dumpfilter.dump import atoms as A
 
-# A condition has one of these kinds.
-ALWAYS = 0
-"""The kind of condition that holds for every filter."""
-ONE = 1
-"""The kind of condition that holds for filters that send one given subject (a table or statement)."""
-ANY = 2
-"""The kind of condition that holds for filters that send at least one of several subjects (tables and statements).
+# A condition holds for a filter if one of its members does. A subject number (a table or statement) is a member that
+# holds for filters that send the subject. If the condition also has a required subject, the filter must send this
+# subject, too. The other members are negative.
+ALWAYS = -1
+"""The member that holds for every filter."""
+NO_SUBJECT = -2
+"""The only member of a condition about no table and no statement. It holds for a slave without a filter alone."""
+EVERYTHING = -3
+"""The member that holds for a slave without a filter alone.
 
-If the condition also has a required subject, the filter must send this subject, too. Without subjects, the condition
-holds only for a slave without a filter.
+The member that holds for the filter with the number ``k`` alone is ``EVERYTHING - 1 - k``.
 """
-EXACTLY = 3
-"""The kind of condition that lists the numbers of the filters for which it holds."""
 
 C_ALWAYS = 0
-"""The number of the condition of kind ALWAYS."""
+"""The number of the condition with the member ALWAYS."""
 C_NEVER = 1
-"""The number of the condition of kind ANY without subjects, which holds for no filter with rules."""
+"""The number of the condition with the member NO_SUBJECT."""
 DROPPED = -1
 """A result instead of a condition: the atom is sent to no slave."""
 FRAME = -2
@@ -49,12 +48,11 @@ NO_ROOM = -4
 """A result instead of a condition: the arrays are full."""
 
 # The columns of a condition.
-Q_KIND = 0
-Q_REQUIRED = 1  # the number of the required subject, or -1
-Q_START = 2  # the index of the first member
-Q_END = 3  # the index after the last member
-Q_LATEST = 4  # the last unit with the condition, or -1
-CONDITION_COLUMNS = 5
+Q_REQUIRED = 0  # the number of the required subject, or -1
+Q_START = 1  # the index of the first member
+Q_END = 2  # the index after the last member
+Q_LATEST = 3  # the last unit with the condition, or -1
+CONDITION_COLUMNS = 4
 
 # The columns of a unit.
 U_CONDITION = 0
@@ -142,9 +140,9 @@ class Memory(NamedTuple):
     scratch: Int32s
     conditions: Int64s2
     members: Int32s
-    """The members of all conditions: subject numbers, or filter numbers for the kind EXACTLY."""
+    """The members of all conditions."""
     slots: Int64s
-    """The hash table of the conditions of kind ANY, by number. Free slots hold -1."""
+    """The hash table of the conditions with several subjects, by number. Free slots hold -1."""
     units: Int64s2
     atoms: Int64s2
     lists: Int64s2
@@ -170,12 +168,12 @@ def _hash(required, members, n):
 
 @kernel
 def rehash(m: Memory):
-    """Insert all conditions of kind ANY into the hash table ``m.slots``, which the caller must have emptied."""
+    """Insert all conditions with several subjects into the hash table ``m.slots``, which the caller has emptied."""
     mask = np.uint64(m.slots.size - 1)
     for c in range(C_NEVER + 1, m.state[N_CONDITIONS]):
-        if m.conditions[c, Q_KIND] == ANY:
-            start = m.conditions[c, Q_START]
-            n = m.conditions[c, Q_END] - start
+        start = m.conditions[c, Q_START]
+        n = m.conditions[c, Q_END] - start
+        if m.members[start] >= 0 and (n > 1 or m.conditions[c, Q_REQUIRED] >= 0):
             slot = _hash(m.conditions[c, Q_REQUIRED], m.members[start:], n) & mask
             while m.slots[slot] >= 0:
                 slot = (slot + np.uint64(1)) & mask
@@ -183,40 +181,39 @@ def rehash(m: Memory):
 
 
 @inner
-def _intern(m, kind, required, wanted, n):
+def _intern(m, required, wanted, n):
     """Return the number of the condition that has the first ``n`` subjects of ``wanted`` as members, and the subject
     ``required`` (-1: none). Store a new condition if there is none. Return NO_ROOM if the arrays are full.
 
     The subjects must be distinct. Before the call, the caller writes the current serial number into the column S_MARK
-    of each, so that a stored condition is compared without a search. A condition of kind ONE is always stored anew,
-    since callers look it up in the column S_CONDITION.
+    of each, so that a stored condition is compared without a search. A condition with a single subject is always
+    stored anew, since callers look it up in the column S_CONDITION.
     """
+    is_single = n == 1 and required < 0
     mask = np.uint64(m.slots.size - 1)
     slot = _hash(required, wanted, n) & mask
-    if kind == ANY:
-        while m.slots[slot] >= 0:
-            c = np.int64(m.slots[slot])
-            start = m.conditions[c, Q_START]
-            is_same = m.conditions[c, Q_REQUIRED] == required and m.conditions[c, Q_END] - start == n
-            k = 0
-            while is_same and k < n:
-                is_same = m.subjects[m.members[start + k], S_MARK] == m.state[SERIAL]
-                k += 1
-            if is_same:
-                return c
-            slot = (slot + np.uint64(1)) & mask
+    while not is_single and m.slots[slot] >= 0:
+        c = np.int64(m.slots[slot])
+        start = m.conditions[c, Q_START]
+        is_same = m.conditions[c, Q_REQUIRED] == required and m.conditions[c, Q_END] - start == n
+        k = 0
+        while is_same and k < n:
+            is_same = m.subjects[m.members[start + k], S_MARK] == m.state[SERIAL]
+            k += 1
+        if is_same:
+            return c
+        slot = (slot + np.uint64(1)) & mask
     c = m.state[N_CONDITIONS]
     used = m.state[N_MEMBERS]
     if c >= m.conditions.shape[0] or used + n > m.members.size:
         return np.int64(NO_ROOM)
     for k in range(n):
         m.members[used + k] = wanted[k]
-    m.conditions[c, Q_KIND] = kind
     m.conditions[c, Q_REQUIRED] = required
     m.conditions[c, Q_START] = used
     m.conditions[c, Q_END] = used + n
     m.conditions[c, Q_LATEST] = -1
-    if kind == ANY:
+    if not is_single:
         m.slots[slot] = c
     m.state[N_CONDITIONS] = c + 1
     m.state[N_MEMBERS] = used + n
@@ -229,7 +226,7 @@ def _only(m, subject):
     c = m.subjects[subject, S_CONDITION]
     if c == 0:
         m.scratch[0] = subject
-        c = _intern(m, ONE, np.int64(-1), m.scratch, 1)
+        c = _intern(m, np.int64(-1), m.scratch, 1)
         if c >= 0:
             m.subjects[subject, S_CONDITION] = c
     return c
@@ -271,7 +268,7 @@ def _condition(m, one_of, also, cut):
         return _only(m, also)
     if also < 0 and n == 1:
         return _only(m, np.int64(m.scratch[0]))
-    return _intern(m, ANY, also, m.scratch, n)
+    return _intern(m, also, m.scratch, n)
 
 
 @inlined
@@ -444,7 +441,7 @@ def _frame_condition(m):
     m.state[SERIAL] += 1
     for k in range(n):
         m.subjects[m.deciding[k], S_MARK] = m.state[SERIAL]
-    return _intern(m, ANY, np.int64(-1), m.deciding, n)
+    return _intern(m, np.int64(-1), m.deciding, n)
 
 
 @kernel

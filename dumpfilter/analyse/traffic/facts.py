@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, reduce
-from typing import Any, NamedTuple
+from functools import reduce
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.analyse.traffic._group import ALWAYS, ANY, EXACTLY, ONE
+from dumpfilter.analyse.traffic._group import ALWAYS, EVERYTHING, NO_SUBJECT
 from dumpfilter.dump.stand_ins import StandIns, Stretches, at_most
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
@@ -29,9 +29,6 @@ COUNTS = ("bytes", "events", "transactions", "undecided", "stand_ins", "stand_in
 COLUMNS = ("condition", "origin", "bucket", *COUNTS)
 """The names of all columns. Each column has one entry per unit (row)."""
 
-EVERYTHING = -1
-"""The number that stands for all filters without rules, in a condition that lists filters (kind EXACTLY)."""
-
 SubjectFlags = npt.NDArray[np.uint32]
 """A filter's verdicts as bits (uint32), one entry per subject (table or statement) of the facts."""
 
@@ -39,6 +36,7 @@ Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 Words = npt.NDArray[np.uint64]
+_Item = TypeVar("_Item", bound=np.generic)
 
 DECIDING = np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
 """The bits of a verdict that sums depend on: "sent" and "undecided"."""
@@ -82,11 +80,10 @@ class Origin(NamedTuple):
 class Conditions(_Narrow):
     """The conditions under which filters send events, such as "one of these tables is sent", as columns.
 
-    A condition's number is its index in ``kind``. The kinds are ALWAYS, ONE, ANY and EXACTLY of
-    :mod:`dumpfilter.analyse.traffic._group`.
+    A condition's number is its index in ``required``. It holds for a filter if one of its members does
+    (:mod:`dumpfilter.analyse.traffic._group`), and if the filter sends the required subject.
     """
 
-    kind: npt.NDArray[np.uint8]
     required: Int32
     """For each condition, the number of a subject (table or statement) that the filter must send in any case; -1 if
     there is none.
@@ -96,23 +93,25 @@ class Conditions(_Narrow):
     ``member``.
     """
     member: Int32
-    """The members of all conditions, concatenated: subject numbers, or filter numbers for the kind EXACTLY."""
+    """The members of all conditions, concatenated. Each condition has one at least.
+
+    A member is a subject number, or negative: ALWAYS, NO_SUBJECT, EVERYTHING, or the member of one filter.
+    """
 
     @classmethod
     def any_of(cls, members: Sequence[Sequence[int]]) -> Conditions:
         """Return the conditions "one of these subjects (tables or statements) is sent", one for each list in
         ``members``.
         """
-        kind = np.array([ONE if len(some) == 1 else ANY for some in members], np.uint8)
         required = np.full(len(members), -1, np.int32)
         member = np.array([number for some in members for number in some], np.int32)
-        return cls(kind, required, _starts(np.array([*map(len, members)], np.int64)), member)
+        return cls(required, _starts(np.array([*map(len, members)], np.int64)), member)
 
     def __len__(self) -> int:
-        return len(self.kind)
+        return len(self.required)
 
     def members(self, number: int) -> Int32:
-        """Return the members of the condition ``number``: subject numbers, or filter numbers for the kind EXACTLY."""
+        """Return the members of the condition ``number``."""
         return self.member[self.start[number] : self.start[number + 1]]
 
     @property
@@ -120,42 +119,33 @@ class Conditions(_Narrow):
         """The number of members of each condition."""
         return np.diff(self.start)
 
-    @cached_property
-    def names_subjects(self) -> Mask:
-        """For each entry of ``member``, whether it is a subject number (True) or a filter number (False)."""
-        return np.repeat(self.kind != EXACTLY, self.lengths)
+    @property
+    def first(self) -> Int32:
+        """The first member of each condition."""
+        return self.member[self.start[:-1]]
 
     def chosen(self, numbers: Ints) -> Conditions:
         """Return a copy with only the conditions in ``numbers``, renumbered from 0."""
         lengths = self.lengths[numbers]
         start = _starts(lengths)
         member = self.member[_places(self.start[numbers], lengths)]
-        return Conditions(self.kind[numbers], self.required[numbers], start, member)
+        return Conditions(self.required[numbers], start, member)
 
     def met(self) -> Ints:
         """Return the numbers of all subjects (tables and statements) in the conditions, ascending."""
-        return np.unique(
-            np.concatenate([self.required[self.required >= 0], self.member[self.names_subjects]])
-        ).astype(np.int64)
+        return np.unique(np.concatenate([one[one >= 0] for one in (self.required, self.member)])).astype(
+            np.int64
+        )
 
-    def passing(self, sent: Mask) -> Mask:
+    def passing(self, sent: Mask, *others: int) -> Mask:
         """Return for each condition whether it holds for a filter that sends exactly the subjects marked in ``sent``.
 
-        Conditions of the kinds ALWAYS and EXACTLY are False in the result.
+        ``others`` are the negative members that hold for the filter.
         """
-        found = self._any(sent[self._subject] & self.names_subjects if len(sent) else self.names_subjects)
-        has_required = self.required >= 0
-        found[has_required] &= sent[self.required[has_required]]
-        return found
-
-    @cached_property
-    def _subject(self) -> Int32:
-        """The members, with 0 in place of filter numbers."""
-        return np.where(self.names_subjects, self.member, np.int32(0))
-
-    def among(self, number: int) -> Mask:
-        """Return for each condition whether it is of kind EXACTLY and lists the filter ``number``."""
-        return self._any((self.member == number) & ~self.names_subjects)
+        found: Mask = np.logical_or.reduceat(
+            of_numbers(sent, self.member) | np.isin(self.member, others), self.start[:-1]
+        )
+        return found & ((self.required < 0) | of_numbers(sent, self.required))
 
     def words(self, verdicts: Words, every: Words, rules: Words) -> Words:
         """Return the filters for which each condition holds: a row of 64-bit words per condition, with one bit per
@@ -165,76 +155,53 @@ class Conditions(_Narrow):
             verdicts: for each subject, the bits of the filters with rules that send it.
             every, rules: the bits of all filters, and of the filters that have rules.
         """
-        found = np.zeros((len(self), len(every)), np.uint64)
-        names = self.names_subjects
-        of_member = np.zeros((len(self.member), len(every)), np.uint64)
-        of_member[names] = verdicts[self.member[names]]
-        listed = np.flatnonzero(~names & (self.member >= 0))
-        number = self.member[listed]
+        of_member = of_numbers(verdicts, self.member)
+        of_member[self.member >= EVERYTHING] |= every & ~rules
+        of_member[self.member == ALWAYS] = every
+        listed = np.flatnonzero(self.member < EVERYTHING)
+        number = EVERYTHING - 1 - self.member[listed]
         of_member[listed, number // 64] = np.uint64(1) << (number % 64).astype(np.uint64)
-        filled = np.flatnonzero(self.lengths)
-        if len(filled):
-            found[filled] = np.bitwise_or.reduceat(of_member, self.start[filled], axis=0)
-        has_required = self.required >= 0
-        found[has_required] &= verdicts[self.required[has_required]]
-        found[self.kind == ALWAYS] = every
-        found[self.for_everything] |= every & ~rules
+        found = np.bitwise_or.reduceat(of_member, self.start[:-1], axis=0)
+        required = of_numbers(verdicts, self.required) | (every & ~rules)
+        found[self.required >= 0] &= required[self.required >= 0]
         return found
 
-    @property
-    def for_everything(self) -> Mask:
-        """For each condition, whether its events are sent to a slave without a filter."""
-        found: Mask = (self.kind != EXACTLY) | self.among(EVERYTHING)
-        return found
-
-    def _any(self, of_member: Mask) -> Mask:
-        count = _starts(of_member)
-        found: Mask = count[self.start[1:]] > count[self.start[:-1]]
-        return found
-
-    def with_subjects(self, numbers: Int32) -> Conditions:
-        """Return the conditions with subject number ``s`` replaced by ``numbers[s]``."""
-        if not len(numbers):
-            return self
-        required = np.where(self.required < 0, np.int32(-1), numbers[self.required])
-        member = np.where(
-            self.names_subjects, numbers[np.where(self.names_subjects, self.member, 0)], self.member
-        )
-        return Conditions(self.kind, required, self.start, member)
-
-    def expanded(self, start: Ints, subject: Ints) -> Conditions:
+    def expanded(self, start: Ints, subject: Int32) -> Conditions:
         """Return the conditions with translated subject numbers, for numbers that stand for sets of subjects.
 
-        Each subject number ``s`` is replaced by the numbers ``subject[start[s] : start[s + 1]]``.
+        Each subject number ``s`` is replaced by the numbers ``subject[start[s] : start[s + 1]]``, of which there is
+        one at least.
         """
-        kind, required = self.kind.copy(), self.required.copy()
+        required = self.required.copy()
         required[required >= 0] = subject[start[required[required >= 0]]]
+        named = self.member >= 0
         times = np.ones(len(self.member), np.int64)
-        times[self.names_subjects] = np.diff(start)[self.member[self.names_subjects]]
-        places = _places(np.where(self.names_subjects, start[self._subject], 0), times)
-        is_subject, member = np.repeat(self.names_subjects, times), np.repeat(self.member, times)
-        member[is_subject] = subject[places[is_subject]]
-        starts = _starts(times)[self.start]
-        kind[(kind == ONE) & (np.diff(starts) != 1)] = ANY
-        return Conditions(kind, required, starts, member)
+        times[named] = np.diff(start)[self.member[named]]
+        member = np.repeat(self.member, times)
+        member[np.repeat(named, times)] = subject[_places(start[self.member[named]], times[named])]
+        return Conditions(required, _starts(times)[self.start], member)
 
     def folded(self, alike: Ints) -> tuple[Conditions, Ints]:
         """Return the distinct conditions, and for each old condition its new number.
 
-        ``alike`` has, for each subject, its replacement in conditions of kind ANY. The members of each condition are
-        sorted.
+        ``alike`` has, for each subject, its replacement in conditions with several. The members of each condition are
+        sorted. A condition with several subjects gets the member EVERYTHING, by which it still has several members.
         """
         # Arrow starts a thread when it is imported, and a process that forks workers must have one thread.
         import pyarrow as pa
 
         row, member = np.repeat(np.arange(len(self)), self.lengths), self.member.copy()
-        is_any = (self.kind == ANY)[row]
-        member[is_any] = alike[member[is_any]]
-        # EVERYTHING is -1, so each number is shifted by one.
-        keys = np.sort(row << 32 | (member.astype(np.int64) + 1))
+        has_several = (self.lengths > 1) & (np.maximum.reduceat(self.member, self.start[:-1]) >= 0)
+        replaced = has_several[row] & (member >= 0)
+        member[replaced] = alike[member[replaced]]
+        row = np.append(row, np.flatnonzero(has_several))
+        member = np.append(member, np.full(len(row) - len(member), EVERYTHING))
+        # Members are shifted, so that none is negative.
+        shift = -int(member.min(initial=0))
+        keys = np.sort(row << 32 | (member + shift))
         keys = keys[np.diff(keys, prepend=-1) != 0]
         start = _starts(np.bincount(keys >> 32, minlength=len(self)))
-        found = Conditions(self.kind, self.required, start, ((keys & 0xFFFFFFFF) - 1).astype(np.int32))
+        found = Conditions(self.required, start, ((keys & 0xFFFFFFFF) - shift).astype(np.int32))
         sets = pa.Array.from_buffers(
             pa.large_binary(),
             len(self),
@@ -243,10 +210,15 @@ class Conditions(_Narrow):
         # The method to_numpy would import pandas, if it is installed, which takes 0.3 seconds.
         indices = sets.dictionary_encode().indices.buffers()[1]
         number = np.frombuffer(indices, np.int32, len(self)).astype(np.int64)
-        heads = number << 34 | self.kind.astype(np.int64) << 32 | (self.required.astype(np.int64) + 1)
+        heads = number << 32 | (self.required.astype(np.int64) + 1)
         _, first, numbers = np.unique(heads, return_index=True, return_inverse=True)
         order = np.argsort(first)
         return found.chosen(first[order]), np.argsort(order)[numbers]
+
+
+def of_numbers(values: npt.NDArray[_Item], numbers: Int32) -> npt.NDArray[_Item]:
+    """Return ``values[n]`` for each of ``numbers``, and zero for negative numbers."""
+    return np.concatenate([values, np.zeros((1, *values.shape[1:]), values.dtype)])[np.maximum(numbers, -1)]
 
 
 def _starts(lengths: npt.NDArray[Any]) -> Ints:
@@ -319,15 +291,14 @@ class Facts(_Narrow):
         Raises ValueError for a filter with rules but no number if ``given_only`` is set.
         """
         if flags is None:
-            of_condition = self.conditions.for_everything
+            passing = np.ones(len(self.subjects), np.bool_)
+            others = [ALWAYS, NO_SUBJECT, EVERYTHING]
+        elif number is None and self.given_only:
+            raise ValueError("these facts hold for the filters that the tally was given alone")
         else:
-            if number is None and self.given_only:
-                raise ValueError("these facts hold for the filters that the tally was given alone")
-            of_condition = self.conditions.passing(flags & FILTER_BINLOG_SEND_F != 0)
-            of_condition |= self.conditions.kind == ALWAYS
-            if number is not None:
-                of_condition |= self.conditions.among(number)
-        sent: Mask = of_condition[self.condition]
+            passing = flags & FILTER_BINLOG_SEND_F != 0
+            others = [ALWAYS, *([] if number is None else [EVERYTHING - 1 - number])]
+        sent: Mask = self.conditions.passing(passing, *others)[self.condition]
         if origin is not None and origin.is_on:
             sent &= np.array([wants(origin, each) for each in self.origins], np.bool_)[self.origin]
         return sent
@@ -366,10 +337,9 @@ class Facts(_Narrow):
 
         A required subject counts as the only one. Reports by table use this number.
         """
-        found = self.conditions.required.astype(np.int64)
-        is_one = (self.conditions.kind == ONE) & (found < 0)
-        found[is_one] = self.conditions.member[self.conditions.start[:-1][is_one]]
-        return found
+        conditions = self.conditions
+        only = np.where(conditions.lengths == 1, np.maximum(conditions.first, -1), -1)
+        return np.where(conditions.required < 0, only, conditions.required).astype(np.int64)
 
     def folded(self, flags: Sequence[SubjectFlags | None]) -> Facts:
         """Return smaller facts with fewer conditions and units, which are valid only for the given filters.
@@ -500,7 +470,9 @@ def side_by_side(parts: Sequence[Facts]) -> Facts:
             first[id(part.conditions)] = count
             count += len(part.conditions)
             numbers = [subjects.setdefault(subject, len(subjects)) for subject in part.subjects]
-            conditions.append(part.conditions.with_subjects(np.array(numbers, np.int32)))
+            conditions.append(
+                part.conditions.expanded(np.arange(len(numbers) + 1), np.array(numbers, np.int32))
+            )
     of_origin = [[origins.setdefault(origin, len(origins)) for origin in part.origins] for part in parts]
     columns: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts]) for name in ("bucket", *COUNTS)
@@ -509,7 +481,6 @@ def side_by_side(parts: Sequence[Facts]) -> Facts:
         parts[0],
         subjects=tuple(subjects),
         conditions=Conditions(
-            np.concatenate([one.kind for one in conditions]),
             np.concatenate([one.required for one in conditions]),
             _starts(np.concatenate([one.lengths for one in conditions])),
             np.concatenate([one.member for one in conditions]),

@@ -22,7 +22,6 @@ import numpy.typing as npt
 from dumpfilter.analyse.traffic import _group as K
 from dumpfilter.analyse.traffic.facts import (
     DECIDING,
-    EVERYTHING,
     Conditions,
     Facts,
     Ints,
@@ -111,7 +110,7 @@ class Tally:
         self._held = _NO_EVENTS
         """The events of an unfinished statement whose conditions depend on events of the next segment."""
         self._exact: dict[bytes, int] = {}
-        """The numbers of the conditions of kind EXACTLY, by the bytes of their list of filter numbers."""
+        """The numbers of the conditions that list filters, by the bytes of their members."""
         self._memory = K.Memory(
             state=np.zeros(K.STATE, np.int64),
             subjects=np.zeros((_ROOM, K.SUBJECT_COLUMNS), np.int64),
@@ -124,9 +123,8 @@ class Tally:
             atoms=np.zeros((_ROOM, A.ATOM_COLUMNS), np.int64),
             lists=np.zeros((A.ROOTS + A.MOST_LISTS * _ROOM, A.LIST_COLUMNS), np.int64),
         )
-        for number, kind in ((K.C_ALWAYS, K.ALWAYS), (K.C_NEVER, K.ANY)):
-            self._memory.conditions[number] = kind, -1, 0, 0, -1
-        self._memory.state[K.N_CONDITIONS] = 2
+        for number, member in ((K.C_ALWAYS, K.ALWAYS), (K.C_NEVER, K.NO_SUBJECT)):
+            self._store(number, np.array([member], np.int32))
         self._memory.lists[: A.ROOTS, A.L_ONLY] = A.NO_SUBJECT
 
     def add(self, segment: Segment, read: ReadAt, *, keys: Ints | None = None) -> None:
@@ -292,19 +290,21 @@ class Tally:
 
         With ``whole`` it also holds for slaves without a filter.
         """
-        members = self._filters.numbers[who]
+        members = K.EVERYTHING - 1 - self._filters.numbers[who]
         if whole:
-            members = np.concatenate([np.array([EVERYTHING], np.int32), members])
-        number = self._exact.get(members.tobytes())
-        if number is None:
-            state = self._memory.state
-            number, used = state[: K.N_MEMBERS + 1].tolist()
-            self._grow(conditions=number + 1, members=used + len(members))
-            self._memory.members[used : used + len(members)] = members
-            self._memory.conditions[number] = K.EXACTLY, -1, used, used + len(members), -1
-            state[: K.N_MEMBERS + 1] += 1, len(members)
-            self._exact[members.tobytes()] = number
+            members = np.append(np.int32(K.EVERYTHING), members)
+        number = self._exact.setdefault(members.tobytes(), self.conditions_count)
+        if number == self.conditions_count:
+            self._store(number, members)
         return number
+
+    def _store(self, number: int, members: npt.NDArray[np.int32]) -> None:
+        used = int(self._memory.state[K.N_MEMBERS])
+        end = used + len(members)
+        self._grow(conditions=number + 1, members=end)
+        self._memory.members[used:end] = members
+        self._memory.conditions[number] = -1, used, end, -1
+        self._memory.state[: K.N_MEMBERS + 1] = number + 1, end
 
     def _add(
         self,
@@ -331,7 +331,6 @@ class Tally:
         """Return all conditions. They refer to subjects by their numbers in the register of subjects."""
         rows, end = self._memory.conditions[: self.conditions_count], self._memory.state[K.N_MEMBERS]
         return Conditions(
-            rows[:, K.Q_KIND].astype(np.uint8),
             rows[:, K.Q_REQUIRED].astype(np.int32),
             np.append(rows[:, K.Q_START], end),
             self._memory.members[:end],
@@ -379,19 +378,16 @@ class Tally:
         """
         numbers: dict[int, int] = {}
         with self._subjects.lock:
-            members = [(number, self._subjects.single(number)) for number in conditions.met().tolist()]
             lengths = np.zeros(len(self._subjects), np.int64)
-            for number, of_set in members:
-                lengths[number] = len(of_set)
-            new = [numbers.setdefault(one, len(numbers)) for _, of_set in members for one in of_set]
+            new: list[int] = []
+            for number in conditions.met().tolist():
+                members = [numbers.setdefault(one, len(numbers)) for one in self._subjects.single(number)]
+                # The set of an XA transaction without changes is empty.
+                new += members or [K.NO_SUBJECT]
+                lengths[number] = len(members) or 1
             subjects = tuple([self._subjects[number] for number in numbers])
-        if all(len(of_set) == 1 for _, of_set in members):
-            # No set is among them, as in most binlogs. The set of an XA transaction without changes is empty.
-            places = np.zeros(len(lengths), np.int32)
-            places[[number for number, _ in members]] = new
-            return subjects, conditions.with_subjects(places)
         start = np.concatenate([[0], np.cumsum(lengths)])
-        return subjects, conditions.expanded(start, np.array(new, np.int64))
+        return subjects, conditions.expanded(start, np.array(new, np.int32))
 
     def _enlarge(self, events: int, *, adds_up: bool) -> None:
         """Make room for the conditions and units of a transaction with ``events`` events.

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.analyse.traffic._group import EXACTLY
-from dumpfilter.analyse.traffic.facts import Conditions, Facts, Ints, Words, sums, wants
+from dumpfilter.analyse.traffic.facts import Conditions, Facts, Ints, Words, of_numbers, sums, wants
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.event_time import MICROSECONDS, commit_time
@@ -345,23 +344,16 @@ class TransactionTally:
         only = np.array(
             [sets.setdefault(one if len(one) == 1 else (), len(sets)) for one in schemas], np.int64
         )
-        found = np.zeros(len(conditions), np.int64)
-        filled = np.flatnonzero((conditions.lengths > 0) & (conditions.kind != EXACTLY))
-        if len(filled):
-            of_member = np.zeros(len(conditions.member), np.int64)
-            of_member[conditions.names_subjects] = only[conditions.member[conditions.names_subjects]]
-            first = np.minimum.reduceat(of_member, conditions.start[filled])
-            is_one = first == np.maximum.reduceat(of_member, conditions.start[filled])
-            found[filled] = np.where(is_one, first, 0)
-        has_required = conditions.required >= 0
-        found[has_required] = only[conditions.required[has_required]]
-        return list(sets), found
+        of_member = of_numbers(only, conditions.member)
+        least, most = (one.reduceat(of_member, conditions.start[:-1]) for one in (np.minimum, np.maximum))
+        found = np.where(least == most, least, 0)
+        return list(sets), np.where(conditions.required < 0, found, of_numbers(only, conditions.required))
 
     def _schemas_of_condition(
         self, conditions: Conditions, number: int, schemas: Sequence[tuple[str, ...]]
     ) -> tuple[str, ...]:
-        members = [] if conditions.kind[number] == EXACTLY else conditions.members(number).tolist()
-        found = set(itertools.chain.from_iterable(schemas[member] for member in members))
+        members = conditions.members(number).tolist()
+        found = set(itertools.chain.from_iterable(schemas[member] for member in members if member >= 0))
         required = int(conditions.required[number])
         return tuple(sorted(found if required < 0 else found.intersection(schemas[required])))
 

@@ -6,52 +6,49 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.analyse.traffic._group import ALWAYS, ANY, EXACTLY, ONE
+from dumpfilter.analyse.traffic._group import ALWAYS, EVERYTHING, NO_SUBJECT
 from dumpfilter.analyse.traffic.facts import Conditions
 
 SUBJECTS = 6
 FILTERS = 70
 
-Made = tuple[int, int, frozenset[int]]
-"""A condition's kind, required subject and members."""
+Made = tuple[int, frozenset[int]]
+"""A condition's required subject and members."""
 
 
 def _conditions(made: list[Made]) -> Conditions:
     return Conditions(
-        np.array([kind for kind, _, _ in made], np.uint8),
-        np.array([required for _, required, _ in made], np.int32),
-        np.cumsum([0, *(len(members) for _, _, members in made)]).astype(np.int64),
-        np.array([member for _, _, members in made for member in members], np.int32),
+        np.array([required for required, _ in made], np.int32),
+        np.cumsum([0, *(len(members) for _, members in made)]).astype(np.int64),
+        np.array([member for _, members in made for member in members], np.int32),
     )
 
 
 SUBJECT = st.integers(0, SUBJECTS - 1)
+LISTED = st.just(EVERYTHING) | st.integers(0, FILTERS - 1).map(lambda number: EVERYTHING - 1 - number)
 CONDITION = st.one_of(
-    st.just((ALWAYS, -1, frozenset())),
-    st.tuples(st.just(ONE), st.just(-1), st.frozensets(SUBJECT, min_size=1, max_size=1)),
-    st.tuples(st.just(ANY), st.just(-1) | SUBJECT, st.frozensets(SUBJECT, min_size=2)),
-    st.just((ANY, -1, frozenset())),
-    st.tuples(st.just(EXACTLY), st.just(-1), st.frozensets(st.integers(-1, FILTERS - 1))),
+    st.just((-1, frozenset({ALWAYS}))),
+    st.tuples(st.just(-1), st.frozensets(SUBJECT, min_size=1, max_size=1)),
+    st.tuples(st.just(-1) | SUBJECT, st.frozensets(SUBJECT, min_size=2)),
+    st.just((-1, frozenset({NO_SUBJECT}))),
+    st.tuples(st.just(-1), st.frozensets(LISTED, min_size=1)),
 )
 """The conditions that a tally makes."""
 
 
 @given(st.lists(CONDITION, max_size=12), st.permutations(range(SUBJECTS)))
 def test_unified_conditions_are_the_different_ones(made: list[Made], numbers: list[int]) -> None:
-    renamed = _conditions(made).expanded(np.arange(SUBJECTS + 1), np.array(numbers, np.int64))
+    renamed = _conditions(made).expanded(np.arange(SUBJECTS + 1), np.array(numbers, np.int32))
     found, number = renamed.folded(np.arange(SUBJECTS))
     renumbered = [
         (
-            kind,
             -1 if required < 0 else numbers[required],
-            members if kind == EXACTLY else frozenset(numbers[member] for member in members),
+            frozenset(numbers[member] if member >= 0 else member for member in members)
+            | ({EVERYTHING} if len(members) > 1 and max(members) >= 0 else frozenset()),
         )
-        for kind, required, members in made
+        for required, members in made
     ]
-    each = [
-        (int(found.kind[c]), int(found.required[c]), frozenset(found.members(c).tolist()))
-        for c in range(len(found))
-    ]
+    each = [(int(found.required[c]), frozenset(found.members(c).tolist())) for c in range(len(found))]
     assert each == list(dict.fromkeys(renumbered))
     assert [each[c] for c in number.tolist()] == renumbered
     assert all(np.all(np.diff(found.members(c)) > 0) for c in range(len(found)))
@@ -79,9 +76,16 @@ def test_words_have_a_bit_for_each_filter(made: list[Made], sent_by: list[frozen
     found = conditions.words(np.stack(of_subject), words(list(range(FILTERS))), words(rules))
     for number, sent in enumerate(sent_by):
         met = found[:, number // 64] >> np.uint64(number % 64) & np.uint64(1) != 0
-        if sent is None:
-            expected = conditions.for_everything | conditions.among(number)
-        else:
-            mask = np.isin(np.arange(SUBJECTS), list(sent))
-            expected = conditions.passing(mask) | conditions.among(number) | (conditions.kind == ALWAYS)
-        assert met.tolist() == expected.tolist()
+        expected = []
+        for required, members in made:
+            if sent is None:
+                holds = max(members) >= EVERYTHING or EVERYTHING - 1 - number in members
+            else:
+                holds = bool(members & (sent | {ALWAYS, EVERYTHING - 1 - number}))
+                holds = holds and (required < 0 or required in sent)
+            expected.append(holds)
+        assert met.tolist() == expected
+        own = [EVERYTHING - 1 - number]
+        own += [ALWAYS] if sent is not None else [ALWAYS, NO_SUBJECT, EVERYTHING]
+        mask = np.isin(np.arange(SUBJECTS), list(range(SUBJECTS) if sent is None else sent))
+        assert conditions.passing(mask, *own).tolist() == expected
