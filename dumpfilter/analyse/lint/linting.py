@@ -25,8 +25,8 @@ def lint(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> list[Filter
     >>> known = knowledge_of([TableSubject("shop", "orders"), TableSubject("hr", "emp")])
     >>> for warning in lint(Filter.from_options(["--replicate-do-db=shop,hr", "--replicate-do-db=shop"]), known):
     ...     print(warning)
-    comma: --replicate-do-db=shop,hr: no database 'shop,hr' in this set: a comma does not separate names. \
-Did you mean --replicate-do-db=shop --replicate-do-db=hr?
+    comma: --replicate-do-db=shop,hr: no database 'shop,hr' in this set: a comma does not separate names, \
+but belongs to the name. Did you mean --replicate-do-db=shop --replicate-do-db=hr?
     """
     items: list[Item] = []
     remembering = RememberingFilter(rule_filter)

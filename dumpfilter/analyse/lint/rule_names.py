@@ -9,7 +9,7 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 from dumpfilter.analyse.lint.findings import Code
 from dumpfilter.analyse.lint.items import Item, few, listed
@@ -31,6 +31,7 @@ _MOST_COMPARISONS = 500_000
 checked.
 """
 
+_COMMA = "a comma does not separate names, but belongs to the name"
 _QUOTES = "'\"`´‘’“” \t"
 _OF_TABLES: dict[BaseRuleKind, RuleKind] = {
     RuleKind.DO_DB: RuleKind.DO_TABLE,
@@ -78,11 +79,16 @@ class RuleAlone:
             return self._filter.db_ok_with_wild_table(name) is (self._kind is RuleKind.WILD_DO_TABLE)
         return self._kind.form is ValueForm.DATABASE and self.matches_table((name, ""))
 
-    def matches_any(self, names: RuleNames) -> bool:
-        """Tell whether the rule matches any database or table of the set."""
+    def match(self, names: RuleNames) -> SetEvent | None:
+        """Return an event of the first database or table of the set that the rule matches, or None."""
         if self._kind is RuleKind.REWRITE_DB:
-            return any(self._filter.rewrite_db(source) != source for source in names.sources)
-        return any(map(self.matches_database, names.databases)) or any(map(self.matches_table, names.tables))
+            sources = names.sources.items()
+            return next((event for name, event in sources if self._filter.rewrite_db(name) != name), None)
+        events = chain(
+            (event for name, event in names.databases.items() if self.matches_database(name)),
+            (event for name, event in names.tables.items() if self.matches_table(name)),
+        )
+        return next(events, None)
 
 
 def odd_names(
@@ -96,11 +102,11 @@ def odd_names(
     unused, notes = compared([rule for rule in rule_filter.rules if rule not in deciding], names)
     yield from notes
     for rule in unused:
-        if not RuleAlone(rule_filter, rule).matches_any(names):
+        if RuleAlone(rule_filter, rule).match(names) is None:
             if knowledge.is_whole and names.databases:
                 yield _no_match(rule_filter, rule, names)
             elif not knowledge.is_whole:
-                yield from _unlikely(rule)
+                yield from _unlikely(rule_filter, rule)
     wild, notes = compared(
         [rule for rule in rule_filter.rules if rule.kind.form is ValueForm.WILD_TABLE and "_" in rule.value],
         names,
@@ -130,108 +136,88 @@ def _no_match(rule_filter: Filter, rule: Rule, names: RuleNames) -> Item:
         known = names.sources
     elif about_tables:
         known = {".".join(name): event for name, event in names.tables.items()}
-    value = rule.pair[0] if rule.kind is RuleKind.REWRITE_DB else rule.value
+    value = _value(rule)
     missing = f"no {'table' if about_tables else 'database'} {value!r} in this set"
-    for code, why, cure, event in _reasons(rule_filter, rule, value, known, names):
-        what = why if code is Code.RENAMED else f"{missing}: {why}"
-        return Item(code, (rule,), what, cure, events=shown(event))
+    for code, why, meant in _reasons(rule_filter, rule):
+        matches = (RuleAlone(rule_filter, each).match(names) for each in meant)
+        event = next((each for each in matches if each is not None), None)
+        if event is not None or code in (Code.COMMA, Code.RENAMED):
+            what = why if code is Code.RENAMED else f"{missing}: {why}"
+            return Item(code, (rule,), what, _cure(code, meant), events=shown(event))
+    is_wild, lowered = rule.kind.form is ValueForm.WILD_TABLE, value.lower()
+    alone = RuleAlone(rule_filter, Rule(rule.kind, lowered))
+    for name, event in known.items():
+        database, _, table = name.lower().partition(".")
+        if alone.matches_table((database, table)) if is_wild else name.lower() == lowered:
+            why = f"upper and lower case differ from {name!r}"
+            cure = "Write the name as in the set" if is_wild else f"Write {_option(_with_value(rule, name))}"
+            if (
+                not is_wild
+                and rule_filter.names.lower_case_table_names
+                and rule_filter.names.family == "mariadb"
+            ):
+                why = "with lower_case_table_names MariaDB lower-cases the name, and not the rule"
+                cure = f"Write {_option(_with_value(rule, lowered))}"
+            return Item(Code.CASE, (rule,), f"{missing}: {why}", cure, events=shown(event))
     close = closest(value, known)
     if close is None:
         return Item(Code.NO_MATCH, (rule,), missing, "Check the name, or remove the rule")
-    cure = f"Did you mean {_option(rule, close)}?"
-    return Item(
-        Code.MISSPELLED, (rule,), f"{missing}, but {close!r} is in it", cure, events=shown(known[close])
-    )
+    what, cure = f"{missing}, but {close!r} is in it", f"Did you mean {_option(_with_value(rule, close))}?"
+    return Item(Code.MISSPELLED, (rule,), what, cure, events=shown(known[close]))
 
 
-def _reasons(
-    rule_filter: Filter, rule: Rule, value: str, known: dict[str, SetEvent], names: RuleNames
-) -> Iterator[tuple[Code, str, str, SetEvent | None]]:
-    """Yield the probable reasons why a rule matches nothing, the most probable first.
-
-    ``value`` is the rule's value, and ``known`` has the names that the rule could match. A reason has four parts: a
-    code, the fault, the remedy, and an event with the probably intended name or None.
+def _reasons(rule_filter: Filter, rule: Rule) -> Iterator[tuple[Code, str, list[Rule]]]:
+    """Yield the possible reasons why a rule matches nothing, the most probable first, each with a code and with the
+    rules that were probably meant.
     """
-    kind = rule.kind
+    kind, value = rule.kind, _value(rule)
     is_wild = kind.form is ValueForm.WILD_TABLE
-
-    def matches_any(other: Rule) -> bool:
-        return RuleAlone(rule_filter, other).matches_any(names)
-
     parts = [part.strip(_QUOTES) for part in value.split(",")]
     if len(parts) > 1 and any(parts):
-        options = " ".join(_option(rule, part) for part in parts if part)
-        event = next((known[part] for part in parts if part in known), None)
-        yield Code.COMMA, "a comma does not separate names", f"Did you mean {options}?", event
+        yield Code.COMMA, _COMMA, [_with_value(rule, part) for part in parts if part]
     plain = "".join(character for character in value if character not in _QUOTES).rstrip(";")
-    is_table = kind.form in _TABLE_FORMS and "." in plain
-    if plain != value and (plain in known or (is_table and matches_any(Rule(kind, plain)))):
-        cure = f"Write {_option(rule, plain)}"
-        yield Code.QUOTES, "quotes and spaces belong to the name", cure, known.get(plain)
+    if plain != value:
+        yield Code.QUOTES, "quotes and spaces belong to the name", [_with_value(rule, plain)]
     database, dot, table = value.partition(".")
     new = rule_filter.rewrite_db(database)
     if new != database and kind is not RuleKind.REWRITE_DB:
         why = f"rewrite rules rename {database!r} to {new!r} before this rule is asked, so that it matches nothing"
-        yield Code.RENAMED, why, f"Write {_option(rule, new + dot + table)}", names.sources.get(database)
+        yield Code.RENAMED, why, [_with_value(rule, new + dot + table)]
     if kind in _OF_TABLES and dot:
         why = "this rule is about databases"
-        if (database, table) in names.tables:
-            cure = f"Write --{_OF_TABLES[kind].option}={value}"
-            yield Code.WRONG_KIND, why, cure, names.tables[database, table]
-        elif database in names.databases:
-            cure = f"Write {_option(rule, database)}, or --{_WITH_PATTERNS[kind].option}={value}"
-            yield Code.WRONG_KIND, why, cure, names.databases[database]
+        yield Code.WRONG_KIND, why, [Rule(_OF_TABLES[kind], value)]
+        yield Code.WRONG_KIND, why, [_with_value(rule, database), Rule(_WITH_PATTERNS[kind], value)]
     pattern = value.replace("*", "%")
-    if is_wild and pattern != value and matches_any(Rule(kind, pattern)):
-        yield Code.WILDCARD, "a star is no wildcard", f"Write {Rule(kind, pattern)}", None
-    plain = value.replace("\\", "")
-    if not is_wild and plain != value and plain in known:
+    if is_wild and pattern != value:
+        yield Code.WILDCARD, "a star is no wildcard", [Rule(kind, pattern)]
+    if not is_wild and "\\" in value:
         why = "this kind of rule has no escapes, so that the backslash belongs to the name"
-        yield Code.ESCAPE, why, f"Write {_option(rule, plain)}", known[plain]
-    if kind in _WITH_PATTERNS:
-        pattern = pattern.replace("?", "_") + (".%" if kind in _OF_TABLES else "")
-        wild = Rule(_WITH_PATTERNS[kind], pattern)
-        if {"%", "*", "?"} & set(value) or ("_" in value and kind in _OF_TABLES):
-            alone = RuleAlone(rule_filter, wild)
-            event = next((event for name, event in names.tables.items() if alone.matches_table(name)), None)
-            if event is not None or alone.matches_any(names):
-                yield Code.WILDCARD, "only wild rules have wildcards", f"Write {wild}", event
-    if is_wild:
-        alone = RuleAlone(rule_filter, Rule(kind, value.lower()))
-        for name, event in names.tables.items():
-            if alone.matches_table((name[0].lower(), name[1].lower())):
-                why = f"upper and lower case differ from {'.'.join(name)!r}"
-                yield Code.CASE, why, "Write the name as in the set", event
-    for same in known if not is_wild else ():
-        if same.lower() == value.lower():
-            why, meant = f"upper and lower case differ from {same!r}", same
-            if rule_filter.names.lower_case_table_names and rule_filter.names.family == "mariadb":
-                why = "with lower_case_table_names MariaDB lower-cases the name, and not the rule"
-                meant = value.lower()
-            yield Code.CASE, why, f"Write {_option(rule, meant)}", known[same]
+        yield Code.ESCAPE, why, [_with_value(rule, value.replace("\\", ""))]
+    if kind in _WITH_PATTERNS and ({"%", "*", "?"} & set(value) or ("_" in value and kind in _OF_TABLES)):
+        pattern = pattern.replace("?", "_") + (".%" if kind in _OF_TABLES and not dot else "")
+        yield Code.WILDCARD, "only wild rules have wildcards", [Rule(_WITH_PATTERNS[kind], pattern)]
 
 
-def _unlikely(rule: Rule) -> Iterator[Item]:
-    """Yield the faults of a rule's value that are visible without a binlog set: characters that names hardly ever
+def _unlikely(rule_filter: Filter, rule: Rule) -> Iterator[Item]:
+    """Yield the fault of a rule's value that is visible without a binlog set: characters that names hardly ever
     contain.
     """
-    value, kind = rule.value, rule.kind
-    is_wild = kind.form is ValueForm.WILD_TABLE
-    if "," in value:
-        parts = [part.strip(_QUOTES) for part in value.split(",")]
-        code, what = Code.COMMA, "a comma does not separate names, but belongs to the name"
-        meant = " ".join(_option(rule, part) for part in parts if part)
-    elif value != value.strip(_QUOTES):
-        code, what = Code.QUOTES, "quotes and spaces belong to the name"
-        meant = _option(rule, value.strip(_QUOTES))
-    elif "*" in value or ("%" in value and not is_wild and kind is not RuleKind.REWRITE_DB):
-        code = Code.WILDCARD
-        what = "a star is no wildcard" if is_wild else "only wild rules have wildcards"
-        pattern = value.replace("*", "%") + ("" if "." in value else ".%")
-        meant = f"--{_WITH_PATTERNS.get(kind, kind).option}={pattern}"
-    else:
-        return
-    yield Item(code, (rule,), what, f"Did you mean {meant}?")
+    value = _value(rule)
+    is_probable = {
+        Code.COMMA: True,
+        Code.QUOTES: value != value.strip(_QUOTES),
+        Code.WILDCARD: "*" in value or "%" in value,
+    }
+    for code, why, meant in _reasons(rule_filter, rule):
+        if is_probable.get(code):
+            yield Item(code, (rule,), why, _cure(Code.COMMA, meant))
+            return
+
+
+def _cure(code: Code, meant: list[Rule]) -> str:
+    if code is Code.COMMA:
+        return f"Did you mean {' '.join(map(_option, meant))}?"
+    return f"Write {', or '.join(map(_option, meant))}"
 
 
 def closest(value: str, known: Iterable[str]) -> str | None:
@@ -265,10 +251,19 @@ def likeness_to(name: str) -> Callable[[str], float]:
     return ratio
 
 
-def _option(rule: Rule, value: str) -> str:
-    if rule.kind is RuleKind.REWRITE_DB:
-        return f"--{rule.kind.option}='{value}->{rule.pair[1]}'"
-    return f"--{rule.kind.option}={value}"
+def _value(rule: Rule) -> str:
+    """Return a rule's value, or the left side of a rewrite rule."""
+    return rule.pair[0] if rule.kind is RuleKind.REWRITE_DB else rule.value
+
+
+def _with_value(rule: Rule, value: str) -> Rule:
+    """Return a copy of ``rule`` with another value, or another left side of a rewrite rule."""
+    return Rule(rule.kind, f"{value}->{rule.pair[1]}" if rule.kind is RuleKind.REWRITE_DB else value)
+
+
+def _option(rule: Rule) -> str:
+    """Return a rule as an option for a shell, in which the arrow of a rewrite rule must be quoted."""
+    return f"--{rule.kind.option}='{rule.value}'" if rule.kind is RuleKind.REWRITE_DB else str(rule)
 
 
 def compared(rules: list[Rule], names: RuleNames) -> tuple[list[Rule], list[Item]]:
