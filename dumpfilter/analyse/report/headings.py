@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dumpfilter.analyse.traffic._group import ALWAYS, NO_SUBJECT
 from dumpfilter.analyse.traffic.facts import Facts, Ints, Mask, sums
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.index.subjects import Subject, TableSubject
@@ -70,9 +69,7 @@ class Headings:
         of_subject = np.array(
             [numbers.setdefault(heading_of(one), len(numbers)) for one in tallied.subjects], np.int64
         )
-        of_condition: Ints = (
-            (conditions.lengths == 1) & np.isin(conditions.first, (ALWAYS, NO_SUBJECT))
-        ).astype(np.int64)
+        of_condition: Ints = np.where(conditions.has_subjects, 0, 1)
         of_condition[subject >= 0] = of_subject[subject[subject >= 0]]
         self.all = list(numbers)
         self.of_unit: Ints = of_condition[tallied.condition]

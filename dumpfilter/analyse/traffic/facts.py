@@ -124,6 +124,12 @@ class Conditions(_Narrow):
         """The first member of each condition."""
         return self.member[self.start[:-1]]
 
+    @property
+    def has_subjects(self) -> Mask:
+        """For each condition, whether it depends on any subject (table or statement) or lists filters."""
+        found: Mask = (self.lengths > 1) | ~np.isin(self.first, (ALWAYS, NO_SUBJECT))
+        return found
+
     def chosen(self, numbers: Ints) -> Conditions:
         """Return a copy with only the conditions in ``numbers``, renumbered from 0."""
         lengths = self.lengths[numbers]
