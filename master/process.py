@@ -352,7 +352,7 @@ class _SqlPorts:
                 max_connections=most,
             )
             number = stack.enter_context(served.serving(server.loop))
-            server.count_replicas = lambda: (len(served.port.clients), most)
+            server.count_replicas = lambda: (len(served.clients), most)
 
             def take_over(config: MasterConfig) -> None:
                 filters.take_over(config.replicas)

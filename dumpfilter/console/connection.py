@@ -11,10 +11,8 @@ import contextlib
 import enum
 import functools
 import struct
-import threading
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor as ThreadPool
 from typing import Any, NamedTuple, TypeVar
 
 from mysql_mimic.charset import CharacterSet, Collation
@@ -22,18 +20,10 @@ from mysql_mimic.types import Capabilities, ServerStatus
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.console import answers
-from dumpfilter.console.costs import Costs
 from dumpfilter.console.directory import ProcessRow
 from dumpfilter.console.login import Doorkeeper, Refused
 from dumpfilter.console.masking import without_passwords
-from dumpfilter.console.memory import (
-    CLIENT_MEMORY,
-    CONSOLE_MEMORY,
-    RESULT_MEMORY,
-    RESULT_SHARE,
-    Memory,
-    size_of,
-)
+from dumpfilter.console.memory import CLIENT_MEMORY, Memory, size_of
 from dumpfilter.console.prepared import MAX_PREPARED_STATEMENTS, Prepared, read_execute
 from dumpfilter.console.session import Session
 from dumpfilter.console.sql import server_errors
@@ -48,7 +38,6 @@ from dumpfilter.console.wire import (
     Fields,
     Login,
     MalformedPacket,
-    PacketStream,
 )
 
 LOGIN_SECONDS = 10.0
@@ -60,8 +49,6 @@ IDLE_SECONDS = 28_800.0
 
 LARGE_STATEMENT = 16 << 10
 """The length from which a statement counts as large, characters. Few large statements run at once."""
-MOST_LARGE_STATEMENTS = 2
-"""The limit of large statements, of all clients together, that are parsed and carried out at a time."""
 
 _SHOWN_BYTES = 6
 """The number of bytes that error 1300 quotes from a statement that is not valid in the client's character set."""
@@ -70,43 +57,6 @@ _LOGGED_CHARACTERS = 200
 
 
 T = TypeVar("T")
-
-
-class Limits:
-    """The limits that all connections of a console share.
-
-    ``threads_of_user`` is the limit of concurrent statements of one user; 0 for no limit.
-    """
-
-    def __init__(self, threads_of_user: int = 0) -> None:
-        self.kept = Memory(CONSOLE_MEMORY, "prepared statements and variables of all connections")
-        self.results = Memory(RESULT_MEMORY, "results that clients have not read yet")
-        self.large = threading.BoundedSemaphore(MOST_LARGE_STATEMENTS)
-        self.costs = Costs()
-        self._threads_of_user = threads_of_user
-        self._places: dict[str, asyncio.Semaphore] = {}
-        self._results: dict[str, Memory] = {}
-
-    def place(self, user: str) -> contextlib.AbstractAsyncContextManager[None]:
-        """Return a context manager in which a statement of the user runs.
-
-        Entering it waits while the user already runs the maximal number of concurrent statements.
-        """
-        if not self._threads_of_user:
-            return contextlib.nullcontext()
-        return self._places.setdefault(user, asyncio.Semaphore(self._threads_of_user))
-
-    def results_of(self, user: str) -> Memory:
-        """Return the limit of the memory of a user's results."""
-        return self._results.setdefault(
-            user,
-            Memory(
-                int(self.results.most * RESULT_SHARE),
-                "results of a user that clients have not read yet",
-                advice="read them, or try with less",
-                within=self.results,
-            ),
-        )
 
 
 class Doing(NamedTuple):
@@ -147,25 +97,9 @@ class Com(enum.IntEnum):
 
 
 class Connection:
-    """The connection of one client to the console.
+    """The connection of one client to the console. ``door`` carries out the login."""
 
-    Parameters:
-        stream: the packets in both directions.
-        door: carries out the login.
-        pool: the worker threads that run the statements.
-        open_session: makes the session after the login, from memory limit, connection id, user and host.
-        limits: the limits that all clients of the console share.
-    """
-
-    def __init__(
-        self,
-        stream: PacketStream,
-        door: Doorkeeper,
-        *,
-        pool: ThreadPool,
-        open_session: Callable[[Memory, int, str, str], Session],
-        limits: Limits,
-    ) -> None:
+    def __init__(self, door: Doorkeeper) -> None:
         task = asyncio.current_task()
         assert task is not None
         self.task = task
@@ -177,17 +111,15 @@ class Connection:
         self.session: Session | None = None
         self.running: str | None = None
         """The text of the statement that is running, for SHOW PROCESSLIST, or None between statements."""
-        self._stream = stream
+        self._stream = door.stream
         self._door = door
+        self._port = door.port
         self._log = door.log
-        self._pool = pool
-        self._open_session = open_session
-        self._limits = limits
         self._share = Memory(
             CLIENT_MEMORY,
             "prepared statements and variables of a connection",
             advice="close statements, or reconnect",
-            within=limits.kept,
+            within=self._port.kept,
         )
         self._capabilities = door.greeting.capabilities
         self._multi_statements = False
@@ -283,7 +215,7 @@ class Connection:
         self._capabilities = login.capabilities
         self._multi_statements = Capabilities.CLIENT_MULTI_STATEMENTS in login.capabilities
         info = await self._door.verify(login)
-        session = self._open_session(self._share, self.id, login.user, self.peer)
+        session = Session(self._port, self._share, self.id, login.user, self.peer)
         session.character_set = _character_set(login.collation)
         if self._stream.tls is not None:
             session.tls_version, session.tls_cipher = self._stream.tls.version, self._stream.tls.cipher
@@ -337,7 +269,7 @@ class Connection:
         ``number`` and ``length`` are the command's number in the protocol and its length in bytes.
         """
         if self.session is not None:
-            await self._limits.costs.admit(self.session.user, length)
+            await self._port.costs.admit(self.session.user, length)
         if length > self.longest_command(number):
             raise server_errors.ER_NET_PACKET_TOO_LARGE()
 
@@ -345,7 +277,7 @@ class Connection:
         """Wrap ``function`` so that the processor time of its calls is charged to the client's user (see
         :mod:`.costs`).
         """
-        return self._limits.costs.counted(self._client.user, function)
+        return self._port.costs.counted(self._client.user, function)
 
     async def _run(self, text: str) -> Result:
         # An interrupted statement raises error 1317 at once. A command that cannot stop half-way runs on in its
@@ -353,7 +285,7 @@ class Connection:
         return await self._in_thread(text, functools.partial(execute_statement, self._client, text))
 
     async def _in_thread(self, text: str, call: Callable[[Interrupt], T]) -> T:
-        async with self._limits.place(self._client.user):
+        async with self._port.place(self._client.user):
             return await self._in_own_thread(text, call)
 
     async def _in_own_thread(self, text: str, call: Callable[[Interrupt], T]) -> T:
@@ -362,7 +294,7 @@ class Connection:
         killed = self._killed = loop.create_future()
         self.running = text
         counted = self.counted(functools.partial(call, interrupt))
-        work = loop.run_in_executor(self._pool, self._call_bounded, len(text), counted, interrupt)
+        work = loop.run_in_executor(self._port.pool, self._call_bounded, len(text), counted, interrupt)
         try:
             await asyncio.wait((work, killed, self._stream.left), return_when=asyncio.FIRST_COMPLETED)
             if work.done():
@@ -392,11 +324,11 @@ class Connection:
         # The tokens of a statement need up to 170 times its length. Therefore only few large statements run at a time.
         if length < LARGE_STATEMENT:
             return call()
-        acquire(self._limits.large, interrupt)
+        acquire(self._port.large, interrupt)
         try:
             return call()
         finally:
-            self._limits.large.release()
+            self._port.large.release()
 
     async def _query(self, data: bytes) -> None:
         text = self._text(data)
@@ -508,7 +440,7 @@ class Connection:
             await self._stream.send(answers.ok(self._capabilities, status, result))
             return
         size = size_of(result)
-        results = self._limits.results_of(self._client.user)
+        results = self._port.results_of(self._client.user)
         results.take(size)
         try:
             for packet in answers.result_set(

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import structlog
 from mysql_mimic import packets
 from mysql_mimic.charset import CharacterSet
-from mysql_mimic.types import Capabilities, ServerStatus
+from mysql_mimic.types import ServerStatus
 
 from dumpfilter.base.security.audit import audit
 from dumpfilter.base.security.exposure import is_loopback
 from dumpfilter.base.security.passwords import MOST_PASSWORD, StoredPassword
-from dumpfilter.base.security.tls import ServerTls, TlsSource
+from dumpfilter.base.security.tls import ServerTls
 from dumpfilter.console import answers, auth
-from dumpfilter.console.login_turns import LoginTurns
-from dumpfilter.console.rsa_exchange import REQUEST_PUBLIC_KEY, RsaExchange
+from dumpfilter.console.port import ClientPort, Greeting
+from dumpfilter.console.rsa_exchange import REQUEST_PUBLIC_KEY
 from dumpfilter.console.sql.server_errors import (
     ER_ACCESS_DENIED_ERROR,
     ER_HANDSHAKE_ERROR,
@@ -37,69 +36,7 @@ from dumpfilter.console.wire import (
 
 log = structlog.get_logger("dumpfilter.console")
 
-CAPABILITIES = (
-    Capabilities.CLIENT_LONG_PASSWORD
-    | Capabilities.CLIENT_FOUND_ROWS
-    | Capabilities.CLIENT_LONG_FLAG
-    | Capabilities.CLIENT_CONNECT_WITH_DB
-    | Capabilities.CLIENT_ODBC
-    | Capabilities.CLIENT_IGNORE_SPACE
-    | Capabilities.CLIENT_PROTOCOL_41
-    | Capabilities.CLIENT_INTERACTIVE
-    | Capabilities.CLIENT_SSL
-    | Capabilities.CLIENT_TRANSACTIONS
-    | Capabilities.CLIENT_SECURE_CONNECTION
-    | Capabilities.CLIENT_MULTI_STATEMENTS
-    | Capabilities.CLIENT_MULTI_RESULTS
-    | Capabilities.CLIENT_PS_MULTI_RESULTS
-    | Capabilities.CLIENT_PLUGIN_AUTH
-    | Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
-    | Capabilities.CLIENT_DEPRECATE_EOF
-)
-"""The capabilities (optional parts of the client protocol) that the console announces to clients.
-
-The console does not announce compression. It does not announce connection and query attributes either, because it has
-no use for them.
-"""
-
-DEFAULT_MAX_CONNECTIONS = 151
-"""The limit of the number of connected clients, which is the default of a server's ``max_connections``."""
-
-DEFAULT_DENIAL_SECONDS = 1.0
-"""The time that a client with a wrong password waits for its error, seconds."""
-
 _LOGIN_PACKET = 1 << 16
-
-
-@dataclass(frozen=True)
-class Greeting:
-    """The server's version, capabilities and authentication plugin, which its first packet tells the client."""
-
-    server_version: str
-    capabilities: Capabilities = CAPABILITIES
-    plugin: str = auth.NATIVE
-    """The authentication plugin that the server prefers.
-
-    MariaDB's clients can verify a self-signed certificate only with mysql_native_password. MySQL's clients ignore the
-    greeting's plugin and begin with caching_sha2_password.
-    """
-
-
-@dataclass(frozen=True)
-class PortSettings:
-    """The settings of a port for MySQL clients."""
-
-    name: str
-    """The name of the port in the log."""
-    tls: TlsSource
-    demand_tls: bool = True
-    """Whether clients on other machines must use TLS."""
-    max_connections: int = DEFAULT_MAX_CONNECTIONS
-    denial_seconds: float = DEFAULT_DENIAL_SECONDS
-    rsa: RsaExchange | None = field(default=None, repr=False)
-    """The RSA key for the password exchange of clients without TLS. None: a client whose password must be sent needs
-    TLS.
-    """
 
 
 class Refused(Exception):
@@ -108,36 +45,33 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Doorkeeper:
-    """The login of one client, from the greeting to the accepted or refused password.
-
-    ``turns`` delays the check of passwords after failures, and ``nonce`` has the random bytes of this login.
-    """
+    """The login of one client, from the greeting to the accepted or refused password."""
 
     stream: PacketStream
-    settings: PortSettings
-    accounts: auth.Accounts
-    greeting: Greeting
-    turns: LoginTurns
+    port: ClientPort
     connection_id: int
     address: str
     """The client's network address."""
-    admit: Callable[[str], None]
-    """Called with the user's name after the password was checked. Raises SqlError if the port has too many connections.
-    """
     nonce: bytes = field(default_factory=auth.new_nonce, repr=False)
+    """The random bytes of this login."""
+
+    @cached_property
+    def greeting(self) -> Greeting:
+        """The contents of the first packet. Raises SqlError if the port cannot serve anybody at present."""
+        return self.port.greeting()
 
     @cached_property
     def log(self) -> structlog.stdlib.BoundLogger:
         """The logger, whose lines have the port's name, the connection id and the client's host."""
         bound: structlog.stdlib.BoundLogger = log.bind(
-            port=self.settings.name, connection=self.connection_id, peer=self.peer
+            port=self.port.settings.name, connection=self.connection_id, peer=self.peer
         )
         return bound
 
     @cached_property
     def tls(self) -> ServerTls:
         """The port's certificate and key, read once at the beginning of the login."""
-        return self.settings.tls.current()
+        return self.port.settings.tls.current()
 
     @property
     def peer(self) -> str:
@@ -165,7 +99,7 @@ class Doorkeeper:
             if asks_for_tls(answer):
                 await self.stream.start_tls(self.tls.context)
                 answer = await self.stream.read_reply(_LOGIN_PACKET)
-            elif self.settings.demand_tls and not (self.address and is_loopback(self.address)):
+            elif self.port.settings.demand_tls and not (self.address and is_loopback(self.address)):
                 self.log.warning("client.tls_demanded")
                 await self.refuse(ER_SECURE_TRANSPORT_REQUIRED())
                 raise Refused
@@ -190,7 +124,7 @@ class Doorkeeper:
         The text lets MariaDB's clients verify the console's certificate, and can be empty. Raises Refused after telling
         the client of a wrong password (error 1045) or of too many connections.
         """
-        password = self.accounts.password_of(login.user)
+        password = self.port.accounts.password_of(login.user)
         plugins = auth.plugins_for(password, preferred=self.greeting.plugin)
         plugin, response = login.plugin or auth.plugin_of(login.response), login.response
         if plugin not in plugins or not response:
@@ -200,16 +134,16 @@ class Doorkeeper:
         # The password is checked before all other parts of the login. So a client with a wrong password does not learn,
         # for example, whether a database exists.
         guesser = (self.peer, login.user)
-        async with self.turns.turn(guesser):
+        async with self.port.turns.turn(guesser):
             proved = await self._prove(login.user, password, plugin, response)
             # The client chose how long the login took. The user may have another password by now.
-            proved = proved and self.accounts.users.get(login.user) == password
+            proved = proved and self.port.accounts.users.get(login.user) == password
             if not proved:
-                self.turns.failed(guesser)
+                self.port.turns.failed(guesser)
         if not proved:
             await self._deny(login.user, with_password=bool(response.strip(b"\0")))
         try:
-            self.admit(login.user)
+            self.port.admit(self.connection_id, login.user)
         except SqlError as full:
             await self.refuse(full)
             raise Refused from full
@@ -223,10 +157,10 @@ class Doorkeeper:
         ``response`` is the client's digest of the password. The client is asked for the password itself if the stored
         hash cannot verify the digest. For an unknown user, ``password`` is another user's, and the result is False.
         """
-        known = user in self.accounts.users
+        known = user in self.port.accounts.users
         with_password = bool(response.strip(b"\0"))
         crypt = password.crypt if plugin == auth.CACHING_SHA2 else None
-        digest = self.accounts.digest_of(crypt) if crypt is not None else None
+        digest = self.port.accounts.digest_of(crypt) if crypt is not None else None
         if auth.proves_password(password, plugin, self.nonce, response, digest=digest):
             if not known:
                 return False
@@ -250,20 +184,20 @@ class Doorkeeper:
         text = given[:-1].decode("utf-8", "surrogateescape")
         proved = await asyncio.to_thread(crypt.matches, text) and known
         if proved:
-            self.accounts.remember(crypt, text)
+            self.port.accounts.remember(crypt, text)
         return proved
 
     async def _decrypted(self, given: bytes) -> bytes | None:
         """Return the password of a client without TLS, or None if the client did not encrypt it. ``given`` is the
         client's packet.
         """
-        if self.settings.rsa is None:
+        if self.port.settings.rsa is None:
             return None
         if given == REQUEST_PUBLIC_KEY:
-            key = await asyncio.to_thread(self.settings.rsa.public_key)
+            key = await asyncio.to_thread(self.port.settings.rsa.public_key)
             await self.stream.send(bytes(packets.make_auth_more_data(key)))
             given = await self._reply()
-        return await asyncio.to_thread(self.settings.rsa.decrypt, given, self.nonce)
+        return await asyncio.to_thread(self.port.settings.rsa.decrypt, given, self.nonce)
 
     async def refuse(self, error: SqlError) -> None:
         """Send an error packet to the client, which ends the login."""
@@ -285,6 +219,6 @@ class Doorkeeper:
         using = "YES" if with_password else "NO"
         error = ER_ACCESS_DENIED_ERROR(user, self.peer, using)
         audit("login", account=user, peer=self.peer, result=str(error))
-        await asyncio.sleep(self.settings.denial_seconds)
+        await asyncio.sleep(self.port.settings.denial_seconds)
         await self.refuse(error)
         raise Refused

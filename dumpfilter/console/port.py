@@ -2,28 +2,68 @@
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import contextlib
-import functools
 import socket
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from concurrent.futures import Executor as ThreadPool
+from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
+from mysql_mimic.types import Capabilities
 
 from dumpfilter.base.security.listening import CANNOT_LISTEN, listening_error, reason_not_to_listen
 from dumpfilter.base.security.passwords import StoredPassword
-from dumpfilter.console import answers
+from dumpfilter.base.security.tls import TlsSource
+from dumpfilter.console import answers, auth
 from dumpfilter.console.auth import Accounts
-from dumpfilter.console.connection import Connection
+from dumpfilter.console.costs import Costs
 from dumpfilter.console.directory import ConnectionDirectory, Connections
-from dumpfilter.console.login import Doorkeeper, Greeting, PortSettings
+from dumpfilter.console.executor import Executor
 from dumpfilter.console.login_turns import LoginTurns
+from dumpfilter.console.memory import CONSOLE_MEMORY, RESULT_MEMORY, RESULT_SHARE, Memory
+from dumpfilter.console.roles import Role
+from dumpfilter.console.rsa_exchange import RsaExchange
 from dumpfilter.console.sql.server_errors import ER_CON_COUNT_ERROR, SqlError
 from dumpfilter.console.wire import ClientGone, ClientReader, PacketStream
 
 log = structlog.get_logger("dumpfilter.console")
+
+CAPABILITIES = (
+    Capabilities.CLIENT_LONG_PASSWORD
+    | Capabilities.CLIENT_FOUND_ROWS
+    | Capabilities.CLIENT_LONG_FLAG
+    | Capabilities.CLIENT_CONNECT_WITH_DB
+    | Capabilities.CLIENT_ODBC
+    | Capabilities.CLIENT_IGNORE_SPACE
+    | Capabilities.CLIENT_PROTOCOL_41
+    | Capabilities.CLIENT_INTERACTIVE
+    | Capabilities.CLIENT_SSL
+    | Capabilities.CLIENT_TRANSACTIONS
+    | Capabilities.CLIENT_SECURE_CONNECTION
+    | Capabilities.CLIENT_MULTI_STATEMENTS
+    | Capabilities.CLIENT_MULTI_RESULTS
+    | Capabilities.CLIENT_PS_MULTI_RESULTS
+    | Capabilities.CLIENT_PLUGIN_AUTH
+    | Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
+    | Capabilities.CLIENT_DEPRECATE_EOF
+)
+"""The capabilities (optional parts of the client protocol) that the console announces to clients.
+
+The console does not announce compression. It does not announce connection and query attributes either, because it has
+no use for them.
+"""
+
+DEFAULT_MAX_CONNECTIONS = 151
+"""The limit of the number of connected clients, which is the default of a server's ``max_connections``."""
+
+DEFAULT_DENIAL_SECONDS = 1.0
+"""The time that a client with a wrong password waits for its error, seconds."""
 
 RESERVED_CONNECTIONS = 2
 """The number of connections beyond the limit of connections that administrators may open.
@@ -38,43 +78,125 @@ For a further client, the port closes the connection that has waited longest, am
 most such connections. So silent connections lock nobody out.
 """
 
+MOST_LARGE_STATEMENTS = 2
+"""The limit of large statements, of all clients together, that are parsed and carried out at a time."""
+
 _BACKLOG = 128
 
 
-class ClientPort(Connections):
-    """A port for MySQL clients in an asyncio loop.
+@dataclass(frozen=True)
+class Greeting:
+    """The server's version, capabilities and authentication plugin, which its first packet tells the client."""
 
-    Any thread may call :meth:`change_users` and the methods of :class:`~dumpfilter.console.directory.Connections`.
+    server_version: str
+    capabilities: Capabilities = CAPABILITIES
+    plugin: str = auth.NATIVE
+    """The authentication plugin that the server prefers.
+
+    MariaDB's clients can verify a self-signed certificate only with mysql_native_password. MySQL's clients ignore the
+    greeting's plugin and begin with caching_sha2_password.
+    """
+
+
+@dataclass(frozen=True)
+class PortSettings:
+    """The settings of a port for MySQL clients."""
+
+    name: str
+    """The name of the port in the log."""
+    tls: TlsSource
+    demand_tls: bool = True
+    """Whether clients on other machines must use TLS."""
+    max_connections: int = DEFAULT_MAX_CONNECTIONS
+    denial_seconds: float = DEFAULT_DENIAL_SECONDS
+    rsa: RsaExchange | None = field(default=None, repr=False)
+    """The RSA key for the password exchange of clients without TLS. None: a client whose password must be sent needs
+    TLS.
+    """
+
+
+class ClientPort(Connections, abc.ABC):
+    """A port for MySQL clients in an asyncio loop, with everything that its connections share.
+
+    A subclass says what clients find at the port. Any thread may call :meth:`change_users` and the methods of
+    :class:`~dumpfilter.console.directory.Connections`.
 
     Parameters:
         settings: name, TLS and limits of the port.
-        accounts: the users who may log in.
+        users: a password for each user who may log in.
         directory: the registry of all connections of the process, to which the port adds its connections.
-        greeting: returns the greeting for the next client. May raise SqlError, which the client gets instead.
-        connect: makes the connection of a client, from the client's packet stream and its login.
-        is_admin: tells whether a user may open a reserved connection.
+        pool: the worker threads that run the statements.
+        threads_of_user: the limit of concurrent statements of one user; 0 for no limit.
     """
 
     def __init__(
         self,
         settings: PortSettings,
-        accounts: Accounts,
+        users: Mapping[str, str | StoredPassword],
         directory: ConnectionDirectory,
-        *,
-        greeting: Callable[[], Greeting],
-        connect: Callable[[PacketStream, Doorkeeper], Connection],
-        is_admin: Callable[[str], bool] = lambda user: False,
+        pool: ThreadPool,
+        threads_of_user: int = 0,
     ) -> None:
         super().__init__()
-        self._settings = settings
-        self._accounts = accounts
-        self._directory = directory
-        self._greeting = greeting
-        self._connect = connect
-        self._is_admin = is_admin
-        self._turns = LoginTurns(settings.denial_seconds)
+        self.settings = settings
+        self.accounts = Accounts(users)
+        self.directory = directory
+        self.pool = pool
+        self.turns = LoginTurns(settings.denial_seconds)
+        self.kept = Memory(CONSOLE_MEMORY, "prepared statements and variables of all connections")
+        self.large = threading.BoundedSemaphore(MOST_LARGE_STATEMENTS)
+        self.costs = Costs()
+        self.results = Memory(RESULT_MEMORY, "results that clients have not read yet")
+        self._results_of_user: dict[str, Memory] = {}
+        self._threads_of_user = threads_of_user
+        self._places: dict[str, asyncio.Semaphore] = {}
         self._started = time.monotonic()
         self._server: asyncio.Server | None = None
+
+    @property
+    def listed(self) -> Connections:
+        """The connections that a client of this port may list (SHOW PROCESSLIST) and end (KILL)."""
+        return self
+
+    @abc.abstractmethod
+    def greeting(self) -> Greeting:
+        """Return the greeting for the next client. May raise SqlError, which the client gets instead."""
+
+    @abc.abstractmethod
+    def connect(self, stream: PacketStream, number: int, address: str) -> Any:
+        """Return the connection of a new client, a :class:`~dumpfilter.console.connection.Connection`.
+
+        ``number`` is the connection id, and ``address`` the client's network address. May raise SqlError.
+        """
+
+    @abc.abstractmethod
+    def executor_of(self, user: str) -> Executor:
+        """Return the master or slave that carries out the statements of a user."""
+
+    def role_of(self, user: str) -> Role:
+        """Return the present role of a user. Any thread may call the method."""
+        return Role.READ
+
+    def place(self, user: str) -> contextlib.AbstractAsyncContextManager[None]:
+        """Return a context manager in which a statement of the user runs.
+
+        Entering it waits while the user already runs the maximal number of concurrent statements.
+        """
+        if not self._threads_of_user:
+            return contextlib.nullcontext()
+        return self._places.setdefault(user, asyncio.Semaphore(self._threads_of_user))
+
+    def results_of(self, user: str) -> Memory:
+        """Return the limit of the memory of a user's results."""
+        return self._results_of_user.setdefault(
+            user,
+            Memory(
+                int(self.results.most * RESULT_SHARE),
+                "results of a user that clients have not read yet",
+                advice="read them, or try with less",
+                within=self.results,
+            ),
+        )
 
     def status(self) -> dict[str, int]:
         """Return the status variables Threads_connected, Threads_running and Uptime (seconds) by name."""
@@ -107,9 +229,9 @@ class ClientPort(Connections):
 
         The connections of users who are gone, or who have another password now, are closed.
         """
-        changed = self._accounts.change(users)
+        changed = self.accounts.change(users)
 
-        def end(client: Connection) -> None:
+        def end(client: Any) -> None:
             if client.user in changed:
                 client.task.cancel()
 
@@ -119,24 +241,14 @@ class ClientPort(Connections):
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         assert isinstance(reader, ClientReader)
-        number = self._directory.next_number()
+        number = self.directory.next_number()
         address = writer.get_extra_info("peername")
         _set_up(writer)
         stream = PacketStream(reader, writer)
         try:
-            door = Doorkeeper(
-                stream,
-                self._settings,
-                self._accounts,
-                self._greeting(),
-                self._turns,
-                connection_id=number,
-                address=address[0] if address else "",
-                admit=functools.partial(self._admit, number),
-            )
-            connection = self._connect(stream, door)
+            connection = self.connect(stream, number, address[0] if address else "")
             self._make_room()
-            self.clients[number] = self._directory.clients[number] = connection
+            self.clients[number] = self.directory.clients[number] = connection
             await connection.serve()
         except SqlError as error:
             # The port cannot serve anybody at present. A replica logs the error and connects again.
@@ -147,7 +259,7 @@ class ClientPort(Connections):
             pass
         finally:
             self.clients.pop(number, None)
-            self._directory.clients.pop(number, None)
+            self.directory.clients.pop(number, None)
             await stream.close()
 
     def _make_room(self) -> None:
@@ -162,18 +274,18 @@ class ClientPort(Connections):
         ((crowd, _),) = Counter(client.peer for client in waiting).most_common(1)
         oldest = next(client for client in waiting if client.peer == crowd)
         number = oldest.id
-        log.warning("client.too_many_logins", port=self._settings.name, connection=number, peer=crowd)
+        log.warning("client.too_many_logins", port=self.settings.name, connection=number, peer=crowd)
         oldest.task.cancel()
 
-    def _admit(self, number: int, user: str) -> None:
+    def admit(self, number: int, user: str) -> None:
         """Raise SqlError 1040 if the port has reached its limit of connections for a user who has just logged in.
 
         ``number`` is the connection id of this user's connection.
         """
         others = sum(client.session is not None for n, client in self.clients.items() if n != number)
-        reserved = RESERVED_CONNECTIONS if self._is_admin(user) else 0
-        if others >= self._settings.max_connections + reserved:
-            log.warning("client.too_many_connections", port=self._settings.name, user=user, others=others)
+        reserved = RESERVED_CONNECTIONS if self.role_of(user).includes(Role.ALL) else 0
+        if others >= self.settings.max_connections + reserved:
+            log.warning("client.too_many_connections", port=self.settings.name, user=user, others=others)
             raise ER_CON_COUNT_ERROR()
 
 

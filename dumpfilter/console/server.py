@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -16,21 +15,20 @@ import structlog
 
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.tls import TlsSource, temporary_tls
-from dumpfilter.console.auth import Accounts
-from dumpfilter.console.connection import Connection, Limits
-from dumpfilter.console.directory import ConnectionDirectory
+from dumpfilter.console.connection import Connection
+from dumpfilter.console.directory import ConnectionDirectory, Connections
 from dumpfilter.console.executor import Executor
-from dumpfilter.console.login import (
+from dumpfilter.console.login import Doorkeeper
+from dumpfilter.console.port import (
     DEFAULT_DENIAL_SECONDS,
     DEFAULT_MAX_CONNECTIONS,
-    Doorkeeper,
+    ClientPort,
     Greeting,
     PortSettings,
+    listening_socket,
 )
-from dumpfilter.console.port import ClientPort, listening_socket
 from dumpfilter.console.roles import Role
 from dumpfilter.console.serving_loop import ServingLoop
-from dumpfilter.console.session import Session, SessionPort
 from dumpfilter.console.wire import PacketStream
 
 log = structlog.get_logger("dumpfilter.console")
@@ -39,7 +37,7 @@ _STOP_SECONDS = 10.0
 _ACCEPT_COMPLAINT_SECONDS = 60.0
 
 
-class ConsoleServer:
+class ConsoleServer(ClientPort):
     """The server of a console. It speaks MySQL's client protocol on a TCP port, in its own thread.
 
     The method ``start`` or a ``with`` statement starts the server.
@@ -69,29 +67,21 @@ class ConsoleServer:
         denial_seconds: float = DEFAULT_DENIAL_SECONDS,
         directory: ConnectionDirectory | None = None,
     ) -> None:
+        # The pool has two threads for each connection. An interrupted statement may hold its thread for a while,
+        # and the client can already send the next statement.
+        super().__init__(
+            PortSettings("console", tls or temporary_tls(host), demand_tls, max_connections, denial_seconds),
+            users or {},
+            directory or ConnectionDirectory(),
+            ThreadPoolExecutor(2 * max_connections, "console-statement"),
+        )
         self.host = host
         self.port = port
         """The TCP port. If 0 was given, the attribute has the chosen port after the start."""
         self._executor = executor
-        self._accounts = Accounts(users or {})
         self._roles = None if roles is None else dict(roles)
-        self._limits = Limits()
         self._complained = -_ACCEPT_COMPLAINT_SECONDS
-        self.directory = directory or ConnectionDirectory()
-        """The registry of the connections of the process's ports."""
-        self._clients = ClientPort(
-            PortSettings("console", tls or temporary_tls(host), demand_tls, max_connections, denial_seconds),
-            self._accounts,
-            self.directory,
-            greeting=self._greeting,
-            connect=self._connect,
-            is_admin=lambda user: self._role_of(user).includes(Role.ALL),
-        )
-        self.session_port = SessionPort(self.directory, self._role_of, self._clients.status)
         self._loop: ServingLoop | None = None
-        # The pool has two threads for each connection. An interrupted statement may hold its thread for a while,
-        # and the client can already send the next statement.
-        self._pool = ThreadPoolExecutor(2 * max_connections, "console-statement")
 
     def start(self) -> ConsoleServer:
         """Start the thread that accepts clients, and return the server itself.
@@ -103,9 +93,9 @@ class ConsoleServer:
         self._loop = ServingLoop("console")
         self._loop.loop.set_exception_handler(self._on_loop_error)
         self._loop.start()
-        self._loop.wait(self._clients.open(listener))
+        self._loop.wait(self.open(listener))
         log.info("console.listening", host=self.host, port=self.port)
-        for user in sorted(user for user, password in self._accounts.users.items() if password.is_empty):
+        for user in sorted(user for user, password in self.accounts.users.items() if password.is_empty):
             log.info(
                 "console.no_password",
                 user=user,
@@ -117,9 +107,9 @@ class ConsoleServer:
         """Stop listening, close every client's connection, and interrupt the running statements."""
         if self._loop is not None:
             with contextlib.suppress(TimeoutError):
-                self._loop.wait(self._clients.close(), _STOP_SECONDS)
+                self._loop.wait(self.close(), _STOP_SECONDS)
             self._loop.end(_STOP_SECONDS)
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            self.pool.shutdown(wait=False, cancel_futures=True)
         self._loop = None
 
     def __enter__(self) -> ConsoleServer:
@@ -137,22 +127,28 @@ class ConsoleServer:
         at the user's next statement.
         """
         self._roles = None if roles is None else dict(roles)
-        self._clients.change_users(users)
+        super().change_users(users)
 
-    def _role_of(self, user: str) -> Role:
+    @property
+    def listed(self) -> Connections:
+        """The connections of all ports of the process."""
+        return self.directory
+
+    def role_of(self, user: str) -> Role:
+        """Return the present role of a user."""
         return Role.ALL if self._roles is None else self._roles.get(user, Role.READ)
 
-    def _greeting(self) -> Greeting:
+    def executor_of(self, user: str) -> Executor:
+        """Return the master or slave."""
+        return self._executor
+
+    def greeting(self) -> Greeting:
+        """Return the greeting with the version of the master or slave."""
         return Greeting(self._executor.version)
 
-    def _connect(self, stream: PacketStream, door: Doorkeeper) -> Connection:
-        return Connection(
-            stream,
-            door,
-            pool=self._pool,
-            open_session=functools.partial(Session, self._executor, self.session_port),
-            limits=self._limits,
-        )
+    def connect(self, stream: PacketStream, number: int, address: str) -> Connection:
+        """Return the connection of a new client."""
+        return Connection(Doorkeeper(stream, self, number, address))
 
     def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Log, at most once a minute, that a client could not be accepted, for example for lack of file descriptors."""

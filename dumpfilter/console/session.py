@@ -11,14 +11,14 @@ import sys
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mysql_mimic.charset import CharacterSet
 
-from dumpfilter.console.directory import Connections
-from dumpfilter.console.executor import Executor, Waiting
+from dumpfilter.console.executor import Waiting
 from dumpfilter.console.information_schema import SCHEMA, information_schema_table, schemas_of
 from dumpfilter.console.memory import Memory
+from dumpfilter.console.port import ClientPort
 from dumpfilter.console.roles import Role
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.interruption import acquire, running_interrupt
@@ -53,27 +53,10 @@ in.
 """
 
 
-@dataclass(frozen=True)
-class SessionPort:
-    """The port that a session's client is connected to (the console or the replication port), as statements see it.
-
-    SHOW PROCESSLIST and KILL need the port's connections, each statement the user's role, and SHOW STATUS the port's
-    status variables.
-    """
-
-    processes: Connections
-    """The connections that a client may list (SHOW PROCESSLIST) and end (KILL)."""
-    role_of: Callable[[str], Role]
-    """Returns the present role of a user."""
-    status: Callable[[], Mapping[str, int]]
-    """Returns the status variables that describe the whole port, such as Threads_connected, by name."""
-
-
 class Session:
     """The state that a client keeps between its statements, such as current database, variables and warnings.
 
     Parameters:
-        executor: the master or slave that the console belongs to.
         port: the port that the client is connected to.
         share: the limit of the memory of the user variables.
         connection_id: the number of the connection, as in SHOW PROCESSLIST.
@@ -82,8 +65,7 @@ class Session:
 
     def __init__(
         self,
-        executor: Executor,
-        port: SessionPort,
+        port: ClientPort,
         share: Memory,
         connection_id: int,
         user: str,
@@ -95,13 +77,14 @@ class Session:
         self.connection_id = connection_id
         self.tls_version = ""
         self.tls_cipher = ""
-        self.executor = executor
+        self.executor = port.executor_of(user)
+        """The master or slave, as this user's statements see it."""
         self.port = port
         self.database: str | None = None
         self.character_set = CharacterSet.utf8mb4
         self.diagnostics: Sequence[Note] = ()
         """The errors, warnings and notes of the last statement, which SHOW WARNINGS returns."""
-        self.variables = Variables(executor.variables)
+        self.variables = Variables(self.executor.variables)
         self.user_variables: dict[str, Value] = {}
         self.questions = 0
         """The number of statements that the session has executed (the status variable Questions)."""

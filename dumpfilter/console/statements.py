@@ -96,13 +96,13 @@ def _use(session: Session, database: str) -> Result:
 
 
 def _kill(session: Session, number: int, *, query_only: bool = False) -> Result:
-    user = session.port.processes.user_of(number)
+    user = session.port.listed.user_of(number)
     if user is None and not session.role.includes(Role.ALL):
         # Only an administrator learns whether somebody is just logging in under this number.
         raise server_errors.ER_NO_SUCH_THREAD(number)
     if not may_see_user(session.role, session.user, user):
         raise server_errors.ER_KILL_DENIED_ERROR(number)
-    if not session.port.processes.kill(number, query_only=query_only):
+    if not session.port.listed.kill(number, query_only=query_only):
         raise server_errors.ER_NO_SUCH_THREAD(number)
     return OK
 

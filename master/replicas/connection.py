@@ -11,7 +11,7 @@ import threading
 import uuid as uuids
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import structlog
 from mysql_mimic import packets
@@ -21,6 +21,7 @@ from dumpfilter.base.printable import printable
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.console.connection import Connection, Doing
+from dumpfilter.console.login import Doorkeeper
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone, Login
 from dumpfilter.dump.packets.framing import NOTHING
@@ -128,12 +129,11 @@ class ReplicaPort:
 class ReplicaConnection(Connection):
     """The connection of one replica, or of a program that reads the binlog like a replica.
 
-    ``shared`` has the objects of the port, and ``service`` serves the replica's dump. ``console`` are the arguments of
-    the base class.
+    ``door`` carries out the login. ``shared`` has the objects of the port, and ``service`` serves the replica's dump.
     """
 
-    def __init__(self, shared: ReplicaPort, service: DumpFilterService, **console: Any) -> None:
-        super().__init__(**console)
+    def __init__(self, door: Doorkeeper, shared: ReplicaPort, service: DumpFilterService) -> None:
+        super().__init__(door)
         self._shared = shared
         self._service = service
         self._family = service.store.family

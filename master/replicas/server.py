@@ -15,17 +15,20 @@ from mysql_mimic.types import Capabilities
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.security.endpoint import Endpoint
 from dumpfilter.base.security.tls import temporary_tls
-from dumpfilter.console.auth import CACHING_SHA2, NATIVE, Accounts
-from dumpfilter.console.connection import Connection, Limits
+from dumpfilter.console.auth import CACHING_SHA2, NATIVE
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.executor import Executor
-from dumpfilter.console.login import CAPABILITIES, DEFAULT_DENIAL_SECONDS, Doorkeeper, Greeting, PortSettings
-from dumpfilter.console.memory import Memory
-from dumpfilter.console.port import ClientPort, listening_socket
-from dumpfilter.console.roles import Role
+from dumpfilter.console.login import Doorkeeper
+from dumpfilter.console.port import (
+    CAPABILITIES,
+    DEFAULT_DENIAL_SECONDS,
+    ClientPort,
+    Greeting,
+    PortSettings,
+    listening_socket,
+)
 from dumpfilter.console.rsa_exchange import RsaExchange
 from dumpfilter.console.serving_loop import ServingLoop
-from dumpfilter.console.session import Session, SessionPort
 from dumpfilter.console.sql.commands import Command, ShowReplicas
 from dumpfilter.console.sql.result import Result, Table
 from dumpfilter.console.wire import PacketStream
@@ -103,7 +106,7 @@ class OwnReplicas:
         return getattr(self._executor, name)
 
 
-class ReplicaServer:
+class ReplicaServer(ClientPort):
     """The replication port of one master.
 
     ``executor`` executes the statements that the port does not answer itself. Replicas are registered like dumpfilter's
@@ -122,23 +125,20 @@ class ReplicaServer:
         max_connections: int,
         denial_seconds: float = DEFAULT_DENIAL_SECONDS,
     ) -> None:
+        tls = endpoint.tls or temporary_tls(endpoint.host, endpoint.ca)
+        super().__init__(
+            PortSettings(
+                "replicas", tls, not endpoint.insecure, max_connections, denial_seconds, RsaExchange()
+            ),
+            filters.accounts(),
+            directory,
+            ThreadPoolExecutor(_STATEMENT_THREADS, "replica-statement"),
+            _THREADS_OF_USER,
+        )
         self._endpoint = endpoint
         self._service = service
         self._shared = ReplicaPort(filters, places)
         self._executor = executor
-        self._pool = ThreadPoolExecutor(_STATEMENT_THREADS, "replica-statement")
-        self._limits = Limits(_THREADS_OF_USER)
-        tls = endpoint.tls or temporary_tls(endpoint.host, endpoint.ca)
-        self.port = ClientPort(
-            PortSettings(
-                "replicas", tls, not endpoint.insecure, max_connections, denial_seconds, RsaExchange()
-            ),
-            Accounts(filters.accounts()),
-            directory,
-            greeting=self._greeting,
-            connect=self._connect,
-        )
-        self._session_port = SessionPort(self.port, lambda user: Role.READ, self.port.status)
 
     @contextmanager
     def serving(self, loop: ServingLoop, **log_fields: str) -> Iterator[int]:
@@ -151,26 +151,28 @@ class ReplicaServer:
         port = int(listener.getsockname()[1])
         # Loading the compiled function takes a while.
         frame(b"", 0)
-        loop.wait(self.port.open(listener))
+        loop.wait(self.open(listener))
         log.info("replicas.listening", **log_fields, host=endpoint.host, port=port)
         try:
             endpoint.write_port(port)
             yield port
         finally:
             with contextlib.suppress(TimeoutError):
-                loop.wait(self._close(), _END_SECONDS)
+                loop.wait(self.close(), _END_SECONDS)
 
-    async def _close(self) -> None:
-        await self.port.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+    async def close(self) -> None:
+        """Stop listening, and close the connection of every client."""
+        await super().close()
+        self.pool.shutdown(wait=False, cancel_futures=True)
 
     def take_over_accounts(self) -> None:
         """Replace the port's users and passwords by those of the ``[[replica]]`` tables now in force. Any thread can
         call this method.
         """
-        self.port.change_users(self._shared.filters.accounts())
+        self.change_users(self._shared.filters.accounts())
 
-    def _greeting(self) -> Greeting:
+    def greeting(self) -> Greeting:
+        """Return the greeting of the server that wrote the binlog. Raises SqlError if the binlog set is unusable."""
         try:
             store = self._service.store
         except DumpfilterError as error:
@@ -181,17 +183,10 @@ class ReplicaServer:
         without_zstd = REPLICA_CAPABILITIES & ~Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM
         return Greeting(_MARIADB_PREFIX + version, without_zstd, NATIVE)
 
-    def _connect(self, stream: PacketStream, door: Doorkeeper) -> Connection:
-        return ReplicaConnection(
-            self._shared,
-            self._service,
-            stream=stream,
-            door=door,
-            pool=self._pool,
-            open_session=self._open_session,
-            limits=self._limits,
-        )
+    def connect(self, stream: PacketStream, number: int, address: str) -> ReplicaConnection:
+        """Return the connection of a new client."""
+        return ReplicaConnection(Doorkeeper(stream, self, number, address), self._shared, self._service)
 
-    def _open_session(self, share: Memory, connection_id: int, user: str, host: str) -> Session:
-        own = OwnReplicas(self._executor, user, self._service.register)
-        return Session(own, self._session_port, share, connection_id, user, host)
+    def executor_of(self, user: str) -> Executor:
+        """Return the executor of a user's statements, which shows the user's own replicas only."""
+        return OwnReplicas(self._executor, user, self._service.register)

@@ -19,7 +19,7 @@ from dumpfilter.console import connection as connections
 from dumpfilter.console import memory, wire
 from dumpfilter.console.endpoint import ConsoleEndpoint, serving
 from dumpfilter.console.memory import Memory, size_of
-from dumpfilter.console.port import MAX_UNAUTHENTICATED, RESERVED_CONNECTIONS
+from dumpfilter.console.port import MAX_UNAUTHENTICATED, MOST_LARGE_STATEMENTS, RESERVED_CONNECTIONS
 from dumpfilter.console.roles import Role
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.session import MOST_SELECTS, _slots
@@ -188,7 +188,7 @@ def test_many_prepared_statements(console: ConsoleServer) -> None:
         prepare(client, statement)
         client.command(b"\x1f")
         assert client.receive()[:1] == b"\0"
-        assert console._limits.kept.held == 0
+        assert console.kept.held == 0
 
 
 def test_user_variables(console: ConsoleServer) -> None:
@@ -201,12 +201,12 @@ def test_user_variables(console: ConsoleServer) -> None:
         answer(connection, "SET @a0 = NULL")
         answer(connection, f"SET @b = {LONG}")
         assert failure(connection, f"SET sql_mode = {LONG}")[0] == 1231
-    wait_until(lambda: console._limits.kept.held == 0)
+    wait_until(lambda: console.kept.held == 0)
 
 
 def test_all_clients_together(console: ConsoleServer) -> None:
     kept = Memory(memory.CLIENT_MEMORY * 2, "everything")
-    console._limits.kept = kept
+    console.kept = kept
     with connect(console) as first, connect(console) as second, connect(console) as third:
         for connection in (first, second, third):
             for number in range(69):
@@ -228,9 +228,9 @@ def ask_and_do_not_read(console: ConsoleServer, user: str = "root") -> Raw:
 
 
 def test_results_that_nobody_reads(console: ConsoleServer) -> None:
-    console._limits.results = Memory(28 << 20, "results")
+    console.results = Memory(28 << 20, "results")
     with ask_and_do_not_read(console), ask_and_do_not_read(console):
-        wait_until(lambda: console._limits.results.held > 16_700_000)
+        wait_until(lambda: console.results.held > 16_700_000)
         with connect(console) as third:
             number, text = failure(third, BIG_RESULT)
             assert (number, text) == (
@@ -241,9 +241,9 @@ def test_results_that_nobody_reads(console: ConsoleServer) -> None:
             assert answer(third, "SELECT 1") == ((1,),)
         with connect(console, "reader") as other, ask_and_do_not_read(console, "reader"):
             # One user leaves room for the results of others.
-            wait_until(lambda: console._limits.results.held > 25_000_000)
+            wait_until(lambda: console.results.held > 25_000_000)
             assert "results may have 28 MiB" in failure(other, BIG_RESULT)[1]
-    wait_until(lambda: console._limits.results.held == 0)
+    wait_until(lambda: console.results.held == 0)
     with connect(console) as third:
         assert len(answer(third, BIG_RESULT)) == 1  # type: ignore[arg-type]
 
@@ -253,8 +253,8 @@ def test_a_client_that_does_not_read_is_disconnected(
 ) -> None:
     monkeypatch.setattr(wire, "NET_WRITE_SECONDS", 0.3)
     with ask_and_do_not_read(console):
-        wait_until(lambda: console._limits.results.held > 0)
-        wait_until(lambda: console._limits.results.held == 0)
+        wait_until(lambda: console.results.held > 0)
+        wait_until(lambda: console.results.held == 0)
         wait_until(lambda: not console.directory.processes())
 
 
@@ -262,10 +262,10 @@ def test_kill_ends_a_client_that_does_not_read(console: ConsoleServer) -> None:
     with Raw(console) as client, connect(console) as admin:
         client.login("root", "secret")
         client.command(b"\x03" + BIG_RESULT.encode())
-        wait_until(lambda: console._limits.results.held > 0)
+        wait_until(lambda: console.results.held > 0)
         (number,) = {row[0] for row in answer(admin, "SHOW PROCESSLIST")} - {admin.thread_id()}  # type: ignore[attr-defined]
         answer(admin, f"KILL {number}")
-        wait_until(lambda: console._limits.results.held == 0)
+        wait_until(lambda: console.results.held == 0)
         wait_until(lambda: len(console.directory.processes()) == 1)
 
 
@@ -320,7 +320,7 @@ def test_selects_of_one_user_wait_for_each_other(console: ConsoleServer) -> None
 
 def test_large_statements_wait_for_each_other(console: ConsoleServer) -> None:
     large = "SET @a = " + "1+" * connections.LARGE_STATEMENT + "1"
-    slots = console._limits.large
+    slots = console.large
     while slots.acquire(blocking=False):
         pass
     with connect(console) as waiting, connect(console) as admin:
@@ -332,7 +332,7 @@ def test_large_statements_wait_for_each_other(console: ConsoleServer) -> None:
         answer(admin, f"KILL QUERY {waiting.thread_id()}")
         thread.join()
         assert failures == [1317]
-    for _ in range(connections.MOST_LARGE_STATEMENTS):
+    for _ in range(MOST_LARGE_STATEMENTS):
         slots.release()
 
 

@@ -6,7 +6,6 @@ import resource
 
 import pytest
 
-from dumpfilter.console.connection import Limits
 from dumpfilter.console.memory import CLIENT_MEMORY, Memory
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.session import Session
@@ -62,15 +61,8 @@ PROGRAMS = [
 
 
 def session() -> Session:
-    executor = SmallExecutor()
-    return Session(
-        executor,
-        ConsoleServer(executor).session_port,
-        Memory(CLIENT_MEMORY, "variables", within=Limits().kept),
-        1,
-        "all",
-        "localhost",
-    )
+    port = ConsoleServer(SmallExecutor())
+    return Session(port, Memory(CLIENT_MEMORY, "variables"), 1, "all", "localhost")
 
 
 @pytest.mark.parametrize(

@@ -494,7 +494,7 @@ def test_a_replica_that_leaves_is_not_asked_for_its_filter(wait_for: WaitFor) ->
             if number <= _MOST_ASKED:
                 wait_for(partial(asked.__contains__, number))
         replicas.pop().__exit__()
-        wait_for(lambda: len(served.replicas.port.clients) == _MOST_ASKED)
+        wait_for(lambda: len(served.replicas.clients) == _MOST_ASKED)
         over.set()
         for replica in replicas:
             with pytest.raises(pymysql.err.MySQLError, match="no answer"):

@@ -15,8 +15,8 @@ from pymysql._auth import scramble_native_password
 
 from dumpfilter.console import wire
 from dumpfilter.console.compressed_channel import MAX_COMPRESSED_COMMAND
-from dumpfilter.console.connection import LARGE_STATEMENT, MOST_LARGE_STATEMENTS
-from dumpfilter.console.port import MAX_UNAUTHENTICATED
+from dumpfilter.console.connection import LARGE_STATEMENT
+from dumpfilter.console.port import MAX_UNAUTHENTICATED, MOST_LARGE_STATEMENTS
 from dumpfilter.master.replicas.connection import MAX_GTID_REQUEST, MAX_STATEMENT
 from tests.master.replicas.serving import (
     COM_BINLOG_DUMP,
@@ -93,7 +93,7 @@ def test_a_long_command_is_refused_before_it_arrives(mysql: Serving, command: in
 
 
 def test_statements_of_one_user_leave_threads_to_others(mysql: Serving, wait_for: WaitFor) -> None:
-    large = mysql.replicas._limits.large
+    large = mysql.replicas.large
     while large.acquire(blocking=False):
         pass
     slow = "SET @a = " + "1+" * LARGE_STATEMENT + "1"
@@ -101,7 +101,7 @@ def test_statements_of_one_user_leave_threads_to_others(mysql: Serving, wait_for
     try:
         for replica in greedy:
             replica.command(3, slow.encode())
-        wait_for(lambda: sum(row[-1] is not None for row in mysql.replicas.port.processes()) >= 4)
+        wait_for(lambda: sum(row[-1] is not None for row in mysql.replicas.processes()) >= 4)
         with mysql.connect("shop") as other:
             assert other.ask("SELECT @@server_id")
             assert other.ask("SELECT 1") == [(1,)]
@@ -185,7 +185,7 @@ def test_silent_clients_lock_nobody_out(mysql: Serving) -> None:
 
 
 def test_many_dumps_leave_nothing_behind(mysql: Serving, wait_for: WaitFor) -> None:
-    connections = mysql.replicas.port
+    connections = mysql.replicas
     for number in range(8):
         replica = mysql.connect().greet()
         replica.dump(flags=0, server_id=number % 3)
@@ -210,6 +210,6 @@ def test_a_slow_reader_takes_no_memory_and_is_cut(
         command = (len(packed) + 1).to_bytes(3, "little") + b"\0" + bytes([COM_BINLOG_DUMP]) + packed
         replica.connection._write_bytes(command * 200)  # type: ignore[attr-defined]
         clients.append(replica)
-    wait_for(lambda: not mysql.replicas.port.processes())
+    wait_for(lambda: not mysql.replicas.processes())
     for replica in clients:
         replica.connection._force_close()  # type: ignore[no-untyped-call]

@@ -81,28 +81,28 @@ def test_a_wrong_password_is_error_1045(mysql: Serving, user: str, password: str
 
 def test_a_password_that_changes_during_the_login_ends_the_connection(wait_for: WaitFor) -> None:
     with serving(MYSQL) as served:
-        opened = served.replicas._open_session
+        opened = served.replicas.executor_of
 
         def change_and_open(*arguments: Any) -> Any:
             # The password has been checked, and the client has no session yet.
-            served.replicas._open_session = opened  # type: ignore[method-assign]
+            served.replicas.executor_of = opened  # type: ignore[method-assign]
             served.filters.take_over([entry("all", [], StoredPassword.plain("new"))])
             changing = threading.Thread(target=served.replicas.take_over_accounts)
             changing.start()
             changing.join()
             return opened(*arguments)
 
-        served.replicas._open_session = change_and_open  # type: ignore[method-assign]
+        served.replicas.executor_of = change_and_open  # type: ignore[method-assign]
         with contextlib.suppress(pymysql.err.OperationalError), served.connect():
-            wait_for(lambda: not served.replicas.port.processes())
-        assert served.replicas._open_session == opened
+            wait_for(lambda: not served.replicas.processes())
+        assert served.replicas.executor_of == opened
 
 
 def test_a_changed_password_ends_the_connection(wait_for: WaitFor) -> None:
     with serving(MYSQL) as served, served.connect() as old, served.connect("shop") as other:
         served.filters.take_over([entry("all", [], StoredPassword.plain("new")), entry("shop", [])])
         served.replicas.take_over_accounts()
-        wait_for(lambda: len(served.replicas.port.processes()) == 1)
+        wait_for(lambda: len(served.replicas.processes()) == 1)
         with pytest.raises(pymysql.err.OperationalError):
             old.ask("SELECT @@server_id")
         assert other.ask("SELECT @@server_id")
