@@ -16,7 +16,7 @@ from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.base.options.defaults import FIRST_EVENT
 from dumpfilter.dump.chunk import ChunkPlan, Counts, Window
 from dumpfilter.dump.packets.control import format_description, rotate
-from dumpfilter.dump.packets.empties import NOTHING_DROPPED, Dropped, find_dropped, make_empties, with_empties
+from dumpfilter.dump.packets.empties import NOTHING_DROPPED, Dropped, find_dropped, with_stand_ins
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.advance import DumpPlace, Encoding
 from dumpfilter.master.indexed_file import IndexedFile
@@ -86,12 +86,11 @@ class ReplicaPlan(PlacedPlan):
             yield _as_bytes(events)
             return
         fd = source.file.format_description
-        made = make_empties(dropped, fd, source.gtid_source, source.read, window)
-        self.bytes_gtid = made.size(fd.checksum)
         try:
-            out = with_empties(events, made, fd)
+            out = with_stand_ins(events, dropped, fd, source.gtid_source, source.read, window)
         except BinlogCorrupt as error:
             raise error.located(source.name, int(dropped.offset[0])) from None
+        self.bytes_gtid = len(out) - len(events)
         source.check()
         yield bytes(out)
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +58,9 @@ _MARIADB_ID = 12
 """The length of the number and the domain at the begin of the body of MariaDB's Gtid event, bytes."""
 
 _NONE: Integers = np.empty(0, np.int64)
+
+_Gtids = tuple[Bytes, Integers, Integers]
+"""Bytes that contain the Gtid events of stand-ins, and the byte offset and the length of each Gtid event in them."""
 
 
 class Dropped(NamedTuple):
@@ -131,37 +133,6 @@ NOTHING_DROPPED = Dropped(*[_NONE] * len(Dropped._fields))
 """The dropped transactions of a chunk in which the master drops none."""
 
 
-@dataclass(slots=True, eq=False)
-class Empties:
-    """The stand-ins (empty transactions) for one chunk's dropped transactions, in the order of the stream.
-
-    The arrays are int64 of shape (n,).
-    """
-
-    place: Integers
-    """For each stand-in, the number of bytes of the chunk's events that come before it."""
-    end: Integers
-    """The position in the writer's binlog file after each dropped transaction."""
-    gtid_offset: Integers
-    """The byte offset of each transaction's Gtid event in ``gtids``."""
-    gtid_size: Integers
-    """The length of each transaction's Gtid event, bytes."""
-    gtids: Bytes
-    """The bytes that contain the Gtid events. Other bytes may lie between the events."""
-    family: Family = "mysql"
-    """The family of the server that wrote the binlog."""
-
-    def __len__(self) -> int:
-        return len(self.place)
-
-    def size(self, checksum: bool) -> int:
-        """Return the number of bytes that the stand-ins add to the chunk's events.
-
-        ``checksum`` tells whether the events of the binlog file end in a CRC32.
-        """
-        return int(self.gtid_size.sum()) + len(self) * len(_tail(self.family, checksum))
-
-
 _XID = bytes(XID_LENGTH - HEADER_LENGTH)
 _BEGIN = bytes(14) + b"BEGIN"
 _MARIADB_REST = bytes([FL_TRANSACTIONAL | FL_ALLOW_PARALLEL]) + bytes(6)
@@ -185,7 +156,7 @@ def _mariadb_gtid(checksum: bool) -> bytes:
 def stand_in_of(gtid: bytes, end: int, *, checksum: bool) -> list[bytes]:
     """Return the events of the stand-in (empty transaction) for one dropped transaction, each as bytes.
 
-    :func:`with_empties` makes the stand-ins for many transactions at once.
+    :func:`with_stand_ins` makes the stand-ins of many transactions at once.
 
     Parameters:
         gtid: the transaction's Gtid event.
@@ -308,30 +279,49 @@ def _keys(dropped: Dropped, key_of: KeyOf) -> Integers:
     return np.array([key_of(number) for number in sources.tolist()], np.int64).reshape(-1, 2)[of_source]
 
 
-def make_empties(
-    dropped: Dropped, fd: FormatDescription, key_of: KeyOf, read: ReadAt, window: Window | None = None
-) -> Empties:
-    """Return the stand-ins (empty transactions) for dropped transactions, with their Gtid events.
+def with_stand_ins(
+    events: Bytes,
+    dropped: Dropped,
+    fd: FormatDescription,
+    key_of: KeyOf,
+    read: ReadAt,
+    window: Window | None = None,
+) -> Bytes:
+    """Return a chunk's events with the stand-ins (empty transactions) for dropped transactions at their positions.
 
     Parameters:
+        events: the bytes of the chunk's events.
         fd: the format description event of the file.
+        key_of: a function that returns the GTID source for a source's number.
         read: a function that reads the binlog file.
         window: bytes of the file. If they contain all Gtid events, nothing is read.
 
-    Raises BinlogError if the Gtid events cannot be read.
+    Raises BinlogError if the Gtid events cannot be read, or if a position lies outside of the chunk.
     """
     if not len(dropped.place):
-        return Empties(_NONE, _NONE, _NONE, _NONE, b"")
+        return events
+    place, end = dropped.place, dropped.end
     if fd.family == "mariadb":
-        keys = _keys(dropped, key_of)
-        return mariadb_empties(
-            dropped.place, dropped.end, keys, dropped.last, dropped.time, checksum=fd.checksum
-        )
-    if not dropped.sequence.any():
-        gtids, at = _gtids_in(dropped, window) or _read_gtids(dropped, read)
-        return Empties(dropped.place, dropped.end, at, dropped.size, gtids)
-    row = np.repeat(np.arange(len(dropped.place)), dropped.length)
-    is_last = np.append(np.diff(row) > 0, True)
+        gtids, offset, size = _mariadb_gtids(dropped, fd, key_of)
+    elif dropped.sequence.any():
+        gtids, offset, size = _told_gtids(dropped, fd, key_of, read)
+        row = np.repeat(np.arange(len(place)), dropped.length)
+        is_last = np.append(np.diff(row) > 0, True)
+        place, end = place[row], np.where(is_last, end[row], dropped.begin[row])
+    else:
+        (gtids, offset), size = _gtids_in(dropped, window) or _read_gtids(dropped, read), dropped.size
+    data, tail = as_array(events), _tail(fd.family, fd.checksum)
+    out = np.empty(len(data) + int(size.sum()) + len(place) * len(tail), np.uint8)
+    result = K.weave(data, place, end, as_array(gtids), offset, size, tail, fd.checksum, out)
+    if result == K.GTID_WRONG:
+        raise BinlogCorrupt(NOT_A_GTID)
+    if result == K.PLACE_WRONG:
+        raise BinlogCorrupt("a chunk is shorter than the places of its dropped transactions")
+    return out.data
+
+
+def _told_gtids(dropped: Dropped, fd: FormatDescription, key_of: KeyOf, read: ReadAt) -> _Gtids:
+    """Synthesize the Gtid events of transactions that Gap events name, and read those of transactions in the file."""
     synthesis = GtidSynthesis(fd)
     parts: list[bytes | memoryview] = []
     sizes = []
@@ -345,62 +335,29 @@ def make_empties(
             events, lengths = read(offset, size), size
         parts.append(events)
         sizes.append(np.full(length, lengths))
-    gtid_size = np.concatenate(sizes)
-    return Empties(
-        dropped.place[row],
-        np.where(is_last, dropped.end[row], dropped.begin[row]),
-        np.cumsum(gtid_size) - gtid_size,
-        gtid_size,
-        b"".join(parts),
-    )
+    each = np.concatenate(sizes)
+    return b"".join(parts), np.cumsum(each) - each, each
 
 
-def mariadb_empties(
-    place: Integers, end: Integers, keys: Integers, number: Integers, time: Integers, *, checksum: bool
-) -> Empties:
-    """Return stand-ins (empty transactions) for a MariaDB replica, with newly made Gtid events.
-
-    Parameters:
-        place: for each stand-in, the number of bytes of the chunk's events that come before it.
-        end: the position in the binlog file at which each stand-in ends.
-        keys: the domain id and the server id of each GTID, of shape (n, 2).
-        number: the seq_no of each GTID.
-        time: the time in each header, Unix seconds.
-    """
-    event, n = _mariadb_gtid(checksum), len(place)
+def _mariadb_gtids(dropped: Dropped, fd: FormatDescription, key_of: KeyOf) -> _Gtids:
+    """Make new Gtid events of MariaDB."""
+    event, n = _mariadb_gtid(fd.checksum), len(dropped.place)
     header = {"timestamp": (0, "<u4"), "server": (5, "<u4"), "end": (13, "<u4")}
     body = {"number": (HEADER_LENGTH, "<u8"), "domain": (HEADER_LENGTH + 8, "<u4")}
     made = np.frombuffer(bytearray(event * n), layout(len(event), **header, **body))
-    made["timestamp"], made["number"] = time, number
-    made["domain"], made["server"] = keys.T
-    made["end"] = (end - len(_tail("mariadb", checksum))) & 0xFFFFFFFF
+    made["timestamp"], made["number"] = dropped.time, dropped.last
+    made["domain"], made["server"] = _keys(dropped, key_of).T
+    made["end"] = (dropped.end - len(_tail("mariadb", fd.checksum))) & 0xFFFFFFFF
     gtids = made.view(np.uint8)
-    if checksum:
+    if fd.checksum:
         K.seal(gtids)
-    return Empties(place, end, np.arange(n) * len(event), np.full(n, len(event)), gtids, "mariadb")
+    return gtids, np.arange(n) * len(event), np.full(n, len(event))
 
 
 NOT_A_GTID = (
     "the Gtid event of a dropped transaction is not here; the file was changed, copy it again from the server"
 )
 """The text of the error for a Gtid event that is not at the offset at which the index found it."""
-
-
-def with_empties(events: Bytes, empties: Empties, fd: FormatDescription) -> Bytes:
-    """Return a chunk's events with the stand-ins (empty transactions) ``empties`` inserted at their positions.
-
-    ``events`` are the bytes of the chunk's events, and ``fd`` is the file's format description event. Raises
-    BinlogCorrupt if the bytes of a Gtid event are something else, or if a position lies outside of the chunk.
-    """
-    data, gtids = as_array(events), as_array(empties.gtids)
-    out = np.empty(len(data) + empties.size(fd.checksum), np.uint8)
-    columns = (empties.place, empties.end, gtids, empties.gtid_offset, empties.gtid_size)
-    result = K.weave(data, *columns, _tail(empties.family, fd.checksum), fd.checksum, out)
-    if result == K.GTID_WRONG:
-        raise BinlogCorrupt(NOT_A_GTID)
-    if result == K.PLACE_WRONG:
-        raise BinlogCorrupt("a chunk is shorter than the places of its dropped transactions")
-    return out.data
 
 
 def _gtids_in(dropped: Dropped, window: Window | None) -> tuple[Bytes, Integers] | None:

@@ -20,7 +20,7 @@ from dumpfilter.binlog.compression import NONE, ZSTD
 from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, Counts
-from dumpfilter.dump.packets.empties import find_dropped, make_empties
+from dumpfilter.dump.packets.empties import find_dropped, with_stand_ins
 from dumpfilter.dump.stand_ins import StandIns
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter, ReplicationFilter
@@ -160,13 +160,12 @@ class Both:
         def key_of(source: int) -> SourceKey:
             return self.sources.key(source, fd.family)
 
-        empties = [
-            make_empties(find_dropped(plan, segment, resume, file.read, key_of), fd, key_of, file.read)
-            for plan in plans
-        ]
         count, size = known
-        count += sum(map(len, empties))
-        size += sum(one.size(fd.checksum) for one in empties)
+        for plan in plans:
+            dropped = find_dropped(plan, segment, resume, file.read, key_of)
+            count += int(dropped.length.sum())
+            dropped = dropped._replace(place=np.zeros_like(dropped.place))
+            size += len(with_stand_ins(b"", dropped, fd, key_of, file.read))
         self.stand_ins[number] = StandIns(count, size)
 
     def check(self) -> Facts:

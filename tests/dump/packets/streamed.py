@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from dumpfilter.dump.chunk import ChunkPlan, Window, render
-from dumpfilter.dump.packets.empties import Dropped, Empties, find_dropped, make_empties, with_empties
+from dumpfilter.dump.packets.empties import Dropped, find_dropped, with_stand_ins
 from dumpfilter.dump.thread import DumpThread, plan_many
 from dumpfilter.index.segment import Segment
 from tests.dump.plans import ScannedFile
@@ -33,11 +33,9 @@ class Streamed:
             self.dropped += dropped_of(planned, segment, resume, file)
         for plan, dropped in zip(self.plans, self.dropped, strict=True):
             chunk = render(plan, b"", 0, file.file.read, self.fd)
-            empties = empties_of(dropped, file)
-            stream = with_empties(chunk, empties, self.fd)
-            assert len(stream) == len(chunk) + empties.size(self.fd.checksum)
+            stream = _with_stand_ins(chunk, dropped, file)
             for window in _windows(file, dropped):
-                assert with_empties(chunk, empties_of(dropped, file, window), self.fd) == stream
+                assert _with_stand_ins(chunk, dropped, file, window) == stream
             self.chunks.append(chunk)
             self.streams.append(bytes(stream))
 
@@ -51,11 +49,12 @@ def dropped_of(plans: list[ChunkPlan], segment: Segment, resume: int, file: Scan
     ]
 
 
-def empties_of(dropped: Dropped, file: ScannedFile, window: Window | None = None) -> Empties:
-    """Return the stand-ins of dropped transactions."""
+def _with_stand_ins(
+    chunk: bytes, dropped: Dropped, file: ScannedFile, window: Window | None = None
+) -> bytes | memoryview:
     fd = file.file.format_description
-    return make_empties(
-        dropped, fd, lambda number: file.sources.key(number, fd.family), file.file.read, window
+    return with_stand_ins(
+        chunk, dropped, fd, lambda number: file.sources.key(number, fd.family), file.file.read, window
     )
 
 

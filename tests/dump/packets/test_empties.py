@@ -20,10 +20,9 @@ from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.chunk import ChunkPlan
 from dumpfilter.dump.packets.empties import (
     NOTHING_DROPPED,
-    Empties,
-    mariadb_empties,
+    Dropped,
     stand_in_of,
-    with_empties,
+    with_stand_ins,
 )
 from dumpfilter.dump.packets.framing import frame
 from dumpfilter.filter import Rule
@@ -184,26 +183,18 @@ def test_one_stand_in_is_as_those_of_many(
     fd = FormatDescription.parse(dialect.format_description())
     kind = EventType.GTID if fd.family == "mysql" else EventType.MARIADB_GTID
     gtid = make_event(kind, body, timestamp=time, server_id=server_id, checksum=fd.checksum)
-    zero, column = np.zeros(1, np.int64), np.array([end])
-    if fd.family == "mysql":
-        many = Empties(zero, column, zero, np.array([len(gtid)]), gtid)
-    else:
-        number, domain = struct.unpack_from("<QI", body)
-        keys = np.array([[domain, server_id]])
-        many = mariadb_empties(
-            zero,
-            column,
-            keys,
-            np.array([number], np.uint64).view(np.int64),
-            np.array([time]),
-            checksum=fd.checksum,
-        )
-    assert b"".join(stand_in_of(gtid, end, checksum=fd.checksum)) == with_empties(b"", many, fd)
+    number, domain = struct.unpack_from("<QI", body)
+    many = _dropped(0, end, gtid, number=number, time=time)
+    assert b"".join(stand_in_of(gtid, end, checksum=fd.checksum)) == with_stand_ins(
+        b"", many, fd, lambda _: (domain, server_id), lambda offset, length: gtid[offset : offset + length]
+    )
 
 
-def _empties(place: int, event: bytes) -> Empties:
-    column = np.array([place])
-    return Empties(column, column, np.array([0]), np.array([42]), event)
+def _dropped(place: int, end: int, gtid: bytes, *, number: int = 1, time: int = 0) -> Dropped:
+    """Return one dropped transaction whose Gtid event is at offset 0 of its file."""
+    (last,) = np.array([number], np.uint64).view(np.int64).tolist()
+    row = Dropped(place, 0, 0, last, last, end, end, time, 0, 0, len(gtid))  # type: ignore[arg-type]
+    return Dropped(*(np.array([value], np.int64) for value in row))
 
 
 @pytest.mark.parametrize(
@@ -215,4 +206,4 @@ def test_a_changed_file_is_an_error(kind: EventType, size: int, place: int) -> N
     fd = FormatDescription.parse(DIALECTS[0].format_description())
     event = EventHeader(1, kind, 1, size, 0, 0).pack() + bytes(30)
     with pytest.raises(BinlogCorrupt):
-        with_empties(b"", _empties(place, event), fd)
+        with_stand_ins(b"", _dropped(place, place, event[:42]), fd, lambda _: (0, 0), lambda *_: event[:42])

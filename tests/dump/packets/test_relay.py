@@ -22,7 +22,7 @@ from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.chunk import render
 from dumpfilter.dump.packets.control import rotate
-from dumpfilter.dump.packets.empties import NOTHING_DROPPED, find_dropped, make_empties, with_empties
+from dumpfilter.dump.packets.empties import NOTHING_DROPPED, find_dropped, with_stand_ins
 from dumpfilter.dump.packets.synthesis import GtidSynthesis
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Rule
@@ -65,8 +65,8 @@ def through_relay(
         position = segment.position_of(segment.end)
         for plan in thread.plan(segment):
             dropped = find_dropped(plan, segment, resume, file.file.read, key_of)
-            made = make_empties(dropped, fd, key_of, file.file.read)
-            out.append(bytes(with_empties(render(plan, b"", 0, file.file.read, fd), made, fd)))
+            events = render(plan, b"", 0, file.file.read, fd)
+            out.append(bytes(with_stand_ins(events, dropped, fd, key_of, file.file.read)))
     return b"".join(out), position
 
 
