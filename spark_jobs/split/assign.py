@@ -19,12 +19,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -54,8 +52,7 @@ does not copy such events, because it makes new ones for each file.
 Ints = npt.NDArray[np.int64]
 
 
-@dataclass
-class Share:
+class Share(NamedTuple):
     """The part of a block (about 16 MiB of the source, read at a time) that one output receives. An output is a
     binlog set that the split writes.
     """
@@ -67,64 +64,11 @@ class Share:
     The first pieces may precede the block. They are the head or table maps of a transaction that began in an earlier
     block. The output owns rows of this transaction only in this block.
     """
-    columns: Columns
-    """The events of the block, preceded by events carried over from earlier blocks for this output."""
-    is_open: bool
-    """Whether the block ends inside its last transaction."""
 
     @property
     def size(self) -> int:
         """The number of bytes that the output receives from the block."""
         return int(self.plan.ranges[:, K.RANGE_SIZE].sum())
-
-    @cached_property
-    def _bounds(self) -> tuple[Ints, Ints]:
-        """Two arrays with one entry per row of ``plan.ranges`` (consecutive bytes that the output receives).
-
-        They have the index in ``columns`` of the row's first event, and the index after its last event.
-        """
-        # A block has many more events than an output has pieces, so that the pieces are looked up among the events.
-        begin, size, patch = self.plan.ranges.T
-        first = np.searchsorted(self.columns.offset, begin)
-        # A compressed transaction of which the output receives a part has another size in the source.
-        stop = np.where(patch == K.REPLACED, first + 1, np.searchsorted(self.columns.offset, begin + size))
-        return first, stop
-
-    @cached_property
-    def transactions(self) -> Ints:
-        """The transactions that end in the block and of which the output receives an event, as indexes into the
-        block's transactions.
-        """
-        first, stop = self._bounds
-        count = len(self.columns.txn_event)
-        begun, ended = (
-            np.searchsorted(self.columns.txn_event, event, "right") - 1 for event in (first, stop - 1)
-        )
-        has_any = np.cumsum(np.bincount(begun, minlength=count) - np.bincount(ended + 1, minlength=count)) > 0
-        has_any[0] |= self.columns.is_kept
-        found: Ints = np.flatnonzero(has_any[: count - 1 - self.is_open])
-        return found
-
-    @cached_property
-    def ends(self) -> Ints:
-        """Running totals as an array of shape (n + 1, 2): bytes and events.
-
-        Row i has the totals that the output receives up to the end of the transaction ``transactions[i]``. The last
-        row has the totals of the whole block.
-        """
-        first, stop = self._bounds
-        counts = np.stack([self.plan.ranges[:, K.RANGE_SIZE], stop - first], axis=1)
-        totals = np.concatenate([np.zeros((1, 2), np.int64), np.cumsum(counts, axis=0)])
-        event = self.columns.txn_event[self.transactions + 1]
-        begun = np.searchsorted(first, event)
-        found: Ints = totals[np.append(begun, -1)]
-        # A piece may begin before the end of a transaction and end after it.
-        (within,) = np.nonzero((begun > 0) & (stop[begun - 1] > event))
-        last = begun[within] - 1
-        source_end = self.plan.ranges[last, K.RANGE_OFFSET] + self.plan.ranges[last, K.RANGE_SIZE]
-        found[within, 0] -= source_end - self.columns.offset[event[within]]
-        found[within, 1] -= stop[last] - event[within]
-        return found
 
 
 class _OutputFlags:
@@ -197,14 +141,12 @@ class Assigner:
             together.append(nobody)
         shared = block.columns if begun_nobody is None else with_carry(block.columns, begun_nobody)
         decided = dict(zip(together, self._decide(segment, shared, rows, together), strict=True))
-        asked = dict.fromkeys(together, shared)
         for output in present - decided.keys():
             columns = _with_parts(block, output)
             carry = begun.get(output, begun_nobody)
             if carry is not None:
                 columns = with_carry(columns, carry)
             (decided[output],) = self._decide(segment, columns, rows, [output])
-            asked[output] = columns
         self._open, self._nobody = {}, None
         if segment.open:
             of_nobody = decided.pop(nobody).carry
@@ -215,12 +157,7 @@ class Assigner:
                 if output in begun or one.carry.is_kept or len(one.carry.events) > len(of_nobody.events):
                     self._open[output] = one.carry
         return [
-            Share(
-                output,
-                _with_new_bytes(decided[output].plans[0], output, block, segment),
-                asked[output],
-                segment.open,
-            )
+            Share(output, _with_new_bytes(decided[output].plans[0], output, block, segment))
             for output in sorted(decided)
             if len(decided[output].plans[0].ranges)
         ]
@@ -355,17 +292,6 @@ transaction's end.
 """
 
 
-def committed_by_task(path: Path, directory: Path | None = None) -> AbstractContextManager[BinaryIO]:
-    """Return a context manager that gives a new file for writing, and renames it to ``path`` at the end.
-
-    After an error, ``path`` is unchanged and the new file is removed. Until the rename, the new file has a unique name
-    in ``directory`` (None: the directory of ``path``), because Spark may run a task twice at once. It is not synced to
-    disk. Raises OutputError if the file cannot be written.
-    """
-    name = f"{path.name}.{uuid.uuid4().hex}.tmp"
-    return committed(path, beside=(directory or path.parent) / name, synced=False)
-
-
 _Cut = tuple[int, tuple[str, ...]] | None
 
 _Words = tuple[list[str], list[SourceKey], dict[int, dict[int, bytes]], int, _Cut, int]
@@ -427,7 +353,9 @@ class RangePlan(NamedTuple):
         Raises OutputError.
         """
         lengths = len(self.blocks), len(self.transactions), len(self.pieces)
-        with committed_by_task(path) as file:
+        # Spark may run a task twice at once.
+        beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+        with committed(path, beside=beside, synced=False) as file:
             file.write(_HEAD.dump_json((lengths, self[3:])) + b"\n")
             for array in (self.blocks, self.transactions, self.pieces):
                 file.write(array.tobytes())
@@ -447,16 +375,11 @@ class RangePlan(NamedTuple):
             )
         return cls(blocks, pieces, transactions, *words)
 
-    def by_output(self, rows: Ints) -> Iterator[tuple[int, Ints]]:
-        """Yield each output that has any of ``rows``, as its number and its rows in their order.
-
-        ``rows`` are ``pieces`` or ``transactions``, whose first column is the output's number.
-        """
-        order = np.argsort(rows[:, 0], kind="stable")
-        bounds = np.searchsorted(rows[order, 0], np.arange(len(self.outputs) + 1)).tolist()
+    def by_output(self) -> Iterator[tuple[int, Ints]]:
+        """Yield the number of each output with its rows of ``transactions``."""
+        bounds = np.searchsorted(self.transactions[:, T_OUTPUT], np.arange(len(self.outputs) + 1)).tolist()
         for output, (begin, end) in enumerate(pairwise(bounds)):
-            if begin < end:
-                yield output, rows[order[begin:end]]
+            yield output, self.transactions[begin:end]
 
 
 class PlanMaker:
@@ -469,75 +392,28 @@ class PlanMaker:
         self._names = names
         self._blocks: list[tuple[int, int]] = []
         self._pieces: list[Ints] = [np.empty((0, 5), np.int64)]
-        self._transactions: list[Ints] = [np.empty((0, 7), np.int64)]
-        self._totals: dict[int, Ints] = {}
-        """The bytes and events that each output has received so far, by the output's number."""
         self._replaced: dict[int, dict[int, bytes]] = {}
-        self._cut = self._unassigned = 0
-        self._first_cut: _Cut = None
-        # The next three attributes describe a transaction that continues in the next block. They are its offset in
-        # the source file, its bytes so far, and the bytes that each output receives of these.
-        self._began = self._bytes = 0
-        self._had: dict[int, int] = {}
+        self._events: list[Ints] = [np.empty((0, 2), np.int64)]
+        """The offset of each event, and its size; 0 for an event that no output receives, such as Rotate."""
+        self._transactions: list[Ints] = [np.empty((0, 4), np.int64)]
+        """The columns T_SOURCE to T_PLACE of each transaction."""
 
     def add(self, block: Block, shares: Sequence[Share]) -> None:
         """Add the next block of the range to the plan, with the shares (received parts) of the outputs."""
         segment = block.segment
-        self._count(segment, shares)
         number = len(self._blocks)
         self._blocks.append((segment.start, segment.end))
-        last = segment.txn_event[1:] - 1
-        about = np.column_stack(
-            [
-                segment.txn_source,
-                segment.txn_number,
-                segment.time[last],
-                segment.offset[last] + segment.size[last],
-            ]
-        )
         for share in shares:
             if share.plan.replaced:
                 self._replaced.setdefault(share.output, {}).update(share.plan.replaced)
             self._pieces.append(_after((share.output, number), share.plan.ranges))
-            ends = share.ends + self._totals.get(share.output, 0)
-            self._totals[share.output] = ends[-1]
-            self._transactions.append(
-                _after((share.output,), np.hstack([ends[:-1], about[share.transactions]]))
-            )
-
-    def _count(self, segment: Segment, shares: Sequence[Share]) -> None:
-        nbytes = np.add.reduceat(
-            np.where(FILE_EVENTS[segment.type], 0, segment.size), segment.txn_event[:-1]
-        ).astype(np.int64)
-        begin = segment.offset[segment.txn_event[:-1]].astype(np.int64)
-        if segment.continues:
-            nbytes[0] += self._bytes
-            begin[0] = self._began
-        outputs = np.zeros(len(nbytes), np.int64)
-        partly = np.zeros(len(nbytes), np.bool_)
-        had, self._had = self._had, {}
-        for share in shares:
-            *of_transactions, whole = share.ends[:, 0].tolist()
-            ends = [-had.pop(share.output, 0), *of_transactions]
-            outputs[share.transactions] += 1
-            partly[share.transactions] |= np.diff(ends) < nbytes[share.transactions]
-            self._had[share.output] = whole - ends[-1]
-        if segment.open:
-            self._began, self._bytes = int(begin[-1]), int(nbytes[-1])
-            if len(nbytes) == 1:
-                # An output that receives no event from this block may have received events of the transaction from an
-                # earlier block.
-                self._had = {**had, **self._had}
-        cut = (outputs > 1) & partly
-        self._cut += int(np.count_nonzero(cut))
-        if self._first_cut is None and cut.any():
-            first = int(np.argmax(cut))
-            names = [self._names[share.output] for share in shares if first in share.transactions]
-            self._first_cut = (int(begin[first]), tuple(sorted(names)))
-        # Outputs do not receive the source's file events between transactions, such as Rotate. These events do not
-        # count as transactions that belong to no output.
-        unassigned = (outputs == 0) & (segment.txn_source != R.KEPT)
-        self._unassigned += int(np.count_nonzero(unassigned[: len(unassigned) - int(segment.open)]))
+        size = np.where(FILE_EVENTS[segment.type], 0, segment.size)
+        self._events.append(np.column_stack([segment.offset, size]))
+        last = segment.txn_event[1:] - 1
+        place = segment.offset[last] + segment.size[last]
+        rows = np.column_stack([segment.txn_source, segment.txn_number, segment.time[last], place])
+        # The next block has the transaction that continues there.
+        self._transactions.append(rows[: len(rows) - int(segment.open)])
 
     def finish(self, sources: SourceNumbers, family: str) -> RangePlan:
         """Return the plan of the range.
@@ -545,24 +421,77 @@ class PlanMaker:
         ``sources`` has the server UUID, or domain id and server id, of each numbered GTID source. ``family`` is the
         family (MySQL or MariaDB) of the server that wrote the range.
         """
+        pieces, about = np.concatenate(self._pieces), np.concatenate(self._transactions)
         # The outputs' numbers depend on the ranges that this process read before. The plan orders the outputs by name
         # instead, so that every process makes an equal plan of the range.
-        outputs = sorted(self._totals, key=self._names.__getitem__)
+        outputs = sorted(np.unique(pieces[:, P_OUTPUT]).tolist(), key=self._names.__getitem__)
         number = np.zeros(max(outputs, default=0) + 1, np.int64)
         number[outputs] = np.arange(len(outputs))
-        pieces, transactions = np.concatenate(self._pieces), np.concatenate(self._transactions)
-        for rows in (pieces, transactions):
-            rows[:, 0] = number[rows[:, 0]]
+        pieces[:, P_OUTPUT] = number[pieces[:, P_OUTPUT]]
+        names = [self._names[k] for k in outputs]
+        output, transaction, received = self._received(pieces, about)
+        nbytes = self._sizes(about)
+        n_outputs = np.bincount(transaction, minlength=len(about))
+        is_cut = n_outputs > 1
+        is_cut[np.setdiff1d(transaction, transaction[received[:, 0] < nbytes[transaction]])] = False
+        first_cut: _Cut = None
+        if is_cut.any():
+            first = int(np.argmax(is_cut))
+            begin = about[first - 1, -1] if first else self._blocks[0][0]
+            first_cut = int(begin), tuple(names[k] for k in output[transaction == first])
+        # Outputs do not receive the source's file events between transactions, such as Rotate. These events do not
+        # count as transactions that belong to no output.
+        unassigned = (n_outputs == 0) & (about[:, 0] != R.KEPT)
+        totals = np.cumsum(received, axis=0)
+        begins = np.searchsorted(output, output)
+        totals -= totals[begins] - received[begins]
         return RangePlan(
             np.array(self._blocks, np.int64).reshape(-1, 2),
             pieces,
-            transactions,
-            [self._names[k] for k in outputs],
+            np.column_stack([output, totals, about[transaction]]),
+            names,
             [sources.key(k, family) for k in range(sources.count)],
-            {int(number[output]): found for output, found in self._replaced.items()},
-            self._cut,
-            self._first_cut,
-            self._unassigned,
+            {int(number[one]): found for one, found in self._replaced.items()},
+            int(np.count_nonzero(is_cut)),
+            first_cut,
+            int(np.count_nonzero(unassigned)),
+        )
+
+    def _sizes(self, about: Ints) -> Ints:
+        """Return the bytes of each transaction, without those of events that no output receives."""
+        offset, size = np.concatenate(self._events).T
+        totals = np.concatenate([[0], np.cumsum(size)])
+        found: Ints = np.diff(totals[np.searchsorted(offset, about[:, -1])], prepend=0)
+        return found
+
+    def _received(self, pieces: Ints, about: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return a row for each output and transaction of which the output receives an event, in this order.
+
+        The arrays have the output, the index of the transaction in ``about``, and the received bytes and events.
+        """
+        offset, ends = np.concatenate(self._events)[:, 0], about[:, -1]
+        pieces = pieces[np.argsort(pieces[:, P_OUTPUT], kind="stable")]
+        begin, stop = pieces[:, P_OFFSET], pieces[:, P_OFFSET] + pieces[:, P_SIZE]
+        first = np.searchsorted(ends, begin, "right")
+        # A compressed transaction of which the output receives a part has another size in the source.
+        is_replaced = pieces[:, P_PATCH] == K.REPLACED
+        last = np.where(is_replaced, first, np.searchsorted(ends, stop - 1, "right"))
+        # A piece may have events of several transactions, and a transaction several pieces.
+        count = last - first + 1
+        piece = np.repeat(np.arange(len(pieces)), count)
+        transaction = np.arange(len(piece)) - np.repeat(np.cumsum(count) - count, count) + first[piece]
+        begin = np.maximum(begin[piece], np.append(0, ends)[transaction])
+        stop = np.minimum(stop[piece], ends[transaction])
+        n_events = np.searchsorted(offset, stop) - np.searchsorted(offset, begin)
+        received = np.column_stack([stop - begin, n_events])
+        received[is_replaced[piece]] = 1
+        received[is_replaced[piece], 0] = pieces[piece[is_replaced[piece]], P_SIZE]
+        output = pieces[piece, P_OUTPUT]
+        (kept,) = np.nonzero((np.diff(output, prepend=-1) != 0) | (np.diff(transaction, prepend=-1) != 0))
+        return (
+            output[kept],
+            transaction[kept],
+            np.add.reduceat(received, kept, axis=0) if len(kept) else received,
         )
 
 

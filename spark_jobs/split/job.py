@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Literal
 
 from dumpfilter.analyse.split_set.manifest import (
-    RANGES,
     BinlogPart,
     Manifest,
     NamedBinlog,
@@ -33,7 +32,7 @@ from dumpfilter.analyse.split_set.manifest import (
     now,
 )
 from dumpfilter.base.errors import BinlogError, OutputError
-from dumpfilter.base.files import committed, sync_path, writing
+from dumpfilter.base.files import committed, writing
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import EventType
@@ -117,21 +116,6 @@ def _rotate(file: OutputFile, following: str) -> bytes:
     return bytes(rebase(event, file.part.size, checksum=fd.checksum))
 
 
-def sync_ranges(staging: Staging, numbers: Sequence[int]) -> None:
-    """Sync to disk the Parquet table of each range in ``numbers``, which maps the outputs' bytes to the source's
-    bytes.
-    """
-
-    def sync(number: int) -> None:
-        path = staging.ranges(number)
-        with writing(path):
-            sync_path(path)
-
-    with ThreadPoolExecutor(_SYNCS, "sync") as pool:
-        list(pool.map(sync, numbers))
-    sync_path(Path(staging.path, "out", RANGES))
-
-
 MAX_BINLOG_SIZE = 1 << 30
 """The default size at which the split ends an output file and begins the next one, bytes. Servers have this default
 of ``max_binlog_size``.
@@ -203,7 +187,6 @@ def split(
             finish_set(name, found, staging, options.specification)
             for name, found in sorted(placing.outputs.items())
         ]
-        sync_ranges(staging, [one.number for one in ranges])
         warnings += _warnings(cut, unassigned)
         manifest = Manifest(
             job=job,
@@ -275,7 +258,6 @@ def _source_file(index: FileIndex) -> SourceFile:
         transactions=index.transactions,
         damage=None if index.damage is None else index.damage.told,
         beginning=_beginning(index),
-        ranges=max(len(index.bounds) - 1, 0),
     )
 
 

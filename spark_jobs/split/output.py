@@ -24,12 +24,12 @@ from dumpfilter.base.errors import OutputError
 from dumpfilter.base.files import lock, replace_directory
 from dumpfilter.spark_jobs.split.tasks import Staging
 
-_FORMAT = 5
+_FORMAT = 6
 """The layout version of a job's working directory. It is part of the directory's name, so no job continues in a
 directory with another layout.
 """
 
-_PARTS = ("plan", "placement", "written", "out", "out/ranges")
+_PARTS = ("plan", "placement", "written", "out")
 
 
 class OutputDirectory:

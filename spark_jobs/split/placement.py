@@ -140,7 +140,7 @@ class Placing:
         """
         return {
             plan.outputs[output]: self._place(plan.outputs[output], wanted, transactions, plan.sources)
-            for output, transactions in plan.by_output(plan.transactions)
+            for output, transactions in plan.by_output()
         }
 
     def _place(

@@ -19,16 +19,11 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from dumpfilter.analyse.split_set.manifest import RANGES_SCHEMA
 from dumpfilter.base.files import writing
-from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import rebase_array
-from dumpfilter.dump import cut as K
 from dumpfilter.dump.chunk import ChunkPlan, render_into
 from dumpfilter.index.fileset import BinlogFile, open_file
 from dumpfilter.index.subjects import Subjects
@@ -36,14 +31,9 @@ from dumpfilter.spark_jobs.engines.runner import step
 from dumpfilter.spark_jobs.ranges.range_index import ReadRanges, state_of_thread
 from dumpfilter.spark_jobs.ranges.ranges import Range, memory
 from dumpfilter.spark_jobs.split import assign as P
-from dumpfilter.spark_jobs.split.assign import Assigner, Ints, PlanMaker, RangePlan, committed_by_task
+from dumpfilter.spark_jobs.split.assign import Assigner, Ints, PlanMaker, RangePlan
 from dumpfilter.spark_jobs.split.ownership import Owners, Specification
 from dumpfilter.spark_jobs.split.placement import Placement, Stretch, binlog_name
-
-_RISING = frozenset({"start", "end", "source_start", "source_end"})
-"""The columns of the Parquet tables whose values ascend. They are stored as differences, which are short. A
-dictionary would waste time and space, because hardly any two values are equal.
-"""
 
 
 @dataclass(frozen=True)
@@ -73,29 +63,6 @@ class Staging:
     def binlog(self, output: str, number: int) -> Path:
         """Return the path of file ``number`` (from 1) of an output."""
         return Path(self.path, "out", binlog_name(output, number))
-
-    def ranges(self, number: int) -> Path:
-        """Return the path of the Parquet table that maps the outputs' bytes from range ``number`` to the source's
-        bytes.
-        """
-        return Path(self.path, "out", "ranges", f"{number:06}.parquet")
-
-    def save(self, table: pa.Table, target: Path) -> None:
-        """Write a table to a temporary Parquet file, and rename it to ``target``.
-
-        The temporary file is in a directory that is not published, so a killed task leaves nothing in the output.
-        Raises OutputError.
-        """
-        with committed_by_task(target, directory=Path(self.path, "plan")) as file:
-            pq.write_table(
-                table,
-                file,
-                compression="zstd",
-                use_dictionary=[name for name in table.column_names if name not in _RISING],
-                column_encoding={
-                    name: "DELTA_BINARY_PACKED" for name in table.column_names if name in _RISING
-                },
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +115,7 @@ class WriteRange:
     staging: Staging
 
     def __call__(self, wanted: Range) -> None:
-        """Copy the bytes of a range to the output files, and save the table that maps them to the source.
+        """Copy the bytes of a range to the output files.
 
         A range that was already written is skipped. Raises OutputError if an output cannot be written, and
         BinlogError if the source has changed since it was planned.
@@ -166,31 +133,8 @@ class WriteRange:
                     path = self.staging.binlog(output, number)
                     with writing(path), opened(path) as handle:
                         write_all(handle, part.data, offset + start)
-            pieces = _with_source_ends(file, plan)
-        rows = np.concatenate(
-            [
-                np.empty((0, 7), np.int64),
-                *(
-                    _mapping(found, placement[plan.outputs[output]], wanted.file)
-                    for output, found in plan.by_output(pieces)
-                ),
-            ]
-        )
-        self._save_ranges(wanted.number, rows, plan.outputs)
         with writing(marker):
             marker.touch()
-
-    def _save_ranges(self, number: int, rows: Ints, outputs: list[str]) -> None:
-        names = pa.DictionaryArray.from_arrays(
-            pa.array(rows[:, 0], pa.int32()), pa.array(outputs, pa.string())
-        )
-        others = [
-            pa.array(rows[:, k], field.type)
-            for k, field in enumerate(RANGES_SCHEMA)
-            if field.name != "binlog"
-        ]
-        table = pa.Table.from_arrays([names, *others], schema=RANGES_SCHEMA)
-        self.staging.save(table, self.staging.ranges(number))
 
 
 def _rendered_shares(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, npt.NDArray[np.uint8], int]]:
@@ -237,38 +181,6 @@ def _cut(stretches: list[Stretch], begin: int, end: int) -> Iterator[tuple[int, 
         if begin < stop and begin < end:
             yield begin, min(end, stop), number, offset
             begin = stop
-
-
-def _with_source_ends(file: BinlogFile, plan: RangePlan) -> Ints:
-    """Return the pieces of a plan with an additional last column: the offset at which each piece ends in the source."""
-    ends = plan.pieces[:, P.P_OFFSET] + plan.pieces[:, P.P_SIZE]
-    for row in np.flatnonzero(plan.pieces[:, P.P_PATCH] == K.REPLACED).tolist():
-        # A compressed transaction of which the output receives a part has another size in the source.
-        offset = int(plan.pieces[row, P.P_OFFSET])
-        ends[row] = offset + EventHeader.unpack(file.read(offset, HEADER_LENGTH)).size
-    return np.column_stack([plan.pieces, ends])
-
-
-def _mapping(pieces: Ints, stretches: list[Stretch], source_file: int) -> Ints:
-    """Return rows for the table that maps bytes of the output files to bytes of the source.
-
-    The columns are those of ``RANGES_SCHEMA``, but with the output's index in the range's plan instead of its name.
-    ``pieces`` are the pieces of one output, from :func:`_with_source_ends`.
-    """
-    output, size, source_ends = pieces[0, P.P_OUTPUT], pieces[:, P.P_SIZE], pieces[:, -1]
-    end = np.cumsum(size)
-    stops, numbers, offsets = np.array(stretches, np.int64).T
-    # A piece of the source that ends in the next file of the output gets one row for each of the two files.
-    bounds = np.unique(np.concatenate([[0], end, stops]))
-    start, stop = bounds[:-1], bounds[1:]
-    piece = np.searchsorted(end, start, side="right")
-    source_start = pieces[piece, P.P_OFFSET] + (start - (end[piece] - size[piece]))
-    is_changed = pieces[piece, P.P_PATCH] == K.REPLACED
-    source_end = np.where(is_changed, source_ends[piece], source_start + (stop - start))
-    stretch = np.searchsorted(stops, start, side="right")
-    offset = offsets[stretch]
-    columns = (output, numbers[stretch], start + offset, stop + offset, source_file, source_start, source_end)
-    return np.stack(np.broadcast_arrays(*columns), axis=1)
 
 
 @contextmanager

@@ -1,10 +1,9 @@
-"""The manifest of a split, and the schema of the byte-range table beside the manifest.
+"""The manifest of a split.
 
 A split divides one binlog set, the source, into several binlog sets (the outputs), for example one for each schema.
 The manifest is the file ``manifest.json`` beside the outputs. It records the source, the split's options, and the
-part of the source that each written file holds. The Parquet files in ``ranges/`` (:data:`RANGES_SCHEMA`) map the
-outputs' bytes to the source's bytes. One rename publishes all files of a split, so a directory with a manifest is
-complete. With the manifest, each output can be purged and backed up separately.
+part of the source that each written file holds. One rename publishes all files of a split, so a directory with a
+manifest is complete. With the manifest, each output can be purged and backed up separately.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from dumpfilter.base.errors import OutputError
@@ -22,39 +20,6 @@ from dumpfilter.base.files import committed
 from dumpfilter.binlog.format import NameCollation
 
 MANIFEST = "manifest.json"
-
-RANGES = "ranges"
-"""The subdirectory with the table of byte ranges (:data:`RANGES_SCHEMA`).
-
-It has the files ``000000.parquet`` and so on, one for each part of the source that one task worked on.
-"""
-
-RANGES_SCHEMA = pa.schema(
-    [
-        ("binlog", pa.dictionary(pa.int32(), pa.string())),
-        ("file", pa.int32()),
-        ("start", pa.int64()),
-        ("end", pa.int64()),
-        ("source_file", pa.int32()),
-        ("source_start", pa.int64()),
-        ("source_end", pa.int64()),
-    ]
-)
-"""The columns of the Parquet table ``ranges/``, which maps the bytes of a split's outputs to bytes of its source.
-
-Each row is a stretch: bytes that are consecutive both in an output (a binlog set that the split wrote) and in the
-source (the binlog set that was split). The output's events differ from the source's in ``end_log_pos`` and checksum.
-If an output lacks the last rows event of a statement, the split sets the flag STMT_END_F in the last rows event that
-the output has.
-
-- ``binlog``: the output's name.
-- ``file``: the number of the output's file, from 1.
-- ``start``, ``end``: the stretch's offsets in the output's file, bytes.
-- ``source_file``: the number of the source's file, from 0.
-- ``source_start``, ``source_end``: the stretch's offsets in the source's file, bytes.
-
-A stretch has different lengths in output and source only when it is part of a compressed transaction.
-"""
 
 
 def beginning_digest(format_description: bytes, prolog: bytes) -> str:
@@ -80,7 +45,12 @@ class Place(_Model):
 
 
 class SourceFile(_Model):
-    """A file of the source (the binlog set that was split), as the split read it. ``size`` is in bytes."""
+    """A file of the source (the binlog set that was split), as the split read it. ``size`` is in bytes.
+
+    Manifests of earlier versions have one more field, which is ignored.
+    """
+
+    model_config = ConfigDict(extra="ignore")
 
     name: str
     size: int
@@ -93,12 +63,6 @@ class SourceFile(_Model):
     """The error text of the damage at which the split stopped reading the file; None for an undamaged file."""
     beginning: str = ""
     """The digest of the file's first events (:func:`beginning_digest`), which distinguishes files of equal name."""
-    ranges: int = 0
-    """The number of ranges that the split divided the file into. A range is the part of the file that one task works
-    on.
-
-    The directory ``ranges`` has one file for each range, in the order of the source's files.
-    """
 
 
 class BinlogPart(_Model):

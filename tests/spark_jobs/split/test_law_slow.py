@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import struct
 import tempfile
 import zlib
 from collections.abc import Sequence
@@ -13,13 +12,12 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
-import pyarrow.parquet as pq
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dumpfilter.analyse.split_set.manifest import BinlogPart
 from dumpfilter.binlog.context_events import decode_rotate, decode_xa_prepare
-from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F, ROWS, EventType
+from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F, EventType
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtid
 from dumpfilter.binlog.gtid_events import Xid
@@ -263,7 +261,6 @@ def test_the_law(source: Source, specification: Specification, sizes: tuple[int,
             assert plain_events(one.files) == wanted[one.name], one.name
             check_files(source, one, made, of, max_size)
         check_counts(source, made, wanted, of)
-        check_mapping(folder, made)
 
 
 def check_counts(
@@ -404,56 +401,3 @@ def _check_gtids(
         gtids = decode_previous_gtids(head[1].body)
         assert gtids == _set_of(had, "mysql")
         assert part.previous_gtids == str(gtids)
-
-
-def check_mapping(folder: Path, made: Made) -> None:
-    """Check that the mapping covers every byte between a file's head and its Rotate event, with the source's bytes."""
-    rows: dict[tuple[str, int], list[dict[str, int]]] = {}
-    for path in sorted((made.directory / "ranges").iterdir()):
-        for row in pq.read_table(path).to_pylist():
-            rows.setdefault((row["binlog"], row["file"]), []).append(row)
-    for one in made.sets:
-        for number, path in enumerate(one.files, 1):
-            with open(path, "rb") as file:
-                events = list(iter_events(file, file=path.name))
-            at = sum(len(event.raw) for event in _head(path)) + 4
-            after = 0
-            for row in rows.pop((one.name, number), []):
-                assert row["start"] == at
-                at = row["end"]
-                source = folder / f"made.{row['source_file'] + 1:06}"
-                place = (row["source_file"], row["source_start"])
-                assert (place > (after, 0)) or after == 0
-                after = row["source_file"]
-                with open(source, "rb") as file:
-                    theirs = [
-                        plain(event)
-                        for event in iter_events(
-                            file, file="made", start=row["source_start"], end=row["source_end"]
-                        )
-                    ]
-                ours = [plain(event) for event in events if row["start"] <= event.offset < row["end"]]
-                if any(event[1] == EventType.TRANSACTION_PAYLOAD for event in theirs) and (
-                    row["end"] - row["start"] != row["source_end"] - row["source_start"]
-                ):
-                    assert len(theirs) == 1
-                    assert [event[:4] for event in ours] == [event[:4] for event in theirs]
-                    continue
-                width = (
-                    4 if made.manifest.family == "mysql" and events[0].fd.post_header_length(19) == 6 else 6
-                )
-                assert [_without_end(event, width) for event in ours] == [
-                    _without_end(event, width) for event in theirs
-                ]
-            rotate = len(events[-1].raw) if events[-1].type == EventType.ROTATE else 0
-            assert at == path.stat().st_size - rotate, path.name
-    assert not rows
-
-
-def _without_end(event: Plain, width: int) -> Plain:
-    """Return a rows event without STMT_END_F, which moves to the last rows event that is kept."""
-    *head, body = event
-    if event[1] not in ROWS:
-        return event
-    flags = struct.unpack_from("<H", body, width)[0] & ~1
-    return (*head, body[:width] + struct.pack("<H", flags) + body[width + 2 :])  # type: ignore[return-value]
