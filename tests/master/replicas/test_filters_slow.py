@@ -248,7 +248,7 @@ def test_tables_of_a_widened_filter_come_with_a_new_copy(chain: Chain) -> None:
     is_mysql = source.family == "mysql"
     chain.configure()
     chain.dumpfilter.reload()
-    wait_until(lambda: chain.rules("plain") == "--replicate-do-db=shop", chain.dumpfilter.log)
+    wait_until(lambda: chain.file_rules("plain") == "--replicate-do-db=shop", chain.dumpfilter.log)
     chain.attach("plain", "do-db=shop")
     chain.write()
     replica.channel().stop()
