@@ -15,6 +15,7 @@ import typer
 
 from dumpfilter import __version__
 from dumpfilter.base import logs
+from dumpfilter.base.endings import lost_interrupts_again
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.printable import for_terminal
 from dumpfilter.commands.catalogue import Dumpfilter
@@ -85,7 +86,8 @@ def main() -> None:
     """
     sys.meta_path.insert(0, HiddenPandas())
     try:
-        _run()
+        with lost_interrupts_again():
+            _run()
     except DumpfilterError as error:
         _say(str(error), error.exit_code)
         sys.exit(error.exit_code)

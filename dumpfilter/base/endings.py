@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
 INTERRUPT, TERMINATE, HANG_UP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 ENDINGS = (INTERRUPT, TERMINATE, HANG_UP)
+
+_AGAIN_SECONDS = 0.05
+"""The time after which an interrupt that Python has lost is sent again, seconds."""
 
 Handler = Callable[[int, FrameType | None], object]
 
@@ -81,3 +86,27 @@ def ignore_endings() -> None:
     """
     for number in ENDINGS:
         signal.signal(number, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def lost_interrupts_again() -> Iterator[None]:
+    """Inside the ``with`` block, send SIGINT to this process again when Python has lost its KeyboardInterrupt.
+
+    Python reports an exception inside a callback of the interpreter to ``sys.unraisablehook``, and then ignores the
+    exception. Imports have such callbacks, which remove the locks of modules.
+    """
+    report = sys.unraisablehook
+
+    def repeat(lost: sys.UnraisableHookArgs) -> None:
+        if not issubclass(lost.exc_type, KeyboardInterrupt):
+            report(lost)
+            return
+        again = threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), INTERRUPT))
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = repeat
+    try:
+        yield
+    finally:
+        sys.unraisablehook = report

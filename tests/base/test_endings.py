@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 
 import pytest
 
-from dumpfilter.base.endings import ending_at_signals, endings_interrupt, uninterrupted
+from dumpfilter.base.endings import ending_at_signals, endings_interrupt, lost_interrupts_again, uninterrupted
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -63,3 +64,31 @@ def test_another_thread_leaves_the_handlers_alone() -> None:
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+def test_an_interrupt_that_python_loses_comes_again() -> None:
+    class Interrupted:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    def interrupted() -> None:
+        with lost_interrupts_again():
+            Interrupted()
+            time.sleep(60)
+
+    hook = sys.unraisablehook
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert sys.unraisablehook is hook
+
+
+def test_other_lost_exceptions_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing:
+        def __del__(self) -> None:
+            raise ValueError
+
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: told.append(lost.exc_type))
+    with lost_interrupts_again():
+        Failing()
+    assert told == [ValueError]
