@@ -24,6 +24,9 @@ _WIRE = {
     ColumnType.TIMESTAMP: (WireType.TIMESTAMP, 6),
 }
 
+_STATUS = ServerStatus.SERVER_STATUS_AUTOCOMMIT
+"""The status that packets tell the client. Each statement of a console is a transaction."""
+
 
 def error(failed: SqlError, charset: CharacterSet) -> bytes:
     """Return the ERR packet that tells a client of an error.
@@ -42,18 +45,18 @@ def early_error(failed: SqlError) -> bytes:
     return b"\xff" + struct.pack("<H", failed.number) + failed.message.encode("utf-8", "replace")
 
 
-def ok(capabilities: Capabilities, status: ServerStatus, result: Result, info: bytes = b"") -> bytes:
+def ok(capabilities: Capabilities, result: Result, info: bytes = b"") -> bytes:
     """Return the OK packet that ends a statement without rows.
 
     ``info`` is a text for the client at the end of the packet. Only the OK packet after a login has one.
     """
     packet = packets.make_ok(
-        capabilities, status, affected_rows=result.affected, warnings=min(len(result.notes), 0xFFFF)
+        capabilities, _STATUS, affected_rows=result.affected, warnings=min(len(result.notes), 0xFFFF)
     )
     return bytes(packet) + (str_len(info) if info else b"")
 
 
-def end_of_rows(capabilities: Capabilities, status: ServerStatus, result: Result) -> bytes:
+def end_of_rows(capabilities: Capabilities, result: Result) -> bytes:
     """Return the packet that follows the last row of a result.
 
     Clients with CLIENT_DEPRECATE_EOF expect an OK packet that begins with EOF's byte 0xFE. Older clients expect an EOF
@@ -61,12 +64,12 @@ def end_of_rows(capabilities: Capabilities, status: ServerStatus, result: Result
     """
     warnings = min(len(result.notes), 0xFFFF)
     if Capabilities.CLIENT_DEPRECATE_EOF in capabilities:
-        return bytes(packets.make_ok(capabilities, status, eof=True, warnings=warnings))
-    return bytes(packets.make_eof(capabilities, status, warnings=warnings))
+        return bytes(packets.make_ok(capabilities, _STATUS, eof=True, warnings=warnings))
+    return bytes(packets.make_eof(capabilities, _STATUS, warnings=warnings))
 
 
 def result_set(
-    capabilities: Capabilities, status: ServerStatus, result: Result, charset: CharacterSet, *, binary: bool
+    capabilities: Capabilities, result: Result, charset: CharacterSet, *, binary: bool
 ) -> Iterator[bytes]:
     """Yield the packets of a result with columns: the column definitions, the rows, and the packet at the end.
 
@@ -76,11 +79,11 @@ def result_set(
     for column in result.columns:
         yield column_definition(column, charset)
     if Capabilities.CLIENT_DEPRECATE_EOF not in capabilities:
-        yield bytes(packets.make_eof(capabilities, status, warnings=min(len(result.notes), 0xFFFF)))
+        yield bytes(packets.make_eof(capabilities, _STATUS, warnings=min(len(result.notes), 0xFFFF)))
     encode = _binary_row if binary else _text_row
     for row in result.rows:
         yield encode(row, result.columns, charset)
-    yield end_of_rows(capabilities, status, result)
+    yield end_of_rows(capabilities, result)
 
 
 def column_definition(column: Column, charset: CharacterSet) -> bytes:

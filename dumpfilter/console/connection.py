@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar
 
 from mysql_mimic.charset import CharacterSet, Collation
-from mysql_mimic.types import Capabilities, ServerStatus
+from mysql_mimic.types import Capabilities
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.console import answers
@@ -28,7 +28,6 @@ from dumpfilter.console.prepared import MAX_PREPARED_STATEMENTS, Prepared, read_
 from dumpfilter.console.session import Session
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.interruption import Interrupt, acquire
-from dumpfilter.console.sql.parser import split_statements
 from dumpfilter.console.sql.result import Column, Note, Result
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.statements import execute_statement
@@ -67,16 +66,6 @@ class Doing(NamedTuple):
     info: str | None = None
 
 
-class SetOption(enum.IntEnum):
-    """The options that a client can set with COM_SET_OPTION (``enum_mysql_set_option`` in MySQL's source).
-
-    They allow or forbid several statements in one COM_QUERY.
-    """
-
-    MULTI_STATEMENTS_ON = 0
-    MULTI_STATEMENTS_OFF = 1
-
-
 class Com(enum.IntEnum):
     """The commands of the client protocol that the console handles (``enum_server_command`` in MySQL's source)."""
 
@@ -91,7 +80,6 @@ class Com(enum.IntEnum):
     STMT_SEND_LONG_DATA = 0x18
     STMT_CLOSE = 0x19
     STMT_RESET = 0x1A
-    SET_OPTION = 0x1B
     STMT_FETCH = 0x1C
     RESET_CONNECTION = 0x1F
 
@@ -122,7 +110,6 @@ class Connection:
             within=self._port.kept,
         )
         self._capabilities = door.greeting.capabilities
-        self._multi_statements = False
         self._interrupt: Interrupt | None = None
         self._killed: asyncio.Future[None] | None = None
         """The future that a KILL of the running statement completes. None between statements."""
@@ -138,7 +125,6 @@ class Connection:
             Com.STMT_EXECUTE: self._stmt_execute,
             Com.STMT_CLOSE: self._stmt_close,
             Com.STMT_RESET: self._stmt_reset,
-            Com.SET_OPTION: self._set_option,
             Com.RESET_CONNECTION: self._reset_connection,
         }
 
@@ -213,7 +199,6 @@ class Connection:
 
     async def _log_in(self, login: Login) -> None:
         self._capabilities = login.capabilities
-        self._multi_statements = Capabilities.CLIENT_MULTI_STATEMENTS in login.capabilities
         info = await self._door.verify(login)
         session = Session(self._port, self._share, self.id, login.user, self.peer)
         session.character_set = _character_set(login.collation)
@@ -227,7 +212,7 @@ class Connection:
                 raise Refused from unknown
         self.session = session
         self._log.info("client.connected", user=login.user, tls=session.tls_version or None)
-        await self._stream.send(answers.ok(self._capabilities, self._status(), Result(), info))
+        await self._stream.send(answers.ok(self._capabilities, Result(), info))
         self._stream.start_compression(login)
 
     async def _serve_commands(self) -> None:
@@ -331,16 +316,7 @@ class Connection:
             self._port.large.release()
 
     async def _query(self, data: bytes) -> None:
-        text = self._text(data)
-        statements = [text]
-        if self._multi_statements:
-            statements = await self._in_thread(text, lambda _: split_statements(text))
-        for number, statement in enumerate(statements, 1):
-            if number > 1:
-                await self._admit_command(Com.QUERY, 0)
-            result = await self._run_noted(statement)
-            more = ServerStatus.SERVER_MORE_RESULTS_EXISTS if number < len(statements) else ServerStatus(0)
-            await self._send_result(result, more, binary=False)
+        await self._send_result(await self._run_noted(self._text(data)), binary=False)
 
     async def _run_noted(self, statement: str) -> Result:
         try:
@@ -361,13 +337,6 @@ class Connection:
         self._client.reset()
         await self._send_ok()
 
-    async def _set_option(self, data: bytes) -> None:
-        option = Fields(data).uint(2)
-        if option not in tuple(SetOption):
-            raise server_errors.ER_UNKNOWN_COM_ERROR()
-        self._multi_statements = option == SetOption.MULTI_STATEMENTS_ON
-        await self._stream.send(answers.end_of_rows(self._capabilities, self._status(), Result()))
-
     async def _stmt_prepare(self, data: bytes) -> None:
         if len(self._prepared) >= MAX_PREPARED_STATEMENTS:
             raise server_errors.ER_MAX_PREPARED_STMT_COUNT_REACHED(MAX_PREPARED_STATEMENTS)
@@ -384,7 +353,7 @@ class Connection:
                 self._stream.put(parameter)
                 await self._stream.relieve()
             if Capabilities.CLIENT_DEPRECATE_EOF not in self._capabilities:
-                self._stream.put(answers.end_of_rows(self._capabilities, self._status(), Result()))
+                self._stream.put(answers.end_of_rows(self._capabilities, Result()))
         await self._stream.drain()
 
     async def _stmt_execute(self, data: bytes) -> None:
@@ -394,7 +363,7 @@ class Connection:
         fields.take(1 + 4)
         values = read_execute(fields, statement, self._charset().codec)
         result = await self._run_noted(statement.with_values(values))
-        await self._send_result(result, ServerStatus(0), binary=True)
+        await self._send_result(result, binary=True)
 
     async def _stmt_close(self, data: bytes) -> None:
         # The protocol has no answer to COM_STMT_CLOSE, not even an error.
@@ -431,21 +400,15 @@ class Connection:
     def _charset(self) -> CharacterSet:
         return self.session.character_set if self.session else CharacterSet.utf8mb4
 
-    def _status(self) -> ServerStatus:
-        return ServerStatus.SERVER_STATUS_AUTOCOMMIT
-
-    async def _send_result(self, result: Result, more: ServerStatus, *, binary: bool) -> None:
-        status = self._status() | more
+    async def _send_result(self, result: Result, *, binary: bool) -> None:
         if not result.columns:
-            await self._stream.send(answers.ok(self._capabilities, status, result))
+            await self._stream.send(answers.ok(self._capabilities, result))
             return
         size = size_of(result)
         results = self._port.results_of(self._client.user)
         results.take(size)
         try:
-            for packet in answers.result_set(
-                self._capabilities, status, result, self._charset(), binary=binary
-            ):
+            for packet in answers.result_set(self._capabilities, result, self._charset(), binary=binary):
                 self._stream.put(packet)
                 await self._stream.relieve()
             await self._stream.drain()
@@ -453,7 +416,7 @@ class Connection:
             results.give_back(size)
 
     async def _send_ok(self, _: bytes = b"") -> None:
-        await self._stream.send(answers.ok(self._capabilities, self._status(), Result()))
+        await self._stream.send(answers.ok(self._capabilities, Result()))
 
     async def _send_error(self, failed: SqlError) -> None:
         await self._stream.send(answers.error(failed, self._charset()))

@@ -46,7 +46,6 @@ CAPABILITIES = (
     | Capabilities.CLIENT_SSL
     | Capabilities.CLIENT_TRANSACTIONS
     | Capabilities.CLIENT_SECURE_CONNECTION
-    | Capabilities.CLIENT_MULTI_STATEMENTS
     | Capabilities.CLIENT_MULTI_RESULTS
     | Capabilities.CLIENT_PS_MULTI_RESULTS
     | Capabilities.CLIENT_PLUGIN_AUTH

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import structlog
 from mysql_mimic import packets
+from mysql_mimic.types import ServerStatus
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.printable import printable
@@ -333,7 +334,9 @@ class ReplicaConnection(Connection):
             last = f"; the last event was read from '{dump.reached.file}' at {dump.reached.end}"
             raise failures.Said.SAME_REPLICA.error(self._family, last)
         # Servers send an EOF packet here even to clients that do not expect EOF packets any more.
-        await self._stream.send(bytes(packets.make_eof(self._capabilities, self._status())))
+        await self._stream.send(
+            bytes(packets.make_eof(self._capabilities, ServerStatus.SERVER_STATUS_AUTOCOMMIT))
+        )
 
     def _start(self, request: DumpRequest, state: SessionState, gtids: GtidSet | None) -> ReplicaStart:
         if gtids is not None:

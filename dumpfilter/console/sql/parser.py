@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from dumpfilter.binlog.statement.tokens import TokenKind, tokens
 from dumpfilter.console.sql.commands import GRAMMAR
 from dumpfilter.console.sql.cursor import Cursor
 from dumpfilter.console.sql.server_errors import ER_EMPTY_QUERY, ER_NOT_SUPPORTED_YET, syntax_error, too_long
@@ -61,30 +60,3 @@ the manual that corresponds to your MySQL server version for the right syntax to
     if first not in GRAMMAR.beginnings:
         raise ER_NOT_SUPPORTED_YET(first) if first in _KNOWN else syntax_error(text, 0)
     return GRAMMAR.parse(text, now)
-
-
-def split_statements(text: str) -> list[str]:
-    """Split a text into its statements, which semicolons separate.
-
-    A semicolon in quotes or in a comment separates nothing. A server reports a syntax error for an empty statement
-    before another statement (``;; SELECT 1``). Therefore the text from the empty statement on is returned as the last
-    statement, and :func:`parse_statement` reports the error for it. For a text without statements, the result is one
-    empty statement. The running time is linear in the length of the text.
-
-    >>> split_statements("SELECT ';' ; STOP REPLICA; ")
-    ["SELECT ';'", 'STOP REPLICA']
-    """
-    text = text.rstrip(_SPACE + ";")
-    statements: list[str] = []
-    begin = 0
-    is_empty = True
-    # Most texts are one statement, which need not be read twice.
-    for token in tokens(text) if ";" in text else ():
-        if token.kind is not TokenKind.SYMBOL or token.value != ";":
-            is_empty = False
-        elif is_empty:
-            break
-        else:
-            statements.append(text[begin : token.start].strip(_SPACE))
-            begin, is_empty = token.end, True
-    return [*statements, text[begin:].strip(_SPACE)]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.console.sql.commands import Command
-from dumpfilter.console.sql.parser import parse_statement, split_statements
+from dumpfilter.console.sql.parser import parse_statement
 from dumpfilter.console.sql.server_errors import SqlError
 from tests.console.sql.rendering import commands, spelled
 
@@ -108,64 +107,9 @@ def test_a_command_is_read_back_from_any_spelling(data: st.DataObject, command: 
 
 
 @settings(deadline=None)
-@given(st.data(), st.lists(commands, min_size=1, max_size=4))
-def test_statements_are_split_where_they_end(data: st.DataObject, some: list[Command]) -> None:
-    texts = [data.draw(spelled(command)).rstrip(" \n;") for command in some]
-    split = split_statements("\n;".join(texts) + data.draw(st.sampled_from(["", ";", "\n ; \n"])))
-    assert [parse_statement(text) for text in split] == some
-
-
-@settings(deadline=None)
 @given(broken())
 @example("purge binary logs before date_sub(date_sub(")
 @example("change replication filter replicate_do_db=(a) /*! /*! for channel 'x'")
 def test_a_broken_statement_gives_a_servers_error(text: str) -> None:
     said = answer(text)
     assert isinstance(said, Command) or (said.number in NUMBERS and len(said.sqlstate) == 5)
-
-
-@settings(deadline=None)
-@given(broken())
-@example("")
-def test_the_parts_of_a_split_are_the_text(text: str) -> None:
-    at = 0
-    for part in split_statements(text):
-        start = text.index(part, at)
-        assert not text[at:start].strip(" \t\n\v\f\r;")
-        at = start + len(part)
-    assert not text[at:].strip(" \t\n\v\f\r;")
-
-
-@settings(deadline=None)
-@given(st.lists(st.sampled_from(["a", "';'", '";"', "`;`", "/*;*/ b", "b -- ;\n", "b # ;\n"]), max_size=5))
-def test_semicolons_in_quotes_and_comments_split_nothing(parts: list[str]) -> None:
-    # a semicolon at the very end is taken away even in a comment, as the server does it
-    assert split_statements(";".join([*parts, "end"])) == [*(part.strip() for part in parts), "end"]
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("", [""]),
-        (" ; ; ", [""]),
-        ("a; b", ["a", "b"]),
-        # the server's parser meets a semicolon where a statement should begin
-        (";a", [";a"]),
-        ("a; ;b;c", ["a", ";b;c"]),
-        ("a; /* c */ ;b", ["a", "/* c */ ;b"]),
-        ("a; -- c\n", ["a", "-- c"]),
-        ("a 'b;c", ["a 'b;c"]),
-        ("a `b;c", ["a `b;c"]),
-        ("a /* b;c", ["a /* b;c"]),
-        ("a 'b\\", ["a 'b\\"]),
-        ("a '\\';' ; b", ["a '\\';'", "b"]),
-        ("a--b;c", ["a--b", "c"]),
-    ],
-)
-def test_split(text: str, parts: list[str]) -> None:
-    assert split_statements(text) == parts
-
-
-def test_an_empty_statement_before_another_is_refused() -> None:
-    with pytest.raises(SqlError, match="near ';b' at line 1"):
-        parse_statement(split_statements("a;;b")[1])
