@@ -189,7 +189,7 @@ def write_measurements(measured: MeasuredSet, path: Path) -> None:
     """Write measurements to the file ``path``. Raises OSError if this fails."""
     parts = [one.measured.tallied for one in measured.files]
     whole = side_by_side(parts)
-    conditions, numbers = whole.conditions.folded(np.arange(len(whole.subjects)))
+    conditions, numbers = whole.conditions.folded()
     file = np.repeat(np.arange(len(parts)), [len(one.condition) for one in parts])
     of_unit = [file, numbers[whole.condition], whole.origin, whole.bucket]
     rows = added_up(np.stack([*of_unit, *(getattr(whole, name) for name in COUNTS)], axis=1), keys=4)

@@ -24,13 +24,11 @@ from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.analyse.traffic.transactions import (
     MILLION,
     GivenFilter,
-    Pattern,
     Sums,
     TransactionTally,
     TransactionTraffic,
     Verdicts,
     join,
-    ratios_of,
 )
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog.event_time import MICROSECONDS
@@ -92,9 +90,8 @@ class Counted:
 
     traffic: TransactionTraffic
     samples: Samples
-    subjects: frozenset[Pattern]
-    """For each table and statement, the indexes of the filters that send it, and its schemas. Equal entries occur
-    once.
+    subjects: frozenset[tuple[int, frozenset[str]]]
+    """For each table and statement, the filters that send it as bits, and its schemas. Equal entries occur once.
 
     Only tables and statements that are new to the task's thread are included.
     """
@@ -139,8 +136,6 @@ class CountRanges(ReadRanges):
             filters=self.filters,
             verdicts=verdicts,
             schemas_of=encoded_schemas if options.compressed or options.split else None,
-            # A split by schema also sends events that no filter is sent.
-            keep_all=options.split,
         )
         return subjects, sources, tally
 
@@ -180,29 +175,33 @@ def read_traffic(
     )
     groups = grouped(indexed.ranges, options.range_size)
     counted = run(count, groups, "counting transactions", amount=amount_of(indexed.ranges)) or [count([])]
-    return set_traffic(indexed, counted, len(filters), options)
+    return set_traffic(indexed, counted, count.filters, options)
 
 
 def set_traffic(
-    indexed: IndexedSet, counted: Sequence[Counted], n_filters: int, options: TrafficOptions
+    indexed: IndexedSet, counted: Sequence[Counted], filters: Sequence[GivenFilter], options: TrafficOptions
 ) -> SetTraffic:
-    """Join the counts of consecutive parts of a set into the input of a simulation. ``n_filters`` is the number of
-    filters.
+    """Join the counts of consecutive parts of a set into the input of a simulation. ``filters`` are those with which
+    the parts were counted.
     """
     traffic = join([one.traffic for one in counted])
     samples = Samples()
     for one in counted:
         samples.add(one.samples)
     by_schema, whole = measured_ratios(samples)
-    ratio = ratios_of(traffic, by_schema, whole) if options.compressed else None
+    ratio = traffic.ratios(encoded_schemas, by_schema, whole) if options.compressed else None
     time, clock = times_of(traffic)
     split: Sequence[Sent | None] = ()
     if options.split:
         subjects = frozenset().union(*(one.subjects for one in counted))
-        schemas = tuple(schemas_for(number, subjects) for number in range(n_filters))
-        split = Made(
-            lambda number: _sent(traffic.weighted(_weights(traffic, schemas[number]), ratio)), n_filters
-        )
+        needed = [schemas_for(number, subjects) for number in range(len(filters))]
+        of_condition = [schemas or frozenset({REST}) for schemas in traffic.schemas(encoded_schemas)]
+
+        def of_split(number: int) -> Sent:
+            binlogs = np.array([len(needed[number] & schemas) for schemas in of_condition], np.int64)
+            return _sent(traffic.weighted(binlogs[traffic.facts.condition], ratio))
+
+        split = Made(of_split, len(filters))
     return SetTraffic(
         time=time,
         clock=clock,
@@ -210,7 +209,7 @@ def set_traffic(
         file=traffic.file.astype(np.int64),
         files=tuple(replace_invalid_utf8(one.name) for one in indexed.files),
         everything=_everything(traffic, whole),
-        filtered=Made(lambda number: _sent(traffic.of_filter(number, ratio)), n_filters),
+        filtered=Made(lambda number: _sent(traffic.of_filter(filters[number], number, ratio)), len(filters)),
         split=split,
         stand_in_bytes=traffic.stand_in.astype(np.int64),
         stand_in_events=EVENTS[indexed.family],
@@ -266,15 +265,13 @@ def times_of(traffic: TransactionTraffic) -> tuple[Ints, Clock]:
     return second * _SECOND + within * _SECOND // np.repeat(count, count), Clock.SECONDS
 
 
-def schemas_for(number: int, subjects: frozenset[Pattern]) -> frozenset[str]:
+def schemas_for(number: int, subjects: frozenset[tuple[int, frozenset[str]]]) -> frozenset[str]:
     """Return the schemas whose binlogs a slave must read after a split by schema. ``number`` is the index of its
     filter.
     """
-    return frozenset(schema for one in subjects if one.has(number) for schema in (one.schemas or (REST,)))
-
-
-def _weights(traffic: TransactionTraffic, needed: frozenset[str]) -> Ints:
-    return np.array([len(needed.intersection(one.schemas or (REST,))) for one in traffic.patterns], np.int64)
+    return frozenset(
+        schema for sent, schemas in subjects if sent >> number & 1 for schema in (schemas or (REST,))
+    )
 
 
 def _everything(traffic: TransactionTraffic, ratio: int) -> Sent:

@@ -8,7 +8,7 @@ without reading the binlogs again, as a sum over columns. The sums equal the byt
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
 from typing import Any, NamedTuple, TypeVar
@@ -35,7 +35,6 @@ SubjectFlags = npt.NDArray[np.uint32]
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
-Words = npt.NDArray[np.uint64]
 _Item = TypeVar("_Item", bound=np.generic)
 
 DECIDING = np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
@@ -153,25 +152,6 @@ class Conditions(_Narrow):
         )
         return found & ((self.required < 0) | of_numbers(sent, self.required))
 
-    def words(self, verdicts: Words, every: Words, rules: Words) -> Words:
-        """Return the filters for which each condition holds: a row of 64-bit words per condition, with one bit per
-        filter.
-
-        Parameters:
-            verdicts: for each subject, the bits of the filters with rules that send it.
-            every, rules: the bits of all filters, and of the filters that have rules.
-        """
-        of_member = of_numbers(verdicts, self.member)
-        of_member[self.member >= EVERYTHING] |= every & ~rules
-        of_member[self.member == ALWAYS] = every
-        listed = np.flatnonzero(self.member < EVERYTHING)
-        number = EVERYTHING - 1 - self.member[listed]
-        of_member[listed, number // 64] = np.uint64(1) << (number % 64).astype(np.uint64)
-        found = np.bitwise_or.reduceat(of_member, self.start[:-1], axis=0)
-        required = of_numbers(verdicts, self.required) | (every & ~rules)
-        found[self.required >= 0] &= required[self.required >= 0]
-        return found
-
     def expanded(self, start: Ints, subject: Int32) -> Conditions:
         """Return the conditions with translated subject numbers, for numbers that stand for sets of subjects.
 
@@ -187,39 +167,34 @@ class Conditions(_Narrow):
         member[np.repeat(named, times)] = subject[_places(start[self.member[named]], times[named])]
         return Conditions(required, _starts(times)[self.start], member)
 
-    def folded(self, alike: Ints) -> tuple[Conditions, Ints]:
+    def folded(self, alike: Ints | None = None) -> tuple[Conditions, Ints]:
         """Return the distinct conditions, and for each old condition its new number.
 
-        ``alike`` has, for each subject, its replacement in conditions with several. The members of each condition are
-        sorted. A condition with several subjects gets the member EVERYTHING, by which it still has several members.
+        ``alike`` has, for each subject, its replacement in conditions with several (None: nothing is replaced). Such a
+        condition gets the member EVERYTHING, by which it still has several members. The members of each condition are
+        sorted.
         """
-        # Arrow starts a thread when it is imported, and a process that forks workers must have one thread.
-        import pyarrow as pa
-
         row, member = np.repeat(np.arange(len(self)), self.lengths), self.member.copy()
-        has_several = (self.lengths > 1) & (np.maximum.reduceat(self.member, self.start[:-1]) >= 0)
-        replaced = has_several[row] & (member >= 0)
-        member[replaced] = alike[member[replaced]]
-        row = np.append(row, np.flatnonzero(has_several))
-        member = np.append(member, np.full(len(row) - len(member), EVERYTHING))
+        if alike is not None:
+            has_several = (self.lengths > 1) & (np.maximum.reduceat(self.member, self.start[:-1]) >= 0)
+            replaced = has_several[row] & (member >= 0)
+            member[replaced] = alike[member[replaced]]
+            row = np.append(row, np.flatnonzero(has_several))
+            member = np.append(member, np.full(len(row) - len(member), EVERYTHING))
         # Members are shifted, so that none is negative.
         shift = -int(member.min(initial=0))
         keys = np.sort(row << 32 | (member + shift))
         keys = keys[np.diff(keys, prepend=-1) != 0]
         start = _starts(np.bincount(keys >> 32, minlength=len(self)))
         found = Conditions(self.required, start, ((keys & 0xFFFFFFFF) - shift).astype(np.int32))
-        sets = pa.Array.from_buffers(
-            pa.large_binary(),
-            len(self),
-            [None, pa.py_buffer(start * found.member.itemsize), pa.py_buffer(found.member)],
-        )
-        # The method to_numpy would import pandas, if it is installed, which takes 0.3 seconds.
-        indices = sets.dictionary_encode().indices.buffers()[1]
-        number = np.frombuffer(indices, np.int32, len(self)).astype(np.int64)
-        heads = number << 32 | (self.required.astype(np.int64) + 1)
-        _, first, numbers = np.unique(heads, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        return found.chosen(first[order]), np.argsort(order)[numbers]
+        data = found.member.tobytes()
+        ends = (start * found.member.itemsize).tolist()
+        heads: dict[tuple[int, bytes_], int] = {}
+        numbers = [
+            heads.setdefault((required, data[begin:end]), len(heads))
+            for required, begin, end in zip(self.required.tolist(), ends, ends[1:], strict=False)
+        ]
+        return found.chosen(np.unique(numbers, return_index=True)[1]), np.array(numbers, np.int64)
 
 
 def of_numbers(values: npt.NDArray[_Item], numbers: Int32) -> npt.NDArray[_Item]:
@@ -361,13 +336,23 @@ class Facts(_Narrow):
         alike = [first.setdefault(answer.tobytes(), n) for n, answer in enumerate(answers.T.copy())]
         return replace(self.unified(np.array(alike, np.int64)), given_only=True)
 
+    def merged(self, labels: Iterable[Hashable]) -> Facts:
+        """Return facts in which subjects with equal ``labels`` are one subject, and equal units are merged. A label
+        must have the verdicts of all filters that were given to the tally. The result is valid for these filters only.
+        """
+        classes: dict[Hashable, int] = {}
+        numbers = np.array([classes.setdefault(label, len(classes)) for label in labels], np.int32)
+        first = np.unique(numbers, return_index=True)[1].tolist()
+        conditions = self.conditions.expanded(np.arange(len(numbers) + 1), numbers)
+        subjects = tuple(self.subjects[number] for number in first)
+        return replace(self, subjects=subjects, conditions=conditions, given_only=True).unified()
+
     def unified(self, alike: Ints | None = None) -> Facts:
         """Return facts in which equal conditions and equal units are merged.
 
         ``alike`` has, for each subject, its replacement in conditions about several subjects. None: nothing is
         replaced.
         """
-        alike = np.arange(len(self.subjects)) if alike is None else alike
         conditions, numbers = self.conditions.folded(alike)
         return replace(self, conditions=conditions, condition=numbers[self.condition]).summed()
 

@@ -1,23 +1,24 @@
 """The traffic of each transaction under any number of filters, counted in one pass over the binlogs.
 
 A :class:`TransactionTally` counts like a :class:`~dumpfilter.analyse.traffic.tally.Tally`, but by transaction
-instead of by time bucket. The counts of a transaction's events that are sent to exactly the same filters are summed.
-Such a set of filters is a *pattern*. The result, :class:`TransactionTraffic`, has one entry for each pair of
-transaction and pattern. Its size depends neither on the number of filters nor on the number of tables.
+instead of by time bucket. The counts of a transaction's events that exactly the same filters are sent are summed. The
+size of the result, :class:`TransactionTraffic`, depends neither on the number of filters nor on the number of tables.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.analyse.traffic.facts import Conditions, Facts, Ints, Words, of_numbers, sums, wants
+from dumpfilter.analyse.traffic.facts import Facts, Ints, flags_of, side_by_side, sums
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.event_time import MICROSECONDS, commit_time
@@ -39,9 +40,6 @@ SchemasOf = Callable[[Subject], Sequence[str]]
 MILLION = 1_000_000
 """The denominator of compression ratios. They are integers, so that all engines (threads or Spark) round alike."""
 
-_WORD = 64
-"""The number of filters in a word, one bit each."""
-
 _SECOND = int(MICROSECONDS)
 
 # The layout of MySQL's GTID events, without the events' headers.
@@ -51,19 +49,6 @@ _HAS_TIMES = 2
 _COMMIT_TIME_AT = _CLOCK_TYPE_AT + 1 + 8 + 8
 _COMMIT_TIME_LENGTH = 7
 _HAS_ORIGINAL_TIME = 1 << 55
-
-
-class Pattern(NamedTuple):
-    """A set of filters that receive certain events, and the schemas to which these events belong."""
-
-    filters: bytes
-    """One bit for each filter, in 64-bit little-endian words."""
-    schemas: tuple[str, ...]
-
-    def has(self, number: int) -> bool:
-        """Return whether the filter with index ``number`` is in the set."""
-        place, bit = divmod(number, 8)
-        return bool(self.filters[place] >> bit & 1)
 
 
 class Sums(NamedTuple):
@@ -78,11 +63,7 @@ class Sums(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TransactionTraffic:
-    """The traffic of consecutive transactions of a binlog set, with an entry for each pair of transaction and
-    pattern.
-
-    A pattern is a set of filters that receive the same events of the transaction.
-    """
+    """The traffic of consecutive transactions of a binlog set."""
 
     file: npt.NDArray[np.int32]
     """For each transaction, the index of its file in the binlog set."""
@@ -101,16 +82,11 @@ class TransactionTraffic:
 
     A stand-in is an empty transaction that a real replica gets in place of a dropped one.
     """
-    patterns: tuple[Pattern, ...]
-    transaction: Ints
-    """For each entry, the index of its transaction, ascending. -1: its events precede the first transaction."""
-    pattern: npt.NDArray[np.int32]
-    """For each entry, the index of its pattern in ``patterns``."""
-    entry_bytes: Ints
-    entry_events: npt.NDArray[np.int32]
-    is_frame: npt.NDArray[np.bool_]
-    """For each entry, whether it includes the GTID event, BEGIN and COMMIT of its transaction. Every filter that
-    receives the transaction receives this entry. It is False for events between transactions.
+    facts: Facts
+    """The counts under each condition. The bucket of a unit (row of counts) is the index of its transaction, or -1 if
+    its events precede the first transaction. Units have no counts of stand-ins and of undecided events.
+
+    Tables with equal verdicts and equal schemas are one table. The counts are valid for the given filters only.
     """
     before: tuple[int, int] = (0, 0)
     """The bytes and the number of the events before the first transaction, as a slave without a filter receives them.
@@ -119,73 +95,85 @@ class TransactionTraffic:
     def __len__(self) -> int:
         return len(self.time)
 
-    def of_filter(self, number: int, ratio: Ints | None = None) -> Sums:
-        """Return the traffic of a slave that has the filter with index ``number``, by transaction.
+    def of_filter(self, given: GivenFilter, number: int, ratio: Ints | None = None) -> Sums:
+        """Return the traffic of a slave that has the filter ``given``, by transaction. ``number`` is the filter's index
+        in the filters that were given to the tally.
 
-        ``ratio`` has the compression ratio of each pattern, in millionths (None: no compression). Events between
-        transactions count with the sent transaction before them.
+        ``ratio`` is as in :meth:`weighted`.
         """
-        return self.weighted(np.array([pattern.has(number) for pattern in self.patterns], np.int64), ratio)
+        flags = flags_of(given[0], self.facts.subjects)
+        return self.weighted(self.facts.sent(flags, given[1], number), ratio)
 
-    def weighted(self, weight: Ints, ratio: Ints | None = None) -> Sums:
-        """Return the traffic of a slave that receives the events of pattern k ``weight[k]`` times, by transaction.
+    def weighted(self, weight: npt.NDArray[Any], ratio: Ints | None = None) -> Sums:
+        """Return the traffic of a slave that receives the events of unit k ``weight[k]`` times, by transaction.
 
-        ``ratio`` has the compression ratio of each pattern, in millionths (None: no compression). Events between
+        ``ratio`` has the compression ratio of each condition, in millionths (None: no compression). Events between
         transactions count with the sent transaction before them, and events before the first sent transaction count
         with that transaction. If no transaction is sent, the result is empty.
         """
-        sent = np.flatnonzero(weight[self.pattern])
-        pattern, transaction = self.pattern[sent], self.transaction[sent]
-        first = np.flatnonzero(np.diff(transaction, prepend=-2))
-        is_sent = np.logical_or.reduceat(self.is_frame[sent], first) if len(first) else np.zeros(0, np.bool_)
-        places = np.flatnonzero(is_sent)
+        facts, sent = self.facts, np.flatnonzero(weight)
+        key, weight = facts.bucket[sent] + 1, weight[sent]
+        size = weight * facts.bytes[sent]
+        compressed = size if ratio is None else size * ratio[facts.condition[sent]]
+        columns = size, weight * facts.events[sent], compressed, facts.transactions[sent]
+        found = np.stack([sums(key, column, len(self) + 1) for column in columns])
+        places = np.flatnonzero(found[3])
         if not len(places):
             return Sums(*np.zeros((4, 0), np.int64))
-        size = weight[pattern] * self.entry_bytes[sent]
-        compressed = size if ratio is None else size * ratio[pattern]
-        counts = np.stack([size, weight[pattern] * self.entry_events[sent], compressed])
-        found = np.add.reduceat(counts, first, axis=1)
         found[:, places[0]] += found[:, : places[0]].sum(axis=1)
-        if ratio is not None:
-            found[2] //= MILLION
-        return Sums(transaction[first[places]], *np.add.reduceat(found, places, axis=1))
+        nbytes, events, compressed, _ = np.add.reduceat(found, places, axis=1)
+        return Sums(places - 1, nbytes, events, compressed if ratio is None else compressed // MILLION)
+
+    def schemas(self, schemas_of: SchemasOf) -> list[frozenset[str]]:
+        """Return for each condition the schemas to which its events belong. ``schemas_of`` returns those of a table or
+        statement.
+        """
+        conditions = self.facts.conditions
+        of_subject = [frozenset(schemas_of(subject)) for subject in self.facts.subjects]
+        found = []
+        for number, required in enumerate(conditions.required.tolist()):
+            members = [member for member in conditions.members(number).tolist() if member >= 0]
+            schemas = frozenset[str]().union(*(of_subject[member] for member in members))
+            found.append(schemas if required < 0 else schemas & of_subject[required])
+        return found
+
+    def ratios(self, schemas_of: SchemasOf, by_schema: Mapping[str, int], whole: int) -> Ints:
+        """Return the compression ratio of each condition's events, in millionths.
+
+        ``by_schema`` has the ratios of schemas. Events of several schemas, or of none, have the ratio ``whole``.
+        """
+        found = [
+            by_schema.get(next(iter(schemas)), whole) if len(schemas) == 1 else whole
+            for schemas in self.schemas(schemas_of)
+        ]
+        return np.array(found, np.int64)
 
 
-_COLUMNS = tuple(one.name for one in fields(TransactionTraffic) if one.name not in ("patterns", "before"))
+_COLUMNS = tuple(one.name for one in fields(TransactionTraffic) if one.name not in ("facts", "before"))
 
 
 class Verdicts:
-    """The filters that send each table and statement, as rows of 64-bit words with one bit per filter.
+    """The verdicts of filters about tables and statements.
 
-    Tallies in several threads can share this cache, so that each filter is evaluated once per table. Filters without
-    rules send everything, and are not evaluated.
+    Tallies in several threads can share this cache, so that each filter is evaluated once per table.
     """
 
     def __init__(self, filters: Sequence[ReplicationFilter]) -> None:
         # The register of subjects is not used, because the flags are asked about subjects without numbers.
         self._flags = [TableFlags(one, Subjects()) for one in filters]
-        self.rules = words_of([one.is_on for one in self._flags])
-        """The row with the bits of all filters that have rules."""
-        self.every = words_of([True] * len(filters))
-        """The row with the bits of all filters."""
-        self._of: dict[Subject, Words] = {}
+        self._of: dict[Subject, int] = {}
         self._lock = threading.Lock()
 
-    def of(self, subject: Subject) -> Words:
-        """Return the row with the bits of those filters that have rules and send ``subject``, a table or statement."""
+    def of(self, subject: Subject) -> int:
+        """Return the filters that send ``subject``, a table or statement: bit ``n`` for the filter with the index
+        ``n``.
+        """
         with self._lock:
             if subject not in self._of:
-                self._of[subject] = words_of(
-                    [one.is_on and one.bits(subject) & FILTER_BINLOG_SEND_F != 0 for one in self._flags]
-                )
+                sent = [one.bits(subject) & FILTER_BINLOG_SEND_F for one in self._flags]
+                packed = np.packbits(np.array(sent, np.bool_), bitorder="little")
+                self._of[subject] = int.from_bytes(packed.tobytes(), "little")
             return self._of[subject]
-
-
-def words_of(is_set: Sequence[bool]) -> Words:
-    """Return the bits ``is_set`` as a row of 64-bit words."""
-    bits = np.zeros(max(1, -(-len(is_set) // _WORD)) * _WORD, np.bool_)
-    bits[: len(is_set)] = is_set
-    return np.packbits(bits, bitorder="little").view(np.uint64)
 
 
 class TransactionTally:
@@ -196,8 +184,8 @@ class TransactionTally:
             have been scanned with statements and compressed transactions.
         filters: each filter, with the server ids and domains that its slave wants. A filter's index is its number.
         verdicts: the cached verdicts of these filters, which several tallies may share. None: a new cache.
-        schemas_of: returns the schemas of a table or statement. None: patterns have no schemas.
-        keep_all: whether to count also events that no filter sends, which a split by schema may send.
+        schemas_of: returns the schemas of a table or statement. Tables of different schemas are counted apart. None:
+            the result need not tell schemas.
     """
 
     def __init__(
@@ -208,15 +196,12 @@ class TransactionTally:
         filters: Sequence[GivenFilter],
         verdicts: Verdicts | None = None,
         schemas_of: SchemasOf | None = None,
-        keep_all: bool = False,
     ) -> None:
         with_flags = [(TableFlags(one, subjects), origin) for one, origin in filters]
         self._tally = Tally(subjects, sources, filters=with_flags)
         self._subjects = subjects
         self._verdicts = verdicts or Verdicts([one for one, _ in filters])
-        self._wanted = [origin for _, origin in filters]
         self._schemas_of = schemas_of or (lambda subject: ())
-        self._keep_all = keep_all
         self._told = 0
         self._start()
 
@@ -261,12 +246,6 @@ class TransactionTally:
         nbytes, events = (
             sums(key[everything], each[everything], length) for each in (facts.bytes, facts.events)
         )
-        patterns, number = self._patterns(facts)
-        kept = np.flatnonzero(number >= 0)
-        pairs, entry = np.unique(key[kept] << 32 | number[kept], return_inverse=True)
-        of_entry = [
-            sums(entry, each[kept], len(pairs)) for each in (facts.bytes, facts.events, facts.transactions)
-        ]
         end, time, is_exact = map(np.concatenate, zip(_NO_COLUMNS, *self._columns, strict=True))
         found = TransactionTraffic(
             file=np.full(self._count, file, np.int32),
@@ -276,20 +255,15 @@ class TransactionTally:
             bytes=nbytes[1:],
             events=events[1:].astype(np.int32),
             stand_in=sums(key, facts.stand_in_bytes, length)[1:].astype(np.int32),
-            patterns=patterns,
-            transaction=(pairs >> 32) - 1,
-            pattern=(pairs & 0xFFFFFFFF).astype(np.int32),
-            entry_bytes=of_entry[0],
-            entry_events=of_entry[1].astype(np.int32),
-            is_frame=of_entry[2] > 0,
+            facts=self._merged(facts),
             before=(int(nbytes[0]), int(events[0])),
         )
         self._start()
         return found
 
-    def new_subjects(self) -> frozenset[Pattern]:
-        """Return the distinct patterns (sending filters, and schemas) of all tables and statements registered since
-        the last call.
+    def new_subjects(self) -> frozenset[tuple[int, frozenset[str]]]:
+        """Return the distinct pairs of the filters that send a table or statement, as bits, and its schemas, for all
+        tables and statements registered since the last call.
 
         Whether a slave ignores the origin is not considered.
         """
@@ -298,64 +272,23 @@ class TransactionTally:
         for number in range(first, self._told):
             # A filter that sends a member of a set sends the set.
             members = [self._subjects[one] for one in self._subjects.single(number)]
-            words = np.bitwise_or.reduce([self._verdicts.of(one) for one in members])
-            words |= self._verdicts.every & ~self._verdicts.rules
-            schemas = set(itertools.chain.from_iterable(map(self._schemas_of, members)))
-            found.add(Pattern(words.tobytes(), tuple(sorted(schemas))))
+            sent = functools.reduce(operator.or_, map(self._verdicts.of, members), 0)
+            found.add((sent, frozenset(itertools.chain.from_iterable(map(self._schemas_of, members)))))
         return frozenset(found)
 
-    def _patterns(self, facts: Facts) -> tuple[tuple[Pattern, ...], Ints]:
-        """Return the patterns of the units in ``facts``, and the index of each unit's pattern (-1: no filter sends
-        its events).
+    def _merged(self, facts: Facts) -> Facts:
+        """Merge the tables of ``facts`` that have equal verdicts and schemas, and leave out columns that are not
+        needed.
         """
-        verdicts = self._verdicts
-        of_subject = np.array([verdicts.of(one) for one in facts.subjects], np.uint64)
-        words = facts.conditions.words(
-            of_subject.reshape(-1, len(verdicts.every)), verdicts.every, verdicts.rules
-        )
-        wanted = np.stack([words_of([wants(one, found) for one in self._wanted]) for found in facts.origins])
-        pairs, pair = np.unique(facts.origin << 32 | facts.condition, return_inverse=True)
-        origin, condition = pairs >> 32, pairs & 0xFFFFFFFF
-        words = words[condition] & wanted[origin]
-        sets, of_condition = self._schema_sets(facts)
-        kept = np.flatnonzero(words.any(axis=1) | self._keep_all)
-        rows = np.column_stack([words[kept], of_condition[condition[kept]].astype(np.uint64)])
-        _, first, number = np.unique(
-            rows.view(f"V{rows.itemsize * rows.shape[1]}").ravel(), return_index=True, return_inverse=True
-        )
-        numbers = np.full(len(pairs), -1, np.int64)
-        numbers[kept] = number
-        patterns = tuple(Pattern(row[:-1].tobytes(), sets[int(row[-1])]) for row in rows[first])
-        return patterns, numbers[pair]
+        labels = [(self._verdicts.of(one), frozenset(self._schemas_of(one))) for one in facts.subjects]
+        found = facts.merged(labels)
+        none = np.zeros(0, np.int64)
+        narrow = {name: getattr(found, name).astype(np.int32) for name in _NARROW}
+        return replace(found, **narrow, undecided=none, stand_ins=none, stand_in_bytes=none)
 
-    def _schema_sets(self, facts: Facts) -> tuple[list[tuple[str, ...]], Ints]:
-        """Return a list of schema sets, and for each condition the index of the set to which its events belong.
 
-        Compression ratios are known for single schemas only. Unless ``keep_all`` is set, events of several schemas
-        therefore have the empty set.
-        """
-        conditions = facts.conditions
-        schemas = [tuple(self._schemas_of(subject)) for subject in facts.subjects]
-        sets: dict[tuple[str, ...], int] = {(): 0}
-        if self._keep_all:
-            each = (self._schemas_of_condition(conditions, k, schemas) for k in range(len(conditions)))
-            numbers = np.array([sets.setdefault(one, len(sets)) for one in each], np.int64)
-            return list(sets), numbers
-        only = np.array(
-            [sets.setdefault(one if len(one) == 1 else (), len(sets)) for one in schemas], np.int64
-        )
-        of_member = of_numbers(only, conditions.member)
-        least, most = (one.reduceat(of_member, conditions.start[:-1]) for one in (np.minimum, np.maximum))
-        found = np.where(least == most, least, 0)
-        return list(sets), np.where(conditions.required < 0, found, of_numbers(only, conditions.required))
-
-    def _schemas_of_condition(
-        self, conditions: Conditions, number: int, schemas: Sequence[tuple[str, ...]]
-    ) -> tuple[str, ...]:
-        members = conditions.members(number).tolist()
-        found = set(itertools.chain.from_iterable(schemas[member] for member in members if member >= 0))
-        required = int(conditions.required[number])
-        return tuple(sorted(found if required < 0 else found.intersection(schemas[required])))
+_NARROW = ("condition", "origin", "bucket", "events", "transactions")
+"""The columns of a unit that are kept as int32, to save memory."""
 
 
 class _Columns(NamedTuple):
@@ -373,29 +306,30 @@ def join(parts: Sequence[TransactionTraffic]) -> TransactionTraffic:
     """Return the traffic of consecutive parts of a binlog set as that of one set. The parts must not be empty, and all
     must have been counted for equal filters.
 
-    Transactions are numbered through all parts, and equal patterns (sets of filters) get one number. The events before
-    a part's first transaction count with the last transaction of the parts before.
+    Transactions are numbered through all parts. The events before a part's first transaction count with the last
+    transaction of the parts before.
     """
-    numbers: dict[Pattern, int] = {}
     columns: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in _COLUMNS}
+    facts: list[Facts] = []
     count, before = 0, np.zeros(2, np.int64)
     for part in parts:
-        renumbered = [numbers.setdefault(each, len(numbers)) for each in part.patterns]
-        found = {name: getattr(part, name) for name in _COLUMNS}
-        found["pattern"] = np.array(renumbered, np.int32)[part.pattern]
-        found["transaction"] = part.transaction + count
+        facts.append(replace(part.facts, bucket=part.facts.bucket + count))
+        for name, column in columns.items():
+            column.append(getattr(part, name))
         if count:
-            last = next(k for k in reversed(range(len(columns["end"]))) if len(columns["end"][k]))
+            last = next(k for k in reversed(range(len(facts) - 1)) if len(parts[k]))
             for name, more in zip(("bytes", "events"), part.before, strict=True):
                 columns[name][last] = columns[name][last].copy()
                 columns[name][last][-1] += more
         else:
             before += part.before
-        for name, column in found.items():
-            columns[name].append(column)
         count += len(part)
+    together = side_by_side(facts)
+    conditions, numbers = together.conditions.folded()
     return TransactionTraffic(
-        patterns=tuple(numbers),
+        facts=replace(
+            together, conditions=conditions, condition=numbers[together.condition].astype(np.int32)
+        ),
         before=(int(before[0]), int(before[1])),
         **{name: np.concatenate(each) for name, each in columns.items()},
     )
@@ -430,17 +364,3 @@ def _times(
     seconds = np.where(last >= first, segment.time[last].astype(np.int64), 0)
     is_exact = exact > 0
     return np.where(is_exact, exact, seconds * _SECOND), is_exact
-
-
-def ratios_of(traffic: TransactionTraffic, by_schema: Mapping[str, int], whole: int) -> Ints:
-    """Return the compression ratio of each pattern of ``traffic``, in millionths.
-
-    ``by_schema`` has the ratios of schemas. Events of several schemas, or of none, have the ratio ``whole``.
-    """
-    return np.array(
-        [
-            by_schema.get(pattern.schemas[0], whole) if len(pattern.schemas) == 1 else whole
-            for pattern in traffic.patterns
-        ],
-        np.int64,
-    )

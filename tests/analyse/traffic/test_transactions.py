@@ -15,7 +15,6 @@ from dumpfilter.analyse.traffic.transactions import (
     TransactionTally,
     TransactionTraffic,
     join,
-    ratios_of,
 )
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_sources import SourceNumbers
@@ -43,11 +42,10 @@ def traffic_of(
     *,
     segment_size: int = 1 << 16,
     take: int = 1 << 20,
-    keep_all: bool = False,
 ) -> TransactionTraffic:
     """Return the traffic of a file, taken about every ``take`` segments."""
     subjects, sources = Subjects(), SourceNumbers()
-    tally = TransactionTally(subjects, sources, filters=filters, schemas_of=schemas_of, keep_all=keep_all)
+    tally = TransactionTally(subjects, sources, filters=filters, schemas_of=schemas_of)
     reader = SegmentReader(file, subjects, sources, segment_size=segment_size)
     parts, number = [], 0
     while (segment := reader.next()) is not None:
@@ -133,7 +131,7 @@ def check(
     file = MemoryFile(data)
     found = traffic_of(file, filters, segment_size=segment_size, take=take)
     expected = dumped(file, filters)
-    assert [rows_of(found.of_filter(number)) for number in range(len(filters))] == expected
+    assert [rows_of(found.of_filter(one, number)) for number, one in enumerate(filters)] == expected
     (everything,) = dumped(file, [(Filter.from_options([]), None)])
     whole = found.bytes.copy()
     if len(whole):
@@ -193,7 +191,7 @@ def test_more_filters_than_bits_of_a_word() -> None:
         _end(builder)
     filters = [(Filter.from_options([f"--replicate-do-db=d{n}"]), None) for n in range(150)]
     found = check(bytes(builder.data), filters)
-    assert len(found.of_filter(140).bytes) == 2
+    assert len(found.of_filter(filters[140], 140).bytes) == 2
 
 
 def test_a_transaction_has_an_entry_for_each_set_of_filters_not_for_each_table() -> None:
@@ -210,8 +208,8 @@ def test_a_transaction_has_an_entry_for_each_set_of_filters_not_for_each_table()
     reader = SegmentReader(file, subjects, sources)
     while (segment := reader.next()) is not None:
         tally.add(segment, reader.data, reader.data_offset, file.read)
-    # The events of d5, those of d7, and the events around them.
-    assert len(tally.take().transaction) == 3 * 3
+    # The events of d5, those of d7, those that no filter is sent, and the events around them.
+    assert len(tally.take().facts.bytes) == 3 * 4
 
 
 def _gtid(builder: _Builder, microseconds: int, original: int | None = None) -> None:
@@ -250,9 +248,10 @@ def test_compressed_bytes_use_the_ratio_of_the_schema() -> None:
         _begin(builder)
         _insert(builder, 1, database)
         _end(builder)
-    found = traffic_of(MemoryFile(bytes(builder.data)), [(Filter.from_options([]), None)])
-    ratio = ratios_of(found, {"shop": MILLION // 2, "logs": MILLION // 4}, MILLION)
-    sums = found.of_filter(0, ratio)
+    everything = (Filter.from_options([]), None)
+    found = traffic_of(MemoryFile(bytes(builder.data)), [everything])
+    ratio = found.ratios(schemas_of, {"shop": MILLION // 2, "logs": MILLION // 4}, MILLION)
+    sums = found.of_filter(everything, 0, ratio)
     first, second, third = sums.bytes.tolist()
     assert sums.compressed.tolist() == [first // 2, second // 4, third]
 
@@ -265,10 +264,10 @@ def test_events_that_no_filter_is_sent_are_kept_for_a_split() -> None:
         _end(builder)
     filters = [(Filter.from_options(["--replicate-do-table=shop.other"]), None)]
     file = MemoryFile(bytes(builder.data))
-    assert not len(traffic_of(file, filters).of_filter(0).bytes)
-    found = traffic_of(file, filters, keep_all=True)
-    weight = np.array([int("logs" in pattern.schemas) for pattern in found.patterns])
-    assert found.weighted(weight).transaction.tolist() == [1]
+    found = traffic_of(file, filters)
+    assert not len(found.of_filter(filters[0], 0).bytes)
+    weight = np.array(["logs" in schemas for schemas in found.schemas(schemas_of)])
+    assert found.weighted(weight[found.facts.condition]).transaction.tolist() == [1]
 
 
 def test_nothing_has_no_traffic() -> None:
