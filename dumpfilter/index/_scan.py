@@ -63,10 +63,16 @@ from dumpfilter.binlog.events import (
 )
 from dumpfilter.binlog.gap_events import (
     GAP_END_AT,
+    GAP_HIT_LENGTH,
+    GAP_HITS_AT,
     GAP_KIND_AT,
     GAP_LENGTH,
+    GAP_NUMBERS_LENGTH,
+    GAP_RUNS_AT,
+    GAP_VERSION,
     GAP_VERSION_AT,
     KIND_GAP,
+    KIND_HEAD,
     SIGNATURE,
 )
 from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_STANDALONE
@@ -241,6 +247,8 @@ _MARIADB_FLAGS_AT = 12
 _FL_XA = FL_PREPARED_XA | FL_COMPLETED_XA
 """The flags of MariaDB's Gtid event that mark the two parts of an XA transaction."""
 _GAP_SIGNATURE = int.from_bytes(SIGNATURE, "little")
+SMALLEST_RUN = 1 + 8 + GAP_NUMBERS_LENGTH
+"""The length of the shortest run of GTIDs in a Gap event, bytes."""
 _DUMMY_TABLE_ID = 0xFFFFFF
 _DUMMY_ROWS_LENGTH = 12
 """The largest length of the body of a dummy rows event, bytes.
@@ -841,6 +849,73 @@ def _source_number(keys, slots, count, high, low, last):
     keys[count, 1] = low
     slots[slot] = count
     return np.int64(count), count + 1
+
+
+@kernel
+def gap_runs(
+    buffer: Buffer,
+    gap_offsets: Int64s,
+    gap_sizes: Int64s,
+    begin: int,
+    checksum: int,
+    key_length: int,
+    source_keys: UInt64s2,
+    source_slots: Int64s,
+    source_count: int,
+    until: Int64s,
+    out: Int64s2,
+    n: int,
+):
+    """Read the runs of GTIDs in Gap events, from Gap event number ``begin`` on, and append them to the ``n`` rows of
+    ``out``.
+
+    A row has the number of the GTID source, the first and the last transaction number. ``until`` gets the index after
+    each Gap event's last row. ``gap_offsets`` and ``gap_sizes`` are file offsets and sizes of the Gap events.
+    ``key_length`` is the length of a GTID source without a tag, bytes. ``checksum`` is the length of checksums.
+
+    Returns the number of the next Gap event, of rows, and of known GTID sources. The function stops before a Gap event
+    that Python code has to read, because it is malformed, or has a GTID source with a tag or without a number.
+    """
+    base = _U(buffer.address) - _U(buffer.offset)
+    for g in range(begin, gap_offsets.size):
+        body = base + _U(gap_offsets[g] + HEADER_LENGTH)
+        length = gap_sizes[g] - HEADER_LENGTH - checksum
+        used = n
+        if length <= GAP_KIND_AT:
+            return g, n, source_count
+        kind = load_u8(body + _U(GAP_KIND_AT))
+        is_known = kind == np.uint8(KIND_HEAD) or (kind == np.uint8(KIND_GAP) and length >= GAP_LENGTH)
+        if not is_known or load_u8(body + _U(GAP_VERSION_AT)) != np.uint8(GAP_VERSION):
+            return g, n, source_count
+        if _has_end(body, length):
+            at = np.int64(GAP_LENGTH) + GAP_HIT_LENGTH * np.int64(load_u16(body + _U(GAP_HITS_AT)))
+            n_runs = np.int64(load_u32(body + _U(GAP_RUNS_AT)))
+            source = np.int64(-1)
+            if at + n_runs * (1 + key_length + GAP_NUMBERS_LENGTH) != length:
+                return g, n, source_count
+            for _ in range(n_runs):
+                if load_u8(body + _U(at)) != np.uint8(key_length):
+                    return g, n, source_count
+                key = body + _U(at + 1)
+                if key_length == 8:
+                    high, low = np.uint64(load_u32(key)), np.uint64(load_u32(key + _U(4)))
+                else:
+                    high, low = load_u64(key), load_u64(key + _U(8))
+                source, source_count = _source_number(
+                    source_keys, source_slots, source_count, high, low, source
+                )
+                numbers = body + _U(at + 1 + key_length)
+                first, last = np.int64(load_u64(numbers)), np.int64(load_u64(numbers + _U(8)))
+                if source < 0 or first < 1 or last < first:
+                    return g, n, source_count
+                out[used, 0] = source
+                out[used, 1] = first
+                out[used, 2] = last
+                used += 1
+                at += 1 + key_length + GAP_NUMBERS_LENGTH
+        n = used
+        until[g] = n
+    return gap_offsets.size, n, source_count
 
 
 @kernel

@@ -11,22 +11,13 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.stride_tricks import sliding_window_view
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogUnsupported
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.crc32 import all_sound
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType, event_name
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gap_events import (
-    GAP_HIT_LENGTH,
-    GAP_LENGTH,
-    GAP_VERSION,
-    KIND_GAP,
-    Gap,
-    parse_gap_event,
-    source_key,
-)
+from dumpfilter.binlog.gap_events import Gap, parse_gap_event, source_key
 from dumpfilter.binlog.gtid_events import decode_gtid_tagged
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index import _scan as K
@@ -64,20 +55,6 @@ _TABLE_IDS = 4096
 The scan forgets old table ids when a quarter of the entries is used. A small hash table would make the scan look up
 the same tables by name again and again.
 """
-
-_FEW_GAP_BYTES = 1 << 10
-"""The size of a segment's Gap events, bytes, up to which reading each for itself takes less time than reading all
-together.
-"""
-_GAP = np.dtype("<u8, u1, u1, <u8, <u2, <u4")
-_GAP.names = ("signature", "version", "kind", "end", "hits", "runs")
-_RUN = {
-    family: np.dtype([("length", "u1"), ("source", "<u8", halves), ("first", "<i8"), ("last", "<i8")])
-    for family, halves in (("mysql", (2,)), ("mariadb", (1,)))
-}
-"""The data types of the fixed part of a Gap event, and of a run of GTIDs in it whose source has no tag."""
-_MIX = np.array([0x9E3779B97F4A7C15, 1], np.uint64)
-"""The factors of the halves of a GTID source in the number by which equal sources are found."""
 
 _COLUMNS_KEPT = 1 << 16
 """The largest number of events of a compressed transaction after which the scan keeps its arrays for the next
@@ -383,49 +360,41 @@ class FileScanner:
         """
         if not len(gaps):
             return NO_DROPPED_RUNS
-        columns, tail = self._columns.events, self.format_description.checksum_length
-        at, size = columns.offset[gaps] - offset + HEADER_LENGTH, columns.size[gaps] - HEADER_LENGTH - tail
-        plain = self._plain_runs(data, at, size) if size.sum() > _FEW_GAP_BYTES else None
-        if plain is None:
-            bodies = zip(at.tolist(), size.tolist(), strict=True)
-            read = [self._read_gap(data[a : a + n].tobytes(), offset + a - HEADER_LENGTH) for a, n in bodies]
-            until = np.cumsum([*map(len, read)])
-            runs = np.array([run for one in read for run in one], np.int64).reshape(-1, 3)
-        else:
-            until, runs = plain
-        told = np.cumsum(np.append(0, runs[:, 2] - runs[:, 1] + 1))
+        columns, fd = self._columns.events, self.format_description
+        offsets, sizes = columns.offset[gaps], columns.size[gaps]
+        until = np.empty(len(gaps), np.int64)
+        runs = np.empty((int(sizes.sum()) // K.SMALLEST_RUN + 1, 3), np.int64)
+        buffer = K.Buffer(data.ctypes.data, data.size, offset)
+        key_length = 8 if fd.family == "mariadb" else 16
+        gap = n = 0
+        while True:
+            gap, n, self._sources.count = K.gap_runs(
+                buffer,
+                offsets,
+                sizes,
+                gap,
+                fd.checksum_length,
+                key_length,
+                self._sources.raw,
+                self._sources.slots,
+                self._sources.count,
+                until,
+                runs,
+                n,
+            )
+            if gap == len(gaps):
+                break
+            start = int(offsets[gap]) - offset
+            event = data[start : start + int(sizes[gap])].tobytes()
+            for run in self._read_gap(fd.body(event), offset + start):
+                runs[n] = run
+                n += 1
+            until[gap] = n
+            gap += 1
+        told = np.cumsum(np.append(0, runs[:n, 2] - runs[:n, 1] + 1))
         begin = np.append(0, until[:-1])
         ordinal = told[:-1] - np.repeat(told[begin], until - begin)
-        return DroppedRuns(np.searchsorted(txn_event, gaps), until, runs, ordinal)
-
-    def _plain_runs(
-        self, data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], size: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
-        """Return for each of many Gap events the index after its last run of GTIDs, and the rows of all runs.
-
-        ``at`` and ``size`` are the byte ranges of the events' bodies in ``data``. None if any event is malformed, or
-        has a GTID source with a tag, so that :meth:`_read_gap` must read the events.
-        """
-        if size.min() < GAP_LENGTH:
-            return None
-        gap = sliding_window_view(data, GAP_LENGTH)[at].view(_GAP).ravel()
-        run = _RUN[self.format_description.family]
-        count = np.where(gap["end"] > 0, gap["runs"], 0).astype(np.int64)
-        first = at + GAP_LENGTH + GAP_HIT_LENGTH * gap["hits"].astype(np.int64)
-        is_plain = (gap["version"] == GAP_VERSION) & (gap["kind"] == KIND_GAP)
-        if not (is_plain & ((gap["end"] == 0) | (first + count * run.itemsize == at + size))).all():
-            return None
-        until = np.cumsum(count)
-        begin = np.repeat(first - (until - count) * run.itemsize, count) + np.arange(until[-1]) * run.itemsize
-        row = sliding_window_view(data, run.itemsize)[begin].view(run).ravel()
-        halves = np.ascontiguousarray(row["source"])
-        mixed = halves @ _MIX[-halves.shape[1] :]
-        _, one, source = np.unique(mixed, return_index=True, return_inverse=True)
-        is_sound = (row["length"] == 8 * halves.shape[1]) & (row["first"] > 0) & (row["first"] <= row["last"])
-        if not (is_sound.all() and np.array_equal(halves[one][source], halves)):
-            return None
-        numbers = np.array([self._sources.number(source_key(key.tobytes())) for key in halves[one]], np.int64)
-        return until, np.stack((numbers[source], row["first"], row["last"]), axis=1)
+        return DroppedRuns(np.searchsorted(txn_event, gaps), until, runs[:n].copy(), ordinal)
 
     def _read_gap(self, body: bytes | memoryview, position: int) -> list[tuple[int, int, int]]:
         try:
