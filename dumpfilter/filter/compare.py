@@ -2,8 +2,8 @@
 
 :func:`passes_beyond` makes names of databases and tables from the rules of both filters, and lets both filters decide
 about events with these names. A name in a rule is used itself. A pattern gives names whose wildcards are filled with a
-letter that no rule has. If no two patterns match a common name, these names are representative of all names without
-dots, so that the answers are complete. Otherwise only the lists of rules can show that there is no difference.
+letter that no rule has. If each pattern is for a database of its own, these names are representative of all names
+without dots, so that the answers are complete. Otherwise only the lists of rules can show that there is no difference.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from dumpfilter.index.subjects import Subject, TableSubject
 
 MOST_EVENTS = 10_000
 """The limit of events that both filters decide about in a comparison, which take about a second."""
-_MOST_PATTERNS = 200
-"""The limit of patterns that are checked in pairs for a common name."""
 _MOST_REMEMBERED = 256
 """The number of cached results of comparisons."""
 _MOST_ALIKE = 3
@@ -42,7 +40,7 @@ class Beyond(enum.Enum):
     """The filter passes nothing that the second filter drops."""
     SOMETHING = "something"
     UNKNOWN = "unknown"
-    """The filters cannot be compared: different semantics, too many rules, or patterns that match common names."""
+    """The filters cannot be compared: different semantics, too many rules, or patterns that may match common names."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +169,7 @@ class _Witnesses:
         self._sources = {rule.pair[0] for rule in rules if rule.kind.is_rewrite}
         # Names that compare as equal may have other lengths in bytes, on which some of MariaDB's rules depend.
         is_plain = one.names.family == "mysql" or all(rule.value.isascii() for rule in rules)
-        self.are_complete = bool(free) and is_plain and not _any_overlap(wild, one.names)
+        self.are_complete = bool(free) and is_plain and _are_apart(wild, one.names)
         """Whether the names represent all names without dots, so that two filters that agree about them agree about
         all.
         """
@@ -264,41 +262,14 @@ def _alike(pair: tuple[str, str], names: NameRules) -> Iterator[tuple[str, str]]
         yield database, pair[1]
 
 
-def _any_overlap(patterns: Sequence[str], names: NameRules) -> bool:
-    """Tell whether any two of the LIKE patterns may match a common table name. True also for too many patterns to
-    compare.
+def _are_apart(patterns: Iterable[str], names: NameRules) -> bool:
+    """Tell whether each of the LIKE patterns is for a database of its own, so that no two of them match a common
+    table.
     """
-    if len(patterns) > _MOST_PATTERNS:
-        return True
     collation = collation_of(names)
-    halves = []
+    databases = []
     for pattern in dict.fromkeys(patterns):
         tokens = wild_tokens(collation.units(pattern), collation.unit)
-        dot = tokens.index(".")
-        halves.append((tokens[:dot], tokens[dot + 1 :]))
-    return any(
-        _overlap(one[0], other[0]) and _overlap(one[1], other[1]) for one, other in combinations(halves, 2)
-    )
-
-
-def _overlap(one: Sequence[str], other: Sequence[str]) -> bool:
-    # ``ends`` holds the lengths of beginnings of ``other`` that have a text in common with the beginning of ``one``.
-    def with_empty(ends: set[int]) -> set[int]:
-        for at in range(len(other)):
-            if at in ends and other[at] is MANY:
-                ends.add(at + 1)
-        return ends
-
-    ends = with_empty({0})
-    for token in one:
-        if token is MANY:
-            ends = set(range(min(ends), len(other) + 1)) if ends else ends
-            continue
-        after = set()
-        for at in ends:
-            if at < len(other) and other[at] is MANY:
-                after.add(at)
-            elif at < len(other) and (token is ANY or other[at] is ANY or token == other[at]):
-                after.add(at + 1)
-        ends = with_empty(after)
-    return len(other) in ends
+        databases.append("".join(tokens[: tokens.index(".")]))
+    is_plain = not any(wildcard in database for database in databases for wildcard in (ANY, MANY))
+    return is_plain and len(set(databases)) == len(databases)
