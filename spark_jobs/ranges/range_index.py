@@ -189,10 +189,7 @@ def index_file(number: int, path: str, *, last: bool, options: ReadOptions = DEF
         index = FileIndex(number, path, file.name)
         index.format_description, index.end = file.format_description.raw, file.first_event
         try:
-            # Ranges must end before the first event with a wrong checksum. Without skipping, the tasks that read the
-            # ranges check checksums.
-            verify = options.verify and skip
-            _read(index, file, options.range_size, options.block_size, verify=verify, last=last, whole=skip)
+            _read(index, file, options, last=last)
         except BinlogError as error:
             if not skip or isinstance(error, BinlogUnreadable):
                 raise
@@ -202,18 +199,29 @@ def index_file(number: int, path: str, *, last: bool, options: ReadOptions = DEF
         return index
 
 
-def index_part(path: str, start: int, end: int, *, range_size: int) -> tuple[list[Range], bool]:
-    """Divide the bytes from ``start`` to ``end`` of a file into ranges of about ``range_size`` bytes.
+def index_part(
+    path: str, start: int, *, last: bool, range_size: int, end: int | None = None, limit: int | None = None
+) -> FileIndex:
+    """Divide a part of a binlog file into ranges, as :func:`index_file` does.
 
-    Return the ranges, and whether they may contain XA COMMIT or XA ROLLBACK. ``start`` and ``end`` must be
-    transaction boundaries; ``start`` may also precede the first event. Raises BinlogError.
+    Parameters:
+        path: the file's path or URI.
+        start: where the part begins: a transaction boundary, or an offset before the first event.
+        last: whether the file may end with an incomplete transaction, because a server may still be writing it.
+        range_size: the target size of a range, bytes.
+        end: the transaction boundary at which the part ends at the latest. None: the end of the file.
+        limit: the maximum size of the part, bytes. A larger transaction is a part of its own. None: no limit.
+
+    Raises BinlogError.
     """
     with open_file(path) as file:
-        index = FileIndex(0, path, file.name, end=max(start, file.first_event))
-        if index.end < end:
-            _read(index, file, range_size, BLOCK_SIZE, verify=False, last=True, whole=False, end=end)
-    bounds = [start, *_closed(index)[1:-1], end]
-    return [Range(path, *each) for each in pairwise(bounds)], index.has_xa
+        index = FileIndex(0, path, file.name, file.size, end=max(start, file.first_event))
+        if index.end < (file.size if end is None else end):
+            most = None if limit is None else start + limit
+            _read(index, file, ReadOptions(range_size=range_size), last=last, end=end, most=most)
+        bounds = (start, *_closed(index)[1:-1], index.end)
+        index.bounds = bounds if index.end > start else ()
+        return index
 
 
 def reader_from(
@@ -246,24 +254,26 @@ def ends_of(events: ScannedEvents | Segment) -> npt.NDArray[np.int64]:
 def _read(
     index: FileIndex,
     file: BinlogFile,
-    range_size: int,
-    block_size: int,
+    options: ReadOptions,
     *,
-    verify: bool,
     last: bool,
-    whole: bool,
     end: int | None = None,
+    most: int | None = None,
 ) -> None:
     """Scan a file from ``index.end`` to ``end`` (None: the end of the file), and write the facts found into
     ``index``.
 
-    The end of the last range is not added to ``index.bounds``. With ``whole``, the scan detects every damage that a
-    later pass would detect.
+    The scan also ends with the last transaction that ends at the offset ``most`` or before (None: no limit), but has at
+    least one transaction. The end of the last range is not added to ``index.bounds``. If damage is to be skipped, the
+    scan detects every damage that a later pass would detect.
     """
-    bounds = [index.end]
-    reader = reader_from(file, index.end, block_size, verify=verify)
+    first, bounds = index.end, [index.end]
+    skip = options.on_corrupt == "skip"
+    # Ranges must end before the first event with a wrong checksum. Without skipping, the tasks that read the ranges
+    # check checksums.
+    reader = reader_from(file, first, options.block_size, verify=options.verify and skip)
     is_begun = False
-    following = reader.next if whole else reader.next_events
+    following = reader.next if skip else reader.next_events
     while (events := following()) is not None:
         if events.type[0] == EventType.FORMAT_DESCRIPTION:
             found = reader.scanner.format_description
@@ -274,7 +284,10 @@ def _read(
         ends = ends_of(events)
         if end is not None:
             ends = ends[ends <= end]
-        while (k := int(np.searchsorted(ends, bounds[-1] + range_size))) < len(ends):
+        is_full = most is not None and len(ends) > 0 and ends[-1] >= most
+        if most is not None:
+            ends = ends[: max(int(np.searchsorted(ends, most, "right")), int(index.end == first))]
+        while (k := int(np.searchsorted(ends, bounds[-1] + options.range_size))) < len(ends):
             bounds.append(int(ends[k]))
         if len(ends):
             index.end = int(ends[-1])
@@ -286,7 +299,7 @@ def _read(
         index.transactions += int(np.count_nonzero((of_last != R.FILE) & (of_last != R.GAP)))
         index.rotated = int(events.time[-1]) if events.type[-1] == EventType.ROTATE else None
         step(events.end - events.start)
-        if end is not None and events.end >= end:
+        if is_full or (end is not None and events.end >= end):
             return
     reader.check_end(last=last)
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import ParamSpec, TypedDict, TypeVar
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
@@ -23,7 +23,15 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTr
 from dumpfilter.base.errors import BinlogError, BinlogMissing, DumpfilterError, OptionError, PositionError
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.index.fileset import BinlogSet, open_file
-from dumpfilter.spark_jobs.ranges.range_index import ends_of, follow_xa, index_part, look_for_xa, reader_from
+from dumpfilter.spark_jobs.ranges.range_index import (
+    RANGE_SIZE,
+    FileIndex,
+    ReadOptions,
+    follow_xa,
+    index_file,
+    index_part,
+    look_for_xa,
+)
 from dumpfilter.spark_jobs.ranges.ranges import Range
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.reading import FIRST, read_and_tell, with_names
@@ -103,7 +111,8 @@ class GrowingSet:
             raise OptionError(f"option startingPosition: {text!r} is none of earliest, latest, file:position")
         offset = Offset(file=name, position=int(digits))
         self._check(offset)
-        if offset["position"] != FIRST and offset["position"] not in self._boundaries(name):
+        index = index_file(0, self.paths[name], last=True, options=ReadOptions(range_size=1))
+        if offset["position"] not in (FIRST, FIRST + len(index.format_description), *index.bounds):
             raise PositionError("no transaction begins here", file=name, position=offset["position"])
         return offset
 
@@ -114,21 +123,10 @@ class GrowingSet:
         least one transaction if there is any. It ends at ``until`` at the latest (None: the end of the set). Raises
         BinlogError if the file of ``start`` is no longer in the set, or if events after ``start`` are damaged.
         """
-        self._check(start)
-        name, position = start["file"], start["position"]
-        taken = 0
-        while until is None or name != until["file"]:
-            last = name == self.names[-1]
-            left = None if limit is None else limit - taken
-            end, complete = _whole(self.paths[name], position, left, last=last)
-            taken += end - position
-            if last or not complete or (limit is not None and taken >= limit):
-                return Offset(file=name, position=end)
-            name, position = self.names[self.names.index(name) + 1], FIRST
-        left = None if limit is None else limit - taken
-        if left is None or until["position"] - position <= left:
-            return until
-        return Offset(file=name, position=_whole(self.paths[name], position, left, last=True)[0])
+        reached = start
+        for name, index in self._parts(start, until, limit):
+            reached = Offset(file=name, position=index.end)
+        return reached
 
     def ranges(self, start: Offset, end: Offset, range_size: int) -> tuple[list[Range], bool]:
         """Return the ranges between two positions for the tasks of a micro-batch, and whether they may contain XA
@@ -137,20 +135,36 @@ class GrowingSet:
         Each range has complete transactions, and ends with the transaction that reaches ``range_size`` bytes. Raises
         BinlogError.
         """
-        self._check(start)
         self._check(end)
-        found = []
-        has_xa = False
-        first, last = self.names.index(start["file"]), self.names.index(end["file"])
-        for name in self.names[first : last + 1]:
-            path = self.paths[name]
-            at = start["position"] if name == start["file"] else FIRST
-            to = end["position"] if name == end["file"] else _size(path)
-            if at < to:
-                parts, with_xa = index_part(path, at, to, range_size=range_size)
-                found += parts
-                has_xa |= with_xa
-        return found, has_xa
+        parts = [index for _, index in self._parts(start, end, range_size=range_size)]
+        found = [Range(one.path, *bounds) for one in parts for bounds in pairwise(one.bounds)]
+        return found, any(one.has_xa for one in parts)
+
+    def _parts(
+        self, start: Offset, until: Offset | None, limit: int | None = None, range_size: int = RANGE_SIZE
+    ) -> Iterator[tuple[str, FileIndex]]:
+        """Yield the name and the index of the part of each file after ``start``, as :meth:`forward` describes."""
+        self._check(start)
+        name, position, taken = start["file"], start["position"], 0
+        while True:
+            end = until["position"] if until is not None and name == until["file"] else None
+            if end is not None and end <= position:
+                return
+            last = name == self.names[-1]
+            left = None if limit is None else limit - taken
+            index = index_part(
+                self.paths[name],
+                position,
+                last=last or end is not None,
+                range_size=range_size,
+                end=end,
+                limit=left,
+            )
+            yield name, index
+            taken += index.end - position
+            if last or end is not None or index.end < index.size or (limit is not None and taken >= limit):
+                return
+            name, position = self.names[self.names.index(name) + 1], FIRST
 
     def for_filters(self, ranges: Sequence[Range], has_xa: bool) -> list[Range]:
         """Return the ranges of a micro-batch with the data that filters need: prepared XA transactions, and the
@@ -199,48 +213,10 @@ class GrowingSet:
                 position=position,
             )
 
-    def _boundaries(self, name: str) -> set[int]:
-        found: set[int] = set()
-        with open_file(self.paths[name]) as file:
-            found.add(file.first_event)
-            reader = reader_from(file, file.first_event)
-            while (events := reader.next_events()) is not None:
-                found.update(ends_of(events).tolist())
-        return found
-
 
 def _size(path: str) -> int:
     with open_file(path) as file:
         return file.size
-
-
-def _whole(path: str, position: int, limit: int | None, *, last: bool) -> tuple[int, bool]:
-    """Return the byte offset at which complete transactions after ``position`` end, and whether it is the end of the
-    file.
-
-    The transactions have at most ``limit`` bytes together (None: no limit), but the first may be larger. Only a file
-    that is the ``last`` of its set may end with an incomplete transaction, because a server may still be writing it.
-    Raises BinlogError.
-    """
-    with open_file(path) as file:
-        start = max(position, file.first_event)
-        if file.size <= start:
-            return start, file.size == start
-        reader = reader_from(file, start)
-        found = start
-        while (events := reader.next_events()) is not None:
-            ends = ends_of(events)
-            if limit is not None and len(ends) and ends[-1] >= position + limit:
-                within = int(np.searchsorted(ends, position + limit, "right"))
-                if within:
-                    found = int(ends[within - 1])
-                elif found == start:
-                    found = int(ends[0])
-                return found, found == file.size
-            if len(ends):
-                found = int(ends[-1])
-        reader.check_end(last=last)
-        return found, found == file.size
 
 
 class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

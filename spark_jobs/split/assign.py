@@ -176,7 +176,7 @@ class Assigner:
         known = owners.array()
         role, subject = segment.role & R.ROLE_MASK, segment.subject
         decides = (role >= R.TABLE_MAP) & (role <= R.STATEMENT)
-        owner = np.where(decides & (subject >= 0), known[subject], np.int32(NO_OUTPUT))
+        owner = np.where(decides & (subject >= 0), known[np.maximum(subject, -1)], np.int32(NO_OUTPUT))
         # Rows events without a table map, incidents, and events of unknown types have no subject (table or statement).
         owner[(decides & (subject < 0)) | (role == R.KEEP)] = owners.undecided
         for event in segment.unknown_ends:

@@ -116,8 +116,7 @@ class Owners:
         self._subjects = subjects
         self._filters = None if filters is None else [one for _, one in filters]
         self._unknown_xa_schemas = tuple(unknown_xa_schemas)
-        self._of: npt.NDArray[np.int32] = np.zeros(64, np.int32)
-        self._n_owned = 0
+        self._of: list[int] = []
         self.names = [REST] if filters is None else [name for name, _ in filters]
         self._rest: list[int] = []
         if filters is None:
@@ -133,8 +132,6 @@ class Owners:
         combination is empty (:data:`NO_OUTPUT`).
         """
         self._codes: dict[tuple[int, ...], int] = {}
-        self._sent: npt.NDArray[np.uint32] = np.zeros((0, 0), np.uint32)
-        self._n_sent = 0
         self.code(())
         # A slave whose filter has no rules receives every transaction, even an empty transaction.
         without_rules = [k for k, one in enumerate(self._filters or ()) if not one.is_on]
@@ -193,35 +190,26 @@ class Owners:
 
         The values have the form of a filter's verdicts, uint32. The last row is for an output that receives nothing.
         """
-        n_outputs, n = len(self.names) + 1, len(self.combinations)
-        if n_outputs > len(self._sent) or n > self._sent.shape[1]:
-            self._sent, self._n_sent = np.zeros((2 * n_outputs, 2 * n), np.uint32), 0
-        for number in range(self._n_sent, n):
-            self._sent[self.combinations[number], number] = FILTER_BINLOG_SEND_F
-        self._n_sent = n
-        return self._sent[:n_outputs]
+        found = np.zeros((len(self.names) + 1, len(self.combinations)), np.uint32)
+        for number, outputs in enumerate(self.combinations):
+            found[outputs, number] = FILTER_BINLOG_SEND_F
+        return found
 
     def array(self) -> npt.NDArray[np.int32]:
         """Return the owner number of each subject (table or statement) seen so far, int32, indexed by subject number.
 
-        An owner number stands for the combination of outputs that receive an event.
+        An owner number stands for the combination of outputs that receive an event. The last entry is NO_OUTPUT, for
+        events without a subject (-1).
         """
-        wanted = len(self._subjects)
-        if wanted > self._of.size:
-            larger = np.zeros(max(wanted, 2 * self._of.size), np.int32)
-            larger[: self._n_owned] = self._of[: self._n_owned]
-            self._of = larger
-        for number in range(self._n_owned, wanted):
+        for number in range(len(self._of), len(self._subjects)):
             members = self._subjects.members(number)
             if members is None:
-                self._of[number] = self.code(self.outputs_of(self._subjects[number]))
+                outputs: Iterable[int] = self.outputs_of(self._subjects[number])
             else:
                 # XA COMMIT or ROLLBACK goes to every output that received part of the prepared transaction.
-                self._of[number] = self.code(
-                    k for member in members for k in self.combinations[self._of[member]]
-                )
-        self._n_owned = wanted
-        return self._of
+                outputs = (k for member in members for k in self.combinations[self._of[member]])
+            self._of.append(self.code(outputs))
+        return np.array([*self._of, NO_OUTPUT], np.int32)
 
 
 def encoded_schemas(subject: Subject) -> tuple[str, ...]:
