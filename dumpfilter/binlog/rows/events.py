@@ -116,7 +116,7 @@ class RowsEventsFinder:
         if self.layouts.column_count > _MOST_COLUMNS:
             self.layouts = self._new_layouts()
         watched = np.flatnonzero(_WATCHED[type] | closes)
-        events = _Watched(
+        search = _Search(
             data,
             type[watched],
             start[watched] + HEADER_LENGTH,
@@ -124,16 +124,17 @@ class RowsEventsFinder:
             watched if position is None else position[watched],
             closes[watched],
             fd,
+            self.layouts,
+            self._maps,
         )
-        is_wanted = _IS_ROWS[events.type] if wanted is None else _IS_ROWS[events.type] & wanted[watched]
-        search = _Search(events, self.layouts, self._maps)
+        is_wanted = _IS_ROWS[search.type] if wanted is None else _IS_ROWS[search.type] & wanted[watched]
         found = search.find(np.flatnonzero(is_wanted))
         if search.errors and position is not None:
             place, error = min(search.errors, key=lambda each: each[0])
-            raise at_position(error, int(events.position[place])) from error
-        if events.closed:
+            raise at_position(error, int(search.position[place])) from error
+        if search.closed:
             self._maps.clear()
-        self._maps.update(events.maps_in_force())
+        self._maps.update(search.maps_in_force())
         return found._replace(event=watched[found.event])
 
     @property
@@ -162,9 +163,11 @@ class _Map(NamedTuple):
 Maps = dict[bytes, _Map]
 
 
-class _Watched:
-    """The events of a piece of the stream that the search for rows needs, as columns: Table_map events, rows events,
-    and events after which no Table_map event is valid.
+class _Search:
+    """A search for the layouts of the row images in the rows events of one piece of the stream.
+
+    The events of the piece that the search needs are columns: Table_map events, rows events, and events after which no
+    Table_map event is valid. ``maps`` are the Table_map events that were valid before this piece.
     """
 
     def __init__(
@@ -176,76 +179,60 @@ class _Watched:
         position: Int64,
         closes: Bools,
         fd: FormatDescription,
+        layouts: LayoutTable,
+        maps: Mapping[bytes, _Map],
     ) -> None:
-        self.data, self.raw, self.fd = data, data.tobytes(), fd
-        self.type, self.first, self.last, self.position = type, first, last, position
-        """Columns of the events: type, byte offsets of begin and end of the body in the data, and position in the file.
-        """
-        map_length = fd.post_header_length(EventType.TABLE_MAP)
-        self.id_length = 4 if map_length == ROWS_HEADER_LENGTH_V0 else 6
-        alike = Alike.of(len(first))
-        self.map_of, self.same_as, self.length, self._before = alike[:4]
-        self.closed = find_alike(
-            data, first, last, type, _CLASS_OF, _has_extra(fd), closes, self.id_length, alike
-        )
-
-    def body(self, event: int) -> bytes:
-        """Return the body of the event with the index ``event``."""
-        return self.raw[self.first[event] : self.last[event]]
-
-    def table_id(self, event: int) -> bytes:
-        """Return the bytes of the table id of a Table_map event or rows event."""
-        return self.body(event)[: self.id_length]
-
-    def map(self, event: int) -> _Map:
-        """Return event number ``event`` of this piece of the stream, which must be a Table_map event."""
-        return _Map(self.body(event)[self.id_length :], int(self.position[event]))
-
-    def earlier_map(self, event: int, maps: Mapping[bytes, _Map]) -> _Map | None:
-        """Return the Table_map event of a rows event from ``maps``, the events that were valid before this piece of
-        the stream.
-
-        None if ``maps`` has no such event, or if an earlier event of this piece has ended the validity of ``maps``.
-        """
-        return None if self._before[event] else maps.get(self.table_id(event))
-
-    def maps_in_force(self) -> dict[bytes, _Map]:
-        """Return the Table_map events of this piece that are still valid at its end, by table id."""
-        left = np.flatnonzero(_IS_MAP[self.type] & (self._before == self.closed))
-        return {self.table_id(event): self.map(event) for event in left.tolist()}
-
-
-class _Search:
-    """A search for the layouts of the row images in the rows events of one piece of the stream."""
-
-    def __init__(self, events: _Watched, layouts: LayoutTable, maps: Mapping[bytes, _Map]) -> None:
         self.errors: list[tuple[int, BinlogError]] = []
         """Events that cannot be decoded, by their index among the watched events."""
-        self._events, self._layouts, self._maps = events, layouts, maps
+        self._data, self._raw, self._fd = data, data.tobytes(), fd
+        self._layouts, self._maps = layouts, maps
         self._tables: dict[int, KnownTable] = {}
         """The tables by the index of the first Table_map event with their content."""
         self._single: list[tuple[int, int, int, int, int]] = []
         self._opened: list[bytes] = []
-        self._size = events.data.size
+        self._size = data.size
+        self.type, self._first, self._last, self.position = type, first, last, position
+        """Columns of the events: type, byte offsets of begin and end of the body in the data, and position in the file.
+        """
+        map_length = fd.post_header_length(EventType.TABLE_MAP)
+        self._id_length = 4 if map_length == ROWS_HEADER_LENGTH_V0 else 6
+        alike = Alike.of(len(first))
+        self._map_of, self._same_as, self._length, self._before = alike[:4]
+        self.closed = find_alike(
+            data, first, last, type, _CLASS_OF, _has_extra(fd), closes, self._id_length, alike
+        )
+
+    def _body(self, event: int) -> bytes:
+        return self._raw[self._first[event] : self._last[event]]
+
+    def _table_id(self, event: int) -> bytes:
+        return self._body(event)[: self._id_length]
+
+    def _map(self, event: int) -> _Map:
+        return _Map(self._body(event)[self._id_length :], int(self.position[event]))
+
+    def maps_in_force(self) -> dict[bytes, _Map]:
+        """Return the Table_map events of this piece that are still valid at its end, by table id."""
+        left = np.flatnonzero(_IS_MAP[self.type] & (self._before == self.closed))
+        return {self._table_id(event): self._map(event) for event in left.tolist()}
 
     def find(self, rows: Int64) -> RowsEvents:
         """Return the rows events with the indices ``rows``, without the events whose layout cannot be determined."""
-        events = self._events
         # One event stands for those whose table and header are equal, so that a comparison takes the place of decoding.
-        _, first, of = np.unique(events.same_as[rows], return_index=True, return_inverse=True)
+        _, first, of = np.unique(self._same_as[rows], return_index=True, return_inverse=True)
         layouts = np.array([self._layout_or_none(event) for event in rows[first].tolist()], np.int64)[of]
         alike, layout = rows[layouts >= 0], layouts[layouts >= 0]
         columns = (
             alike,
             layout,
-            events.first[alike] + events.length[alike],
-            events.last[alike],
-            events.position[events.map_of[alike]],
+            self._first[alike] + self._length[alike],
+            self._last[alike],
+            self.position[self._map_of[alike]],
         )
         single = np.array(self._single, np.int64).reshape(-1, len(columns)).T
         joined = [np.concatenate(both) for both in zip(columns, single, strict=True)]
         order = np.argsort(joined[0])
-        data = events.data
+        data = self._data
         if self._opened:
             data = np.concatenate((data, np.frombuffer(b"".join(self._opened), np.uint8)))
         event, layout, start, end, map = (one[order] for one in joined)
@@ -259,7 +246,7 @@ class _Search:
         returned.
         """
         try:
-            if self._events.length[event]:
+            if self._length[event]:
                 return self._layout(event)
             self._find_one(event)
         except BinlogError as error:
@@ -267,51 +254,52 @@ class _Search:
         return -1
 
     def _layout(self, event: int) -> int:
-        events = self._events
-        here = int(events.same_as[events.map_of[event]])
+        here = int(self._same_as[self._map_of[event]])
         known = self._tables.get(here)
         if known is None:
-            known = self._tables[here] = self._known(event, events.map(int(events.map_of[event])))
-        first = int(events.first[event])
-        header = events.raw[first + events.id_length + FLAGS_LENGTH : first + int(events.length[event])]
-        key = int(events.type[event]), header
+            known = self._tables[here] = self._known(event, self._map(int(self._map_of[event])))
+        first = int(self._first[event])
+        header = self._raw[first + self._id_length + FLAGS_LENGTH : first + int(self._length[event])]
+        key = int(self.type[event]), header
         layout = known.by_header.get(key)
         if layout is None:
             layout = known.by_header[key] = self._layouts.layout(known, self._header(event))
         return layout
 
     def _header(self, event: int) -> RowsHeader:
-        events, kind = self._events, int(self._events.type[event])
-        return decode_rows_header(kind, events.body(event), events.fd.post_header_length(kind) or None)
+        kind = int(self.type[event])
+        return decode_rows_header(kind, self._body(event), self._fd.post_header_length(kind) or None)
 
     def _find_one(self, event: int) -> None:
-        events, header = self._events, self._header(event)
+        header = self._header(event)
         if header.is_dummy:
             return
-        here = int(events.map_of[event])
-        map = events.map(here) if here >= 0 else events.earlier_map(event, self._maps)
+        here = int(self._map_of[event])
+        map = self._map(here) if here >= 0 else None
+        if map is None and not self._before[event]:
+            # No earlier event of this piece has ended the validity of the Table_map events before the piece.
+            map = self._maps.get(self._table_id(event))
         if map is None:
             raise BinlogCorrupt(
                 f"rows event: no Table_map event tells the columns of table id {header.table_id}"
             )
         layout = self._layouts.layout(self._known(event, map), header)
-        start, end = int(events.first[event]) + header.rows_offset, int(events.last[event])
+        start, end = int(self._first[event]) + header.rows_offset, int(self._last[event])
         if header.compressed:
-            rows = bytes(rows_data(header, events.body(event)))
+            rows = bytes(rows_data(header, self._body(event)))
             self._opened.append(rows)
             start, end = self._size, self._size + len(rows)
             self._size = end
         self._single.append((event, layout, start, end, map.position))
 
     def _known(self, event: int, map: _Map) -> KnownTable:
-        events = self._events
-        key = events.fd.family, map.content
+        key = self._fd.family, map.content
         known = self._layouts.tables.get(key)
         if known is None:
             try:
-                length = events.fd.post_header_length(EventType.TABLE_MAP)
-                table = decode_table_map(events.table_id(event) + map.content, length)
-                known = self._layouts.add_table(key, table, events.fd.family)
+                length = self._fd.post_header_length(EventType.TABLE_MAP)
+                table = decode_table_map(self._table_id(event) + map.content, length)
+                known = self._layouts.add_table(key, table, self._fd.family)
             except BinlogError as error:
                 raise with_map(error, map.position) from error
         return known
