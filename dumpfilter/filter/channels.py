@@ -21,7 +21,7 @@ from __future__ import annotations
 import enum
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -91,6 +91,8 @@ class Setting:
     configured_by: ConfiguredBy
     active_since: datetime
     counter: int = 0
+    version: int = field(default=0, compare=False)
+    """The version of the channel's filter in which the rules were set. Hits of older versions are not counted."""
 
     @property
     def filter_name(self) -> str:
@@ -129,33 +131,6 @@ class CurrentFilter(NamedTuple):
 _Settings = dict[BaseRuleKind, Setting]
 
 
-class _ChannelFilter:
-    """The rules of one channel, by kind of rule. Callers hold the lock of :class:`ChannelFilters` while they use the
-    object.
-    """
-
-    def __init__(self, settings: _Settings, version: int) -> None:
-        self.settings: _Settings = {}
-        self.set_in: dict[BaseRuleKind, int] = {}
-        """For each kind of rule, the version of the channel's filter in which its rules were last set.
-
-        Counters ignore matches of older versions.
-        """
-        self.change(settings, version)
-
-    def change(self, settings: _Settings, version: int) -> None:
-        self.settings |= settings
-        self.set_in |= dict.fromkeys(settings, version)
-        self.version = version
-
-    def current(self) -> CurrentFilter:
-        rules = tuple(rule for setting in _ordered(self.settings) for rule in setting.rules)
-        effective = any(isinstance(rule.kind, EffectiveRuleKind) for rule in rules)
-        return CurrentFilter(
-            rules, FilterSemantics.EFFECTIVE if effective else FilterSemantics.CLASSIC, self.version
-        )
-
-
 class ChannelFilters:
     """The global filter and the filters of all channels of a slave. Any thread may call any method.
 
@@ -182,7 +157,9 @@ class ChannelFilters:
         # a new version.
         self._version = 0
         self._global: _Settings = {}
-        self._channels: dict[str, _ChannelFilter] = {}
+        self._channels: dict[str, _Settings] = {}
+        self._versions: dict[str, int] = {}
+        """The version of each channel's filter."""
         self._startup: dict[str, _Settings] = {}
 
     def startup(self, channel: str | None, rules: Iterable[Rule]) -> None:
@@ -256,13 +233,18 @@ class ChannelFilters:
 
     def _add(self, name: str, settings: _Settings) -> None:
         self._version += 1
-        self._channels[name] = _ChannelFilter(settings, self._version)
+        self._channels[name] = {}
+        self._set(name, settings)
+
+    def _set(self, name: str, settings: _Settings) -> None:
+        self._versions[name] = version = self._version
+        self._channels[name] |= {kind: replace(one, version=version) for kind, one in settings.items()}
 
     def remove_channel(self, name: str) -> None:
         """Remove a channel and its filter (RESET REPLICA ALL). The global filter stays."""
         with self._lock:
             self._of(name)
-            del self._channels[fold_channel(name)]
+            del self._channels[fold_channel(name)], self._versions[fold_channel(name)]
 
     def change(self, clauses: Sequence[FilterClause], channel: str | None) -> None:
         """Carry out CHANGE REPLICATION FILTER. The last clause of a kind replaces all rules of that kind.
@@ -288,13 +270,13 @@ class ChannelFilters:
             settings: _Settings = {kind: Setting(kind, given, by, now) for kind, given in rules.items()}
             if channel is None:
                 _check_semantics("the global filter", self._global | settings)
-            for name, filters in changed.items():
-                _check_semantics(_place(name), filters.settings | settings)
+            for name, before in changed.items():
+                _check_semantics(_place(name), before | settings)
             self._version += 1
             if channel is None:
                 self._global |= settings
-            for filters in changed.values():
-                filters.change(settings, self._version)
+            for name in changed:
+                self._set(name, settings)
 
     def current(self, channel: str) -> CurrentFilter:
         """Return a consistent copy of the channel's rules, with their semantics and the version of the channel's
@@ -303,12 +285,15 @@ class ChannelFilters:
         Raises UnknownChannel.
         """
         with self._lock:
-            return self._of(channel).current()
+            rules = tuple(rule for setting in _ordered(self._of(channel)) for rule in setting.rules)
+            effective = any(isinstance(rule.kind, EffectiveRuleKind) for rule in rules)
+            semantics = FilterSemantics.EFFECTIVE if effective else FilterSemantics.CLASSIC
+            return CurrentFilter(rules, semantics, self._versions[fold_channel(channel)])
 
     def settings(self, channel: str) -> list[Setting]:
         """Return the channel's rows of replication_applier_filters, in the server's order."""
         with self._lock:
-            return _ordered(self._of(channel).settings)
+            return _ordered(self._of(channel))
 
     def global_settings(self) -> list[Setting]:
         """Return the rows of replication_applier_global_filters, in the server's order."""
@@ -324,11 +309,11 @@ class ChannelFilters:
         Raises UnknownChannel.
         """
         with self._lock:
-            filters = self._of(channel)
+            settings = self._of(channel)
             for kind, number in hits.items():
-                setting = filters.settings.get(kind)
-                if setting is not None and (version is None or filters.set_in[kind] <= version):
-                    filters.settings[kind] = replace(setting, counter=setting.counter + number)
+                setting = settings.get(kind)
+                if setting is not None and (version is None or setting.version <= version):
+                    settings[kind] = replace(setting, counter=setting.counter + number)
 
     @property
     def channels(self) -> list[str]:
@@ -336,7 +321,7 @@ class ChannelFilters:
         with self._lock:
             return sorted(self._channels, key=_bytes)
 
-    def _of(self, channel: str) -> _ChannelFilter:
+    def _of(self, channel: str) -> _Settings:
         try:
             return self._channels[fold_channel(channel)]
         except KeyError:
