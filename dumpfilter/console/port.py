@@ -17,7 +17,6 @@ from typing import Any
 import structlog
 from mysql_mimic.types import Capabilities
 
-from dumpfilter.base.security.listening import CANNOT_LISTEN, listening_error, reason_not_to_listen
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.tls import TlsSource
 from dumpfilter.console import answers, auth
@@ -79,8 +78,6 @@ most such connections. So silent connections lock nobody out.
 
 MOST_LARGE_STATEMENTS = 2
 """The limit of large statements, of all clients together, that are parsed and carried out at a time."""
-
-_BACKLOG = 128
 
 
 @dataclass(frozen=True)
@@ -286,21 +283,6 @@ class ClientPort(Connections, abc.ABC):
         if others >= self.settings.max_connections + reserved:
             log.warning("client.too_many_connections", port=self.settings.name, user=user, others=others)
             raise ER_CON_COUNT_ERROR()
-
-
-def listening_socket(what: str, host: str, port: int) -> socket.socket:
-    """Return a socket that listens on an address. ``what`` is the name of the listening program in errors.
-
-    Raises OptionError, such as PortTaken, if the address cannot be listened on.
-    """
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except CANNOT_LISTEN as error:
-        reason = reason_not_to_listen(error)
-        raise listening_error(
-            f"{what} cannot listen on {host}:{port}: {reason}; choose another port or address", reason
-        ) from error
 
 
 def _set_up(writer: asyncio.StreamWriter) -> None:

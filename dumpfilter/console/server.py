@@ -13,6 +13,7 @@ from typing import Any
 
 import structlog
 
+from dumpfilter.base.security.listening import listening_socket
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.tls import TlsSource, temporary_tls
 from dumpfilter.console.connection import Connection
@@ -25,7 +26,6 @@ from dumpfilter.console.port import (
     ClientPort,
     Greeting,
     PortSettings,
-    listening_socket,
 )
 from dumpfilter.console.roles import Role
 from dumpfilter.console.serving_loop import ServingLoop
@@ -88,7 +88,7 @@ class ConsoleServer(ClientPort):
 
         Clients can connect when the method returns. Raises OptionError if the address cannot be listened on.
         """
-        listener = listening_socket("the console", self.host, self.port)
+        listener = listening_socket("the console cannot listen on", self.host, self.port)
         self.port = listener.getsockname()[1]
         self._loop = ServingLoop("console")
         self._loop.loop.set_exception_handler(self._on_loop_error)

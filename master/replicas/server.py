@@ -14,6 +14,7 @@ from mysql_mimic.types import Capabilities
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.security.endpoint import Endpoint
+from dumpfilter.base.security.listening import listening_socket
 from dumpfilter.base.security.tls import temporary_tls
 from dumpfilter.console.auth import CACHING_SHA2, NATIVE
 from dumpfilter.console.directory import ConnectionDirectory
@@ -25,7 +26,6 @@ from dumpfilter.console.port import (
     ClientPort,
     Greeting,
     PortSettings,
-    listening_socket,
 )
 from dumpfilter.console.rsa_exchange import RsaExchange
 from dumpfilter.console.serving_loop import ServingLoop
@@ -147,7 +147,7 @@ class ReplicaServer(ClientPort):
         ``log_fields`` are additional fields of the log line. Raises OptionError if the port cannot be opened.
         """
         endpoint = self._endpoint
-        listener = listening_socket("the replication port", endpoint.host, endpoint.port)
+        listener = listening_socket("the replication port cannot listen on", endpoint.host, endpoint.port)
         port = int(listener.getsockname()[1])
         # Loading the compiled function takes a while.
         frame(b"", 0)

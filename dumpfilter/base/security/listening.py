@@ -19,6 +19,7 @@ _REASONS = {
 }
 
 
+_BACKLOG = 128
 _LACKING = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 """The errors for an address that this machine does not have."""
 
@@ -47,6 +48,22 @@ def listening_error(text: str, reason: str) -> OptionError:
     OptionError.
     """
     return PortTaken(text) if reason == PORT_TAKEN else OptionError(text)
+
+
+def listening_socket(
+    cannot: str, host: str, port: int, cure: str = "choose another port or address"
+) -> socket.socket:
+    """Return a socket that listens on an address.
+
+    ``cannot`` begins the text of an error, as in "the console cannot listen on", and ``cure`` ends it. Raises
+    OptionError, such as PortTaken, if the address cannot be listened on.
+    """
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except CANNOT_LISTEN as error:
+        reason = reason_not_to_listen(error)
+        raise listening_error(f"{cannot} {host}:{port}: {reason}; {cure}", reason) from error
 
 
 def why_not(host: str, port: int) -> str | None:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from socketserver import TCPServer, ThreadingMixIn
+from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
@@ -26,7 +26,7 @@ from prometheus_client.registry import Collector
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.security.endpoint import Endpoint
 from dumpfilter.base.security.exposure import Lack, check_listener, host_and_port, is_loopback
-from dumpfilter.base.security.listening import CANNOT_LISTEN, listening_error, reason_not_to_listen
+from dumpfilter.base.security.listening import listening_socket
 
 # At run time this import would load a large package that an endpoint without TLS does not need.
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _ROOM_SECONDS = 1.0
 """The time limit for a closed connection to make room for a new one, seconds."""
 
 SCRAPE_SECONDS = 30.0
-"""The time limit of a connection, seconds."""
+"""The time in which a client must send or accept more bytes, seconds."""
 
 
 @dataclass(frozen=True)
@@ -97,15 +97,13 @@ def serving_metrics(
     endpoint.check()
     collected = CollectorRegistry(auto_describe=False)
     collected.register(OneAtATime(collectors()))
-    try:
-        server = _Server(endpoint, collected)
-    except CANNOT_LISTEN as error:
-        reason = reason_not_to_listen(error)
-        raise listening_error(
-            f"cannot serve metrics on {endpoint.host}:{endpoint.port}: {reason}; choose others with "
-            "--metrics-address and --metrics-port",
-            reason,
-        ) from None
+    listener = listening_socket(
+        "cannot serve metrics on",
+        endpoint.host,
+        endpoint.port,
+        "choose others with --metrics-address and --metrics-port",
+    )
+    server = _Server(listener, endpoint.tls if endpoint.uses_tls else None, collected)
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()
     try:
@@ -151,25 +149,24 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     daemon_threads = True
     block_on_close = False
-    request_queue_size = MAX_SCRAPES
 
-    def __init__(self, endpoint: MetricsEndpoint, registry: CollectorRegistry) -> None:
-        self._tls = endpoint.tls if endpoint.uses_tls else None
+    def __init__(self, listener: socket.socket, tls: TlsSource | None, registry: CollectorRegistry) -> None:
+        host, port = listener.getsockname()[:2]
+        super().__init__((host, port), _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener
+        self.server_name, self.server_port = host, port
+        self.setup_environ()
+        self.set_app(make_wsgi_app(registry))
+        self._tls = tls
         self._places = threading.Semaphore(MAX_SCRAPES)
         self.silent: dict[Any, socket.socket] = {}
         """The connections that have not sent their request yet, by the client's address, the oldest first."""
-        infos = socket.getaddrinfo(
-            endpoint.host or None, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        self.address_family = infos[0][0]
-        super().__init__((endpoint.host, endpoint.port), _Handler)
-        self.set_app(make_wsgi_app(registry))
 
-    def server_bind(self) -> None:
-        # HTTPServer would ask the name service for this machine's name, which can take seconds.
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
-        self.setup_environ()
+    def get_request(self) -> tuple[socket.socket, Any]:
+        request, client_address = super().get_request()
+        request.settimeout(SCRAPE_SECONDS)
+        return request, client_address
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._places.acquire(blocking=False):
@@ -196,16 +193,10 @@ class _Server(ThreadingMixIn, WSGIServer):
             self._places.release()
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        end = threading.Timer(SCRAPE_SECONDS, _cut, [request])
-        end.daemon = True
-        end.start()
-        try:
-            if self._tls is None:
-                super().finish_request(request, client_address)
-            else:
-                self._finish_with_tls(self._tls, request, client_address)
-        finally:
-            end.cancel()
+        if self._tls is None:
+            super().finish_request(request, client_address)
+        else:
+            self._finish_with_tls(self._tls, request, client_address)
 
     def _finish_with_tls(self, tls: TlsSource, request: socket.socket, client_address: Any) -> None:
         with tls.current().context.wrap_socket(request.dup(), server_side=True) as encrypted:
