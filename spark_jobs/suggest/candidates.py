@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dumpfilter.analyse.lint.reasons import escaped
 from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, Rule, RuleKind, make_rule
@@ -60,8 +60,6 @@ class Candidate:
     is_prefix: bool
     tables: frozenset[TableSubject]
     """The tables of the set that the rule would drop."""
-    by_current_database: bool = False
-    """Whether the rule is ``--replicate-ignore-db``, which decides about statements by their default database (USE)."""
     keeps_database: bool = False
     """Whether the rule drops the database's tables but passes CREATE DATABASE.
 
@@ -83,18 +81,17 @@ class Candidate:
         --replicate-wild-ignore-table=shop\_01.tmp\_%
         >>> print(Candidate("shop", None, False, frozenset()).rule(FilterSemantics.CLASSIC))
         --replicate-wild-ignore-table=shop.%
-        >>> print(Candidate("shop", None, False, frozenset(), True).rule(FilterSemantics.CLASSIC))
-        --replicate-ignore-db=shop
         >>> print(Candidate("shop", None, False, frozenset(), keeps_database=True).rule(FilterSemantics.CLASSIC))
         --replicate-wild-ignore-table=shop._%
         >>> print(Candidate("a_b", None, False, frozenset()).rule(FilterSemantics.EFFECTIVE))
         --ignore=a\_b.%
         """
-        if semantics is FilterSemantics.CLASSIC and self.database is not None:
-            if self.by_current_database:
-                return make_rule(RuleKind.IGNORE_DB, self.database)
-            if self.table is not None and not self.is_prefix:
-                return make_rule(RuleKind.IGNORE_TABLE, f"{self.database}.{self.table}")
+        if (
+            semantics is FilterSemantics.CLASSIC
+            and None not in (self.database, self.table)
+            and not self.is_prefix
+        ):
+            return make_rule(RuleKind.IGNORE_TABLE, f"{self.database}.{self.table}")
         database = "%" if self.database is None else escaped(self.database)
         table = "%" if self.table is None else escaped(self.table) + ("%" if self.is_prefix else "")
         if semantics is FilterSemantics.EFFECTIVE:
@@ -135,19 +132,18 @@ def candidates(
             groups[table.database, prefix, True].add(table)
     by_kind: dict[tuple[bool, bool, bool], list[tuple[Candidate, int]]] = defaultdict(list)
     for (database, name, is_prefix), tables in groups.items():
-        if (is_prefix or database is None) and (len(tables) < 2 or has_dots):
-            continue
-        if untouchable & tables:
+        is_pattern = is_prefix or database is None
+        if (
+            untouchable & tables
+            or (is_pattern and len(tables) < 2)
+            or (has_dots and (is_pattern or name is None))
+        ):
             continue
         weight = sum(weights[each] for each in tables)
-        same_kind = by_kind[database is None, name is None, is_prefix]
-        if name is not None or not has_dots:
-            same_kind.append((Candidate(database, name, is_prefix, frozenset(tables)), weight))
-            if name is None:
-                without_tables = Candidate(database, None, False, frozenset(tables), keeps_database=True)
-                by_kind[False, True, True].append((without_tables, weight))
+        candidate = Candidate(database, name, is_prefix, frozenset(tables))
+        by_kind[database is None, name is None, is_prefix].append((candidate, weight))
         if name is None:
-            same_kind.append((Candidate(database, None, False, frozenset(tables), True), weight))
+            by_kind[False, True, True].append((replace(candidate, keeps_database=True), weight))
     found: list[tuple[Candidate, int]] = []
     for same_kind in by_kind.values():
         same_kind.sort(key=lambda pair: (-pair[1], str(pair[0].rule(FilterSemantics.CLASSIC))))

@@ -19,8 +19,8 @@ from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner
 from dumpfilter.spark_jobs.ranges.range_index import IndexedSet, ReadOptions, index_set
 from dumpfilter.spark_jobs.suggest.candidates import option_line
-from dumpfilter.spark_jobs.suggest.results import Plan, RejectedRule, RuleStep, Suggestions, TableWeight
-from dumpfilter.spark_jobs.suggest.search import Found, Search, Slave, Step, with_rule
+from dumpfilter.spark_jobs.suggest.results import Plan, RuleStep, Suggestions, TableWeight
+from dumpfilter.spark_jobs.suggest.search import Found, Search, Slave
 from dumpfilter.spark_jobs.suggest.traffic import Traffic, measure
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
@@ -69,20 +69,18 @@ def suggest(
     kept, unmatched = _kept(traffic, indexed, options.keep)
     knowledge = None if gather is None else gather()
     search = Search(traffic, indexed.names, kept, knowledge)
-    served = [one for one in slaves if not traffic.nothing_passes(search.flags(one))]
+    served = [one for one in slaves if not traffic.nothing_passes(search.state(one).flags)]
     groups = [[one] for one in served] + ([served] if len(served) > 1 else [])
     found = run(
         partial(search.plan, most=options.most_rules), groups, "searching for rules", amount=Amount("filters")
     )
-    found_for = dict(zip(served, found[: len(served)], strict=True))
-    plans = [(one, found_for.get(one, Found((), ()))) for one in slaves]
-    together = found[-1] if len(served) > 1 else Found((), ())
-    planned = [
-        _with(one, plan.steps[:n])
-        for one, plan in (*plans, *((one, together) for one in served))
-        for n in range(len(plan.steps) + 1)
-    ]
-    exact = _exact(planned, traffic, search, indexed, run, options)
+    found_for = {tuple(group): one for group, one in zip(groups, found, strict=True)}
+    plans = [((one,), found_for.get((one,), Found())) for one in slaves]
+    together = [(tuple(served), found[-1])] if len(served) > 1 else []
+    planned = dict.fromkeys(
+        one for group, plan in (*plans, *together) for stage in _stages(group, plan) for one in stage
+    )
+    exact = _exact(list(planned), traffic, search, indexed, run, options)
     tables = _tables(traffic, slaves, search)
     return Suggestions(
         files=len(indexed.files),
@@ -91,8 +89,8 @@ def suggest(
         server_version=replace_invalid_utf8(indexed.newest.server_version),
         estimates=traffic.needs_exact_pass,
         tables=tables,
-        plans=tuple(_plan([one], plan, exact, traffic, search) for one, plan in plans),
-        together=_plan(served, together, exact, traffic, search) if len(served) > 1 else None,
+        plans=tuple(_plan(group, plan, exact, traffic, search) for group, plan in plans),
+        together=_plan(*together[0], exact, traffic, search) if together else None,
         without_reader=sum(one.bytes_with_parts for one in tables if not one.slaves),
         warnings=(
             *unmatched,
@@ -138,12 +136,9 @@ def _kept(
     return list(found), warnings
 
 
-def _with(slave: Slave, steps: Sequence[Step]) -> Slave:
-    """Return a slave with those suggested rules of ``steps`` that save bytes for it."""
-    for step in steps:
-        if slave.names in step.helped:
-            slave = with_rule(slave, step.candidate)
-    return slave
+def _stages(slaves: Sequence[Slave], found: Found) -> list[Sequence[Slave]]:
+    """Return the slaves before the first suggested rule, and after each rule."""
+    return [slaves, *(step.slaves for step in found.steps)]
 
 
 def _exact(
@@ -157,9 +152,8 @@ def _exact(
     """Return the bytes that one slave of each group receives. If filters cut compressed transactions, a second pass
     over the binlogs counts them exactly.
     """
-    slaves = list(dict.fromkeys(slaves))
     if not traffic.needs_exact_pass:
-        return {one: traffic.bytes(search.flags(one), one.definition.origin) for one in slaves}
+        return {one: search.state(one).nbytes for one in slaves}
     filters: list[GivenFilter] = [(one.filter(indexed.names), one.definition.origin) for one in slaves]
     tallied = measure(indexed, filters, run, options, "cutting transactions").tallied
     found = {}
@@ -176,45 +170,36 @@ def _plan(
     traffic: Traffic,
     search: Search,
 ) -> Plan:
-    steps = found.steps
-
-    def total(n: int) -> int:
-        return sum(len(one.names) * exact[_with(one, steps[:n])] for one in slaves)
-
+    stages = _stages(slaves, found)
+    nbytes = [sum(len(one.names) * exact[one] for one in stage) for stage in stages]
+    tables = [sum(len(one.names) * search.state(one).tables for one in stage) for stage in stages]
     # Slaves with one filter lose the same tables.
     shown_as = len(slaves[0].names) if len(slaves) == 1 else 1
     semantics = slaves[0].definition.semantics
-    rules: list[Rule] = [step.candidate.rule(semantics) for step in steps]
-    flags = [(one, search.flags(one)) for one in slaves]
+    rules: list[Rule] = [step.candidate.rule(semantics) for step in found.steps]
     return Plan(
         slaves=tuple(name for one in slaves for name in one.names if name),
         semantics=semantics.value,
         rules=slaves[0].definition.rules if len(slaves) == 1 else (),
-        bytes=total(0),
-        tables=sum(len(one.names) * traffic.count_tables(of_one) for one, of_one in flags) // shown_as,
-        nothing_passes=all(traffic.nothing_passes(of_one) for _, of_one in flags),
+        bytes=nbytes[0],
+        tables=tables[0] // shown_as,
+        nothing_passes=all(traffic.nothing_passes(search.state(one).flags) for one in slaves),
         steps=tuple(
             RuleStep(
                 rule=str(rule),
-                saving=total(n) - total(n + 1),
-                bytes_after=total(n + 1),
-                slaves=sum(len(names) for names in step.helped),
-                tables_dropped=step.tables_dropped // shown_as,
+                saving=nbytes[n] - nbytes[n + 1],
+                bytes_after=nbytes[n + 1],
+                slaves=sum(
+                    len(one.names)
+                    for one, after in zip(stages[n], stages[n + 1], strict=True)
+                    if one != after
+                ),
+                tables_dropped=(tables[n] - tables[n + 1]) // shown_as,
             )
-            for n, (rule, step) in enumerate(zip(rules, steps, strict=True))
+            for n, rule in enumerate(rules)
         ),
         option_lines=tuple(option_line(rule) for rule in rules),
-        rejected=tuple(
-            RejectedRule(
-                rule=str(one.candidate.rule(semantics)),
-                saving=one.saving,
-                code=one.fault.code.label,
-                fault=one.fault.what,
-                cure=one.fault.cure,
-                event=str(one.fault.evidence[0]) if one.fault.evidence else "",
-            )
-            for one in found.rejected
-        ),
+        rejected=found.rejected,
     )
 
 
@@ -223,7 +208,7 @@ def _tables(traffic: Traffic, slaves: Sequence[Slave], search: Search) -> tuple[
     with_parts = traffic.by_name_with_parts(None, None)
     readers: dict[str, int] = {}
     for one in slaves:
-        flags = search.flags(one)
+        flags = search.state(one).flags
         for name in traffic.by_name_with_parts(flags, one.definition.origin):
             readers[name] = readers.get(name, 0) + len(one.names)
     total = max(sum(whole.values()), 1)

@@ -8,8 +8,8 @@ without the rule.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from dumpfilter.filter.rules import FilterSemantics, Rule
 from dumpfilter.index.subjects import TableSubject
 from dumpfilter.spark_jobs.engines.runner import step
 from dumpfilter.spark_jobs.suggest.candidates import Candidate, candidates
+from dumpfilter.spark_jobs.suggest.results import RejectedRule
 from dumpfilter.spark_jobs.suggest.traffic import Traffic, tables_of
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
@@ -63,13 +64,6 @@ _EQUAL = 0.001
 _MOST_REJECTED = 20
 """The maximum number of rejected rules in a search, because each check goes over all statements."""
 
-_BY_CURRENT_DATABASE = 0.5
-"""The factor applied to the score of ``--replicate-ignore-db``. Another rule for the same tables is preferred unless
-it saves less than half.
-
-``--replicate-ignore-db`` decides by the default database, and so misjudges statements that change another database.
-"""
-
 
 @dataclass(frozen=True)
 class Slave:
@@ -88,69 +82,46 @@ class Slave:
         names = written_by._replace(lower_case_table_names=one.lower_case_table_names)
         return make_filter(one.semantics, [*rules, *self.added, *more], names=names)
 
-    def has(self, rule: Rule) -> bool:
-        """Return whether the slave's filter already has this rule."""
-        return rule in self.added or str(rule) in {
-            str(parse_option(own, self.definition.semantics)) for own in self.definition.rules
-        }
+    def with_rule(self, candidate: Candidate) -> Slave:
+        """Return the slave with the candidate's rule in addition."""
+        return replace(self, added=(*self.added, candidate.rule(self.definition.semantics)))
+
+
+@dataclass(frozen=True)
+class State:
+    """The verdicts of a slave's filter, and what the slave receives."""
+
+    slave: Slave
+    flags: SubjectFlags | None
+    """The verdicts about all tables and statements, as bits. None: a filter without rules."""
+    nbytes: int
+    """The bytes that one slave receives. With compressed transactions it is an estimate."""
+    tables: int
+    """The number of tables whose rows the filter passes."""
+
+    @property
+    def count(self) -> int:
+        """The number of slaves with this filter."""
+        return len(self.slave.names)
 
 
 @dataclass(frozen=True)
 class Step:
-    """One suggested rule, with its effect on the slaves."""
+    """A candidate rule, and its effect on several slaves."""
 
     candidate: Candidate
-    helped: frozenset[tuple[str, ...]]
-    """The names of the slaves, by group, for which the rule saves bytes. Other slaves do not need it."""
-    tables_dropped: int
-    """The number of tables that slaves no longer receive because of the rule, summed over all slaves."""
-
-
-@dataclass(frozen=True)
-class Rejected:
-    """A rule that would save much but is not suggested, because lint found a fault."""
-
-    candidate: Candidate
-    saving: int
-    """The bytes that the rule would save for all slaves. With compressed transactions it is an estimate."""
-    fault: FilterWarning
+    slaves: tuple[Slave, ...]
+    """The slaves afterwards. Those for which the rule saves bytes have it."""
+    saved: int
+    score: float
 
 
 @dataclass(frozen=True)
 class Found:
     """The result of a search: the suggested rules, best first, and the rejected rules."""
 
-    steps: tuple[Step, ...]
-    rejected: tuple[Rejected, ...]
-
-
-@dataclass(frozen=True)
-class _Trial:
-    """The computed effect of a candidate rule on several slaves."""
-
-    candidate: Candidate
-    saved: int
-    helped: frozenset[tuple[str, ...]]
-    score: float
-
-
-@dataclass
-class _State:
-    """A slave (or several with equal filters) during the search, with the verdicts of its filter so far."""
-
-    slave: Slave
-    flags: SubjectFlags | None
-    nbytes: int
-    tables: int
-
-    @property
-    def count(self) -> int:
-        """The number of slaves that this object represents."""
-        return len(self.slave.names)
-
-    def is_sent(self, number: int) -> bool:
-        """Return whether the slave receives the events of the subject (table or statement) with index ``number``."""
-        return self.flags is None or bool(self.flags[number] & FILTER_BINLOG_SEND_F)
+    steps: tuple[Step, ...] = ()
+    rejected: tuple[RejectedRule, ...] = ()
 
 
 class Search:
@@ -176,7 +147,7 @@ class Search:
         self._kept = kept
         self._knowledge = knowledge
         self._faults: dict[Slave, list[FilterWarning]] = {}
-        self._flags: dict[Slave, SubjectFlags | None] = {}
+        self._states: dict[Slave, State] = {}
         self._subjects_of_table: dict[TableSubject, list[int]] = defaultdict(list)
         self._subjects_of_schema: dict[str, list[int]] = defaultdict(list)
         for number, subject in enumerate(traffic.subjects):
@@ -193,9 +164,9 @@ class Search:
 
         Each rule is added to the filter of every slave for which it saves bytes.
         """
-        states = [self._state(one) for one in slaves]
+        states = [self.state(one) for one in slaves]
         steps: list[Step] = []
-        rejected: dict[Candidate, Rejected] = {}
+        rejected: dict[Candidate, RejectedRule] = {}
         least = LEAST_SHARE * sum(state.nbytes * state.count for state in states)
         while len(steps) < most and len(rejected) < _MOST_REJECTED:
             best = self._best(states, least, rejected)
@@ -203,27 +174,27 @@ class Search:
                 break
             fault = self._fault(states, best)
             if fault is not None:
-                rejected[best.candidate] = Rejected(best.candidate, best.saved, fault)
+                rejected[best.candidate] = RejectedRule(
+                    rule=str(best.candidate.rule(slaves[0].definition.semantics)),
+                    saving=best.saved,
+                    code=fault.code.label,
+                    fault=fault.what,
+                    cure=fault.cure,
+                    event=str(fault.evidence[0]) if fault.evidence else "",
+                )
                 continue
-            before = sum(state.tables * state.count for state in states)
-            states = [
-                self._state(with_rule(state.slave, best.candidate))
-                if state.slave.names in best.helped
-                else state
-                for state in states
-            ]
-            after = sum(state.tables * state.count for state in states)
-            steps.append(Step(best.candidate, best.helped, before - after))
+            states = [self.state(one) for one in best.slaves]
+            steps.append(best)
         return Found(tuple(steps), tuple(sorted(rejected.values(), key=lambda one: -one.saving)))
 
-    def _fault(self, states: Sequence[_State], trial: _Trial) -> FilterWarning | None:
+    def _fault(self, states: Sequence[State], step: Step) -> FilterWarning | None:
         """Return a fault that a candidate rule would add to the filter of a slave for which it saves bytes. None: no
         fault.
         """
-        for state in states:
-            if state.slave.names in trial.helped:
+        for state, after in zip(states, step.slaves, strict=True):
+            if after != state.slave:
                 had = {(one.code, one.rules) for one in self._lint(state.slave)}
-                for one in self._lint(with_rule(state.slave, trial.candidate)):
+                for one in self._lint(after):
                     if (one.code, one.rules) not in had:
                         return one
         return None
@@ -239,23 +210,19 @@ class Search:
             self._faults[slave] = [one for one in warnings if one.code in BREAKING]
         return self._faults[slave]
 
-    def flags(self, slave: Slave) -> SubjectFlags | None:
-        """Return the verdicts of a slave's filter about all tables and statements, as bits. None: a filter without
-        rules. The result is cached.
-        """
-        if slave not in self._flags:
-            self._flags[slave] = self._traffic.ask(slave.filter(self._written_by))
-        return self._flags[slave]
+    def state(self, slave: Slave) -> State:
+        """Return the verdicts of a slave's filter, and what the slave receives. The result is cached."""
+        if slave not in self._states:
+            traffic = self._traffic
+            flags = traffic.ask(slave.filter(self._written_by))
+            nbytes = traffic.bytes(flags, slave.definition.origin)
+            self._states[slave] = State(slave, flags, nbytes, traffic.count_tables(flags))
+        return self._states[slave]
 
-    def _state(self, slave: Slave) -> _State:
-        flags = self.flags(slave)
-        nbytes = self._traffic.bytes(flags, slave.definition.origin)
-        return _State(slave, flags, nbytes, self._traffic.count_tables(flags))
-
-    def _best(self, states: Sequence[_State], least: float, rejected: Container[Candidate]) -> _Trial | None:
+    def _best(self, states: Sequence[State], least: float, rejected: Container[Candidate]) -> Step | None:
         """Return the best rule to add, or None if no rule has a score above ``least`` bytes."""
         tables = sum(state.tables * state.count for state in states)
-        best: _Trial | None = None
+        best: Step | None = None
         # The weight of a candidate is at least what the candidate saves, so most candidates need not be tried.
         for candidate, weight in self._candidates(states):
             if weight <= max(least, 0 if best is None else best.score * (1 - _EQUAL)):
@@ -272,7 +239,7 @@ class Search:
                 best = one
         return best
 
-    def _candidates(self, states: Sequence[_State]) -> list[tuple[Candidate, int]]:
+    def _candidates(self, states: Sequence[State]) -> list[tuple[Candidate, int]]:
         """Return all candidate rules, each with an upper bound of its saving, in descending order of this bound."""
         of_subject: npt.NDArray[np.int64] = np.zeros(len(self._traffic.subjects), np.int64)
         for state in states:
@@ -288,47 +255,40 @@ class Search:
             found.append((candidate, weight))
         return sorted(found, key=lambda pair: (-pair[1], pair[0].breadth))
 
-    def _changed_by(self, candidate: Candidate) -> Iterable[int]:
+    def _changed_by(self, candidate: Candidate) -> Sequence[int]:
         """Return the indexes of the tables and statements that a candidate rule can drop."""
         if candidate.table is None and candidate.database is not None:
             return self._subjects_of_schema[candidate.database]
         return sorted({number for table in candidate.tables for number in self._subjects_of_table[table]})
 
-    def _try(self, states: Sequence[_State], candidate: Candidate, tables: int) -> _Trial:
+    def _try(self, states: Sequence[State], candidate: Candidate, tables: int) -> Step:
         """Return the effect of a candidate rule on all slaves. ``tables`` is the number of tables that slaves
         currently receive, summed over the slaves.
         """
         saved = left = 0
-        helped = set()
+        slaves = []
         for state in states:
             saving, tables_left = self._tried(state, candidate)
             # A slave that is sent nothing more is no slave.
-            if saving > 0 and tables_left:
-                saved += state.count * saving
-                left += state.count * tables_left
-                helped.add(state.slave.names)
-            else:
-                left += state.tables * state.count
-        score = saved * left / max(tables, 1) * (_BY_CURRENT_DATABASE if candidate.by_current_database else 1)
-        return _Trial(candidate, saved, frozenset(helped), score)
+            is_helped = saving > 0 and tables_left > 0
+            saved += state.count * saving if is_helped else 0
+            left += state.count * (tables_left if is_helped else state.tables)
+            slaves.append(state.slave.with_rule(candidate) if is_helped else state.slave)
+        return Step(candidate, tuple(slaves), saved, saved * left / max(tables, 1))
 
-    def _tried(self, state: _State, candidate: Candidate) -> tuple[int, int]:
+    def _tried(self, state: State, candidate: Candidate) -> tuple[int, int]:
         """Return the bytes that a candidate rule saves for one slave, and the number of tables that the slave still
         receives. Return zeros if the rule cannot be used.
         """
         semantics = state.slave.definition.semantics
-        rule = candidate.rule(semantics)
-        classic_only = candidate.by_current_database or candidate.keeps_database
-        if state.slave.has(rule) or (classic_only and semantics is FilterSemantics.EFFECTIVE):
+        if candidate.keeps_database and semantics is FilterSemantics.EFFECTIVE:
             return 0, 0
-        changed = [number for number in self._changed_by(candidate) if state.is_sent(number)]
+        changed = self._changed_by(candidate)
+        if state.flags is not None:
+            changed = [number for number in changed if state.flags[number] & FILTER_BINLOG_SEND_F]
         if not changed:
             return 0, 0
+        rule = candidate.rule(semantics)
         flags = self._traffic.ask_about(state.slave.filter(self._written_by, [rule]), state.flags, changed)
         nbytes = self._traffic.bytes(flags, state.slave.definition.origin)
         return state.nbytes - nbytes, self._traffic.count_tables(flags)
-
-
-def with_rule(slave: Slave, candidate: Candidate) -> Slave:
-    """Return a slave whose filter has the candidate's rule in addition."""
-    return Slave(slave.names, slave.definition, (*slave.added, candidate.rule(slave.definition.semantics)))

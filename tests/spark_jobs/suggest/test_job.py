@@ -118,9 +118,9 @@ def test_a_rule_that_breaks_something_is_rejected() -> None:
     assert found.checked
     (plan,) = found.plans
     rejected = {one.rule: one for one in plan.rejected}
-    assert "--replicate-ignore-db=shop" in {step.rule for step in without.steps}
-    assert rejected["--replicate-ignore-db=shop"].code == "missing-table"
-    assert rejected["--replicate-ignore-db=shop"].event.startswith("bin.000001:")
+    assert "--replicate-ignore-table=shop.customers" in {step.rule for step in without.steps}
+    assert rejected["--replicate-ignore-table=shop.customers"].code == "missing-table"
+    assert rejected["--replicate-ignore-table=shop.customers"].event.startswith("bin.000001:")
     assert not rejected.keys() & {step.rule for step in plan.steps}
     _check(path, plan, NOBODY)
 
@@ -135,7 +135,7 @@ def test_output_at_80_columns() -> None:
     text = out.getvalue()
     assert max(map(len, text.splitlines())) <= 80
     assert "\n  replicate-ignore-table=hr.emp\n" in text
-    assert "not suggested: --replicate-ignore-db=shop" in text
+    assert "not suggested: --replicate-ignore-table=shop.customers" in text
     assert "A binlog has no SELECTs." in text
     assert "1 of 2" in text
 
