@@ -14,7 +14,15 @@ from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.base.options.units import parse_rate, parse_size, parse_time
 from dumpfilter.base.printable import for_terminal
 from dumpfilter.commands.sql import print_results
-from dumpfilter.commands.topology.options import JsonOption, NodeOptions, TopologyOptions, complete_node
+from dumpfilter.commands.topology.options import (
+    NODES,
+    RUNNING,
+    JsonOption,
+    NodeOptions,
+    TopologyOptions,
+    complete_node,
+    verb,
+)
 from dumpfilter.console.rendering import Format
 
 _FOLLOW_SECONDS = 0.2
@@ -28,6 +36,7 @@ class WatchOption(Settings):
     """Show the status again after so many seconds, until Ctrl-C."""
 
 
+@verb(RUNNING)
 def status_command(place: TopologyOptions, output: JsonOption, given: WatchOption) -> None:
     """Show each node's position, lag, rate and problems, and each link's state.
 
@@ -50,20 +59,6 @@ def status_command(place: TopologyOptions, output: JsonOption, given: WatchOptio
     output.print(status, status_view)
     if status["problems"]:
         raise typer.Exit(4)
-
-
-def report_command(place: TopologyOptions, output: JsonOption) -> None:
-    """Show what went over each link, what the filters saved, and how far each node lagged.
-
-    Examples:
-
-        dumpfilter topology report
-
-        dumpfilter topology report --json > report.json
-    """
-    from dumpfilter.commands.topology.views import report_view
-
-    output.print(place.ask("report"), report_view)
 
 
 class WaitOptions(TopologyOptions):
@@ -89,6 +84,7 @@ class WaitSettings(WaitOptions):
     """First wait until recordings and workloads have written everything."""
 
 
+@verb(RUNNING)
 def wait_command(given: WaitSettings) -> None:
     """Wait until a node, or every node, has caught up with what its sources have written by now.
 
@@ -106,6 +102,7 @@ def wait_command(given: WaitSettings) -> None:
     given.ask("wait", node=given.node, **given.limits)
 
 
+@verb(RUNNING)
 def check_command(given: WaitOptions) -> None:
     """Check the law: each node has what its sources and filters say.
 
@@ -124,6 +121,21 @@ def check_command(given: WaitOptions) -> None:
     """
     given.ask("check", **given.limits)
     typer.echo("every node has the data, positions and GTIDs that its sources and filters say")
+
+
+@verb(RUNNING)
+def report_command(place: TopologyOptions, output: JsonOption) -> None:
+    """Show what went over each link, what the filters saved, and how far each node lagged.
+
+    Examples:
+
+        dumpfilter topology report
+
+        dumpfilter topology report --json > report.json
+    """
+    from dumpfilter.commands.topology.views import report_view
+
+    output.print(place.ask("report"), report_view)
 
 
 class LinkSettings(TopologyOptions):
@@ -193,6 +205,7 @@ class LinkSettings(TopologyOptions):
         return shape
 
 
+@verb(NODES)
 def link_command(given: LinkSettings, output: JsonOption) -> None:
     """Show a link, or change, cut or heal it.
 
@@ -215,6 +228,7 @@ def link_command(given: LinkSettings, output: JsonOption) -> None:
     output.print(status, lambda one: links_table([one]), indent=None)
 
 
+@verb(NODES)
 def kill_command(given: NodeOptions) -> None:
     """Kill a node's process with SIGKILL, as a crash would.
 
@@ -225,6 +239,7 @@ def kill_command(given: NodeOptions) -> None:
     _act("kill", given)
 
 
+@verb(NODES)
 def stop_command(given: NodeOptions) -> None:
     """End a node's process in order. A recording or a workload pauses.
 
@@ -235,6 +250,7 @@ def stop_command(given: NodeOptions) -> None:
     _act("stop", given)
 
 
+@verb(NODES)
 def start_command(given: NodeOptions) -> None:
     """Start a killed or stopped node again, with its files and its ports.
 
@@ -245,6 +261,7 @@ def start_command(given: NodeOptions) -> None:
     _act("start", given)
 
 
+@verb(NODES)
 def restart_command(given: NodeOptions) -> None:
     """Stop a node and start it again.
 
@@ -262,6 +279,7 @@ class HoldSettings(NodeOptions):
     """The delay, such as 3s. 0s ends it."""
 
 
+@verb(NODES)
 def hold_command(given: HoldSettings) -> None:
     """Hold a node's data a time behind its sources.
 
@@ -298,6 +316,7 @@ class LogSettings(NodeOptions):
     """Go on until Ctrl-C."""
 
 
+@verb(NODES)
 def sql_command(given: SqlSettings) -> None:
     r"""Run statements on a real server, or on the console of a master or slave.
 
@@ -323,6 +342,7 @@ def sql_command(given: SqlSettings) -> None:
     print_results(login, script, given.form, given.node)
 
 
+@verb(NODES)
 def logs_command(given: LogSettings) -> None:
     """Print a node's log.
 

@@ -1,4 +1,4 @@
-"""The options that the verbs of ``dumpfilter topology`` share."""
+"""The verbs of ``dumpfilter topology``, and the options that they share."""
 
 from __future__ import annotations
 
@@ -10,10 +10,39 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.base.options.settings import Settings, setting
+from dumpfilter.base.options.settings import Settings, setting, with_settings
+from dumpfilter.commands.sub_command import CommandGroup, SubCommand
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+RUNNING = "A running topology"
+NODES = "Its nodes and links"
+
+topology_app = typer.Typer(
+    cls=CommandGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    epilog='Begin with: dumpfilter topology up "m >> web\\[do-db=shop_00]" (docs/topology.md)',
+)
+
+Command = Callable[..., None]
+
+
+def verb(panel: str | None = None) -> Callable[[Command], Command]:
+    """Return a decorator that makes the function ``NAME_command`` the verb ``NAME``.
+
+    ``panel`` is the heading of the verb in ``--help``, which has the verbs in the order of their definitions.
+    """
+
+    def add(command: Command) -> Command:
+        name = command.__name__.removesuffix("_command")
+        topology_app.command(name, cls=SubCommand, rich_help_panel=panel)(with_settings(command))
+        return command
+
+    return add
+
 
 DIRECTORY = Path("dumpfilter-topology")
 """The directory of a topology whose user names none."""

@@ -8,7 +8,7 @@ import typer
 
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.base.options.units import parse_time
-from dumpfilter.commands.topology.options import JsonOption, TopologyOptions
+from dumpfilter.commands.topology.options import JsonOption, TopologyOptions, verb
 
 
 class TopologyArgument(Settings):
@@ -16,23 +16,6 @@ class TopologyArgument(Settings):
 
     topology: str = setting(metavar="TOPOLOGY", is_argument=True)
     """A TOML file, or a short string such as 'm >> web'."""
-
-
-def show_command(named: TopologyArgument) -> None:
-    r"""Check a topology and print it in TOML, with the nodes that its notation leaves out.
-
-    Nothing is started.
-
-    Examples:
-
-        dumpfilter topology show fan-out.toml
-
-        dumpfilter topology show "m >> web\[do-db=shop]; m >> hr >> hr2" \
-            > topology.toml
-    """
-    from dumpfilter.topology import to_toml, topology_from
-
-    typer.echo(to_toml(topology_from(named.topology)), nl=False)
 
 
 class UpSettings(Settings):
@@ -48,6 +31,7 @@ class UpSettings(Settings):
     """Show a live table on a terminal."""
 
 
+@verb()
 def up_command(named: TopologyArgument, place: TopologyOptions, given: UpSettings) -> None:
     r"""Start a topology: its servers, masters, slaves and links.
 
@@ -77,6 +61,7 @@ def up_command(named: TopologyArgument, place: TopologyOptions, given: UpSetting
         run_in_foreground(read, place.directory, timeout=seconds, keep=given.keep, table=given.table)
 
 
+@verb()
 def down_command(place: TopologyOptions) -> None:
     """End a topology that runs in the background or in another terminal.
 
@@ -89,6 +74,24 @@ def down_command(place: TopologyOptions) -> None:
     from dumpfilter.commands.topology.detached import end_topology
 
     end_topology(place.directory)
+
+
+@verb()
+def show_command(named: TopologyArgument) -> None:
+    r"""Check a topology and print it in TOML, with the nodes that its notation leaves out.
+
+    Nothing is started.
+
+    Examples:
+
+        dumpfilter topology show fan-out.toml
+
+        dumpfilter topology show "m >> web\[do-db=shop]; m >> hr >> hr2" \
+            > topology.toml
+    """
+    from dumpfilter.topology import to_toml, topology_from
+
+    typer.echo(to_toml(topology_from(named.topology)), nl=False)
 
 
 class RunSettings(Settings):
@@ -104,6 +107,7 @@ class RunSettings(Settings):
     """Replace the results of other inputs."""
 
 
+@verb()
 def run_command(given: RunSettings, output: JsonOption) -> None:
     r"""Run an experiment for real, and measure lag and bytes.
 
