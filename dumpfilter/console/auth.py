@@ -14,14 +14,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import structlog
 
 from dumpfilter.base.security.exposure import Lack, check_listener
 from dumpfilter.base.security.passwords import CACHING_SHA2 as CACHING_SHA2
 from dumpfilter.base.security.passwords import NATIVE as NATIVE
-from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
+from dumpfilter.base.security.passwords import StoredPassword
 
 log = structlog.get_logger("dumpfilter.console")
 
@@ -53,7 +55,7 @@ class Accounts:
 
     def __init__(self, users: Mapping[str, str | StoredPassword]) -> None:
         self._users = stored(users)
-        self._digests: dict[Sha2Crypt, bytes] = {}
+        self._lock = threading.Lock()
 
     @property
     def users(self) -> Mapping[str, StoredPassword]:
@@ -62,8 +64,8 @@ class Accounts:
 
     def change(self, users: Mapping[str, StoredPassword]) -> set[str]:
         """Replace the users, and return the names of users who are gone or have another password now."""
-        old, self._users = self._users, dict(users)
-        self._digests = {}
+        with self._lock:
+            old, self._users = self._users, dict(users)
         return {name for name, password in old.items() if users.get(name) != password}
 
     def password_of(self, user: str) -> StoredPassword:
@@ -78,18 +80,14 @@ class Accounts:
         number = hmac.digest(_KEY, user.encode("utf-8", "surrogatepass"), "sha256")
         return list(users.values())[int.from_bytes(number) % len(users)]
 
-    def digest_of(self, crypt: Sha2Crypt) -> bytes | None:
-        """Return the digest that an earlier login proved for the SHA-crypt hash ``crypt``, or None if there was no such
-        login.
+    def remember(self, user: str, kept: StoredPassword, password: str) -> None:
+        """Keep the digest of a password that a login of ``user`` has proved, unless the user's stored password is not
+        ``kept`` any more. Later logins need not send the password itself.
         """
-        return self._digests.get(crypt)
-
-    def remember(self, crypt: Sha2Crypt, password: str) -> None:
-        """Keep the digest of a password that a login has proved against ``crypt``. Later logins need not send the
-        password itself.
-        """
-        if any(known.crypt == crypt for known in self._users.values()):
-            self._digests[crypt] = sha2_digest(password)
+        with self._lock:
+            if self._users.get(user) == kept:
+                proved = replace(kept, sha2=StoredPassword.plain(password).sha2)
+                self._users = self._users | {user: proved}
 
 
 def stored(users: Mapping[str, str | StoredPassword]) -> dict[str, StoredPassword]:
@@ -134,13 +132,6 @@ def _xor(left: bytes, right: bytes) -> bytes:
     return bytes(a ^ b for a, b in zip(left, right, strict=True))
 
 
-def sha2_digest(password: str) -> bytes:
-    """Return the digest with which a console checks logins with caching_sha2_password: ``SHA256(SHA256(password))``."""
-    sha2 = StoredPassword.plain(password).sha2
-    assert sha2 is not None, "only a password that is not empty is remembered"
-    return sha2
-
-
 def plugin_of(response: bytes) -> str:
     """Return the authentication plugin of a client that does not name its plugin, by the length of its response."""
     return CACHING_SHA2 if len(response) == _SHA2_LENGTH else NATIVE
@@ -156,20 +147,15 @@ def plugins_for(password: StoredPassword, *, preferred: str = NATIVE) -> tuple[s
     return tuple(sorted(found, key=lambda plugin: plugin != preferred))
 
 
-def proves_password(
-    password: StoredPassword, plugin: str, nonce: bytes, response: bytes, *, digest: bytes | None = None
-) -> bool:
-    """Tell whether the client's ``response`` is the right digest of the user's password and ``nonce``.
-
-    ``digest`` is the digest of the password that an earlier login proved against the hash of caching_sha2_password.
-    """
+def proves_password(password: StoredPassword, plugin: str, nonce: bytes, response: bytes) -> bool:
+    """Tell whether the client's ``response`` is the right digest of the user's password and ``nonce``."""
     # Without a password, some clients send a single NUL instead of an empty response.
     given = b"" if response == b"\0" else response
     if password.is_empty or not given:
         return password.is_empty and not given
     if plugin == NATIVE:
         return _proves(given, password.native, "sha1", lambda stored: nonce + stored)
-    return _proves(given, password.sha2 or digest, "sha256", lambda stored: stored + nonce)
+    return _proves(given, password.sha2, "sha256", lambda stored: stored + nonce)
 
 
 def _proves(response: bytes, stored: bytes | None, algorithm: str, salted: Callable[[bytes], bytes]) -> bool:

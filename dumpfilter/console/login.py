@@ -159,15 +159,14 @@ class Doorkeeper:
         """
         known = user in self.port.accounts.users
         with_password = bool(response.strip(b"\0"))
-        crypt = password.crypt if plugin == auth.CACHING_SHA2 else None
-        digest = self.port.accounts.digest_of(crypt) if crypt is not None else None
-        if auth.proves_password(password, plugin, self.nonce, response, digest=digest):
+        crypt = password.crypt if plugin == auth.CACHING_SHA2 and password.sha2 is None else None
+        if auth.proves_password(password, plugin, self.nonce, response):
             if not known:
                 return False
             if plugin == auth.CACHING_SHA2 and with_password:
                 self.stream.put(bytes(packets.make_auth_more_data(auth.FAST_AUTH_SUCCESS)))
             return True
-        if crypt is None or not with_password or password.sha2 is not None:
+        if crypt is None or not with_password:
             return False
         await self.stream.send(bytes(packets.make_auth_more_data(auth.PERFORM_FULL_AUTHENTICATION)))
         given: bytes | None = await self._reply()
@@ -184,7 +183,7 @@ class Doorkeeper:
         text = given[:-1].decode("utf-8", "surrogateescape")
         proved = await asyncio.to_thread(crypt.matches, text) and known
         if proved:
-            self.port.accounts.remember(crypt, text)
+            self.port.accounts.remember(user, password, text)
         return proved
 
     async def _decrypted(self, given: bytes) -> bytes | None:

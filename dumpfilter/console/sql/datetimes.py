@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from dumpfilter.binlog.statement.tokens import TokenKind
 from dumpfilter.console.sql.cursor import Cursor
+from dumpfilter.console.sql.functions import CLOCKS, clock
 from dumpfilter.console.sql.result import Note
 from dumpfilter.console.sql.server_errors import (
     ER_BAD_FIELD_ERROR,
@@ -26,20 +26,8 @@ Value = datetime | None
 """The type of a datetime expression's value. None stands for NULL."""
 
 
-def _today(now: datetime) -> datetime:
-    return now.replace(hour=0, minute=0, second=0, microsecond=0)
-
-
-def _utc(now: datetime) -> datetime:
-    return now.astimezone(UTC).replace(tzinfo=None)
-
-
-_CLOCKS: dict[str, Callable[[datetime], datetime]] = {
-    **dict.fromkeys(("CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "NOW", "SYSDATE"), lambda now: now),
-    **dict.fromkeys(("CURDATE", "CURRENT_DATE"), _today),
-    "UTC_TIMESTAMP": _utc,
-}
-"""The functions of the current date or time. Each computes its value from the value of NOW()."""
+_CLOCKS = {name.upper() for name in CLOCKS} - {"CURTIME", "CURRENT_TIME"}
+"""The functions of the current date or time that are a datetime."""
 _WITH_PARENTHESES = frozenset({"NOW", "SYSDATE", "CURDATE"})
 """The functions of the current date or time that a server does not know without parentheses."""
 
@@ -109,7 +97,7 @@ def _operand(cursor: Cursor, now: datetime, warnings: list[Note]) -> Value:
     has_arguments = cursor.accept("(")
     if has_arguments and token.word not in _CLOCKS:
         raise ER_NOT_SUPPORTED_YET(f"PURGE BINARY LOGS BEFORE {token.value}()")
-    if not has_arguments and token.word not in _CLOCKS.keys() - _WITH_PARENTHESES:
+    if not has_arguments and token.word not in _CLOCKS - _WITH_PARENTHESES:
         raise ER_BAD_FIELD_ERROR(token.value, "field list")
     if has_arguments and not cursor.accept(")"):
         # Fractions of seconds make no difference to a file's time, so NOW(6) means the same as NOW().
@@ -117,7 +105,7 @@ def _operand(cursor: Cursor, now: datetime, warnings: list[Note]) -> Value:
         if digits > _MAX_PRECISION:
             raise ER_TOO_BIG_PRECISION(digits, token.value, _MAX_PRECISION)
         cursor.expect(")")
-    return _CLOCKS[token.word](now)
+    return datetime.fromisoformat(clock(token.word.lower(), now, _MAX_PRECISION))
 
 
 def _shifted(value: datetime, count: int, unit: str) -> datetime:

@@ -212,8 +212,8 @@ CLOCKS = frozenset(
 def clock(name: str, now: datetime.datetime, digits: int) -> str:
     """Return the text that a function such as NOW(6), CURDATE() or UTC_TIMESTAMP() returns at the time ``now``.
 
-    ``name`` is the function's name, ``digits`` its argument (the digits of the fraction of a second). ``now`` must have
-    a time zone. The result is local time, except for UTC_TIMESTAMP().
+    ``name`` is the function's name, ``digits`` its argument (the digits of the fraction of a second). A time
+    without a time zone is local. The result is local time, except for UTC_TIMESTAMP().
     """
     zone = datetime.UTC if name.startswith("utc") else None
     text = now.astimezone(zone).replace(tzinfo=None).isoformat(" ", "microseconds")
