@@ -6,7 +6,6 @@ worklog leaves some cases open, and docs/filters.md describes how this filter de
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain
@@ -25,7 +24,7 @@ from dumpfilter.filter.rules import (
     rewrite_literals,
     split_expression,
 )
-from dumpfilter.filter.wild import WildSet
+from dumpfilter.filter.wild import ANY, MANY, WildSet, wild_tokens
 from dumpfilter.index.subjects import Subject, TableSubject
 
 _SEPARATOR = "\0"
@@ -34,8 +33,6 @@ _SEPARATOR = "\0"
 Names may hold dots, but no name holds a NUL character. So a ``%`` in the pattern for the database never matches a part
 of the table's name.
 """
-_WILDCARD = re.compile(r"(?:\\.|[^\\%_])*[%_]", re.DOTALL)
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _UNTOLD_TABLES = StatementKind.SELECT
 """The kind of the logged statements SELECT and DO, which may change tables that their text does not name.
 
@@ -177,8 +174,9 @@ class _Expressions:
             sides = split_expression(rule.value)
             assert sides is not None
             database, table = sides
-            if table == "%" and not _WILDCARD.match(database):
-                self._databases.setdefault(collation.folded(_ESCAPED.sub(r"\1", database)), rule)
+            tokens = wild_tokens(database)
+            if table == "%" and ANY not in tokens and MANY not in tokens:
+                self._databases.setdefault(collation.folded("".join(tokens)), rule)
             else:
                 self._matched.append(rule)
                 patterns.append(collation.units(f"{database}{_SEPARATOR}{table}"))

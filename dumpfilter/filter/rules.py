@@ -10,11 +10,12 @@ from __future__ import annotations
 import difflib
 import enum
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self, TypeVar
 
 from dumpfilter.base.errors import OptionError
+from dumpfilter.filter.wild import ANY, MANY, wild_tokens
 
 
 class ValueForm(enum.Enum):
@@ -303,7 +304,15 @@ def make_rule(kind: BaseRuleKind, value: str) -> Rule:
         raise OptionError(f"{option}: a value is missing; name a database or table, or leave the option out")
     if "\0" in value:
         raise OptionError(f"{option!r}: a name cannot hold a NUL character")
-    return Rule(kind, _CHECKS[kind.form](kind, option, value))
+    form = kind.form
+    if form in (ValueForm.TABLE, ValueForm.WILD_TABLE) and "." not in value:
+        wanted = "db_pattern.table_pattern" if form is ValueForm.WILD_TABLE else "db_name.table_name"
+        raise OptionError(f"{option}: could not add the rule: it is not in the form {wanted}")
+    if form is ValueForm.EXPRESSION:
+        _split(option, value)
+    if kind.is_rewrite:
+        value = _pair(kind, option, value)
+    return Rule(kind, value)
 
 
 def make_rules(given: Mapping[_Kind, Sequence[str] | None]) -> list[Rule]:
@@ -314,52 +323,8 @@ def make_rules(given: Mapping[_Kind, Sequence[str] | None]) -> list[Rule]:
     return [make_rule(kind, value) for kind, values in given.items() for value in values or ()]
 
 
-def _check_database(kind: BaseRuleKind, option: str, value: str) -> str:
-    return value
-
-
-def _check_table(kind: BaseRuleKind, option: str, value: str) -> str:
-    if "." not in value:
-        is_wild = kind.form is ValueForm.WILD_TABLE
-        wanted = "db_pattern.table_pattern" if is_wild else "db_name.table_name"
-        raise OptionError(f"{option}: could not add the rule: it is not in the form {wanted}")
-    return value
-
-
-def _check_database_pair(kind: BaseRuleKind, option: str, value: str) -> str:
-    source, target = _split_pair(kind, option, value)
-    return f"{source}->{target}"
-
-
-def _check_expression(kind: BaseRuleKind, option: str, value: str) -> str:
-    _split(option, value)
-    return value
-
-
-def _check_expression_pair(kind: BaseRuleKind, option: str, value: str) -> str:
-    source, target = _split_pair(kind, option, value)
-    for side, of, to in zip(("db", "table"), _split(option, source), _split(option, target), strict=True):
-        if not of or not to:
-            raise OptionError(f"{option}: bad syntax in rewrite: an empty {side}")
-        runs = len(rewrite_literals(of))
-        if runs > 2:
-            raise OptionError(f"{option}: bad syntax in rewrite: more than one '%' in the {side} of FROM")
-        if len(rewrite_literals(to)) > runs:
-            raise OptionError(f"{option}: bad syntax in rewrite: more '%' in the {side} of TO than of FROM")
-    return f"{source}->{target}"
-
-
-_CHECKS: dict[ValueForm, Callable[[BaseRuleKind, str, str], str]] = {
-    ValueForm.DATABASE: _check_database,
-    ValueForm.TABLE: _check_table,
-    ValueForm.WILD_TABLE: _check_table,
-    ValueForm.DATABASE_PAIR: _check_database_pair,
-    ValueForm.EXPRESSION: _check_expression,
-    ValueForm.EXPRESSION_PAIR: _check_expression_pair,
-}
-
-
-def _split_pair(kind: BaseRuleKind, option: str, value: str) -> tuple[str, str]:
+def _pair(kind: BaseRuleKind, option: str, value: str) -> str:
+    """Check the value of a rewrite rule, and return it as ``FROM->TO`` without spaces. Raises OptionError."""
     source, arrow, target = (part.strip() for part in value.partition("->"))
     if not arrow:
         raise OptionError(f"{option}: bad syntax in {kind.option}: missing '->'")
@@ -367,7 +332,18 @@ def _split_pair(kind: BaseRuleKind, option: str, value: str) -> tuple[str, str]:
         raise OptionError(f"{option}: bad syntax in {kind.option}: empty FROM db")
     if not target:
         raise OptionError(f"{option}: bad syntax in {kind.option}: empty TO db")
-    return source, target
+    if kind.form is ValueForm.EXPRESSION_PAIR:
+        for side, of, to in zip(("db", "table"), _split(option, source), _split(option, target), strict=True):
+            if not of or not to:
+                raise OptionError(f"{option}: bad syntax in rewrite: an empty {side}")
+            runs = len(rewrite_literals(of))
+            if runs > 2:
+                raise OptionError(f"{option}: bad syntax in rewrite: more than one '%' in the {side} of FROM")
+            if len(rewrite_literals(to)) > runs:
+                raise OptionError(
+                    f"{option}: bad syntax in rewrite: more '%' in the {side} of TO than of FROM"
+                )
+    return f"{source}->{target}"
 
 
 def _split(option: str, expression: str) -> tuple[str, str]:
@@ -380,8 +356,6 @@ def _split(option: str, expression: str) -> tuple[str, str]:
 
 
 _EXPRESSION = re.compile(r"((?:\\.|[^\\.])+)\.(.*)", re.DOTALL)
-_ANY_RUN = re.compile(r"(?:\\.|[^\\%])*", re.DOTALL)
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def split_expression(expression: str) -> tuple[str, str] | None:
@@ -404,16 +378,13 @@ def rewrite_literals(side: str) -> list[str]:
     >>> rewrite_literals("old_%"), rewrite_literals(r"100\%")
     (['old_', ''], ['100%'])
     """
-    runs, at = [], 0
-    while True:
-        match = _ANY_RUN.match(side, at)
-        assert match is not None
-        # A backslash at the end of a LIKE pattern has no character to escape, so it matches a backslash in the name.
-        end = match.end() + side.startswith("\\", match.end())
-        runs.append(_ESCAPED.sub(r"\1", side[at:end]))
-        if end >= len(side):
-            return runs
-        at = end + 1
+    runs = [""]
+    for token in wild_tokens(side):
+        if token == MANY:
+            runs.append("")
+        else:
+            runs[-1] += "_" if token == ANY else token
+    return runs
 
 
 def parse_option(option: str, semantics: FilterSemantics = FilterSemantics.CLASSIC) -> Rule:
