@@ -9,7 +9,7 @@ import numpy as np
 from dumpfilter.base.compiler.arrays import Bytes
 from dumpfilter.base.compiler.kernels import kernel
 from dumpfilter.binlog.crc32 import crc32
-from dumpfilter.binlog.native import load_u32
+from dumpfilter.binlog.native import load_u32, store_u32
 
 _U = np.uintp
 
@@ -33,12 +33,8 @@ def rebase(data: Bytes, position: int, checksum: bool, fill: bool):
         if length < 19 + (4 if checksum else 0) or at + length > data.size:
             return at
         if fill or load_u32(base + _U(at + 13)):
-            end = np.uint32(position + at + length)
-            for k in range(4):
-                data[at + 13 + k] = np.uint8((end >> np.uint32(8 * k)) & np.uint32(0xFF))
+            store_u32(base + _U(at + 13), np.uint32(position + at + length))
         if checksum:
-            crc = crc32(base + _U(at), _U(length - 4))
-            for k in range(4):
-                data[at + length - 4 + k] = np.uint8((crc >> np.uint32(8 * k)) & np.uint32(0xFF))
+            store_u32(base + _U(at + length - 4), crc32(base + _U(at), _U(length - 4)))
         at += length
     return np.int64(-1)

@@ -158,15 +158,6 @@ class Done(NamedTuple):
     carry: Int64s2
 
 
-class Written(NamedTuple):
-    """Copies of the rows of :class:`Done` that one call has written. Chunk plans are views of these arrays."""
-
-    range: np.ndarray
-    gap: np.ndarray
-    run: np.ndarray
-    hit: np.ndarray
-
-
 _MOST_GTIDS = np.int64((1 << 63) - 1)
 """The largest number of GTIDs that is counted in a segment. Only a damaged relay log names more, and further GTIDs are
 left out.

@@ -280,12 +280,9 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[
         results = done.filters[begin:end].tolist()
         chunks = done.chunk[: results[-1][K.D_CHUNKS]].tolist()
         last = chunks[-1]
-        written = K.Written(
-            done.range[: last[K.H_RANGES]].copy(),
-            done.gap[: last[K.H_GAPS]].copy(),
-            done.run[: last[K.H_RUNS]].copy(),
-            done.hit[: last[K.H_HITS]].copy(),
-        )
+        arrays = done.range, done.gap, done.run, done.hit
+        stops = last[K.H_RANGES], last[K.H_GAPS], last[K.H_RUNS], last[K.H_HITS]
+        written = [array[:stop].copy() for array, stop in zip(arrays, stops, strict=True)]
         chunk, carry = 1, 0
         for result in results:
             until, carry_until, is_kept, rows_kept = result[: K.D_POSITION]
@@ -308,25 +305,27 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[
 
 
 def _plan(
-    file: str, reported: Reported, written: K.Written, before: Sequence[int], chunk: Sequence[int]
+    file: str, reported: Reported, written: Sequence[Integers], before: Sequence[int], chunk: Sequence[int]
 ) -> ChunkPlan:
-    """Return the plan of a chunk, whose arrays are views of ``written``.
+    """Return the plan of a chunk, whose arrays are views of ``written``: the byte ranges, gaps, runs and hits of all
+    chunks of one call.
 
     ``before`` and ``chunk`` are the rows of the chunk before and of this chunk in :class:`~dumpfilter.dump.cut.Done`.
     """
     ranges, gaps, hits, _, runs = before[K.H_RANGES :]
     ranges_until, gaps_until, hits_until, gap_runs, runs_until = chunk[K.H_RANGES :]
     end, resume, resume_bytes = chunk[: K.H_EVENTS_READ]
+    all_ranges, all_gaps, all_runs, all_hits = written
     of_gaps = NO_GAPS
     if gaps < gaps_until:
-        of_gaps = Gaps(written.gap[gaps:gaps_until], written.run[runs:gap_runs], written.hit[hits:hits_until])
+        of_gaps = Gaps(all_gaps[gaps:gaps_until], all_runs[runs:gap_runs], all_hits[hits:hits_until])
     return ChunkPlan(
         file,
-        written.range[ranges:ranges_until],
+        all_ranges[ranges:ranges_until],
         end,
         resume,
         resume_bytes,
-        written.run[gap_runs:runs_until],
+        all_runs[gap_runs:runs_until],
         of_gaps,
         Counts(*chunk[K.H_EVENTS_READ : K.H_RANGES]),
         reported,
