@@ -25,11 +25,10 @@ from dumpfilter.dump import atoms as A
 ALWAYS = -1
 """The member that holds for every filter."""
 NO_SUBJECT = -2
-"""The only member of a condition about no table and no statement. It holds for a slave without a filter alone."""
-EVERYTHING = -3
-"""The member that holds for a slave without a filter alone.
+"""The member that holds for a slave without a filter alone. As the only member, the condition is about no table and no
+statement.
 
-The member that holds for the filter with the number ``k`` alone is ``EVERYTHING - 1 - k``.
+The member that holds for the filter with the number ``k`` alone is ``NO_SUBJECT - 1 - k``.
 """
 
 C_ALWAYS = 0
@@ -40,11 +39,7 @@ DROPPED = -1
 """A result instead of a condition: the atom is sent to no slave."""
 FRAME = -2
 """A result instead of a condition: the atom is sent if any other event of its transaction is sent."""
-CUT = -3
-"""A result instead of a condition: the atom depends on a compressed transaction of which some filters send only a
-part.
-"""
-NO_ROOM = -4
+NO_ROOM = -3
 """A result instead of a condition: the arrays are full."""
 
 # The columns of a condition.
@@ -88,17 +83,6 @@ ATOMS = 11  # the number of atoms of the transaction that was decided last
 HELD = 12  # the number of the first event on which later events of the open statement decide
 STATE = 13
 
-# The codes that the pass returns.
-DONE = 0
-FULL = 1
-"""The return code for full arrays. The caller enlarges them and calls again."""
-IS_CUT = 2
-"""The return code for a transaction whose Transaction_payload event (compressed transaction) is sent only in part by
-some filters.
-
-The caller must count the atoms that depend on this event.
-"""
-
 COUNTED = -1
 """The offset that marks an event as already counted. No event ends at this offset, so the event never joins
 another's atom.
@@ -126,8 +110,6 @@ class Columns(NamedTuple):
     A stand-in is an empty transaction that a real replica gets in place of a dropped one.
     """
     is_open: bool
-    cut: int
-    """The subject number that stands for a compressed transaction of which some filters send only a part."""
 
 
 class Memory(NamedTuple):
@@ -233,28 +215,23 @@ def _only(m, subject):
 
 
 @inner
-def _condition(m, one_of, also, cut):
+def _condition(m, one_of, also):
     """Return the condition number of an atom. ``one_of`` is its list of subjects, and ``also`` its required subject
     (-1: none).
 
-    Return FRAME, DROPPED or CUT for atoms without a condition, and NO_ROOM if the arrays are full. ``cut`` is the
-    subject number of compressed transactions of which filters send a part.
+    Return FRAME or DROPPED for atoms without a condition, and NO_ROOM if the arrays are full.
     """
     if one_of == A.FRAMING:
         return np.int64(FRAME)
     if one_of == A.DROPPED:
         return np.int64(DROPPED)
     if one_of == A.EVER:
-        if also == cut:
-            return np.int64(CUT)
         return _only(m, also) if also >= 0 else np.int64(C_ALWAYS)
     m.state[SERIAL] += 1
     n = 0
     at = one_of
     while at >= A.ROOTS:
         member = m.lists[at, A.L_SUBJECT]
-        if member == cut:
-            return np.int64(CUT)
         if member < 0:
             return _only(m, also) if also >= 0 else np.int64(C_ALWAYS)
         if m.subjects[member, S_MARK] != m.state[SERIAL]:
@@ -301,22 +278,12 @@ def _count_stand_in(m, condition, size):
 
 
 @kernel
-def add(
-    m: Memory,
-    condition: int,
-    bucket: int,
-    size: int,
-    events: int,
-    transactions: int,
-    undecided: int,
-    stand_in: int,
-):
+def add(m: Memory, condition: int, bucket: int, size: int, events: int, undecided: int):
     """Add traffic from the open transaction's origin to a condition's unit. The arrays must have room for a unit.
 
     This is the entry point for Python code that is not compiled.
     """
-    _count(m, condition, bucket, size, events, transactions, undecided)
-    _count_stand_in(m, condition, stand_in)
+    _count(m, condition, bucket, size, events, np.int64(0), undecided)
 
 
 @inlined
@@ -373,10 +340,8 @@ def _whole(c, m, t):
 def _decide(c, m, first, stop, held):
     """Find the conditions of the open transaction's atoms, and store them in the atoms' column A_LATER.
 
-    Return NO_ROOM if the arrays are full, CUT if an atom depends on a compressed transaction of which some filters
-    send a part, or 0.
+    Return False if the arrays are full.
     """
-    found = np.int64(0)
     n, _ = A.atoms_of(
         c.offset, c.size, c.role, c.subject, first, held, False, m.atoms, 0, m.lists, np.int64(A.ROOTS)
     )
@@ -384,12 +349,10 @@ def _decide(c, m, first, stop, held):
     for a in range(n):
         one_of = m.atoms[a, A.A_LIST]
         also = m.atoms[a, A.A_SUBJECT]
-        condition = _condition(m, one_of, also, c.cut)
+        condition = _condition(m, one_of, also)
         if condition == NO_ROOM:
-            return condition
-        if condition == CUT:
-            found = condition
-        elif one_of == A.EVER and also >= 0:
+            return False
+        if one_of == A.EVER and also >= 0:
             _decides(m, also)
         if condition == C_ALWAYS:
             m.state[IS_ALWAYS] = 1
@@ -401,8 +364,8 @@ def _decide(c, m, first, stop, held):
             else:
                 _decides(m, np.int64(c.subject[k]))
                 if _only(m, np.int64(c.subject[k])) < 0:
-                    return np.int64(NO_ROOM)
-    return found
+                    return False
+    return True
 
 
 @inner
@@ -445,25 +408,21 @@ def _frame_condition(m):
 
 
 @kernel
-def group(c: Columns, m: Memory, t: int):
-    """Count the events of a segment, beginning with the transaction at index ``t``. Return a code and a transaction
-    index.
-
-    The code is DONE, FULL or IS_CUT. After FULL the caller must enlarge the arrays and call again with the returned
-    index. After IS_CUT the caller must count the Transaction_payload event of the returned transaction, which
-    filters cut.
+def group(c: Columns, m: Memory, t: int, until: int):
+    """Count the events of a segment from the transaction at index ``t`` to the one before ``until``. Return ``until``,
+    or a smaller index if the arrays are full. The caller must then enlarge them and continue with this index.
     """
-    while t < c.txn_subject.size:
+    while t < until:
         first = c.txn_event[t]
         stop = c.txn_event[t + 1]
         if m.state[N_UNITS] + stop - first + 2 > m.units.shape[0]:
-            return FULL, t
+            return t
         s = c.txn_subject[t]
         goes_on = c.is_open and t == c.txn_subject.size - 1
         if not m.state[IS_OPEN] and not goes_on and (s >= 0 or s in (R.KEPT, R.NOTHING, R.SKIP)):
             # No filter sends the Gap events of a relay log, so they are not counted.
             if s != R.SKIP and not _whole(c, m, t):
-                return FULL, t
+                return t
             t += 1
             continue
         if not m.state[IS_OPEN]:
@@ -473,19 +432,15 @@ def group(c: Columns, m: Memory, t: int):
             m.state[ORIGIN] = c.txn_origin[t]
             m.state[IS_ALWAYS : FRAME_EVENTS + 1] = 0
         held = _held_from(c.role, first, stop) if goes_on else stop
-        found = _decide(c, m, first, stop, held)
-        if found == NO_ROOM:
-            return FULL, t
-        ends = not goes_on and found != CUT
-        condition = _frame_condition(m) if ends else np.int64(C_NEVER)
+        if not _decide(c, m, first, stop, held):
+            return t
+        condition = np.int64(C_NEVER) if goes_on else _frame_condition(m)
         if condition < 0:
-            return FULL, t
+            return t
         bucket = c.txn_bucket[t]
         _count_atoms(c, m, stop, held, bucket)
         m.state[HELD] = held
-        if found == CUT:
-            return IS_CUT, t
-        if ends:
+        if not goes_on:
             transactions = np.int64(c.txn_source[t] != R.KEPT)
             _count(
                 m, condition, bucket, m.state[FRAME_BYTES], m.state[FRAME_EVENTS], transactions, np.int64(0)
@@ -493,4 +448,4 @@ def group(c: Columns, m: Memory, t: int):
             _count_stand_in(m, condition, c.txn_stand_in[t])
             m.state[IS_OPEN] = 0
         t += 1
-    return DONE, t
+    return t

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.analyse.traffic._group import ALWAYS, EVERYTHING, NO_SUBJECT
+from dumpfilter.analyse.traffic._group import ALWAYS, NO_SUBJECT
 from dumpfilter.dump.stand_ins import StandIns, Stretches, at_most
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
@@ -94,7 +94,7 @@ class Conditions(_Narrow):
     member: Int32
     """The members of all conditions, concatenated. Each condition has one at least.
 
-    A member is a subject number, or negative: ALWAYS, NO_SUBJECT, EVERYTHING, or the member of one filter.
+    A member is a subject number, or negative: ALWAYS, NO_SUBJECT, or the member of one filter.
     """
 
     @classmethod
@@ -171,7 +171,7 @@ class Conditions(_Narrow):
         """Return the distinct conditions, and for each old condition its new number.
 
         ``alike`` has, for each subject, its replacement in conditions with several (None: nothing is replaced). Such a
-        condition gets the member EVERYTHING, by which it still has several members. The members of each condition are
+        condition gets the member NO_SUBJECT, by which it still has several members. The members of each condition are
         sorted.
         """
         row, member = np.repeat(np.arange(len(self)), self.lengths), self.member.copy()
@@ -180,7 +180,7 @@ class Conditions(_Narrow):
             replaced = has_several[row] & (member >= 0)
             member[replaced] = alike[member[replaced]]
             row = np.append(row, np.flatnonzero(has_several))
-            member = np.append(member, np.full(len(row) - len(member), EVERYTHING))
+            member = np.append(member, np.full(len(row) - len(member), NO_SUBJECT))
         # Members are shifted, so that none is negative.
         shift = -int(member.min(initial=0))
         keys = np.sort(row << 32 | (member + shift))
@@ -273,12 +273,12 @@ class Facts(_Narrow):
         """
         if flags is None:
             passing = np.ones(len(self.subjects), np.bool_)
-            others = [ALWAYS, NO_SUBJECT, EVERYTHING]
+            others = [ALWAYS, NO_SUBJECT]
         elif number is None and self.given_only:
             raise ValueError("these facts hold for the filters that the tally was given alone")
         else:
             passing = flags & FILTER_BINLOG_SEND_F != 0
-            others = [ALWAYS, *([] if number is None else [EVERYTHING - 1 - number])]
+            others = [ALWAYS, *([] if number is None else [NO_SUBJECT - 1 - number])]
         sent: Mask = self.conditions.passing(passing, *others)[self.condition]
         if origin is not None and origin.is_on:
             sent &= np.array([wants(origin, each) for each in self.origins], np.bool_)[self.origin]

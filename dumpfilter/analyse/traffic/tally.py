@@ -6,8 +6,9 @@ would read. An atom is a run of consecutive events that every filter sends or dr
 example "table 5 is sent". The result, :class:`~dumpfilter.analyse.traffic.facts.Facts`, is small, and any filter can
 be applied to it.
 
-Conditions do not give the size of a compressed transaction of which a part is dropped. The tally therefore cuts such
-transactions with the dump thread's own code, once for each group of filters with equal verdicts.
+Conditions do not give the size of a compressed transaction of which a part is dropped. The tally counts such a
+transaction whole. It then cuts the transaction with the dump thread's own code, once for each group of filters with
+equal verdicts, and counts the difference for these filters.
 """
 
 from __future__ import annotations
@@ -51,6 +52,12 @@ _ROOM = 1024
 
 _OPEN_STATEMENT = (R.GTID, R.FRAME, R.CONTEXT, R.TABLE_MAP, R.ROWS, R.GAP)
 """The roles of events after which a statement may continue."""
+
+_CHANGES = (R.ROWS, R.ROWS_END, R.STATEMENT)
+"""The roles of events about whose subjects filters decide. A table map alone is not sent."""
+
+_SENT_ALWAYS = (R.KEEP, R.XA)
+"""The roles of events that every filter sends."""
 
 _Item = TypeVar("_Item", bound=np.generic)
 
@@ -138,7 +145,7 @@ class Tally:
             self._held = _NO_EVENTS
             self._memory.state[K.IS_OPEN] = 0
         was_open = bool(self._memory.state[K.IS_OPEN])
-        role, subject, doubts = self._with_payloads(segment)
+        role, subject, doubts, cut = self._with_payloads(segment)
         events = _Events(segment.offset, segment.size, role, subject)
         txn_event, held = segment.txn_event, len(self._held.offset)
         if held:
@@ -155,7 +162,6 @@ class Tally:
             self._buckets(segment) if keys is None else keys,
             self._stand_ins.of(segment),
             segment.open,
-            len(self._subjects),
         )
         subjects, count = len(self._subjects) + 2, len(events.offset)
         self._grow(
@@ -165,20 +171,19 @@ class Tally:
             atoms=count,
             lists=A.ROOTS + A.MOST_LISTS * count,
         )
-        code, txn = K.group(columns, self._memory, 0)
-        while code != K.DONE:
-            if code == K.FULL:
+        txn = 0
+        for event in (*cut, None):
+            stop = len(segment.txn_subject) if event is None else segment.transaction_of(event) + 1
+            while (txn := K.group(columns, self._memory, txn, stop)) < stop:
                 self._enlarge(count, adds_up=keys is None)
-            else:
-                self._count_cut(segment, columns, txn, held, read)
-                txn += 1
-            code, txn = K.group(columns, self._memory, txn)
+            if event is not None:
+                self._correct(segment, columns, event, int(subject[event]), read)
         self._held = _held(events, int(self._memory.state[K.HELD])) if segment.open else _NO_EVENTS
         for event, number in doubts:
             txn = segment.transaction_of(event)
             if segment.txn_subject[txn] == R.MIXED or (was_open and txn == 0):
                 condition = int(self._memory.subjects[subject[event], K.S_CONDITION])
-                self._add(columns, txn, condition, 0, 0, undecided=number)
+                self._add(columns, txn, condition, 0, 0, number)
 
     def _buckets(self, segment: Segment) -> Ints:
         time = segment.time
@@ -190,20 +195,21 @@ class Tally:
 
     def _with_payloads(
         self, segment: Segment
-    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], list[tuple[int, int]]]:
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], list[tuple[int, int]], list[int]]:
         """Return roles and subjects of a segment's events, with compressed transactions represented as rows events
         of their tables.
 
         The third result concerns compressed transactions with a single subject (table or statement). It has, for
-        each, the index of its event, and the number of inner events about which a filter may be unable to decide.
+        each, the index of its event, and the number of inner events about which a filter may be unable to decide. The
+        fourth result has the indexes of those events of which a filter sends a part.
         """
         role, subject = segment.role, segment.subject
         doubts: list[tuple[int, int]] = []
+        cut: list[int] = []
         if not segment.payloads:
-            return role, subject, doubts
+            return role, subject, doubts, cut
         role, subject = role.copy(), subject.copy()
-        cut = []
-        for event, inner in segment.payloads.items():
+        for event, inner in sorted(segment.payloads.items()):
             kind, of_inner = R.ROWS_END, int(inner.txn_subject[0])
             if of_inner >= 0:
                 doubts.append((event, int(np.count_nonzero(inner.subject == of_inner))))
@@ -211,88 +217,55 @@ class Tally:
                 kind = R.FRAME
             else:
                 self._given_only = True
+                inner_role = inner.role & R.ROLE_MASK
+                changes = np.unique(inner.subject[np.isin(inner_role, _CHANGES)])
+                if np.isin(inner_role, _SENT_ALWAYS).any() or (len(changes) and changes[0] < 0):
+                    of_inner = R.UNMAPPED
+                elif len(changes):
+                    of_inner = self._subjects.any_of(changes.tolist())
+                else:
+                    kind = R.FRAME
                 # If each filter has the same verdict about all tables of the transaction, each filter sends the
                 # transaction whole or not at all.
-                several = np.unique(inner.set_subject)
-                if len(several) and all(
-                    one.is_whole or one.is_nothing for one in self._filters.groups(several)
+                if not len(inner.set_subject) or not all(
+                    one.is_whole or one.is_nothing
+                    for one in self._filters.groups(np.unique(inner.set_subject))
                 ):
-                    of_inner = self._subjects.any_of(several.tolist())
-                else:
                     cut.append(event)
             role[event] = kind | (role[event] & R.ENDS)
             subject[event] = of_inner
-        subject[cut] = len(self._subjects)
-        return role, subject, doubts
+        return role, subject, doubts, cut
 
-    def _count_cut(self, segment: Segment, columns: K.Columns, txn: int, held: int, read: ReadAt) -> None:
-        """Count the part of a transaction that depends on its Transaction_payload event, which filters cut, and end
-        the transaction.
+    def _correct(self, segment: Segment, columns: K.Columns, event: int, subject: int, read: ReadAt) -> None:
+        """Count, for each group of filters with equal verdicts, the difference between a whole Transaction_payload
+        event and the part that these filters are sent.
 
-        The Transaction_payload event (a compressed transaction) is the transaction's last event. Filters send
-        different parts of it, so each group of filters with equal verdicts is counted separately.
+        The transaction of the event ``event`` was counted last. The event was counted under ``subject``.
         """
         memory, filters = self._memory, self._filters
-        event = int(columns.txn_event[txn + 1]) - 1 - held
         size, inner = int(segment.size[event]), segment.payloads[event]
-        decides = (inner.role & R.ROLE_MASK >= R.TABLE_MAP) & (inner.subject >= 0)
-        kept = np.zeros(len(filters), np.bool_)
-        parts: dict[tuple[int, int], Mask] = defaultdict(lambda: np.zeros(len(filters), np.bool_))
-        for group in filters.groups(np.unique(inner.subject[decides])):
-            if len(inner.set_subject) and group.is_nothing:
-                continue
-            part = (size, 0)
-            if not len(inner.set_subject) or not group.is_whole:
-                answer = filters.decide(group, segment, event, read)
-                part = (answer.size, answer.undecided)
-            if part[0]:
-                parts[part] |= group.filters
-                kept |= group.filters
-        # Servers write only a GTID event before a compressed transaction, but the format allows other events, too.
+        is_always = subject == R.UNMAPPED
+        is_counted = is_always | filters.any_sent(np.array([subject], np.int32)[: int(subject >= 0)])
+        # Servers write only a GTID event before a compressed transaction, but the format allows other events, too. With
+        # them a filter also sends an event of which it drops all content.
         deciding = memory.deciding[: memory.state[K.DECIDING]]
-        framed = kept | filters.any_sent(deciding) | bool(memory.state[K.IS_ALWAYS])
-        parts[size, 0] |= framed & ~kept
-        for (part_size, undecided), who in parts.items():
-            is_whole = (part_size, undecided) == (size, 0)
-            self._add(columns, txn, self._exactly(who, whole=is_whole), part_size, 1, undecided=undecided)
-        stop = int(columns.txn_event[txn + 1])
-        for atom in memory.atoms[: memory.state[K.ATOMS]].tolist():
-            if atom[A.A_LATER] != K.CUT:
-                continue
-            who = kept | self._any_listed_sent(atom[A.A_LIST], columns.cut)
-            if 0 <= atom[A.A_SUBJECT] != columns.cut:
-                who &= filters.any_sent(np.array([atom[A.A_SUBJECT]], np.int32))
-            # The first atom has the Transaction_payload event, which is counted already.
-            is_first = atom[A.A_STOP] == stop
-            atom_size = atom[A.A_SIZE] - (size if is_first else 0)
-            atom_events = atom[A.A_STOP] - atom[A.A_FIRST] - is_first
-            if atom_events:
-                self._add(columns, txn, self._exactly(who), atom_size, atom_events)
-        frame_bytes, frame_events = memory.state[K.FRAME_BYTES : K.FRAME_EVENTS + 1].tolist()
-        condition = self._exactly(framed)
-        self._add(columns, txn, condition, frame_bytes, frame_events, ends=True)
-        memory.state[K.IS_OPEN] = 0
+        framed = filters.any_sent(deciding) | bool(memory.state[K.IS_ALWAYS])
+        parts: dict[tuple[int, int, int], Mask] = defaultdict(lambda: np.zeros(len(filters), np.bool_))
+        decides = (inner.role & R.ROLE_MASK >= R.TABLE_MAP) & (inner.subject >= 0)
+        for group in filters.groups(np.unique(inner.subject[decides])):
+            if not is_counted[group.filters].any():
+                parts[size, 1, 0] |= group.filters & framed
+            elif not group.is_whole or not len(inner.set_subject):
+                answer = filters.decide(group, segment, event, read)
+                parts[answer.size - size, 0, answer.undecided - is_always] |= group.filters
+        txn = segment.transaction_of(event)
+        for part, who in parts.items():
+            if any(part) and who.any():
+                self._add(columns, txn, self._exactly(who), *part)
 
-    def _any_listed_sent(self, at: int, cut: int) -> Mask:
-        """Return for each filter whether it sends any subject of the linked list that begins at index ``at``. The
-        subject ``cut`` is ignored.
-        """
-        listed, lists = [], self._memory.lists
-        while at >= A.ROOTS:
-            listed.append(int(lists[at, A.L_SUBJECT]))
-            at = int(lists[at, A.L_TAIL])
-        if A.UNMAPPED in listed:
-            return np.ones(len(self._filters), np.bool_)
-        return self._filters.any_sent(np.array([one for one in listed if one != cut], np.int32))
-
-    def _exactly(self, who: Mask, *, whole: bool = True) -> int:
-        """Return the number of the condition that holds exactly for the filters marked in ``who``.
-
-        With ``whole`` it also holds for slaves without a filter.
-        """
-        members = K.EVERYTHING - 1 - self._filters.numbers[who]
-        if whole:
-            members = np.append(np.int32(K.EVERYTHING), members)
+    def _exactly(self, who: Mask) -> int:
+        """Return the number of the condition that holds exactly for the filters marked in ``who``."""
+        members = K.NO_SUBJECT - 1 - self._filters.numbers[who]
         number = self._exact.setdefault(members.tobytes(), self.conditions_count)
         if number == self.conditions_count:
             self._store(number, members)
@@ -307,20 +280,11 @@ class Tally:
         self._memory.state[: K.N_MEMBERS + 1] = number + 1, end
 
     def _add(
-        self,
-        columns: K.Columns,
-        txn: int,
-        condition: int,
-        size: int,
-        events: int,
-        *,
-        undecided: int = 0,
-        ends: bool = False,
+        self, columns: K.Columns, txn: int, condition: int, size: int, events: int, undecided: int
     ) -> None:
         self._grow(units=int(self._memory.state[K.N_UNITS]) + 1)
         self._memory.state[K.ORIGIN] = columns.txn_origin[txn]
-        bucket, stand_in = int(columns.txn_bucket[txn]), int(columns.txn_stand_in[txn])
-        K.add(self._memory, condition, bucket, size, events, int(ends), undecided, stand_in if ends else 0)
+        K.add(self._memory, condition, int(columns.txn_bucket[txn]), size, events, undecided)
 
     @property
     def conditions_count(self) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.analyse.traffic._group import ALWAYS, EVERYTHING, NO_SUBJECT
+from dumpfilter.analyse.traffic._group import ALWAYS, NO_SUBJECT
 from dumpfilter.analyse.traffic.facts import Conditions
 
 SUBJECTS = 6
@@ -25,7 +25,7 @@ def _conditions(made: list[Made]) -> Conditions:
 
 
 SUBJECT = st.integers(0, SUBJECTS - 1)
-LISTED = st.just(EVERYTHING) | st.integers(0, FILTERS - 1).map(lambda number: EVERYTHING - 1 - number)
+LISTED = st.integers(0, FILTERS - 1).map(lambda number: NO_SUBJECT - 1 - number)
 CONDITION = st.one_of(
     st.just((-1, frozenset({ALWAYS}))),
     st.tuples(st.just(-1), st.frozensets(SUBJECT, min_size=1, max_size=1)),
@@ -44,7 +44,7 @@ def test_unified_conditions_are_the_different_ones(made: list[Made], numbers: li
         (
             -1 if required < 0 else numbers[required],
             frozenset(numbers[member] if member >= 0 else member for member in members)
-            | ({EVERYTHING} if folds and len(members) > 1 and max(members) >= 0 else frozenset()),
+            | ({NO_SUBJECT} if folds and len(members) > 1 and max(members) >= 0 else frozenset()),
         )
         for required, members in made
     ]
@@ -65,12 +65,12 @@ def test_conditions_hold_for_a_filter(made: list[Made], sent_by: list[frozenset[
         expected = []
         for required, members in made:
             if sent is None:
-                holds = max(members) >= EVERYTHING or EVERYTHING - 1 - number in members
+                holds = max(members) >= NO_SUBJECT or NO_SUBJECT - 1 - number in members
             else:
-                holds = bool(members & (sent | {ALWAYS, EVERYTHING - 1 - number}))
+                holds = bool(members & (sent | {ALWAYS, NO_SUBJECT - 1 - number}))
                 holds = holds and (required < 0 or required in sent)
             expected.append(holds)
-        own = [EVERYTHING - 1 - number]
-        own += [ALWAYS] if sent is not None else [ALWAYS, NO_SUBJECT, EVERYTHING]
+        own = [NO_SUBJECT - 1 - number]
+        own += [ALWAYS] if sent is not None else [ALWAYS, NO_SUBJECT]
         mask = np.isin(np.arange(SUBJECTS), list(range(SUBJECTS) if sent is None else sent))
         assert conditions.passing(mask, *own).tolist() == expected
