@@ -57,6 +57,8 @@ class DumpStart:
 
     It is negative for a transaction whose end is not written yet.
     """
+    has_first_transaction: bool = False
+    """Whether ``gtid_set`` has the first transaction of the file in which the dump of a real replica begins."""
 
 
 def start_of(request: pb.DumpRequest, wanted: Wanted, store: BinlogStore) -> DumpStart:

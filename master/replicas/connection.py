@@ -30,6 +30,7 @@ from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master import limits
 from dumpfilter.master.ahead import Wanted, check_place
 from dumpfilter.master.dump import Dump, DumpOptions
+from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.limits import MAX_NAME, Kind, Overloaded, Places
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import NotRegistered, RegisteredSlave
@@ -50,7 +51,7 @@ from dumpfilter.master.replicas.requests import (
     parse_register_replica,
 )
 from dumpfilter.master.replicas.source import Source
-from dumpfilter.master.replicas.starts import ReplicaStart, start_by_gtids, start_by_position
+from dumpfilter.master.replicas.starts import start_by_gtids, start_by_position
 from dumpfilter.master.replicas.stream import KnownEvents, KnownPosition, ReplicaStream, state_text
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.who import MYSQL_PROTOCOL, Peer, audit_slave, endpoint_of
@@ -272,9 +273,9 @@ class ReplicaConnection(Connection):
         wanted = Wanted(gtids, request.file, request.position, state.ignores_duplicates)
         await check_place(wanted, service.reader, service.master_uuid)
         start = await service.reader.serve(self.counted(lambda: self._start(request, state, gtids)))
-        begin = start.dump.file, start.dump.position
+        begin = start.file, start.position
         earlier = service.register.earlier(slave, service.store.binlogs.names, begin)
-        if start.is_inside and slave.peer.server_id and earlier is not None and earlier.has(*begin):
+        if start.end and slave.peer.server_id and earlier is not None and earlier.has(*begin):
             # The replica has the beginning of the first transaction through another filter.
             raise failures.no_such_part(request.file, request.position)
         is_mysql = self._family == "mysql"
@@ -297,15 +298,22 @@ class ReplicaConnection(Connection):
         )
         # The copies of a large GTID set take a while.
         dump = self.counted(
-            lambda: Dump(service.reader, service.register, slave, start.dump, options, drains=service.drains)
+            lambda: Dump(service.reader, service.register, slave, start, options, drains=service.drains)
         )()
         stream = self._replica_stream = ReplicaStream(
             self._stream,
             dump,
             KnownPosition(source_id, sums=is_mysql, corrects=not is_mysql or gtids is not None, v2=v2),
-            start.told,
-            KnownEvents(start, self._computes_position(state), self._is_filtered(slave), source_id, left_out)
-            if start.is_inside
+            KnownEvents(
+                start,
+                request.file or start.file,
+                request.position,
+                self._computes_position(state),
+                self._is_filtered(slave),
+                source_id,
+                left_out,
+            )
+            if start.end
             else None,
             heartbeats=bool(heartbeats),
             # Replicas say how often they want heartbeats, and programs do not.
@@ -317,8 +325,8 @@ class ReplicaConnection(Connection):
         log.info(
             "replica dump begins",
             **self._fields,
-            file=start.dump.file,
-            position=start.told,
+            file=start.file,
+            position=request.position if gtids is None else start.position,
             by_gtids=gtids is not None,
         )
         try:
@@ -338,7 +346,7 @@ class ReplicaConnection(Connection):
             bytes(packets.make_eof(self._capabilities, ServerStatus.SERVER_STATUS_AUTOCOMMIT))
         )
 
-    def _start(self, request: DumpRequest, state: SessionState, gtids: GtidSet | None) -> ReplicaStart:
+    def _start(self, request: DumpRequest, state: SessionState, gtids: GtidSet | None) -> DumpStart:
         if gtids is not None:
             return start_by_gtids(gtids, self._service.store, is_strict=state.is_strict)
         return start_by_position(

@@ -6,7 +6,7 @@ single events. After a connection was lost inside a transaction, the replica ask
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,32 +20,7 @@ from dumpfilter.master.replicas.failures import Said
 from dumpfilter.master.store import BinlogStore
 
 
-@dataclass(frozen=True)
-class ReplicaStart:
-    """The position in the binlog at which a dump for a real replica starts, and the position that the replica named."""
-
-    dump: DumpStart
-    """The transaction boundary at which the dump begins."""
-    told: int
-    """The position that the replica named. If the binlog is a slave's relay log, it is a position in the writer's
-    binlog (the server's that wrote the events).
-    """
-    checksum: bool = False
-    """Whether the events of the dump's first file end in a checksum. Set only for a start inside a transaction."""
-    file: str = ""
-    """The file that the replica named. Set only for a start inside a transaction."""
-    has_first_transaction: bool = False
-    """Whether the replica has the first transaction of the file in which the dump begins."""
-
-    @property
-    def is_inside(self) -> bool:
-        """Whether the replica already has a part of the transaction with which the dump begins, because its connection
-        was lost there.
-        """
-        return bool(self.dump.end)
-
-
-def start_by_gtids(have: GtidSet, store: BinlogStore, *, is_strict: bool = False) -> ReplicaStart:
+def start_by_gtids(have: GtidSet, store: BinlogStore, *, is_strict: bool = False) -> DumpStart:
     """Return the start of a dump for a replica that has the transactions in ``have``.
 
     With ``is_strict`` (MariaDB's ``gtid_strict_mode``) the binlog must contain the replica's last GTIDs. Raises
@@ -60,10 +35,10 @@ def start_by_gtids(have: GtidSet, store: BinlogStore, *, is_strict: bool = False
         raise Said.PURGED.error(store.family, f" The missing transactions are '{missing}'.") from None
     if is_strict:
         check_no_hole(have, start.file, store)
-    return ReplicaStart(start, start.position, has_first_transaction=_has_first_transaction(start, store))
+    return replace(start, has_first_transaction=_has_first_transaction(have, start, store))
 
 
-def _has_first_transaction(start: DumpStart, store: BinlogStore) -> bool:
+def _has_first_transaction(have: GtidSet, start: DumpStart, store: BinlogStore) -> bool:
     segment = store.segment_at(start.file, start.position)
     if segment is None:
         return False
@@ -72,12 +47,12 @@ def _has_first_transaction(start: DumpStart, store: BinlogStore) -> bool:
         return False
     source, number = (int(column[with_gtid[0]]) for column in (segment.txn_source, segment.txn_number))
     key = store.sources.key(source, store.family)
-    return start.gtid_set is not None and Membership(start.gtid_set).overlaps(key, number, number)
+    return Membership(have).overlaps(key, number, number)
 
 
 def start_by_position(
     file: str, position: int, store: BinlogStore, *, is_computed: bool = False
-) -> ReplicaStart:
+) -> DumpStart:
     """Return the start of a dump for a replica that names a binlog file and a position (bytes). An empty ``file``
     stands for the first one.
 
@@ -97,8 +72,11 @@ def start_by_position(
         if position > indexed.file.size:
             raise Said.BEYOND_END.error(store.family)
     found = find_position(file, position, store)
-    indexed = store.open_file(found.file)
-    if found.end and not (store.is_relay_log or is_computed or is_event(position, indexed, store)):
+    if not (
+        not found.end
+        or store.is_relay_log
+        or is_computed
+        or is_event(position, store.open_file(found.file), store)
+    ):
         raise PositionError("no event begins here", file=found.file, position=position)
-    checksum = bool(found.end) and indexed.file.format_description.checksum
-    return ReplicaStart(found, position, checksum, file or found.file)
+    return found

@@ -35,8 +35,8 @@ from dumpfilter.dump.packets.control import (
 )
 from dumpfilter.dump.packets.framing import frame, frame_each, last_events
 from dumpfilter.master.dump import Dump, Reached
+from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.replicas.failures import no_such_part
-from dumpfilter.master.replicas.starts import ReplicaStart
 
 IDLE_SECONDS = 0.05
 """The time without events after which a replica's position is corrected, seconds."""
@@ -134,7 +134,11 @@ class KnownEvents:
     connection was lost inside this transaction.
     """
 
-    start: ReplicaStart
+    start: DumpStart
+    file: str
+    """The file that the client named."""
+    told: int
+    """The position that the client named: in the writer's binlog, the server's that wrote the events."""
     is_computed: bool
     """Whether the client is a MariaDB replica, which computes its position event by event."""
     is_filtered: bool
@@ -143,9 +147,11 @@ class KnownEvents:
     """The server id of the server that wrote the binlog."""
     left_out: int
     """The type of events that the client does not get (Annotate_rows), or a negative number for none."""
+    checksum: bool = False
+    """Whether the dump's events end in a checksum. It is set when the dump begins."""
 
     def __post_init__(self) -> None:
-        self._at = self.start.dump.begun
+        self._at = self.start.begun
         """The position after the events so far, as the client has computed it."""
 
     def rest(self, events: bytes) -> bytes | None:
@@ -154,12 +160,12 @@ class KnownEvents:
         The client lacks all events after the first result that is not None, so that the method need not be called
         again. Raises SqlError 1236 if the events do not show which of them the client has.
         """
-        told = self.start.told
+        told = self.told
         at = 0
         while at < len(events):
             head = EventHeader.unpack(events, at)
             if self.is_filtered and not self.is_computed and not head.end_log_pos:
-                raise no_such_part(self.start.file, told)
+                raise no_such_part(self.file, told)
             if not (self.is_computed and head.type == self.left_out):
                 after = self._at + head.size
                 # The length alone tells the place of an event if no event before it is missing.
@@ -185,17 +191,16 @@ class KnownEvents:
             return b""
         # A dropped transaction has a stand-in of two events, and the connection may have been lost between them. The
         # next dump has this stand-in only if no later transaction of the domain is dropped in the same chunk.
-        start = self.start
-        size = HEADER_LENGTH + _XID_LENGTH + (CHECKSUM_LENGTH if start.checksum else 0)
-        if self._at != start.dump.begun or start.told != start.dump.end - size:
-            raise no_such_part(start.file, start.told)
-        return make_event(
+        event = make_event(
             EventType.XID,
             bytes(_XID_LENGTH),
             server_id=self.server_id,
-            end_log_pos=start.dump.end & 0xFFFFFFFF,
-            checksum=start.checksum,
+            end_log_pos=self.start.end & 0xFFFFFFFF,
+            checksum=self.checksum,
         )
+        if self._at != self.start.begun or self.told != self.start.end - len(event):
+            raise no_such_part(self.file, self.told)
+        return event
 
 
 @dataclass
@@ -205,8 +210,6 @@ class ReplicaStream:
     packets: PacketStream
     dump: Dump
     position: KnownPosition
-    told: int
-    """The position that the replica named. It is used if the replica has a part of the dump's first transaction."""
     known: KnownEvents | None
     """The events that the replica already has of the dump's first transaction. None if it has none, and from its first
     new event on.
@@ -315,8 +318,9 @@ class ReplicaStream:
         if self.known is None:
             self.position.begin(reached.file, reached.end)
             return message
-        self.position.begin(reached.file, self.told)
-        head = rotate(reached.file, self.told, self.position.server_id, self.checksum)
+        self.known.checksum = description.checksum
+        self.position.begin(reached.file, self.known.told)
+        head = rotate(reached.file, self.known.told, self.position.server_id, self.checksum)
         return head + format_description(description, is_whole_file=False)
 
     def _rest(self, known: KnownEvents, message: bytes) -> bytes:
