@@ -275,11 +275,8 @@ def schemas_for(number: int, subjects: frozenset[tuple[int, frozenset[str]]]) ->
 
 
 def _everything(traffic: TransactionTraffic, ratio: int) -> Sent:
-    size, events = traffic.bytes.copy(), traffic.events.astype(np.int64)
-    if len(size):
-        size[0] += traffic.before[0]
-        events[0] += traffic.before[1]
-    return Sent(np.arange(len(size)), size, events, size * ratio // MILLION)
+    sums = traffic.weighted(traffic.facts.sent(None))
+    return _sent(sums._replace(compressed=sums.bytes * ratio // MILLION))
 
 
 def _sent(sums: Sums) -> Sent:

@@ -73,10 +73,6 @@ class TransactionTraffic:
     """For each transaction, its commit time, Unix microseconds; 0 if none of its events has a timestamp."""
     is_exact: npt.NDArray[np.bool_]
     """For each transaction, whether ``time`` is exact to microseconds. Otherwise it is a whole second."""
-    bytes: Ints
-    """For each transaction, the bytes that a slave without a filter receives."""
-    events: npt.NDArray[np.int32]
-    """For each transaction, the number of events that a slave without a filter receives."""
     stand_in: npt.NDArray[np.int32]
     """For each transaction, the size of its stand-in in bytes; 0 if it needs none.
 
@@ -87,9 +83,6 @@ class TransactionTraffic:
     its events precede the first transaction. Units have no counts of stand-ins and of undecided events.
 
     Tables with equal verdicts and equal schemas are one table. The counts are valid for the given filters only.
-    """
-    before: tuple[int, int] = (0, 0)
-    """The bytes and the number of the events before the first transaction, as a slave without a filter receives them.
     """
 
     def __len__(self) -> int:
@@ -149,7 +142,7 @@ class TransactionTraffic:
         return np.array(found, np.int64)
 
 
-_COLUMNS = tuple(one.name for one in fields(TransactionTraffic) if one.name not in ("facts", "before"))
+_COLUMNS = tuple(one.name for one in fields(TransactionTraffic) if one.name != "facts")
 
 
 class Verdicts:
@@ -240,23 +233,15 @@ class TransactionTally:
         result records.
         """
         facts = self._tally.take(add_up=False)
-        everything = facts.sent(None)
-        # The number 0 is for events before the first transaction.
-        key, length = facts.bucket + 1, self._count + 1
-        nbytes, events = (
-            sums(key[everything], each[everything], length) for each in (facts.bytes, facts.events)
-        )
         end, time, is_exact = map(np.concatenate, zip(_NO_COLUMNS, *self._columns, strict=True))
         found = TransactionTraffic(
             file=np.full(self._count, file, np.int32),
             end=end,
             time=time,
             is_exact=is_exact,
-            bytes=nbytes[1:],
-            events=events[1:].astype(np.int32),
-            stand_in=sums(key, facts.stand_in_bytes, length)[1:].astype(np.int32),
+            # The number 0 is for events before the first transaction.
+            stand_in=sums(facts.bucket + 1, facts.stand_in_bytes, self._count + 1)[1:].astype(np.int32),
             facts=self._merged(facts),
-            before=(int(nbytes[0]), int(events[0])),
         )
         self._start()
         return found
@@ -309,29 +294,17 @@ def join(parts: Sequence[TransactionTraffic]) -> TransactionTraffic:
     Transactions are numbered through all parts. The events before a part's first transaction count with the last
     transaction of the parts before.
     """
-    columns: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in _COLUMNS}
-    facts: list[Facts] = []
-    count, before = 0, np.zeros(2, np.int64)
-    for part in parts:
-        facts.append(replace(part.facts, bucket=part.facts.bucket + count))
-        for name, column in columns.items():
-            column.append(getattr(part, name))
-        if count:
-            last = next(k for k in reversed(range(len(facts) - 1)) if len(parts[k]))
-            for name, more in zip(("bytes", "events"), part.before, strict=True):
-                columns[name][last] = columns[name][last].copy()
-                columns[name][last][-1] += more
-        else:
-            before += part.before
-        count += len(part)
-    together = side_by_side(facts)
-    conditions, numbers = together.conditions.folded()
+    counts = itertools.accumulate(map(len, parts), initial=0)
+    facts = side_by_side(
+        [
+            replace(part.facts, bucket=part.facts.bucket + count)
+            for part, count in zip(parts, counts, strict=False)
+        ]
+    )
+    conditions, numbers = facts.conditions.folded()
     return TransactionTraffic(
-        facts=replace(
-            together, conditions=conditions, condition=numbers[together.condition].astype(np.int32)
-        ),
-        before=(int(before[0]), int(before[1])),
-        **{name: np.concatenate(each) for name, each in columns.items()},
+        facts=replace(facts, conditions=conditions, condition=numbers[facts.condition].astype(np.int32)),
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS},
     )
 
 

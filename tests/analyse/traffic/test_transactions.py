@@ -133,10 +133,7 @@ def check(
     expected = dumped(file, filters)
     assert [rows_of(found.of_filter(one, number)) for number, one in enumerate(filters)] == expected
     (everything,) = dumped(file, [(Filter.from_options([]), None)])
-    whole = found.bytes.copy()
-    if len(whole):
-        whole[0] += found.before[0]
-    assert whole.tolist() == [size for _, size, _ in everything]
+    assert rows_of(found.weighted(found.facts.sent(None))) == everything
     assert found.end.tolist() == places_of(file)[1]
     return found
 
