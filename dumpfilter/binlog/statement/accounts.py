@@ -62,9 +62,7 @@ def read_accounts(reader: TokenReader) -> tuple[TableName, ...]:
         while not reader.at_end and not reader.sees(",", "FROM", "TO", "REQUIRE", "WITH", ";"):
             if reader.accept("IDENTIFIED"):
                 reader.accept("WITH")
-            elif reader.accept("("):
-                reader.skip_parentheses()
-            else:
+            elif not reader.accept_parentheses():
                 reader.advance()
         if not reader.accept(","):
             break
@@ -79,9 +77,8 @@ def read_grant(reader: StatementReader, verb: Verb) -> StatementFacts:
     while not reader.at_end and not reader.sees("ON", "TO", "FROM"):
         creates |= reader.token.word in ("CREATE", "ALL")
         words.append(reader.token.value.lower())
-        if reader.accept("("):
+        if reader.accept_parentheses():
             columns = True
-            reader.skip_parentheses()
         else:
             reader.advance()
     granted: tuple[TableName, ...] = ()

@@ -151,20 +151,6 @@ class BodyReader(StatementReader):
                 self.advance()  # A user's variable may have any name, such as @from.
         return len(self._levels) - depth
 
-    def skip_to(self, *words: str) -> str:
-        depth = len(self._levels)
-        while not self.at_end:
-            if len(self._levels) == depth and self.sees(*words):
-                token = self.advance()
-                return token.word or token.value
-            self.skip()
-        return ""
-
-    def skip_parentheses(self) -> None:
-        outer = len(self._levels) - 1
-        while len(self._levels) > outer and not self.at_end:
-            self.skip()
-
     # The names.
 
     def note_table(self, name: TableName) -> None:

@@ -251,8 +251,7 @@ def _with(reader: StatementReader, begin: Token) -> StatementFacts:
         if not reader.token.is_name or reader.sees("TABLE"):
             return UNKNOWN
         cte = reader.advance().value
-        if reader.accept("("):
-            reader.skip_parentheses()
+        reader.accept_parentheses()
         if not reader.accept("AS") or not reader.accept("("):
             return UNKNOWN
         reader.read_cte(cte, is_recursive=is_recursive)

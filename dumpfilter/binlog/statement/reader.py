@@ -86,13 +86,9 @@ class TokenReader:
         """
         depth = 0
         while not self.at_end:
-            token = self.advance()
-            if token.kind is _SYMBOL:
-                if depth == 0 and token.value in words:
-                    return token.value
-                depth += _DEPTH.get(token.value, 0)
-            elif depth == 0 and token.word in words:
-                return token.word
+            if depth == 0 and (word := self.accept(*words)):
+                return word
+            depth += self.skip()
         return ""
 
     def skip(self) -> int:
@@ -106,11 +102,15 @@ class TokenReader:
     def skip_parentheses(self) -> None:
         """Consume tokens up to the closing parenthesis of a group whose opening parenthesis is already consumed."""
         depth = 1
-        advance = self.advance
-        while depth and not self.at_end:
-            token = advance()
-            if token.kind is _SYMBOL:
-                depth += _DEPTH.get(token.value, 0)
+        while depth > 0 and not self.at_end:
+            depth += self.skip()
+
+    def accept_parentheses(self) -> bool:
+        """Consume a group in parentheses if the next token opens one, and tell whether it does."""
+        is_open = self.accept("(") != ""
+        if is_open:
+            self.skip_parentheses()
+        return is_open
 
     def exists(self) -> bool:
         """Consume IF EXISTS or IF NOT EXISTS if the next tokens are these words, and tell whether they were."""

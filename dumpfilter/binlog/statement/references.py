@@ -106,9 +106,8 @@ def _joined(reader: StatementReader, found: References) -> bool:
                     reader.accept_all(*_JOINS)
                     break
             elif reader.accept("USING"):
-                if not reader.accept("("):
+                if not reader.accept_parentheses():
                     return False
-                reader.skip_parentheses()
             elif not reader.accept("FULL") or reader.sees("OUTER", "JOIN"):  # FULL alone is an alias.
                 reader.accept(",")
                 reader.accept_all(*_JOINS)
@@ -130,18 +129,15 @@ def _factor(reader: StatementReader, found: References) -> bool:
         return _list(reader, found) and bool(reader.accept(")"))
     if reader.token.word == "JSON_TABLE":
         reader.advance()
-        if not reader.accept("("):
+        if not reader.accept_parentheses():
             return False
-        reader.skip_parentheses()
         return _add(reader, found, DERIVED)
     name = reader.name()
     if name is None:
         return False
     reader.note_table(name)
-    if reader.accept("PARTITION"):
-        if not reader.accept("("):
-            return False
-        reader.skip_parentheses()
+    if reader.accept("PARTITION") and not reader.accept_parentheses():
+        return False
     return _add(reader, found, name)
 
 
@@ -155,20 +151,18 @@ def _add(reader: StatementReader, found: References, name: TableName) -> bool:
         alias = reader.advance().value
     if reader.accept("TABLESAMPLE"):  # TABLESAMPLE SYSTEM (10)
         reader.advance()
-        if not reader.accept("("):
+        if not reader.accept_parentheses():
             return False
-        reader.skip_parentheses()
     # The alias of a derived table may be followed by the names of its columns.
-    if name is DERIVED and reader.accept("("):
-        reader.skip_parentheses()
+    if name is DERIVED:
+        reader.accept_parentheses()
     while reader.accept("USE", "FORCE", "IGNORE"):
         if not reader.accept("INDEX", "KEY"):
             return False
         if reader.accept("FOR"):
             reader.accept("JOIN") or (reader.accept("ORDER", "GROUP") and reader.accept("BY"))
-        if not reader.accept("("):
+        if not reader.accept_parentheses():
             return False
-        reader.skip_parentheses()
     if name.database is None and reader.may_be_cte(name.table):
         # The server also lists the tables inside a common table expression, but the order of its list cannot be told
         # from the text.
