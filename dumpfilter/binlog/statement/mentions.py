@@ -108,11 +108,6 @@ class BodyReader(StatementReader):
             self._is_sure and is_whole,
         )
 
-    @property
-    def is_in_query(self) -> bool:
-        """Whether a query stands in the current level of parentheses."""
-        return self._levels[-1]
-
     def nest(self) -> bool:
         is_possible = super().nest()
         self._is_sure &= is_possible
@@ -207,11 +202,28 @@ class BodyReader(StatementReader):
             (name, Change.UPDATE): None for alias, name in named if not known or alias in qualifiers
         }
 
-    def note_duplicates(self) -> None:
-        """Record that the table of the preceding INSERT is also updated, because of ON DUPLICATE KEY UPDATE."""
-        self.note_writes(self._inserted, Change.UPDATE)
+    # The functions for keywords. They get the keyword's token, and the word before the keyword.
 
-    def note_list(self) -> None:
+    def _statement(self, begin: Token, before: str) -> None:
+        if begin.word == "UPDATE" and before == "KEY":
+            # ON DUPLICATE KEY UPDATE also updates the table of the preceding INSERT.
+            self.note_writes(self._inserted, Change.UPDATE)
+        elif not self._is_other(begin.word, before) and self.nest():
+            STATEMENTS[begin.word](self, begin)
+            self.unnest()
+
+    def _is_other(self, word: str, before: str) -> bool:
+        """Tell whether a word that can begin a statement is a function's name here, or a part of another statement."""
+        if word == "REPLACE" and self.sees("AS", *QUERY):
+            return True  # CREATE TABLE … REPLACE SELECT
+        is_function = word in _ALSO_FUNCTIONS and self.sees("(")
+        return is_function or (before in _NOT_A_VERB_AFTER and word != "WITH")
+
+    def _from(self, begin: Token, before: str) -> None:
+        if self._levels[-1] and before != "SYSTEM_TIME":  # FOR SYSTEM_TIME FROM … TO …
+            self._list(begin, before)
+
+    def _list(self, begin: Token, before: str) -> None:
         """Parse the tables of a FROM clause after the word FROM or JOIN, and record them."""
         depth = len(self._levels)
         is_first = depth == 1 and self.first_list is None
@@ -236,31 +248,40 @@ class BodyReader(StatementReader):
         if is_first:
             self.first_list = tuple(names)
 
-    def note_sequence(self) -> None:
+    def _table(self, begin: Token, before: str) -> None:
+        self.exists()
+        if (name := self.name()) is not None:
+            self.note_table(name)
+
+    def _value(self, begin: Token, before: str) -> None:
+        if before in ("NEXT", "PREVIOUS") and self.accept("FOR"):
+            self._sequence()
+
+    def _sequence(self) -> None:
         if (sequence := self.name()) is not None:
             self._tables[sequence] = self._sequences[sequence] = None
 
-    def note_parent(self) -> None:
+    def _parent(self, begin: Token, before: str) -> None:
         if (parent := self.name()) is not None:
             self._parents[parent] = None
 
-    def note_option(self, word: str) -> None:
+    def _option(self, begin: Token, before: str) -> None:
         """Record the option ENGINE of a table, or the tables in its option UNION (MERGE table). Options inside
         parentheses and in queries are ignored.
         """
         if len(self._levels) > 1 or self._met_query:
             return
         self.accept("=")
-        if word == "ENGINE":
+        if begin.word == "ENGINE":
             self.engine = self.engine or self.token.value.upper()
         elif self.accept("(") and not self.sees("(", *QUERY):
             self.merged = self.names() or ()
 
-    def note_query(self, word: str) -> None:
+    def _query(self, begin: Token, before: str) -> None:
         """Record that a query begins here, after which no table options follow and in which FROM begins a list of
         tables.
         """
-        self._levels[-1] |= word == "SELECT"
+        self._levels[-1] |= begin.word == "SELECT"
         self._met_query |= len(self._levels) == 1
 
     def _name_or_call(self) -> None:
@@ -270,54 +291,24 @@ class BodyReader(StatementReader):
         self._functions[name] = None
         if name.table.upper() in _SEQUENCE_FUNCTIONS:
             self.advance()
-            self.note_sequence()
+            self._sequence()
 
 
 def _is_dual(name: TableName) -> bool:
     return name.database is None and name.table.upper() == "DUAL"
 
 
-def _statement(reader: BodyReader, begin: Token, before: str) -> None:
-    if begin.word == "UPDATE" and before == "KEY":
-        reader.note_duplicates()
-    elif not _is_other(reader, begin.word, before) and reader.nest():
-        STATEMENTS[begin.word](reader, begin)
-        reader.unnest()
-
-
-def _is_other(reader: BodyReader, word: str, before: str) -> bool:
-    """Tell whether a word that can begin a statement is a function's name here, or a part of another statement."""
-    if word == "REPLACE" and reader.sees("AS", *QUERY):
-        return True  # CREATE TABLE … REPLACE SELECT
-    is_function = word in _ALSO_FUNCTIONS and reader.sees("(")
-    return is_function or (before in _NOT_A_VERB_AFTER and word != "WITH")
-
-
-def _from(reader: BodyReader, begin: Token, before: str) -> None:
-    if reader.is_in_query and before != "SYSTEM_TIME":  # FOR SYSTEM_TIME FROM … TO …
-        reader.note_list()
-
-
-def _table(reader: BodyReader, begin: Token, before: str) -> None:
-    reader.exists()
-    if (name := reader.name()) is not None:
-        reader.note_table(name)
-
-
-def _value(reader: BodyReader, begin: Token, before: str) -> None:
-    if before in ("NEXT", "PREVIOUS") and reader.accept("FOR"):
-        reader.note_sequence()
-
-
 _NOTES: dict[str, Callable[[BodyReader, Token, str], None]] = {
-    **dict.fromkeys(("INSERT", "REPLACE", "UPDATE", "DELETE", "WITH", "LOAD", "TRUNCATE", "SET"), _statement),
-    "FROM": _from,
-    "JOIN": lambda reader, *_: reader.note_list(),
-    "TABLE": _table,
-    "VALUE": _value,
-    "REFERENCES": lambda reader, *_: reader.note_parent(),
-    **dict.fromkeys(("ENGINE", "UNION"), lambda reader, begin, _: reader.note_option(begin.word)),
-    **dict.fromkeys(("SELECT", "AS"), lambda reader, begin, _: reader.note_query(begin.word)),
+    "FROM": BodyReader._from,
+    "JOIN": BodyReader._list,
+    "TABLE": BodyReader._table,
+    "VALUE": BodyReader._value,
+    "REFERENCES": BodyReader._parent,
+    **dict.fromkeys(("ENGINE", "UNION"), BodyReader._option),
+    **dict.fromkeys(("SELECT", "AS"), BodyReader._query),
+    **dict.fromkeys(
+        ("INSERT", "REPLACE", "UPDATE", "DELETE", "WITH", "LOAD", "TRUNCATE", "SET"), BodyReader._statement
+    ),
 }
 """The functions that parse the tokens after a keyword, by the keyword. A function gets the cursor, the keyword's
 token, and the word before the keyword.
