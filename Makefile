@@ -25,13 +25,16 @@ COLLECTED := $(VENV)/.collected
 # The tests start some hundred Python processes. Each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check quick-tests server-tests search fresh bench wheel lint proto clean needs-of-python needs-of-demo needs-of-tests
+.PHONY: demo test all-tests check quick-tests server-tests search fresh bench wheel lint proto clean needs-of-python needs-of-demo needs-of-tests
 
 demo: needs-of-demo $(READY)
 	$(BIN)/dumpfilter demo
 
+# Lint uses the time in which one process collects the tests and then the tests wait for servers.
 test: needs-of-tests $(READY)
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target $(COLLECTED) lint
+	@$(MAKE) --no-print-directory --jobs 2 all-tests lint
+
+all-tests: $(COLLECTED)
 	$(PYTEST)
 
 check: $(READY)
