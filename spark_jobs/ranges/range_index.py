@@ -123,8 +123,6 @@ class FileIndex:
     transactions: int = 0
     prolog: bytes = b""
     """The complete Previous_gtids or Gtid_list event. Empty if the file has none."""
-    rotated: int | None = None
-    """The timestamp of the Rotate event at the file's end, Unix seconds. None without a Rotate event."""
     times: TimeSpans = ()
     """The time intervals that contain the events of the file's transactions. The events' timestamps need not ascend."""
     has_xa: bool = False
@@ -297,7 +295,6 @@ def _read(
         index.times = joined([index.times, spans_of(events.time[role != R.FILE])])
         of_last = role[events.role & R.ENDS != 0]
         index.transactions += int(np.count_nonzero((of_last != R.FILE) & (of_last != R.GAP)))
-        index.rotated = int(events.time[-1]) if events.type[-1] == EventType.ROTATE else None
         step(events.end - events.start)
         if is_full or (end is not None and events.end >= end):
             return

@@ -466,6 +466,14 @@ class EventsOfSegment:
             found.append(rows._replace(event=place[some][rows.event]))
         return found[0] if len(found) == 1 else joined(found)
 
+    def body(self, number: int) -> tuple[bytes, FormatDescription]:
+        """Return the body of event ``number``, and its format description event. ``wanted`` of the maker must have a
+        column that is computed from the events' bytes.
+        """
+        part = self.parts[number >= self.segment.offset.size]
+        start, size = int(self.start[number]), int(self.size[number])
+        return bytes(part.fd.body(part.data[start : start + size].tobytes())), part.fd
+
     def _numbers(self, field: int, events: Chosen) -> npt.NDArray[np.uint32]:
         """Return the 4-byte little-endian number at offset ``field`` in the header of each chosen event."""
         found = []
@@ -538,10 +546,7 @@ class EventsOfSegment:
         numbers = np.arange(len(self))[events]
         for place in np.flatnonzero(has_text).tolist():
             number = int(numbers[place])
-            part = self.parts[number >= self.segment.offset.size]
-            start, size = int(self.start[number]), int(self.size[number])
-            body = bytes(part.fd.body(part.data[start : start + size].tobytes()))
-            texts[place] = text_of(int(self.type[number]), body, part.fd)
+            texts[place] = text_of(int(self.type[number]), *self.body(number))
         return pa.array(texts, pa.string())
 
     def _compressed(self, events: Chosen) -> pa.Array:

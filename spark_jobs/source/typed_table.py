@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,25 +16,23 @@ import numpy as np
 import pyarrow as pa
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.rows import MAP_TYPE, Table, describe_table
+from dumpfilter.binlog.rows import MAP_TYPE, RowImageReader, Table, describe_table
 from dumpfilter.binlog.rows.typed import struct_of, with_names
 from dumpfilter.binlog.rows_events import RowsHeader, decode_rows_header, decode_table_map
 from dumpfilter.index.fileset import open_file
-from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
-from dumpfilter.spark_jobs.ranges.ranges import Block, Range, blocks_of
+from dumpfilter.spark_jobs.ranges.ranges import Range, blocks_of
+from dumpfilter.spark_jobs.source.columns import TEXT_TYPES, EventColumns
 from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions, version_of
 from dumpfilter.spark_jobs.source.reading import plan_ranges
 
 _HINTS = 3
 """The maximum number of similar table names in the error about an unknown table."""
 
-_ROWS = [int(kind) for kind in ROWS]
 _ROWS_HEADER = 8
 """The number of leading bytes of a rows event's header that are ignored when headers are compared: the table id and
 the flags.
@@ -173,20 +171,37 @@ class _Look:
 
 
 def _versions(wanted: Range, table: TableSubject) -> _Look:
-    subjects = Subjects()
+    subjects, sources = Subjects(), SourceNumbers()
     found: dict[bytes, Version] = {}
     headers = _Headers()
     with open_file(wanted.path) as file:
-        for block in blocks_of(file, wanted, subjects, SourceNumbers(), verify=False):
-            for event, fd in _events(block, subjects, table):
-                body = fd.body(event)
-                if event[4] != EventType.TABLE_MAP:
-                    headers.add(event[4], bytes(body), fd)
+        # The column ``sql`` stands for the bodies of all events, which only opened transactions have.
+        columns = EventColumns(
+            file.name,
+            subjects,
+            sources,
+            wanted=TEXT_TYPES,
+            opened=True,
+            filters={},
+            image_reader=RowImageReader,
+        )
+        for block in blocks_of(file, wanted, subjects, sources, verify=False):
+            events = columns.of(block.segment, block.data)
+            is_map_or_rows = np.isin(events.type, [EventType.TABLE_MAP, *ROWS]) & (events.subject >= 0)
+            known = np.unique(events.subject[is_map_or_rows]).tolist()
+            # A table can have two numbers.
+            numbers = [k for k in known if subjects.members(k) is None and subjects[k] == table]
+            is_wanted = is_map_or_rows & np.isin(events.subject, numbers)
+            for event in np.flatnonzero(is_wanted).tolist():
+                body, fd = events.body(event)
+                kind = EventType(events.type[event])
+                if kind is not EventType.TABLE_MAP:
+                    headers.add(kind, body, fd)
                     continue
                 # The table id at the begin differs between equal tables.
-                key = bytes(body[fd.post_header_length(EventType.TABLE_MAP) - 2 :])
+                key = body[fd.post_header_length(kind) - 2 :]
                 if key not in found:
-                    mapped = decode_table_map(body, fd.post_header_length(EventType.TABLE_MAP))
+                    mapped = decode_table_map(body, fd.post_header_length(kind))
                     found[key] = describe_table(mapped, fd.family), fd.family
     tables = [subjects[k] for k in range(len(subjects)) if subjects.members(k) is None]
     others = {f"{one.database}.{one.table}" for one in tables if isinstance(one, TableSubject)}
@@ -223,31 +238,3 @@ def _lacks_columns(header: RowsHeader) -> bool:
     every = (1 << header.column_count) - 1
     bitmaps = (header.columns_before, header.columns_after)
     return any(bits is not None and int.from_bytes(bits, "little") & every != every for bits in bitmaps)
-
-
-def _events(
-    block: Block, subjects: Subjects, table: TableSubject
-) -> Iterator[tuple[bytes, FormatDescription]]:
-    """Yield the bytes of each Table_map and rows event of ``table`` in a block, with its format description event."""
-    segment = block.segment
-    for at, size in _places(segment, subjects, table, segment.start):
-        yield block.data[at : at + size].tobytes(), segment.format_description
-    for number, inner in sorted(segment.payloads.items()):
-        places = _places(inner, subjects, table, 0)
-        if places:
-            at, size = int(segment.offset[number]) - segment.start, int(segment.size[number])
-            event = block.data[at : at + size].tobytes()
-            opened = decode_transaction_payload(segment.format_description.body(event)).open()
-            for at, size in places:
-                yield opened[at : at + size], inner.format_description
-
-
-def _places(segment: Segment, subjects: Subjects, table: TableSubject, start: int) -> list[tuple[int, int]]:
-    maps = np.flatnonzero(np.isin(segment.type, [EventType.TABLE_MAP, *_ROWS]))
-    chosen = [
-        k
-        for k in np.unique(segment.subject[maps]).tolist()
-        if k >= 0 and subjects.members(k) is None and subjects[k] == table
-    ]
-    wanted = maps[np.isin(segment.subject[maps], chosen)]
-    return [(int(segment.offset[k]) - start, int(segment.size[k])) for k in wanted]
