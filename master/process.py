@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import resource
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import FrameType
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 import structlog
@@ -19,6 +18,7 @@ from rich.console import Console
 
 from dumpfilter import __version__
 from dumpfilter.base import logs
+from dumpfilter.base.endings import ENDINGS, HANG_UP, TERMINATE, handling
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.audit import audit, open_audit_log
@@ -93,7 +93,8 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         open_audit_log(run.audit_file)
         _allow_open_files()
         manager = ServiceManager()
-        signals = _Signals()
+        received: SimpleQueue[int] = SimpleQueue()
+        stack.enter_context(handling(lambda number, _: received.put(number), *ENDINGS))
         store = BinlogStore(
             options.source,
             verify=options.verify_checksum,
@@ -139,12 +140,15 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
             run.listen.write_port(server.port)
         manager.tell(READY)
         expiry = StoreExpiry(server.service, bounds)
-        while not signals.stop:
-            if signals.take_hangup():
+        ending = None
+        while ending is None:
+            number = _next_signal(received, 1.0)
+            if number == HANG_UP:
                 manager.reloading()
                 _reload(reload)
                 manager.tell(READY)
-            signals.wait(1.0)
+            else:
+                ending = number
             server.check()
             manager.alive(server.answers)
             expiry.run()
@@ -153,7 +157,15 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
                 run.listen.tls.current()
         announce("stopping", "stopping")
         manager.tell(STOPPING)
-        _drain(server, options.drain_seconds, signals)
+        if ending == TERMINATE:
+            # Another signal ends the wait for the transactions' ends.
+            left = server.drain(
+                options.drain_seconds, lambda: _next_signal(received, 0) not in (None, HANG_UP)
+            )
+            if left:
+                log.warning(
+                    "the drain is over before its end", dumps=left, drain_seconds=options.drain_seconds
+                )
 
 
 def collect_seldom() -> None:
@@ -212,17 +224,6 @@ def _announce_set(
     announce(line, "serving", first=names[0], last=names[-1], files=len(names), server_version=version, **at)
 
 
-def _drain(server: MasterServer, seconds: float, signals: _Signals) -> None:
-    """Let each running dump end at its next transaction boundary, for at most ``seconds``. Another signal ends the wait
-    at once.
-    """
-    if signals.stop_at_once:
-        return
-    left = server.drain(seconds, lambda: signals.stop_at_once)
-    if left:
-        log.warning("the drain is over before its end", dumps=left, drain_seconds=seconds)
-
-
 def _reload(reload: Reload) -> None:
     """Read the configuration file again because of SIGHUP, and write the result to the audit log. Without a
     configuration file do nothing.
@@ -237,49 +238,13 @@ def _reload(reload: Reload) -> None:
     audit("SIGHUP", account="", peer="localhost", result=result)
 
 
-class _Signals:
-    """The signals that the process has received. SIGINT and SIGTERM end the process, and SIGHUP makes it read its
-    configuration again.
-
-    After SIGTERM the slaves may first finish their transactions. After SIGINT, or a second signal, they may not.
+def _next_signal(received: SimpleQueue[int], seconds: float) -> int | None:
+    """Return the next signal that ends the process or makes it read its configuration again. Return None if none comes
+    within ``seconds``.
     """
-
-    def __init__(self) -> None:
-        self._ends: list[int] = []
-        """The numbers of the received signals that end the process, in their order."""
-        self._hangup = False
-        self._received = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, self._receive)
-
-    def _receive(self, number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGHUP:
-            self._hangup = True
-        else:
-            self._ends.append(number)
-        self._received.set()
-
-    @property
-    def stop(self) -> bool:
-        """Whether the process must end."""
-        return bool(self._ends)
-
-    @property
-    def stop_at_once(self) -> bool:
-        """Whether the process must end without a drain (a wait for the slaves' transaction boundaries): after SIGINT,
-        or after a second signal.
-        """
-        return bool(self._ends) and self._ends != [signal.SIGTERM]
-
-    def take_hangup(self) -> bool:
-        """Return whether SIGHUP has come since the last call."""
-        hangup, self._hangup = self._hangup, False
-        return hangup
-
-    def wait(self, seconds: float) -> None:
-        """Wait for the next signal, but no longer than ``seconds``."""
-        self._received.wait(seconds)
-        self._received.clear()
+    with contextlib.suppress(Empty):
+        return received.get(timeout=seconds)
+    return None
 
 
 def _allow_open_files() -> None:

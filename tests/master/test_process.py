@@ -38,8 +38,7 @@ def test_announcements_have_the_level_info(level: str, said: str) -> None:
     assert out.getvalue() == said
 
 
-def test_a_master_on_a_taken_port_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_Signals", object)
+def test_a_master_on_a_taken_port_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         listen = ListenAddress(port=other.getsockname()[1])
         with pytest.raises(OptionError, match="another program listens on the port already") as caught:
