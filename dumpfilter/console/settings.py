@@ -35,29 +35,24 @@ class Assignment(NamedTuple):
     """Whether the assignment has the scope GLOBAL, PERSIST or PERSIST_ONLY. The console refuses such assignments."""
 
 
-class Names(NamedTuple):
-    """The setting ``NAMES 'utf8mb4'`` or ``CHARACTER SET 'utf8mb4'`` of a SET statement."""
-
-    character_set: str
-
-
-def read_settings(cursor: Cursor) -> tuple[Assignment | Names, ...]:
+def read_settings(cursor: Cursor) -> tuple[Assignment, ...]:
     """Consume the settings of a SET statement, and return them. The result of SET TRANSACTION is empty. Raises SqlError
     1064.
     """
     settings = cursor.separated(lambda: _read_setting(cursor))
-    return tuple(one for one in settings if one is not None)
+    return tuple(assignment for assignments in settings for assignment in assignments)
 
 
-def _read_setting(cursor: Cursor) -> Assignment | Names | None:
+def _read_setting(cursor: Cursor) -> list[Assignment]:
     if word := cursor.accept("NAMES", "CHARACTER", "CHARSET"):
         if word == "CHARACTER":
             cursor.expect("SET")
-        named = _read_name(cursor)
+        begin, end = cursor.token.start, cursor.token.end
+        _read_name(cursor)
         if cursor.accept("COLLATE"):
             # A collation has no effect.
             _read_name(cursor)
-        return Names(named)
+        return [Assignment(False, name, cursor.text[begin:end], False) for name in _CHARACTER_SET_VARIABLES]
     signs = 0
     while cursor.accept("@"):
         signs += 1
@@ -66,11 +61,11 @@ def _read_setting(cursor: Cursor) -> Assignment | Names | None:
         """Accept ``@@session.name`` and ``SESSION name``."""
     if cursor.accept("TRANSACTION"):
         _read_value(cursor)
-        return None
+        return []
     name = _read_name(cursor)
     cursor.accept(":")
     cursor.expect("=")
-    return Assignment(signs == 1, name, _read_value(cursor), scope in _GLOBAL_SCOPES)
+    return [Assignment(signs == 1, name, _read_value(cursor), scope in _GLOBAL_SCOPES)]
 
 
 def _read_name(cursor: Cursor) -> str:
@@ -87,20 +82,14 @@ def _read_value(cursor: Cursor) -> str:
     return cursor.text[begin:end] or cursor.fail()
 
 
-def apply_settings(session: Session, settings: Sequence[Assignment | Names]) -> Result:
+def apply_settings(session: Session, settings: Sequence[Assignment]) -> Result:
     """Carry out a SET statement in the client's session.
 
     The values of all assignments are computed before the first variable is set. Raises SqlError 1115 for an unknown
     character set, 1193 for an unknown variable, 1227 for a GLOBAL scope, and 1229 or 1238 for a variable that cannot be
     set.
     """
-    computed = []
-    for setting in settings:
-        if isinstance(setting, Names):
-            _set_names(session, setting.character_set)
-        else:
-            computed.append((setting, _computed(session, setting.value)))
-    for assignment, value in computed:
+    for assignment, value in [(one, _computed(session, one.value)) for one in settings]:
         if assignment.is_user_variable:
             session.set_user_variable(assignment.name, value)
         else:
@@ -119,19 +108,12 @@ def _computed(session: Session, source: str) -> Value:
 
 
 def _set_variable(session: Session, assignment: Assignment, value: Value) -> None:
-    name = assignment.name.lower()
-    if name in _CHARACTER_SET_VARIABLES and isinstance(value, str):
-        _known_character_set(value)
+    name, character_set = assignment.name.lower(), CharacterSet.utf8mb4
+    if name in _CHARACTER_SET_VARIABLES and value is not None:
+        character_set = _known_character_set(str(value))
     session.variables.set(assignment.name, value, globally=assignment.globally)
-    if name == "character_set_results" and isinstance(value, str):
-        session.character_set = _known_character_set(value)
-
-
-def _set_names(session: Session, name: str) -> None:
-    character_set = CharacterSet.utf8mb4 if name.upper() == "DEFAULT" else _known_character_set(name)
-    for variable in _CHARACTER_SET_VARIABLES:
-        session.variables.set(variable, character_set.name, globally=False)
-    session.character_set = character_set
+    if name == "character_set_results":
+        session.character_set = character_set
 
 
 def _known_character_set(name: str) -> CharacterSet:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from dumpfilter.binlog.statement.tokens import Token, TokenKind, tokens
 from dumpfilter.console.session import Session
-from dumpfilter.console.settings import Assignment, Names, read_settings
+from dumpfilter.console.settings import Assignment, read_settings
 from dumpfilter.console.sql.cursor import Cursor
 from dumpfilter.console.sql.plain import Item, Kind, Plain, Value, plain_select, plain_value
 from dumpfilter.console.sql.result import OK, Column, ColumnType, Result
@@ -76,10 +76,10 @@ def answer(statement: str, source: Source, session: Session) -> Result | None:
     return None
 
 
-def _set(settings: Sequence[Assignment | Names], source: Source, session: Session) -> Result | None:
+def _set(settings: Sequence[Assignment], source: Source, session: Session) -> Result | None:
     found: dict[str, Value] = {}
     for one in settings:
-        if isinstance(one, Names) or not one.is_user_variable:
+        if not one.is_user_variable:
             return None
         match plain_value(one.value):
             case Plain(Kind.LITERAL, value=value):
