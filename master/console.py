@@ -23,7 +23,13 @@ from dumpfilter.console.sql.columns import (
 from dumpfilter.console.sql.cursor import Cursor
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.result import OK, Column, ColumnType, Note, Result, Table
-from dumpfilter.console.sql.server_errors import ER_UNKNOWN_ERROR, SqlError
+from dumpfilter.console.sql.server_errors import (
+    ER_BAD_REPLICA,
+    ER_REPLICA_CHANNEL_DOES_NOT_EXIST,
+    ER_REPLICA_CHANNEL_WAS_NOT_RUNNING,
+    ER_UNKNOWN_ERROR,
+    SqlError,
+)
 from dumpfilter.filter import (
     EffectiveRuleKind,
     ReplicationFilter,
@@ -379,13 +385,38 @@ class MasterConsole:
 
     @execute.register
     def _show_replica_status(self, command: C.ShowReplicaStatus) -> Result:
+        self._check_channel(command.channel)
         return Result(replica_status_columns(old=command.old or not self._mysql))
 
     @execute.register
-    def _no_replica(
-        self,
-        command: C.ChangeSource | C.ChangeReplicationFilter | C.StartReplica | C.StopReplica | C.ResetReplica,
-    ) -> Result:
+    def _start_replica(self, command: C.StartReplica) -> Result:
+        if command.every:
+            return OK
+        self._check_channel(command.channel)
+        if self._mysql:
+            raise ER_BAD_REPLICA()
+        raise SqlError(
+            1200,
+            "HY000",
+            "Misconfigured slave: MASTER_HOST was not set; Fix in config file or with CHANGE MASTER TO",
+        )
+
+    @execute.register
+    def _stop_replica(self, command: C.StopReplica) -> Result:
+        if command.every:
+            return OK
+        self._check_channel(command.channel)
+        if self._mysql:
+            return Result(notes=[ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note("")])
+        return Result(notes=[Note("Note", 1255, "Slave already has been stopped")])
+
+    @execute.register
+    def _reset_replica(self, command: C.ResetReplica) -> Result:
+        self._check_channel(command.channel)
+        return OK
+
+    @execute.register
+    def _no_replica(self, command: C.ChangeSource | C.ChangeReplicationFilter) -> Result:
         raise SqlError(
             1794,
             "HY000",
@@ -407,6 +438,13 @@ class MasterConsole:
         return Result(
             affected=len(slaves), notes=[Note("Warning", 1105, text[:_LONGEST_NOTE]) for text in warnings]
         )
+
+    def _check_channel(self, channel: str | None) -> None:
+        if not channel:
+            return
+        if self._mysql:
+            raise ER_REPLICA_CHANNEL_DOES_NOT_EXIST(channel)
+        raise SqlError(1617, "HY000", f"There is no master connection '{channel}'")
 
 
 def _lost(old: ReplicationFilter | None) -> list[Note]:
