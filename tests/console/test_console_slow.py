@@ -306,6 +306,15 @@ def test_several_statements_in_a_query_are_an_error(console: ConsoleServer) -> N
         assert client.query("SELECT 1; SELECT 2") == 1064
 
 
+@pytest.mark.parametrize("back", ["NAMES DEFAULT", "character_set_results = DEFAULT", "NAMES 'utf8mb4'"])
+def test_the_character_set_of_a_session_can_be_set_back(console: ConsoleServer, back: str) -> None:
+    with connect(console) as connection:
+        assert not answer(connection, "SET NAMES latin1")
+        assert answer(connection, "SELECT CHAR_LENGTH('ф')") == ((2,),)
+        assert not answer(connection, f"SET {back}")
+        assert answer(connection, "SELECT CHAR_LENGTH('ф')") == ((1,),)
+
+
 def test_databases(console: ConsoleServer) -> None:
     with connect(console, database="performance_schema") as connection:
         assert answer(connection, "SELECT DATABASE()") == (("performance_schema",),)
