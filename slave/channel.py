@@ -177,7 +177,7 @@ class Channel:
             sync_every=self.options.sync_relay_log,
             measured=self.measured,
         )
-        self.io = self._new_io_thread()
+        self.io = self._new_io_thread(self.info)
         """The I/O thread that was started last, which may have ended. Before the first start, a thread that has not
         run yet.
         """
@@ -244,9 +244,9 @@ class Channel:
     @property
     def master_info(self) -> MasterInfo:
         """The I/O thread's state: its position in the master's binlog, the end of the relay log, and the received GTID
-        set.
+        set. All readers of the relay log have been told this position.
         """
-        return self._receiver.info
+        return self._receiver.published
 
     @property
     def relay_log_info(self) -> RelayLogInfo:
@@ -309,7 +309,9 @@ class Channel:
             if not self.sql_worker.running:
                 self._make_places_agree()
             if Threads.IO in threads and not self.io_worker.running:
-                self._start_io(user, password)
+                self.counters.begin()
+                login = {} if user is None else {"user": user, "password": password or ""}
+                self._start_io(self.info.model_copy(update=login))
             if Threads.SQL in threads and not self.sql_worker.running:
                 self._sql = self._new_sql_thread(until)
                 self.applier_runs = True
@@ -411,36 +413,41 @@ class Channel:
             self._open()
 
     def _follow_filter(self, *, refetch: bool = False) -> None:
-        """Set the current filter in the I/O thread, which sends the filter to the master.
+        """Discard the received events that are not applied yet if another filter than the current one selected them.
+        The master sends them again.
 
-        If another filter selected the events in the relay log, discard the events that are not applied yet. The master
-        sends them again. A channel does this at its start, too, because a user may have changed the filter options
-        while the slave was down. ``refetch`` discards the events in any case.
+        A channel does this at its start, too, because a user may have changed the filter options while the slave was
+        down. ``refetch`` discards the events in any case.
         """
-        definition = self._registered_filter()
-        digest = _digest(definition)
+        digest = _digest(self._registered_filter())
         info = self._receiver.info
         # A running I/O thread may have registered with the old filter although it has not received any event yet.
         begun = self.io_worker.running or (info.source_file and info.filter_digest)
         if not refetch and (not begun or info.filter_digest == digest):
             self._receiver.filter_digest = digest
-            self.io.set_filter(definition)
             return
         self._receive_again(self._applied.model_copy(update={"filter_digest": digest}))
 
-    def _receive_again(self, to: MasterInfo) -> None:
+    def _receive_again(self, to: MasterInfo, *, in_io_thread: bool = False) -> None:
         """Discard the relay log after the position ``to``, and request that part again from the master with the current
         filter.
 
-        If the relay log is damaged before ``to``, the whole relay log is discarded.
+        If the relay log is damaged before ``to``, the whole relay log is discarded. A running I/O thread is started
+        again, unless the I/O thread itself makes this call (``in_io_thread``) between two streams.
         """
-        definition = self._registered_filter()
+        restarts = self.io_worker.running and not in_io_thread
+        if restarts:
+            self.io_worker.stop()
+            self.io_worker.join()
         try:
-            self.io.change_filter(definition, to)
+            self._receiver.rewind(to)
         except RelayLogDamaged:
-            self.io.change_filter(definition, self._without_relay_log(to))
-        if not self.io_worker.running:
-            self._receiver.close()
+            self._receiver.rewind(self._without_relay_log(to))
+        finally:
+            if restarts:
+                self._start_io(self.io.source)
+            elif not in_io_thread:
+                self._receiver.close()
 
     def _without_relay_log(self, to: MasterInfo) -> MasterInfo:
         """Return a copy of ``to`` without a position in the relay log. Remove that position from ``relay-log.info``,
@@ -474,11 +481,11 @@ class Channel:
             if finder is self.io and self.sql_worker.running:
                 self._sql.report_damage(damage)
                 return True
-            return self._discard_received(damage)
+            return self._discard_received(damage, in_io_thread=finder is self.io)
         finally:
             self._busy.release()
 
-    def _discard_received(self, damage: RelayLogDamaged) -> bool:
+    def _discard_received(self, damage: RelayLogDamaged, *, in_io_thread: bool) -> bool:
         to = self._applied
         place = (to.source_file, to.source_position)
         self._refetched[place] = self._refetched.get(place, 0) + 1
@@ -495,14 +502,14 @@ class Channel:
         if self._refetched[place] > 1:
             # Fetching again did not help, so the head of the file that the applier reads may be damaged.
             to = self._without_relay_log(to)
-        self._receive_again(to)
+        self._receive_again(to, in_io_thread=in_io_thread)
         if not self.options.alone and not self.io_worker.running:
-            self._start_io()
+            self._start_io(self.info)
         return True
 
-    def _start_io(self, user: str | None = None, password: str | None = None) -> None:
+    def _start_io(self, info: SourceInfo) -> None:
         self._relay_end.open()
-        self.io = self._new_io_thread(user, password)
+        self.io = self._new_io_thread(info)
         self.io_worker.start(self.io)
 
     def _registered_filter(self) -> pb.FilterDefinition:
@@ -543,10 +550,7 @@ class Channel:
             progress=self.progress,
         )
 
-    def _new_io_thread(self, user: str | None = None, password: str | None = None) -> IoThread:
-        info = self.info
-        if user is not None:
-            info = info.model_copy(update={"user": user, "password": password or ""})
+    def _new_io_thread(self, info: SourceInfo) -> IoThread:
         source = Source(info, self.options, self._uuid, self._secret, self._registered_filter())
         return IoThread(
             source,

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Protocol
 
 import grpc
@@ -44,7 +43,6 @@ from dumpfilter.dump.stream.message import Received, client
 from dumpfilter.dump.stream.versions import PROTOCOL, Peer, check_versions
 from dumpfilter.filter.convert import FAMILIES, names_from_proto
 from dumpfilter.slave.state.counters import ChannelCounters
-from dumpfilter.slave.state.infos import MasterInfo
 from dumpfilter.slave.threads.connection import ROUND_TRIPS, Source, explain_failure, open_channel
 from dumpfilter.slave.threads.receiver import Receiver
 from dumpfilter.slave.tls_trial import Unreachable
@@ -149,8 +147,7 @@ class _Dump(_Call, Protocol):
 class IoThread:
     """The I/O thread, which receives events from the master and passes them to ``receiver`` for the relay log.
 
-    :meth:`run` works until the thread ends, and may be called once. Any thread may call :meth:`stop` and
-    :meth:`change_filter`.
+    :meth:`run` works until the thread ends, and may be called once. Any thread may call :meth:`stop`.
 
     The I/O thread calls ``on_chunk`` after each message of the stream that was written. It calls ``on_connect`` after
     each registration, with the gRPC stub of the connection and the master's answer. When the thread finds the relay log
@@ -169,12 +166,13 @@ class IoThread:
         on_damage: Callable[[RelayLogDamaged], bool] = lambda damage: False,
     ) -> None:
         self._source = source
+        self.source = source.info
+        """The configuration with which the thread connects. It may have the user of START REPLICA."""
         self._receiver = receiver
         self._on_chunk = on_chunk
         self._on_connect = on_connect
         self._on_damage = on_damage
         self.counters = counters
-        counters.begin()
         self._backoff = Backoff(source.info.connect_retry)
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -193,20 +191,12 @@ class IoThread:
         """The monotonic time at which the next Alive call is due. 0: none was made in this dump."""
         self._ticker_error: DumpfilterError | None = None
         self._damaged_in_a_row = 0
-        # The I/O thread holds this lock from the call Register until the call Dump. A change of filter between the two
-        # calls would find no dump to cancel, and the dump that begins after it would still use the old filter.
-        self._registering = threading.Lock()
         self._registration: tuple[rpc.DumpFilterStub, str] | None = None
         """The gRPC stub and the slave's id for Alive calls during a dump. None while no dump runs."""
-        self._is_cancelled = False
-        """Whether a call was cancelled because of a change of filter. Its end does not count as a lost connection
-        then.
-        """
         self.connected = False
         """Whether the slave is registered with the master and a dump (stream of events) is running.
 
-        If so, ``Replica_IO_Running`` is ``Yes``. A running thread without a dump shows ``Connecting``. As on a server,
-        a change of the filter leaves this state as it is, although the slave registers again.
+        If so, ``Replica_IO_Running`` is ``Yes``. A running thread without a dump shows ``Connecting``.
         """
         self.state = ""
         """The thread's activity in a server's words, such as "Waiting for source to send event" (``Replica_IO_State``).
@@ -219,28 +209,6 @@ class IoThread:
         """The Unix time of the newest failed attempt to connect to the master, seconds."""
         self.ended = False
         """Whether the thread ended at the end of the newest binlog of the master, as the option ``once`` demands."""
-
-    def change_filter(self, definition: pb.FilterDefinition, to: MasterInfo) -> None:
-        """Replace the filter for all events after the position ``to``, up to which the applier has applied everything.
-
-        The receiver truncates the relay log to ``to``. The thread then registers again with the new filter, and the
-        master sends everything after ``to``. Raises RelayLogDamaged if the relay log is shorter.
-        """
-        # The thread may be waiting for an unreachable master's answer to Register, and holds the lock meanwhile.
-        self._is_cancelled = True
-        self._cancel()
-        with self._registering:
-            try:
-                self._receiver.rewind(to)
-                self._source = replace(self._source, filter=definition)
-            finally:
-                # Even after an error the receiver discards the rest of the running dump.
-                self._is_cancelled = True
-                self._cancel()
-
-    def set_filter(self, definition: pb.FilterDefinition) -> None:
-        """Set the filter that the slave sends to the master when it registers. The thread must not be running."""
-        self._source = replace(self._source, filter=definition)
 
     @property
     def stopping(self) -> bool:
@@ -265,7 +233,7 @@ class IoThread:
         try:
             while not self._stop.is_set():
                 try:
-                    if self._connect_and_receive() and not self._is_cancelled:
+                    if self._connect_and_receive():
                         self.ended = True
                         return
                     reason = "the master ended the stream"
@@ -287,20 +255,17 @@ class IoThread:
         self.state = _CONNECTING
         with open_channel(self._source, self._stop.is_set) as channel:
             stub = client(channel)
-            with self._registering:
-                answer = self._register(stub)
-                self.last_error = ""
-                call = self._begin_dump(stub, answer)
-                self._is_cancelled = False
-                self.connected = True
+            answer = self._register(stub)
+            self.last_error = ""
+            call = self._begin_dump(stub, answer)
+            self.connected = True
             self._on_connect(stub, answer)
             self.counters.count_connection()
             self.state = _RECEIVING
             try:
                 ended = self._receive(call)
             finally:
-                with self._registering:
-                    self._registration = None
+                self._registration = None
             if ended or self._stop.is_set():
                 self._unregister(stub, answer.slave_id)
             return ended
@@ -406,9 +371,7 @@ class IoThread:
                 self._silent_until = math.inf
                 self.counters.count_chunk(chunk, len(events))
                 before = self._receiver.resume_point
-                if not self._receiver.receive(chunk, events):
-                    self._heard()
-                    continue
+                self._receiver.receive(chunk, events)
                 self._backoff.reset()
                 if events and self._receiver.resume_point is not before:
                     self._damaged_in_a_row = 0
@@ -480,8 +443,7 @@ class IoThread:
         """
         if self._ticker_error is not None:
             raise self._ticker_error
-        is_cancelled, self._is_cancelled = self._is_cancelled, False
-        if self._stop.is_set() or is_cancelled:
+        if self._stop.is_set():
             return
         self.connected = False
         source = self._source

@@ -84,8 +84,6 @@ class Receiver:
         self._unsynced_events = 0
         self._completed: list[_Run] = []
         """The GTIDs that the master completed after the last resume point."""
-        self._is_rewound = False
-        """Whether the rest of the running stream is discarded, because an old filter selected its events."""
         self._next: tuple[str, int] | None = None
         """The master's binlog file and the position in it at which the next chunk must begin. None before the first
         chunk of a stream.
@@ -120,6 +118,11 @@ class Receiver:
         ``save_period`` seconds.
         """
         return self._place.info
+
+    @property
+    def published(self) -> MasterInfo:
+        """The content of ``master.info``. The applier and other readers of the relay log know this position."""
+        return self._place.saved
 
     @property
     def resume_point(self) -> object:
@@ -205,7 +208,6 @@ class Receiver:
                 self._note_master()
             self._save(synced=False)
             self._completed.clear()
-            self._is_rewound = False
             self._next = None
             self._another_master = another_master
             self._except_gtids = here.retrieved if by_gtid else here.except_gtids
@@ -246,15 +248,11 @@ class Receiver:
 
     def rewind(self, to: MasterInfo) -> None:
         """Truncate the relay log to the position of ``to``, because the master sends everything after that position
-        again.
-
-        The receiver discards further chunks until a new stream begins, because the old filter selected their events.
-        Raises RelayLogDamaged if the relay log is shorter.
+        again. No stream may be running. Raises RelayLogDamaged if the relay log is shorter.
         """
         with self._lock:
             # Whoever reads the relay log must know before the events are gone.
             self._relay_end.publish(to.relay_position)
-            self._is_rewound = True
             self._drop_kept(to)
             self._completed.clear()
             other = bool(to.relay_file) and to.filter_digest != self.filter_digest
@@ -262,20 +260,17 @@ class Receiver:
             self.filter_digest = to.filter_digest
             self._save(synced=False)
 
-    def receive(self, chunk: pb.Chunk, events: bytes | memoryview | None = None) -> bool:
+    def receive(self, chunk: pb.Chunk, events: bytes | memoryview | None = None) -> None:
         """Write a chunk's events to the relay log, and move the position to the end of the chunk's last complete
-        transaction. Return whether the chunk was accepted.
+        transaction.
 
-        ``events`` are the chunk's events, if ``chunk`` itself does not hold them (:class:`Received`). A chunk that
-        comes after :meth:`rewind` is discarded, because the master sends its transactions again with the new filter.
+        ``events`` are the chunk's events, if ``chunk`` itself does not hold them (:class:`Received`).
 
         Raises StreamDamaged for a damaged, missing or repeated chunk, and StreamError when the chunk breaks the rules
         of the stream. In both cases no event of the chunk is written. Raises OutputError when the slave cannot write a
         file.
         """
         with self._lock:
-            if self._is_rewound:
-                return False
             events = chunk.events if events is None else events
             self._prove(chunk, len(events))
             if chunk.format_description:
@@ -292,7 +287,6 @@ class Receiver:
             if is_due and is_later:
                 self._relay_log.sync_later(self._place.path, self._place.path.parent)
                 self._unsynced_events = 0
-            return True
 
     def _prove(self, chunk: pb.Chunk, size: int) -> None:
         """Check a chunk's CRC32 and that it follows the previous chunk. Raises StreamDamaged."""

@@ -211,6 +211,22 @@ def test_another_host_by_gtid_set_goes_on(binlogs: Path, tmp_path: Path) -> None
 # -- reset
 
 
+def test_a_change_of_filter_keeps_the_user_of_start_replica(data: Path, tmp_path: Path) -> None:
+    """The I/O thread registers again with the new filter, although no master answers yet."""
+    with serving(data / "mysql-row") as master:
+        pass
+    with driven(tmp_path / "s") as slave:
+        slave.follow(master)
+        slave.sql("START REPLICA IO_THREAD USER = 'repl' PASSWORD = 'secret'")
+        before = slave.channel().io
+        slave.sql("CHANGE REPLICATION FILTER REPLICATE_DO_DB = (shop)")
+        now = slave.channel().io
+        assert now is not before
+        assert slave.channel().io_worker.running
+        assert (now.source.user, now.source.password) == ("repl", "secret")
+        assert slave.channel().info.user == ""
+
+
 def test_reset_replica_begins_again(binlogs: Path, tmp_path: Path) -> None:
     with serving(binlogs) as master, driven(tmp_path / "s", OLD) as slave:
         slave.follow(master)
