@@ -21,7 +21,6 @@ from dumpfilter.binlog.events import GTIDS, ROWS, STATEMENTS, EventHeader, Event
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import Gtid, MariadbGtid
 from dumpfilter.binlog.gtid_events import MysqlGtidEvent, decode_gtid
-from dumpfilter.binlog.query import QUERY_HEADER_LENGTH
 from dumpfilter.binlog.reader import Event
 from dumpfilter.binlog.rows_events import TableMap, decode_rows_header, decode_table_map
 from dumpfilter.filter import ReplicationFilter
@@ -35,7 +34,6 @@ from dumpfilter.slave.threads.groups import Groups, Keyword, keyword
 if TYPE_CHECKING:
     from dumpfilter.slave.targets import Target
 
-_SHORT_KEYWORDS = {b"BEGIN": Keyword.BEGIN, b"COMMIT": Keyword.END, b"ROLLBACK": Keyword.END}
 _MOST_MAPS = 4096
 """The largest number of decoded Table_map events in the cache. A full cache is emptied."""
 
@@ -222,9 +220,6 @@ class EventApplier:
         BEGIN, COMMIT and other statements that control a transaction do not go to the target. For all other statements
         the result is ``Keyword.NONE``.
         """
-        word = _short_keyword(kind, body, description)
-        if word is not Keyword.NONE:
-            return word
         query = decode_statement_event(EventType(kind), body, description)
         if kind != EventType.EXECUTE_LOAD_QUERY:
             word = keyword(query.text)
@@ -248,18 +243,3 @@ class EventApplier:
         inner = replace(description, checksum=False)
         for header, raw in decode_transaction_payload(body).events():
             self._apply(header, raw, inner.body(raw), inner)
-
-
-def _short_keyword(kind: int, body: bytes | memoryview, description: FormatDescription) -> Keyword:
-    """Return ``Keyword.BEGIN`` or ``Keyword.END`` for a Query event that is BEGIN, COMMIT or ROLLBACK. Return
-    ``Keyword.NONE`` for all other events.
-
-    About every second Query event controls a transaction. To recognize these without decoding the whole event saves
-    time.
-    """
-    usual = description.post_header_length(kind) == QUERY_HEADER_LENGTH
-    if kind != EventType.QUERY or not usual or len(body) < QUERY_HEADER_LENGTH:
-        return Keyword.NONE
-    status_length = body[11] | body[12] << 8
-    begin = QUERY_HEADER_LENGTH + status_length + body[8] + 1
-    return _SHORT_KEYWORDS.get(bytes(body[begin:]), Keyword.NONE) if len(body) - begin <= 8 else Keyword.NONE

@@ -14,7 +14,6 @@ from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.slave.targets.summary import SummaryTarget
-from dumpfilter.slave.threads.applier import _short_keyword
 from dumpfilter.slave.threads.groups import Keyword, keyword
 from tests.applying import apply_files
 from tests.strategies import DIALECTS, query_body
@@ -31,7 +30,7 @@ def test_no_keyword_is_seen_where_there_is_none() -> None:
     """The text of a statement begins at another offset in the extended format."""
     body = encode_query(query_body(b"IN", "BEG"), post_header_length=13, to=17)
     fd = announce_tables_info(FormatDescription.parse(DIALECTS[0].format_description()), True)
-    assert _short_keyword(EventType.QUERY, body, fd) is Keyword.NONE
+    assert keyword(decode_statement_event(EventType.QUERY, body, fd).text) is Keyword.NONE
     begin = encode_query(query_body(b"BEGIN", "d"), post_header_length=13, to=17)
     assert keyword(decode_statement_event(EventType.QUERY, begin, fd).text) is Keyword.BEGIN
 
