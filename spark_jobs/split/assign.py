@@ -393,8 +393,10 @@ class PlanMaker:
         self._blocks: list[tuple[int, int]] = []
         self._pieces: list[Ints] = [np.empty((0, 5), np.int64)]
         self._replaced: dict[int, dict[int, bytes]] = {}
-        self._events: list[Ints] = [np.empty((0, 2), np.int64)]
-        """The offset of each event, and its size; 0 for an event that no output receives, such as Rotate."""
+        self._events: list[npt.NDArray[np.uint32]] = []
+        """For each block, the offsets of its events. Four bytes an event, since a transaction can have millions."""
+        self._strays: list[Ints] = [np.empty((0, 2), np.int64)]
+        """The offset and size of each event that belongs to the file, such as Rotate. No output receives it."""
         self._transactions: list[Ints] = [np.empty((0, 4), np.int64)]
         """The columns T_SOURCE to T_PLACE of each transaction."""
 
@@ -407,8 +409,9 @@ class PlanMaker:
             if share.plan.replaced:
                 self._replaced.setdefault(share.output, {}).update(share.plan.replaced)
             self._pieces.append(_after((share.output, number), share.plan.ranges))
-        size = np.where(FILE_EVENTS[segment.type], 0, segment.size)
-        self._events.append(np.column_stack([segment.offset, size]))
+        self._events.append((segment.offset - segment.start).astype(np.uint32))
+        is_stray = FILE_EVENTS[segment.type]
+        self._strays.append(np.column_stack([segment.offset[is_stray], segment.size[is_stray]]))
         last = segment.txn_event[1:] - 1
         place = segment.offset[last] + segment.size[last]
         rows = np.column_stack([segment.txn_source, segment.txn_number, segment.time[last], place])
@@ -459,9 +462,17 @@ class PlanMaker:
 
     def _sizes(self, about: Ints) -> Ints:
         """Return the bytes of each transaction, without those of events that no output receives."""
-        offset, size = np.concatenate(self._events).T
-        totals = np.concatenate([[0], np.cumsum(size)])
-        found: Ints = np.diff(totals[np.searchsorted(offset, about[:, -1])], prepend=0)
+        ends = about[:, -1]
+        found: Ints = np.diff(ends, prepend=self._blocks[0][0] if self._blocks else 0)
+        offset, size = np.concatenate(self._strays).T
+        np.subtract.at(found, np.searchsorted(ends, offset, "right"), size)
+        return found
+
+    def _events_before(self, offset: Ints) -> Ints:
+        """Return the number of the range's events that begin before each offset."""
+        found = np.zeros(len(offset), np.int64)
+        for (begin, _), events in zip(self._blocks, self._events, strict=True):
+            found += np.searchsorted(events, np.maximum(offset - begin, 0))
         return found
 
     def _received(self, pieces: Ints, about: Ints) -> tuple[Ints, Ints, Ints]:
@@ -469,7 +480,7 @@ class PlanMaker:
 
         The arrays have the output, the index of the transaction in ``about``, and the received bytes and events.
         """
-        offset, ends = np.concatenate(self._events)[:, 0], about[:, -1]
+        ends = about[:, -1]
         pieces = pieces[np.argsort(pieces[:, P_OUTPUT], kind="stable")]
         begin, stop = pieces[:, P_OFFSET], pieces[:, P_OFFSET] + pieces[:, P_SIZE]
         first = np.searchsorted(ends, begin, "right")
@@ -482,7 +493,7 @@ class PlanMaker:
         transaction = np.arange(len(piece)) - np.repeat(np.cumsum(count) - count, count) + first[piece]
         begin = np.maximum(begin[piece], np.append(0, ends)[transaction])
         stop = np.minimum(stop[piece], ends[transaction])
-        n_events = np.searchsorted(offset, stop) - np.searchsorted(offset, begin)
+        n_events = self._events_before(stop) - self._events_before(begin)
         received = np.column_stack([stop - begin, n_events])
         received[is_replaced[piece]] = 1
         received[is_replaced[piece], 0] = pieces[piece[is_replaced[piece]], P_SIZE]
