@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import groupby
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby, zip_longest
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,28 +28,29 @@ _MADE_FOR_A_READER = LOG_EVENT_RELAY_LOG_F | LOG_EVENT_ARTIFICIAL_F
 """The flags of events that were made for a reader and are not in the source's binlog."""
 
 
-class Logged(NamedTuple):
+@dataclass
+class Logged:
     """One transaction of a binlog or relay log."""
 
     key: Key
     path: Path
-    end: int
+    end: int = 0
     """The byte offset in the file after the transaction."""
-    bytes: int
+    bytes: int = 0
     """The bytes of the transaction's events, and of the events between it and the next transaction."""
-    events: int
+    events: int = 0
 
 
 @dataclass
 class Log:
     """The transactions of a binlog or relay log, in its order."""
 
-    transactions: list[Logged] = field(default_factory=list)
-    time: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    transactions: list[Logged]
+    time: Ints
     """The time at which each transaction was complete in its file, microseconds (``time.monotonic``); -1: never."""
-    bytes_before: int = 0
+    bytes_before: int
     """The bytes of events of the source before the first transaction."""
-    events_before: int = 0
+    events_before: int
 
     def keys(self) -> dict[Key, int]:
         """Return the index of each transaction in ``transactions``, by its key: a GTID, or a position at the origin."""
@@ -62,80 +62,57 @@ def read_log(grown: Grown) -> Log:
 
     ``grown`` has the sizes of the files over time, from which the times of the transactions come.
     """
-    reading = _Reading()
-    for path in grown:
-        reading.read(path)
-    reading.finish()
-    log = reading.log
-    of_files = groupby(log.transactions, lambda one: one.path)
-    times = [reached(grown[path], np.array([one.end for one in some])) for path, some in of_files]
-    log.time = np.concatenate([log.time, *times])
-    return log
+    before, *read = _read(grown)
+    # An outage cut a transaction that is followed by itself. The source sent it again from its beginning.
+    transactions = [
+        one for one, following in zip_longest(read, read[1:]) if not following or one.key != following.key
+    ]
+    times = [
+        reached(grown[path], np.array([one.end for one in some]))
+        for path, some in groupby(transactions, lambda one: one.path)
+    ]
+    return Log(transactions, np.concatenate([np.empty(0, np.int64), *times]), before.bytes, before.events)
 
 
-class _Reading:
-    """The reading of a binlog or relay log. A transaction is complete when the next transaction begins."""
+def _read(paths: Iterable[Path]) -> list[Logged]:
+    """Return the events of a log before its first transaction, as one entry, and the log's transactions.
 
-    def __init__(self) -> None:
-        self.log = Log()
-        self._key: Key | None = None
-        self._place: tuple[Path, int] | None = None
-        """The file, and the byte offset of the end, of the current transaction."""
-        self._origin: tuple[str, int] = ("", 0)
-        """The origin's file and the position after the current transaction."""
-        self._bytes = 0
-        self._events = 0
-
-    def read(self, path: Path) -> None:
+    Events between transactions that are missing in the source's binlog, or were read before, are left out. A server
+    makes artificial events for a replica that connects, and repeats the first events of the file.
+    """
+    found = [Logged("", Path())]
+    # The source's file and the position after the newest event of a transaction.
+    origin = "", 0
+    for path in paths:
         source_file = path.name
-        is_inside = False
+        is_inside, has_gtid = False, True
         with path.open("rb") as file:
             for event in _whole_events(file, path):
-                kind = event.type
-                if kind == EventType.ROTATE and event.header.flags & LOG_EVENT_ARTIFICIAL_F:
+                kind, flags, position = event.type, event.header.flags, event.header.end_log_pos
+                if kind == EventType.ROTATE and flags & LOG_EVENT_ARTIFICIAL_F:
                     # It stands at the head of a relay log file, or where the next file of the source begins.
                     source_file = decode_rotate(event.body).name
                     continue
                 if kind == EventType.FORMAT_DESCRIPTION or is_gap_event(kind, event.body):
                     continue
-                if kind in _BETWEEN and self._is_not_of_source(event, source_file):
-                    continue
-                if kind in GTIDS:
-                    self.finish()
-                    self._key = _gtid(event)
-                    is_inside = True
-                elif kind in _BETWEEN:
+                if kind in _BETWEEN:
+                    is_repeated = source_file == origin[0] and position <= origin[1]
+                    if is_repeated or flags & _MADE_FOR_A_READER:
+                        continue
                     is_inside = False
-                end = event.offset + len(event.raw)
+                elif kind in GTIDS:
+                    gtid = decode_gtid(event.header, event.body).gtid
+                    is_inside, has_gtid = True, gtid is not None
+                    found.append(Logged(str(gtid), path))
+                current = found[-1]
                 if is_inside:
-                    self._place = path, end
-                    self._origin = source_file, event.header.end_log_pos
-                self._bytes += len(event.raw)
-                self._events += 1
-
-    def _is_not_of_source(self, event: Event, source_file: str) -> bool:
-        """Tell whether an event between transactions is missing in the source's binlog, or was read before.
-
-        A server makes artificial events for a replica that connects, and repeats the first events of the file.
-        ``source_file`` is the source's file that the event comes from.
-        """
-        is_repeated = source_file == self._origin[0] and event.header.end_log_pos <= self._origin[1]
-        return is_repeated or bool(event.header.flags & _MADE_FOR_A_READER)
-
-    def finish(self) -> None:
-        """Append the current transaction to the log."""
-        if self._place is None:
-            self.log.bytes_before += self._bytes
-            self.log.events_before += self._events
-        else:
-            path, end = self._place
-            key = self._key or self._origin
-            if self.log.transactions and self.log.transactions[-1].key == key:
-                # An outage cut the transaction, which the source sent again from its beginning.
-                self.log.transactions.pop()
-            self.log.transactions.append(Logged(key, path, end, self._bytes, self._events))
-        self._place = None
-        self._bytes = self._events = 0
+                    origin = source_file, position
+                    current.end = event.offset + len(event.raw)
+                    if not has_gtid:
+                        current.key = origin
+                current.bytes += len(event.raw)
+                current.events += 1
+    return found
 
 
 def _whole_events(file: object, path: Path) -> Iterator[Event]:
@@ -144,8 +121,3 @@ def _whole_events(file: object, path: Path) -> Iterator[Event]:
         yield from iter_events(file, file=str(path), verify=False)  # type: ignore[arg-type]
     except BinlogTruncated:
         return
-
-
-def _gtid(event: Event) -> str | None:
-    found = decode_gtid(event.header, event.body).gtid
-    return None if found is None else str(found)

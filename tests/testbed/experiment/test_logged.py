@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def test_a_log_whose_last_event_is_being_written_ends_before_it(made: GeneratedS
     found = read_log(_at_once(cut))
     assert [one.key for one in found.transactions] == [one.key for one in whole.transactions]
     assert found.transactions[-1].end < whole.transactions[-1].end
-    assert found.transactions[:-1] == [one._replace(path=cut) for one in whole.transactions[:-1]]
+    assert found.transactions[:-1] == [replace(one, path=cut) for one in whole.transactions[:-1]]
 
 
 def test_a_transaction_that_an_outage_cut_counts_once(made: GeneratedSet, tmp_path: Path) -> None:
