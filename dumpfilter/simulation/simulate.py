@@ -4,8 +4,9 @@ lag limit.
 
 from __future__ import annotations
 
+import bisect
+import functools
 import itertools
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,7 +27,7 @@ from dumpfilter.simulation.flow import (
     window_of,
 )
 from dumpfilter.simulation.hop import Hop
-from dumpfilter.simulation.lag import Window
+from dumpfilter.simulation.lag import Lag, Window
 from dumpfilter.simulation.plan import Plan, PlannedNode
 from dumpfilter.simulation.results import (
     Basis,
@@ -47,14 +48,23 @@ from dumpfilter.simulation.traffic import Clock, SetTraffic
 MOST_SERIES = 24
 """The maximum number of nodes with a series (figures over time) in a run. The nodes with the greatest lag are chosen.
 """
-_DIGITS = 3
-"""The number of significant digits to which a search determines a rate or delay."""
 _SECOND = 1_000_000
 """The number of microseconds in a second."""
 
-MOST_RATE = 10**12
+_TRIED = (
+    *range(1000),
+    *(number * 10**power for power in range(1, 10) for number in range(100, 1000)),
+    10**12,
+)
+"""The values that a search tries, ascending: numbers with at most three significant digits. Rates are in bits per
+second, delays in microseconds.
+"""
 MOST_DELAY = 10**10
 """The longest delay that a search tries, microseconds."""
+_RATES = _TRIED[1:]
+"""The rates that a search tries, from too slow ones to fast enough ones."""
+_DELAYS = tuple(value for value in reversed(_TRIED) if value <= MOST_DELAY)
+"""The delays that a search tries, from too long ones to short enough ones."""
 
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 """A parallel map: calls a function for each item, maybe in parallel, and returns the results in the items' order."""
@@ -250,27 +260,18 @@ class _Simulation:
         """
         limit, schedules = self._options.limit, self._schedules[search.setting.load]
 
-        def worst(value: int) -> int | None:
+        @functools.cache
+        def lag_with(value: int) -> Lag:
             routes = self._router.routes(node, _with(search.setting, search.what, value))
-            lag = evaluate(routes, schedules, limit=limit).lag
-            return None if lag.missing else lag.worst
+            return evaluate(routes, schedules, limit=limit).lag
 
         def is_good(value: int) -> bool:
-            lag = worst(value)
-            return lag is not None and lag <= limit
+            lag = lag_with(value)
+            return not lag.missing and lag.worst <= limit
 
-        is_rate = search.what == "rate"
-        good, bad = (MOST_RATE, 0) if is_rate else (0, MOST_DELAY + 1)
-        if not is_good(good):
-            return None, None
-        while abs(good - bad) > _step(max(good, bad)):
-            middle = _middle(good, bad)
-            if is_good(middle):
-                good = middle
-            else:
-                bad = middle
-        value = _rounded(good, up=is_rate)
-        return value, worst(value)
+        values = _RATES if search.what == "rate" else _DELAYS
+        number = bisect.bisect_left(values, True, key=is_good)
+        return (values[number], lag_with(values[number]).worst) if number < len(values) else (None, None)
 
     def _groups(self, nodes: Iterable[PlannedNode], setting: Setting) -> list[Group]:
         found: dict[tuple[Route, ...], list[PlannedNode]] = {}
@@ -305,27 +306,6 @@ def _worst(groups: Sequence[Group], outcomes: Sequence[Outcome]) -> list[int]:
     """Return the indexes of the ``MOST_SERIES`` groups with the greatest lag, ascending. These groups get a series."""
     worst = sorted(range(len(groups)), key=lambda k: (-outcomes[k].lag.p99, groups[k].nodes[0].name))
     return sorted(worst[:MOST_SERIES])
-
-
-def _middle(one: int, other: int) -> int:
-    """Return the middle of a bisection between two numbers: their geometric mean, strictly between both. The
-    bisection is then short over many powers of ten.
-    """
-    low, high = sorted((one, other))
-    middle = round(math.sqrt(max(low, 1) * high))
-    return max(low + 1, min(high - 1, middle))
-
-
-def _step(value: int) -> int:
-    """Return the place value of the last significant digit of ``value``. A bisection ends at this precision."""
-    step: int = 10 ** max(len(str(value)) - _DIGITS, 0)
-    return step
-
-
-def _rounded(value: int, *, up: bool) -> int:
-    """Round a number to ``_DIGITS`` significant digits, upwards if ``up`` is True, else downwards."""
-    step = _step(value)
-    return -(-value // step) * step if up else value // step * step
 
 
 def _with(setting: Setting, what: str, value: int) -> Setting:
