@@ -363,7 +363,7 @@ def test_a_statement_that_calculates_keeps_the_interpreter_for_less_than_a_milli
     with serving(ConsoleEndpoint(), executor, {}, temporary_tls("127.0.0.1"), {}):
         threading.Thread(target=calculate, daemon=True).start()
         try:
-            # With Python's interval of 5 ms, a hundred handovers take half a second.
-            assert min(seconds_of_handovers() for _ in range(5)) < 0.25
+            # With Python's interval of 5 ms, a hundred handovers take half a second. On a busy machine many tries do.
+            assert any(seconds_of_handovers() < 0.25 for _ in range(50))
         finally:
             done.set()

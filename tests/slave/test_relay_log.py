@@ -113,7 +113,7 @@ def test_a_slow_disk_delays_the_second_synchronization_and_not_the_first(tmp_pat
 
     thread = threading.Thread(target=append, daemon=True)
     thread.start()
-    begun.wait(10)
+    begun.wait()
     for _ in range(2):
         disk.release()
     thread.join()

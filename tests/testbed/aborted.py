@@ -26,7 +26,7 @@ from unittest import mock
 from dumpfilter.testbed.leftovers import clean, clean_temporary
 
 MARK = "DUMPFILTER_ABORTED_RUN"
-LIMIT = 60.0
+LIMIT = 120.0
 """The longest time until all processes of an aborted run have ended, seconds."""
 LONGEST = 4.0
 """The longest time after which a run is aborted, seconds."""
@@ -82,19 +82,23 @@ def abort(run: Run) -> list[str]:
     """Start a topology, abort it, and return what remains of it, as sentences."""
     mark = uuid.uuid4().hex
     with tempfile.TemporaryDirectory(prefix="aborted-") as home:
-        temporary, directory = Path(home, "tmp"), Path(home, "up")
+        temporary, directory, output = Path(home, "tmp"), Path(home, "up"), Path(home, "output")
         temporary.mkdir()
-        process = subprocess.Popen(
-            _command(run, directory),
-            env={**os.environ, MARK: mark, "TMPDIR": str(temporary)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        with output.open("wb") as written:
+            process = subprocess.Popen(
+                _command(run, directory),
+                env={**os.environ, MARK: mark, "TMPDIR": str(temporary), "PYTHONFAULTHANDLER": "1"},
+                stdout=written,
+                stderr=written,
+                start_new_session=True,
+            )
         try:
             _abort(run, process, mark)
         except subprocess.TimeoutExpired:
-            return [f"the command has not ended after {run.way}"]
+            # The process writes the stacks of its threads.
+            process.send_signal(signal.SIGABRT)
+            process.wait()
+            return [f"the command has not ended after {run.way}: {output.read_text(errors='replace')}"]
         finally:
             if process.poll() is None:
                 process.kill()

@@ -33,5 +33,5 @@ def test_a_lack_of_descriptors_ends_no_control_socket(
     with ControlServer(cast("Testbed", SimpleNamespace(directory=tmp_path))):
         asking = threading.Thread(target=lambda: answers.append(Control(tmp_path).ask("pid")), daemon=True)
         asking.start()
-        asking.join(10)
+        asking.join(120)
         assert answers == [os.getpid()]

@@ -98,15 +98,17 @@ def test_a_slow_line_does_not_hold_back_the_end_of_a_small_message(links: LinkPr
     """A round takes 70 ms. Nagle's algorithm would wait 40 ms more for a delayed acknowledgement."""
     source = Source()
     port = links.open("small", source.port, LinkShape(rate=64_000, delay=0.03))
-    took = []
+
+    def seconds_of_a_round() -> float:
+        begin = time.monotonic()
+        connection.sendall(bytes(40))
+        connection.recv(40, socket.MSG_WAITALL)
+        return time.monotonic() - begin
+
     with socket.create_connection(("127.0.0.1", port)) as connection:
-        for _ in range(20):
-            begin = time.monotonic()
-            connection.sendall(bytes(40))
-            connection.recv(40, socket.MSG_WAITALL)
-            took.append(time.monotonic() - begin)
+        # A busy machine delays many rounds, but not all.
+        assert any(seconds_of_a_round() < 0.09 for _ in range(400))
     source.close()
-    assert min(took) < 0.09
 
 
 def test_a_plain_link_counts_the_bytes_of_both_directions(links: LinkProcess, source: Source) -> None:
