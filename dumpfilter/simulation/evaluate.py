@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dumpfilter.simulation import lag
 from dumpfilter.simulation._hop import Dropped
-from dumpfilter.simulation.flow import Arrived, Flow, LinkOutcome, Outcome, outages_of, outcome_of
+from dumpfilter.simulation.flow import Arrived, Flow, LinkOutcome, Outcome, outages_of, outcomes_of
 from dumpfilter.simulation.hop import MICROSECOND, NEVER, Crossed, Hop, cross, looks, times_of
 from dumpfilter.simulation.route import AGAIN, AT_ONCE, Form, Passage, Route
 from dumpfilter.simulation.traffic import Ints, SetTraffic
@@ -275,14 +275,32 @@ class Schedule:
         return looks(self.committed * MICROSECOND if before is None else before, tick, AGAIN)
 
 
-def evaluate(routes: Sequence[Route], schedules: Mapping[str, Schedule], *, limit: int) -> Outcome:
+def without_delay(routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], int]:
+    """Return the routes of a node with the last hop's delay set to 0, and this delay in microseconds.
+
+    A delay without jitter and outages makes each transaction later by this constant, so nodes that differ only in it
+    are computed together. If the last hop has jitter or outages, or the node has several routes, return ``routes``
+    unchanged and 0.
+    The benchmark ``simulation`` measures 10,000 such nodes at ten rates.
+    """
+    *before, last = routes[0].passages
+    hop = last.hop
+    if len(routes) > 1 or hop.jitter or hop.downs or hop.delay % MICROSECOND:
+        return routes, 0
+    passages = (*before, replace(last, hop=replace(hop, delay=0)))
+    return (replace(routes[0], passages=passages),), hop.delay // MICROSECOND
+
+
+def evaluate(
+    routes: Sequence[Route], schedules: Mapping[str, Schedule], *, limit: int, delays: Sequence[int] = (0,)
+) -> list[Outcome]:
     """Compute the lag of a node and the bytes on the last link of each of its routes. A node has one route for each
     channel.
 
-    ``schedules`` has the schedule of each origin by name. ``limit`` is the lag (microseconds) above which time is
-    counted.
+    Return one outcome for each of ``delays``, microseconds, which is added to all arrival times. ``schedules`` has
+    the schedule of each origin by name. ``limit`` is the lag (microseconds) above which time is counted.
     """
-    return outcome_of(routes, flows_of(routes, schedules), limit=limit)
+    return outcomes_of(routes, flows_of(routes, schedules), limit=limit, delays=delays)
 
 
 def flows_of(routes: Sequence[Route], schedules: Mapping[str, Schedule]) -> list[Flow]:

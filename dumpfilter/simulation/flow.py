@@ -106,23 +106,28 @@ def outages_of(arrived: Arrived, outages: Iterable[tuple[int, int | None]]) -> t
     )
 
 
-def outcome_of(routes: Sequence[Route], flows: Sequence[Flow], *, limit: int) -> Outcome:
-    """Compute the lag of a node from ``flows``, the arrivals over each of its channels.
+def outcomes_of(
+    routes: Sequence[Route], flows: Sequence[Flow], *, limit: int, delays: Sequence[int] = (0,)
+) -> list[Outcome]:
+    """Compute the lag of a node from ``flows``, the arrivals over each of its channels. Return one outcome for each
+    of ``delays``.
 
-    ``limit`` is the lag (microseconds) above which time is counted.
+    A delay (microseconds) is added to all arrival times; for a node with several channels it must be 0. ``limit`` is
+    the lag (microseconds) above which time is counted.
     """
-
-    def measured(one: Arrived) -> Lag:
-        return lag.measure(one.committed, one.received, limit=limit, missing=one.missing)
-
-    channels = tuple(measured(flow.arrived) for flow in flows)
-    arrived = _at_node(routes, flows)
-    return Outcome(
-        channels[0] if len(flows) == 1 else measured(arrived),
-        channels,
-        tuple(flow.link for flow in flows),
-        int(arrived.received[-1]) if len(arrived.received) else 0,
-    )
+    channels = [
+        lag.measure(one.committed, one.received, delays, limit=limit, missing=one.missing)
+        for one in (flow.arrived for flow in flows)
+    ]
+    arrived, whole = _at_node(routes, flows), channels[0]
+    if len(flows) > 1:
+        whole = lag.measure(arrived.committed, arrived.received, delays, limit=limit, missing=arrived.missing)
+    last = int(arrived.received[-1]) if len(arrived.received) else None
+    links = tuple(flow.link for flow in flows)
+    return [
+        Outcome(one, each, links, 0 if last is None else last + delay)
+        for delay, one, *each in zip(delays, whole, *channels, strict=True)
+    ]
 
 
 def curves_of(group: Group, flows: Sequence[Flow], window: Window) -> Series:

@@ -8,6 +8,7 @@ All times are microseconds in whole numbers. Simulated and measured times are ev
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,33 +57,45 @@ def percentile(ordered: Ints, share: int) -> int:
     return int(ordered[max(-(-len(ordered) * share // 100) - 1, 0)])
 
 
-def measure(committed: Ints, received: Ints, *, limit: int, missing: int = 0) -> Lag:
+def measure(
+    committed: Ints, received: Ints, delays: Sequence[int] = (0,), *, limit: int, missing: int = 0
+) -> list[Lag]:
     """Measure the lag of transactions from their times of commit and receipt, both in the order of receipt.
 
-    ``limit`` is the lag (microseconds) above which time is counted. ``missing`` is the number of transactions that
-    never arrived; it is only copied into the result.
+    Return one result for each of ``delays`` (microseconds), with this delay added to all times of receipt. ``limit``
+    is the lag (microseconds) above which time is counted. ``missing`` is the number of transactions that never
+    arrived; it is only copied into the results.
     """
     if not len(committed):
-        return Lag(0, 0, 0, 0, 0, 0, missing)
+        return [Lag(0, 0, 0, 0, 0, 0, missing) for _ in delays]
     lags = np.sort(received - committed)
     p50, p95, p99 = (percentile(lags, share) for share in (50, 95, 99))
     worst = int(lags[-1])
-    above = 0
-    if limit < worst:
+    limits = np.array([limit - delay for delay in delays], np.int64)
+    above = np.zeros(len(limits), np.int64)
+    if limits.min() < worst:
         # Each arrival adds max(x - limit, 0), where x is the node's lag just before it. It subtracts the same
         # expression for the lag that was left by the arrival before it.
         since = _oldest_missing(committed)
-        before, left = (
-            np.maximum(received - since - limit, 0),
-            np.maximum(received[:-1] - since[1:] - limit, 0),
-        )
-        above = int(before.sum() - left.sum())
-    return Lag(len(lags), p50, p95, p99, worst, above, missing)
+        ages = lags if (since == committed).all() else np.sort(received - since)
+        above = _excess(ages, limits) - _excess(np.sort(received[:-1] - since[1:]), limits)
+    return [
+        Lag(len(lags), p50 + delay, p95 + delay, p99 + delay, worst + delay, time, missing)
+        for delay, time in zip(delays, above.tolist(), strict=True)
+    ]
 
 
 def _oldest_missing(committed: Ints) -> Ints:
     """Return for each transaction, in the order of receipt, the earliest commit among this one and all later ones."""
     found: Ints = np.minimum.accumulate(committed[::-1])[::-1]
+    return found
+
+
+def _excess(ordered: Ints, limits: Ints) -> Ints:
+    """Return for each of ``limits`` the sum of ``max(x - limit, 0)`` over the ascending numbers ``ordered``."""
+    first = np.searchsorted(ordered, limits, "right")
+    sums = np.concatenate([[0], np.cumsum(ordered)])
+    found: Ints = sums[-1] - sums[first] - (len(ordered) - first) * limits
     return found
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.index.time_spans import active_seconds, spans_of
-from dumpfilter.simulation.evaluate import Schedule, evaluate, flows_of
+from dumpfilter.simulation.evaluate import Schedule, evaluate, flows_of, without_delay
 from dumpfilter.simulation.flow import (
     Group,
     Outcome,
@@ -179,20 +179,22 @@ class _Simulation:
     def _outcomes(
         self, settings: Sequence[Setting], groups: Sequence[Sequence[Group]]
     ) -> list[list[Outcome]]:
-        """Compute for each setting the outcomes of its groups of equal nodes, in order. Groups that are equal in
-        several settings are computed once.
+        """Compute for each setting the outcomes of its groups of equal nodes, in order. Groups that differ only in
+        the delay of their last hop are computed once.
         """
-        places = [
-            (setting.load, group.routes)
-            for setting, each in zip(settings, groups, strict=True)
-            for group in each
-        ]
-        items = list(dict.fromkeys(places))
-        found = dict(zip(items, self._ordered(self._lags, items), strict=True))
-        return [
-            [found[setting.load, group.routes] for group in each]
-            for setting, each in zip(settings, groups, strict=True)
-        ]
+        together: dict[tuple[float, tuple[Route, ...]], dict[tuple[int, int], int]] = {}
+        for n, setting in enumerate(settings):
+            for k, group in enumerate(groups[n]):
+                routes, delay = without_delay(group.routes)
+                together.setdefault((setting.load, routes), {})[n, k] = delay
+        items = [(*alike, tuple(delays.values())) for alike, delays in together.items()]
+        found = self._ordered(self._lags, items)
+        by_place = {
+            place: outcome
+            for delays, outcomes in zip(together.values(), found, strict=True)
+            for place, outcome in zip(delays, outcomes, strict=True)
+        }
+        return [[by_place[n, k] for k in range(len(each))] for n, each in enumerate(groups)]
 
     def _ordered(self, function: Callable[..., _Result], items: Sequence[_Item]) -> list[_Result]:
         """Call ``function`` with the values of each item, and return the results in the items' order. Items with
@@ -203,8 +205,8 @@ class _Simulation:
         found = dict(zip(order, done, strict=True))
         return [found[k] for k in range(len(items))]
 
-    def _lags(self, load: float, routes: tuple[Route, ...]) -> Outcome:
-        return evaluate(routes, self._schedules[load], limit=self._options.limit)
+    def _lags(self, load: float, routes: tuple[Route, ...], delays: tuple[int, ...]) -> list[Outcome]:
+        return evaluate(routes, self._schedules[load], limit=self._options.limit, delays=delays)
 
     def _curves(self, load: float, routes: tuple[Route, ...], of: tuple[Group, Window]) -> Series:
         group, window = of
@@ -263,7 +265,7 @@ class _Simulation:
         @functools.cache
         def lag_with(value: int) -> Lag:
             routes = self._router.routes(node, _with(search.setting, search.what, value))
-            return evaluate(routes, schedules, limit=limit).lag
+            return evaluate(routes, schedules, limit=limit)[0].lag
 
         def is_good(value: int) -> bool:
             lag = lag_with(value)
@@ -280,8 +282,10 @@ class _Simulation:
         return [Group(routes, tuple(each)) for routes, each in found.items()]
 
 
-_Item = tuple[Any, ...]
-"""A load, the routes of a group of nodes, and for curves the group and a window."""
+_Item = tuple[float, tuple[Route, ...], Any]
+"""A load, the routes of a group of nodes, and a third argument of the computation: delays, or for curves the group and
+a window.
+"""
 
 _Result = TypeVar("_Result")
 

@@ -55,7 +55,7 @@ def test_one_stand_in_serves_dropped_transactions_that_the_master_sees_together(
 def test_a_transaction_counts_once_and_stand_ins_do_not_count() -> None:
     given = traffic([0, SECOND, 2 * SECOND], [1000] * 3, [[1]], stand_in=50)
     route = Route("m", (Passage(Form.STAND_INS, 0, Hop(KILOBYTE_IN_8_MS)),))
-    outcome = evaluate([route], {"m": Schedule(given)}, limit=SECOND)
+    (outcome,) = evaluate([route], {"m": Schedule(given)}, limit=SECOND)
     assert outcome.lag.transactions == 1
     assert outcome.lag.worst == 8 * (1000 + 2 * PACKET_BYTES)
     assert outcome.links[0].bytes == 1010 + 2 * (50 + 3 * PACKET_BYTES)
@@ -65,7 +65,7 @@ def test_a_chain_passes_on_what_has_arrived() -> None:
     given = traffic([0, 0], [1000, 1000], [[0, 1], [1]])
     first = Passage(Form.EVENTS, 0, Hop(KILOBYTE_IN_8_MS, delay=5 * MILLISECOND))
     second = Passage(Form.EVENTS, 1, Hop(2 * KILOBYTE_IN_8_MS))
-    outcome = evaluate([Route("m", (first, second))], {"m": Schedule(given)}, limit=0)
+    (outcome,) = evaluate([Route("m", (first, second))], {"m": Schedule(given)}, limit=0)
     assert outcome.lag.transactions == 1
     # The second link also tells that the first transaction was dropped.
     assert outcome.lag.worst == (8 + 8 + 5 + 4) * 1000 + GAP_BYTES * 4
@@ -76,7 +76,7 @@ def test_what_never_arrives_is_missing_at_all_nodes_behind() -> None:
     given = traffic([0, SECOND], [1000, 1000])
     down = Hop(downs=(Down(SECOND * 1000 // 2, NEVER, NEVER),))
     route = Route("m", (Passage(Form.EVENTS, None, down), Passage(Form.EVENTS, None, Hop())))
-    outcome = evaluate([route], {"m": Schedule(given)}, limit=0)
+    (outcome,) = evaluate([route], {"m": Schedule(given)}, limit=0)
     assert (outcome.lag.transactions, outcome.lag.missing) == (1, 1)
     assert outcome.links[0].bytes == 1000
 
@@ -96,7 +96,7 @@ def test_two_ways_to_an_origin_bring_a_transaction_once_as_soon_as_the_first_bri
     given = traffic([0, 0], [1000, 1000], [[0], [0, 1]])
     fast = Route("m", (Passage(Form.EVENTS, 0, Hop(delay=MILLISECOND)),))
     slow = Route("m", (Passage(Form.EVENTS, 1, Hop(delay=9 * MILLISECOND)),))
-    outcome = evaluate([fast, slow], {"m": Schedule(given)}, limit=0)
+    (outcome,) = evaluate([fast, slow], {"m": Schedule(given)}, limit=0)
     assert outcome.lag.transactions == 2
     assert (outcome.lag.p50, outcome.lag.worst) == (1000, 9000)
     assert [lag.worst for lag in outcome.channels] == [1000, 9000]
@@ -108,7 +108,7 @@ def test_a_node_with_two_origins_is_above_the_limit_when_one_of_them_is() -> Non
         Route("m", (Passage(Form.EVENTS, None, Hop(delay=20 * MILLISECOND)),)),
         Route("n", (Passage(Form.EVENTS, None, Hop(delay=15 * MILLISECOND)),)),
     ]
-    outcome = evaluate(routes, given, limit=5_000)
+    (outcome,) = evaluate(routes, given, limit=5_000)
     # From 5 to 20 ms for both origins, and from 35 to 45 ms for the second one.
     assert outcome.lag.above == 25_000
     assert outcome.lag.transactions == 3
@@ -117,7 +117,7 @@ def test_a_node_with_two_origins_is_above_the_limit_when_one_of_them_is() -> Non
 def test_applying_takes_its_time_and_only_for_what_passes() -> None:
     given = traffic([0, 0, 0], [1000] * 3, [[0, 2]])
     route = Route("m", (Passage(Form.EVENTS, None, Hop()),), Hop(KILOBYTE_IN_8_MS, fixed=MILLISECOND), 0)
-    outcome = evaluate([route], {"m": Schedule(given)}, limit=0)
+    (outcome,) = evaluate([route], {"m": Schedule(given)}, limit=0)
     assert (outcome.lag.p50, outcome.lag.worst, outcome.lag.transactions) == (9000, 18_000, 3)
 
 
@@ -131,7 +131,7 @@ def test_curves_have_all_bytes_and_the_worst_lag(gaps: list[int], load: float, m
     hop = Hop(20_000, delay=MILLISECOND, message=1 << 18 if messages else 0)
     route = Route("m", (Passage(Form.EVENTS, None, hop),))
     schedules = {"m": Schedule(given, scaled(load))}
-    outcome = evaluate([route], schedules, limit=0)
+    (outcome,) = evaluate([route], schedules, limit=0)
     window = Window(SECOND, outcome.duration // SECOND + 1)
     group = Group((route,), plan_topology(parse_string("m >> web")).nodes)
     curves = curves_of(group, flows_of([route], schedules), window)
@@ -169,7 +169,7 @@ def test_the_third_tier_hears_of_what_was_dropped_for_the_second() -> None:
     reached = schedule.at_sender((first,))
     assert reached is not None
     assert reached.tolist() == [16 * MILLISECOND + 5 * MILLISECOND, 10**9 + 12_875_000 + 5 * MILLISECOND]
-    outcome = evaluate([Route("m", (first, first))], {"m": schedule}, limit=0)
+    (outcome,) = evaluate([Route("m", (first, first))], {"m": schedule}, limit=0)
     assert outcome.links[0].overhead == 2 * 93 + 35
 
 

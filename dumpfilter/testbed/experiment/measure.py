@@ -18,7 +18,7 @@ from dumpfilter.simulation.flow import (
     link_figures,
     node_figures,
     outages_of,
-    outcome_of,
+    outcomes_of,
     series_of,
     window_of,
 )
@@ -79,7 +79,7 @@ def figures(measured: Measured) -> Run:
             _flow(measured, node, channel, route)
             for channel, route in zip(node.channels, group.routes, strict=True)
         ]
-        outcome = outcome_of(group.routes, flows, limit=measured.limit)
+        (outcome,) = outcomes_of(group.routes, flows, limit=measured.limit)
         found.append((group, flows, outcome))
     duration = max(outcome.duration for *_, outcome in found)
     window = window_of(duration)
