@@ -38,7 +38,7 @@ def status_command(
 ) -> None:
     """Show the status of a master or slave: health, threads, positions, lag, errors and counters.
 
-    A master's port for slaves tells the health only, and its console tells the rest.
+    A master tells strangers its health only. Its console, or a replication user, tells more.
 
     Exit codes: 0 good. 4 reached, with a problem: a thread has stopped, the lag is larger than --max-lag, or the master
     is not serving. 3 nothing answers. 2 a wrong option. 1 another error, such as a wrong password.
@@ -48,7 +48,7 @@ def status_command(
         dumpfilter status --master 127.0.0.1:3307
         dumpfilter status --console 127.0.0.1:3308 -p admin.password --max-lag 64M
         dumpfilter status --slave 127.0.0.1:3309 --max-lag 30s --json
-        dumpfilter status --slave 127.0.0.1:3309 --watch 2
+        dumpfilter status --relay-dir s1 --watch 2
     """
     from dumpfilter.base import logs
     from dumpfilter.commands.server_status.model import ExitCode, MaxLag, judge
@@ -75,11 +75,19 @@ def status_command(
 
 def _question(asked: AskedOptions, source_tls: TlsOptions) -> Callable[[], Record]:
     """Return the function that reads the status of the master or slave that the options name. Raises OptionError."""
-    from dumpfilter.commands.server_status.of_console import master_status, slave_status
+    directory = asked.relay_dir
+    if directory is not None:
+        from dumpfilter.commands.server_status.of_directory import relay_directory_status
 
-    login, source = asked.login(), asked.source(source_tls)
+        return lambda: relay_directory_status(directory)
+    login = asked.login()
     if asked.slave and login is not None:
+        from dumpfilter.commands.server_status.of_console import slave_status
+
         return lambda: slave_status(login)
+    from dumpfilter.commands.server_status.of_console import master_status
+
+    source = asked.source(source_tls)
     return lambda: master_status(source, login)
 
 

@@ -24,6 +24,7 @@ except SystemExit:
     ("arguments", "loaded"),
     [
         ("--help", set()),
+        ("status --relay-dir .", {"numpy", "pydantic"}),
         ("status --console 127.0.0.1:1", {"pydantic", "pymysql"}),
         (f"export {DATA}/oracle/mysql-row --output {{}}/events", {"numpy", "pydantic"}),
     ],

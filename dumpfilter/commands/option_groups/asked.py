@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.option_groups.logins import parse_address, read_password
-from dumpfilter.slave.options import TlsOptions
+from dumpfilter.commands.option_groups.logins import SOURCE_VARIABLE, parse_address, read_password
+from dumpfilter.slave.options import MASTER_PANEL, TlsOptions
 
 if TYPE_CHECKING:
     from dumpfilter.base.security.guarded_client import Login
@@ -46,15 +46,33 @@ class ConsoleLogin(Settings):
 
 
 class AskedOptions(ConsoleLogin):
-    """The options that name the master or slave whose status is read, and the login at its console."""
+    """The options that name the master or slave whose status is read, or its relay directory, and the logins."""
 
     master: str = setting("", metavar="HOST:PORT")
-    """A master's address for slaves, which tells the health."""
+    """A master's address for slaves."""
+    relay_dir: Path | None = setting(None, metavar="DIRECTORY")
+    """A slave's relay directory, read as it is, also without a slave."""
+    source_user: str = ""
+    """A replication user of the master."""
+    source_password_file: Path | None = None
+    """A file whose first line is the replication user's password. Without it the password is that of the environment
+    variable DUMPFILTER_SOURCE_PASSWORD."""
+    source_plain_password: bool = setting(False, rich_help_panel=MASTER_PANEL)
+    """Send the password to a master on another machine even without TLS."""
 
     def check(self) -> None:
-        """Check that the options name exactly one master or slave. Raises OptionError."""
-        if bool(self.master or self.console) == bool(self.slave):
-            raise OptionError("give one of --master (with or without --console), --console and --slave")
+        """Check that the options name exactly one master, slave or relay directory. Raises OptionError."""
+        asked = [
+            bool(self.master or self.console),
+            bool(self.slave),
+            self.relay_dir is not None,
+        ]
+        if sum(asked) != 1:
+            raise OptionError(
+                "give one of --master (with or without --console), --console, --slave and --relay-dir"
+            )
+        if self.source_user and not self.master:
+            raise OptionError("--source-user needs --master; the user of a console is --user")
 
     def source(self, tls: TlsOptions) -> Source | None:
         """Return the connection to the master's port for slaves, or None without ``--master``. Raises OptionError."""
@@ -66,6 +84,8 @@ class AskedOptions(ConsoleLogin):
         from dumpfilter.slave.threads.connection import Source
 
         host, port = parse_address("--master", self.master)
-        info = SourceInfo(host=host, port=port, **members)
+        password = read_password(self.source_password_file, SOURCE_VARIABLE) if self.source_user else ""
+        info = SourceInfo(host=host, port=port, user=self.source_user, password=password, **members)
         info.check_tls()
-        return Source(info, SlaveOptions(relay_dir=Path(), server_id=0))
+        options = SlaveOptions(relay_dir=Path(), server_id=0, plain_password=self.source_plain_password)
+        return Source(info, options)

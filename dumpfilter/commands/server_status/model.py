@@ -1,7 +1,7 @@
 """The records that ``dumpfilter status`` shows of a master or a slave, and the detection of problems in them.
 
 A record maps names to values that JSON can represent: ``--json`` prints the record as it is. A value is None if the
-console or port that was asked does not tell it. Times are Unix times, seconds.
+console, port or directory that was asked does not tell it. Times are Unix times, seconds.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def master_record(**known: Any) -> Record:
     binlog from a running server.
 
     ``slaves``, ``drains`` (the slaves that an operator has disconnected) and ``drift`` (the replicas whose own filter
-    drops less than the master) are None if only the health is known.
+    drops less than the master) are None if the login may not read them.
     """
     return {
         "role": "master",
@@ -97,26 +97,81 @@ def master_record(**known: Any) -> Record:
     }
 
 
+def with_files(status: Record, files: Sequence[tuple[str, int]]) -> None:
+    """Add a binlog set's files to the status record of a master.
+
+    The record gets the number and total size of ``files``, and the name and size of the last file.
+    """
+    status |= {"files": len(files), "bytes": sum(size for _, size in files)}
+    if files:
+        status["file"], status["position"] = files[-1]
+
+
 _COUNTS = ("events_", "bytes_", "transactions_")
 """The prefixes of the names of a slave's counters."""
 
 
-def slave_of_master(row: Mapping[str, Any], filter_warnings: Sequence[str] = ()) -> Record:
+def slave_of_master(facts: Mapping[str, Any], filter_warnings: Sequence[str] = ()) -> Record:
     """Return the status record of a slave from its row of the master's table ``dumpfilter.slaves``.
 
-    ``saved`` in the record is the saved fraction of the bytes that the master read for the slave; None if it read
-    nothing. Saved bytes are dropped bytes, minus the bytes of empty transactions that are sent to keep GTIDs.
+    ``facts`` has the row's values by column. ``saved`` in the record is the saved fraction of the bytes that the master
+    read for the slave; None if it read nothing. Saved bytes are dropped bytes, minus the bytes of empty transactions
+    that are sent to keep GTIDs.
     """
-    counts = {name: value or 0 for name, value in row.items() if name.startswith(_COUNTS)}
+    counts = {name: value or 0 for name, value in facts.items() if name.startswith(_COUNTS)}
     dropped = counts.get("bytes_dropped", 0)
     read = counts.get("bytes_sent", 0) + dropped
     return {
-        **{name: value for name, value in row.items() if name not in counts},
-        "dumping": bool(row["dumping"]),
-        "drained": bool(row["drained"]),
+        **dict.fromkeys(("server_id", "port", "position"), 0),
+        **dict.fromkeys(("uuid", "host", "user", "channel", "file"), ""),
+        **dict.fromkeys(("lag_bytes", "lag_seconds")),
+        **dict.fromkeys(("state", "gone_since", "entry", "refusal"), ""),
+        **{name: value for name, value in facts.items() if name not in counts},
+        "dumping": bool(facts.get("dumping")),
+        "drained": bool(facts.get("drained")),
         "counts": counts,
         "filter_warnings": list(filter_warnings),
         "saved": (dropped - counts.get("bytes_gtid", 0)) / read if read > 0 else None,
+    }
+
+
+def slave_record(**known: Any) -> Record:
+    """Return the status record of a slave from the known values. Other values are None or empty.
+
+    ``running`` tells whether a slave answers at the console, or has locked the relay directory. ``process`` is the id
+    of the process that has locked the directory.
+    """
+    return {
+        "role": "slave",
+        **dict.fromkeys(("console", "relay_dir", "server_uuid", "version"), ""),
+        "running": True,
+        "process": None,
+        "channels": [],
+        **known,
+        "problems": [],
+    }
+
+
+def channel_record(**known: Any) -> Record:
+    """Return the status record of a slave's channel from the known values. Other values are None, zero or empty.
+
+    ``io_running`` and ``sql_running`` have the values of SHOW REPLICA STATUS. ``last_io_error`` and ``last_sql_error``
+    are the newest errors, even if the thread runs again; they are known only from the files of the relay directory.
+    ``lag_bytes`` is the number of bytes of the relay log that are not applied yet. ``unusable`` is the error of a state
+    file that cannot be used.
+    """
+    return {
+        **dict.fromkeys(("channel", "source", "filter_on", "io_error", "sql_error"), ""),
+        **dict.fromkeys(("io_running", "sql_running", "lag_bytes", "lag_seconds")),
+        **dict.fromkeys(
+            ("last_io_error", "last_sql_error", "received_file", "applied_file", "relay_file"), ""
+        ),
+        **dict.fromkeys(("last_io_error_at", "last_sql_error_at"), 0.0),
+        **dict.fromkeys(("received_position", "applied_position", "relay_position"), 0),
+        **dict.fromkeys(("retrieved_gtids", "executed_gtids", "unusable"), ""),
+        "counters": {},
+        "hits": {},
+        **known,
     }
 
 
@@ -174,11 +229,15 @@ def _absence(slave: Record) -> str | None:
 
 
 def _problems_of_slave(status: Record, most: MaxLag) -> Iterator[str]:
+    if not status["running"]:
+        yield f"no slave runs in {status['relay_dir']}: its threads have stopped"
     for channel in status["channels"]:
         name = name_of_channel(channel)
+        if channel["unusable"]:
+            yield f"{name}: {channel['unusable']}"
         for thread, title in (("io", "I/O thread"), ("sql", "SQL thread")):
             running, error = channel[f"{thread}_running"], channel[f"{thread}_error"]
-            if running != "Yes":
+            if running not in (None, "Yes"):
                 state = "is connecting" if running == "Connecting" else "does not run"
                 yield f"{name}: the {title} {state}{': ' + error if error else ''}"
         if most.exceeded(channel["lag_bytes"], channel["lag_seconds"]):

@@ -12,8 +12,11 @@ from dumpfilter.commands.server_status.model import (
     NotOurs,
     Record,
     StatusRefused,
+    channel_record,
     master_record,
     slave_of_master,
+    slave_record,
+    with_files,
 )
 from dumpfilter.console.client import StatementFailed, run_statements
 from dumpfilter.console.script import ScriptStatement
@@ -29,17 +32,12 @@ _SECONDS = 60.0
 A console lets a user wait up to 16 seconds for the next statement.
 """
 
-_HEALTH_ONLY = (
-    "the master tells everybody its health only; for the slaves and the binlog give --console with the address of the "
-    "master's console (its --console-port)"
-)
-
 _VERSION = re.compile(r"dumpfilter (\d\S*), ")
 """The pattern of the beginning of a console's version_comment, such as ``dumpfilter 0.2.0, master``."""
 
 
 def master_status(source: Source | None, console: Login | None) -> Record:
-    """Return the status record of a running master. Without a console the record has only the health.
+    """Return the status record of a running master. Without a user and a console the record has only the health.
 
     ``source`` is the connection to the master's port for slaves, or None. ``console`` is the login at its console, or
     None. Raises ConnectionLost when nothing answers, TlsError when TLS is missing, and StatusRefused for a wrong
@@ -48,11 +46,11 @@ def master_status(source: Source | None, console: Login | None) -> Record:
     status = master_record()
     if source is not None:
         # gRPC takes 0.1 s to import.
-        from dumpfilter.commands.server_status.of_port import health
+        from dumpfilter.commands.server_status.of_port import ask_port
 
-        status |= {"address": source.info.address, "health": health(source)}
+        ask_port(status, source, whole=console is None)
     if console is None:
-        return status | {"hint": _HEALTH_ONLY}
+        return status
     version, (server, logs, slaves, drains, received, drift, warnings) = _ask(
         console,
         "master",
@@ -66,6 +64,7 @@ def master_status(source: Source | None, console: Login | None) -> Record:
             "SELECT * FROM dumpfilter.filter_warnings",
         ],
     )
+    with_files(status, [(row["Log_name"], row["File_size"]) for row in logs])
     texts: dict[tuple[str, ...], list[str]] = {}
     for row in warnings:
         end = "" if str(row["cure"]).endswith("?") else "."
@@ -75,10 +74,6 @@ def master_status(source: Source | None, console: Login | None) -> Record:
         "console": f"{console.host}:{console.port}",
         "version": version,
         "server_version": server[0]["version"],
-        "files": len(logs),
-        "bytes": sum(row["File_size"] for row in logs),
-        "file": logs[-1]["Log_name"] if logs else "",
-        "position": logs[-1]["File_size"] if logs else 0,
         "slaves": [slave_of_master(row, texts.get(_slave_key(row), ())) for row in slaves],
         "drains": drains,
         "source": received[0] if received else None,
@@ -128,21 +123,17 @@ def slave_status(login: Login) -> Record:
         ],
     )
     more = {row["CHANNEL_NAME"]: row for row in counts}
-    return {
-        "role": "slave",
-        "console": f"{login.host}:{login.port}",
-        "relay_dir": variables["datadir"],
-        "server_uuid": variables["uuid"],
-        "version": version,
-        "channels": [_channel(row, more[row["Channel_Name"]], hits) for row in rows],
-        "problems": [],
-    }
+    return slave_record(
+        console=f"{login.host}:{login.port}",
+        relay_dir=variables["datadir"],
+        server_uuid=variables["uuid"],
+        version=version,
+        channels=[_channel(row, more.get(row["Channel_Name"], {}), hits) for row in rows],
+    )
 
 
 def _channel(row: Mapping[str, Any], more: Mapping[str, Any], hits: Iterable[Mapping[str, Any]]) -> Record:
     """Return the status record of a slave's channel, from rows that its console has returned.
-
-    ``lag_bytes`` in the record is the number of bytes of the relay log that are not applied yet.
 
     ``row`` is the channel's row of SHOW REPLICA STATUS, and ``more`` its row of ``dumpfilter.channels``. ``hits`` are
     the rows of all channels with the number of uses of each kind of filter rule.
@@ -151,13 +142,13 @@ def _channel(row: Mapping[str, Any], more: Mapping[str, Any], hits: Iterable[Map
     counters = {
         name: value for name, value in facts.items() if isinstance(value, int) and name not in _NO_COUNTERS
     }
-    return {
-        **{name: row[column] for name, column in _COLUMNS.items()},
+    return channel_record(
+        **{name: row[column] for name, column in _COLUMNS.items() if column in row},
         **{name: value for name, value in facts.items() if name not in counters},
-        "source": f"{row['Source_Host']}:{row['Source_Port']}",
-        "counters": counters,
-        "hits": {hit["RULE_KIND"]: hit["HITS"] for hit in hits if hit["CHANNEL_NAME"] == row["Channel_Name"]},
-    }
+        source=f"{row['Source_Host']}:{row['Source_Port']}",
+        counters=counters,
+        hits={hit["RULE_KIND"]: hit["HITS"] for hit in hits if hit["CHANNEL_NAME"] == row["Channel_Name"]},
+    )
 
 
 def _ask(login: Login, role: str, statements: Sequence[str]) -> tuple[str, list[Rows]]:

@@ -1,42 +1,69 @@
-"""The health of a running master, read from the health service of its gRPC port for slaves."""
+"""The status of a running master, read from its gRPC port for slaves: the health service, and the call Status."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from dumpfilter.base.errors import ConnectionLost, DumpfilterError
-from dumpfilter.commands.server_status.model import NotOurs, StatusRefused
+from dumpfilter.commands.server_status.model import (
+    NotOurs,
+    Record,
+    StatusRefused,
+    slave_of_master,
+    with_files,
+)
 from dumpfilter.slave.threads.connection import Source, explain_failure, open_channel
 from dumpfilter.slave.tls_trial import Unreachable
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
 SECONDS = 10.0
 """The time limit of a master's answer, seconds."""
 
+_LOGIN_OR_CONSOLE = (
+    "the master tells strangers its health only; for the slaves and the binlog give --console with the address of the "
+    "master's console (its --console-port), or, if the master's configuration has a [[user]], --source-user with "
+    "--source-password-file"
+)
 
-def health(source: Source) -> str:
-    """Return the health that a master tells everybody, such as SERVING.
 
-    ``source`` is the connection to the master's port for slaves. Raises ConnectionLost when nothing answers, and
-    TlsError when TLS is missing.
+def ask_port(status: Record, source: Source, *, whole: bool) -> None:
+    """Add the master's health to its status record and, with ``whole``, all that the replication user may read.
+
+    ``source`` is the connection to the master's port for slaves. Raises ConnectionLost when nothing answers, TlsError
+    when TLS is missing, and StatusRefused for a wrong password.
     """
+    status["address"] = source.info.address
     try:
         with open_channel(source, lambda: False) as channel:
-            try:
-                request = health_pb2.HealthCheckRequest()
-                answer = health_pb2_grpc.HealthStub(channel).Check(request, timeout=SECONDS)
-            except grpc.RpcError as error:
-                explain_failure(source, error, lambda: False)
-                raise
+            status["health"] = _health(channel, source)
+            if not whole:
+                return
+            if not source.info.user:
+                status["hint"] = _LOGIN_OR_CONSOLE
+                return
+            request = pb.StatusRequest(user=source.info.user, password=source.info.password)
+            _take(status, rpc.DumpFilterStub(channel).Status(request, timeout=SECONDS))
     except grpc.RpcError as error:
-        raise _refused(source.info.address, error) from None
+        raise _refused(source, error) from None
     except Unreachable as error:
         raise ConnectionLost(f"master {source.info.address}: {error}") from None
+
+
+def _health(channel: grpc.Channel, source: Source) -> str:
+    try:
+        answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=SECONDS)
+    except grpc.RpcError as error:
+        explain_failure(source, error, lambda: False)
+        raise
     return str(health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status))
 
 
-def _refused(master: str, error: grpc.RpcError) -> DumpfilterError:
-    code, details = error.code(), error.details()
+def _refused(source: Source, error: grpc.RpcError) -> DumpfilterError:
+    master, code, details = source.info.address, error.code(), error.details()
     match code:
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.DEADLINE_EXCEEDED:
             return ConnectionLost(
@@ -44,4 +71,55 @@ def _refused(master: str, error: grpc.RpcError) -> DumpfilterError:
             )
         case grpc.StatusCode.UNIMPLEMENTED | grpc.StatusCode.NOT_FOUND:
             return NotOurs(f"{master}: another gRPC server answers here, no master of dumpfilter")
+        case grpc.StatusCode.UNAUTHENTICATED:
+            cure = (
+                "start the master with --console-port, and give --console instead of --source-user"
+                if "no users" in str(details)
+                else "check --source-user and --source-password-file"
+            )
+            return StatusRefused(f"master {master} refuses its status: {details}; {cure}")
     return StatusRefused(f"master {master} refuses its status: {code.name}: {details}")
+
+
+def _take(status: Record, answer: pb.StatusResponse) -> None:
+    files = [(file.name, file.size) for file in answer.files]
+    with_files(status, files)
+    status |= {
+        "server_version": answer.server_version,
+        "slaves": [_slave(slave, files) for slave in answer.slaves],
+        "hint": "the slaves of this user only, and no lag in seconds: the master's --console tells all",
+    }
+
+
+_TIMES = {"registered_at", "last_seen_at"}
+"""The members of a slave that are times, which the console tells as text."""
+
+_FACTS = [
+    field.name
+    for field in pb.Slave.DESCRIPTOR.fields
+    if field.message_type is None and field.name not in {*_TIMES, "filter_warnings"}
+]
+
+
+def _slave(slave: pb.Slave, files: list[tuple[str, int]]) -> Record:
+    facts: dict[str, Any] = {name: getattr(slave, name) for name in _FACTS}
+    facts |= {name: getattr(slave.counts, name) for name in pb.Counts.DESCRIPTOR.fields_by_name}
+    place = slave.position
+    facts |= {"file": place.file, "position": place.position}
+    facts["lag_bytes"] = lag_after(files, place.file, place.position)
+    return slave_of_master(facts, slave.filter_warnings)
+
+
+def lag_after(files: list[tuple[str, int]], file: str, position: int) -> int | None:
+    """Return the number of bytes of a binlog set after a position. None if the set does not have the file.
+
+    ``files`` are the names and sizes of the set's files in their order.
+
+    >>> lag_after([("b.1", 100), ("b.2", 50)], "b.1", 90)
+    60
+    """
+    names = [name for name, _ in files]
+    if file not in names:
+        return None
+    first = names.index(file)
+    return max(0, files[first][1] - position) + sum(size for _, size in files[first + 1 :])

@@ -128,17 +128,23 @@ def _cells(slave: Record) -> list[str]:
 
 
 def _render_slave(status: Record, console: Console) -> None:
+    running = "yes" if status["running"] else "no"
+    if status["process"]:
+        running += f" (process {status['process']})"
     console.print(
         _facts(
             [
-                ("slave", status["console"]),
-                ("relay directory", status["relay_dir"]),
+                ("slave", status["console"] or status["relay_dir"]),
+                ("relay directory", status["relay_dir"] if status["console"] else ""),
                 ("server uuid", status["server_uuid"]),
+                ("running", running),
             ]
         )
     )
     for channel in status["channels"]:
         console.print(_facts(_channel_facts(channel), title=name_of_channel(channel)))
+    if not status["console"] and status["running"]:
+        _say(console, "The files do not tell the state of the threads: ask the slave's console with --slave.")
 
 
 _PLACES = ("received", "applied", "relay")
@@ -157,11 +163,12 @@ def _title(name: str) -> str:
 
 
 def _channel_facts(channel: Record) -> list[tuple[str, str]]:
+    unknown = "unknown (give --slave)"
     rest = {**channel, **channel["counters"]}
     return [
         ("source", channel["source"]),
-        ("I/O thread", channel["io_running"]),
-        ("SQL thread", channel["sql_running"]),
+        ("I/O thread", channel["io_running"] or unknown),
+        ("SQL thread", channel["sql_running"] or unknown),
         *((name, _place(channel, f"{name}_")) for name in _PLACES),
         *((_title(name), _shown(name, rest[name])) for name in rest if name not in _TOLD_BEFORE),
     ]

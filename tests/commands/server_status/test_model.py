@@ -10,7 +10,14 @@ from rich.console import Console
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.commands.server_status import model
-from dumpfilter.commands.server_status.model import MaxLag, Record, judge, master_record
+from dumpfilter.commands.server_status.model import (
+    MaxLag,
+    Record,
+    channel_record,
+    judge,
+    master_record,
+    slave_record,
+)
 from dumpfilter.commands.server_status.rendering import render_status
 
 
@@ -23,43 +30,12 @@ def slave_of_master(**more: object) -> Record:
         "user": "",
         "channel": "c",
         "dumping": True,
-        "drained": False,
-        "state": "",
-        "gone_since": "",
-        "entry": "",
-        "refusal": "",
         "file": "b.1",
         "position": 4,
         "lag_bytes": 2000,
         "lag_seconds": 5.0,
     }
     return model.slave_of_master(values | more)
-
-
-def slave_record(*channels: Record) -> Record:
-    return {
-        "role": "slave",
-        "console": "127.0.0.1:3309",
-        "relay_dir": "s1",
-        "server_uuid": "u",
-        "version": "1",
-        "channels": list(channels),
-        "problems": [],
-    }
-
-
-def channel_record(**more: object) -> Record:
-    return {
-        **dict.fromkeys(("channel", "source", "io_error", "sql_error"), ""),
-        **dict.fromkeys(("io_running", "sql_running"), "Yes"),
-        **dict.fromkeys(("lag_bytes", "lag_seconds")),
-        **dict.fromkeys(("received_file", "applied_file", "relay_file"), ""),
-        **dict.fromkeys(("received_position", "applied_position", "relay_position"), 0),
-        **dict.fromkeys(("retrieved_gtids", "executed_gtids"), ""),
-        "counters": {},
-        "hits": {},
-        **more,
-    }
 
 
 @pytest.mark.parametrize(
@@ -137,8 +113,10 @@ def test_the_saved_share_is_net_of_stand_ins(
 
 def test_a_channel_shows_facts_that_no_list_names() -> None:
     out = io.StringIO()
-    channel = channel_record(counters={"sunny_days": 1234}, new_fact="told", new_seconds=0.25)
-    render_status(slave_record(channel), Console(file=out, width=100))
+    channel = channel_record(
+        io_running="Yes", counters={"sunny_days": 1234}, new_fact="told", new_seconds=0.25
+    )
+    render_status(slave_record(channels=[channel]), Console(file=out, width=100))
     lines = [" ".join(line.replace("│", " ").split()) for line in out.getvalue().splitlines()]
     assert {"sunny days 1,234", "new fact told", "new seconds 0.2"} <= set(lines)
 
@@ -238,24 +216,32 @@ def test_health() -> None:
 
 
 def test_threads_of_a_slave() -> None:
-    lagging = channel_record(channel="a", lag_bytes=10)
-    bad = channel_record(io_running="Connecting", sql_running="No", io_error="drained", sql_error="")
-    assert judge(slave_record(lagging, bad), MaxLag(nbytes=9)) == [
+    good = channel_record(channel="a", io_running="Yes", sql_running="Yes", lag_bytes=10)
+    offline = channel_record(channel="b")
+    bad = channel_record(
+        io_running="Connecting", sql_running="No", io_error="drained", sql_error="", unusable="x: damaged"
+    )
+    status = slave_record(channels=[good, offline, bad])
+    assert judge(status, MaxLag(nbytes=9)) == [
         "channel a: the SQL thread lags behind by 10 bytes",
+        "the default channel: x: damaged",
         "the default channel: the I/O thread is connecting: drained",
         "the default channel: the SQL thread does not run",
     ]
 
 
-def test_a_slave_without_a_channel() -> None:
-    (problem,) = judge(slave_record(), MaxLag())
-    assert problem.startswith("the slave has no channel")
+def test_a_slave_that_does_not_run() -> None:
+    status = slave_record(relay_dir="s1", running=False)
+    assert [problem.partition(":")[0] for problem in judge(status, MaxLag())] == [
+        "no slave runs in s1",
+        "the slave has no channel",
+    ]
 
 
 def test_json() -> None:
     for status in (
         master_record(slaves=[slave_of_master()]),
-        slave_record(channel_record(channel="a")),
+        slave_record(channels=[channel_record(channel="a")]),
     ):
         assert json.loads(json.dumps(status))["role"] in ("master", "slave")
 

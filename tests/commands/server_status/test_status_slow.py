@@ -85,24 +85,34 @@ def told(code: int, *arguments: str | Path) -> dict[str, Any]:
 
 
 def test_a_master(running: Running) -> None:
+    # A stranger
     known = told(GOOD, "--master", running.master)
     assert (known["role"], known["health"], known["slaves"]) == ("master", "SERVING", None)
-    assert "--console" in known["hint"]
-    by_console = told(GOOD, "--console", running.console, *running.admin, "--max-lag", "0")
-    assert by_console["health"] == ""
-    assert by_console["drains"] == []
-    place = by_console["file"], by_console["position"], by_console["files"], by_console["bytes"]
-    assert place == ("bin.000003", 198, 3, 180816)
-    (slave,) = by_console["slaves"]
+    assert "--source-user" in known["hint"]
+    # A replication user
+    known = told(GOOD, "--master", running.master, *running.login)
+    assert (known["file"], known["position"], known["files"], known["bytes"]) == (
+        "bin.000003",
+        198,
+        3,
+        180816,
+    )
+    (slave,) = known["slaves"]
     assert (slave["dumping"], slave["user"], slave["lag_bytes"], slave["lag_seconds"]) == (
         True,
         "repl",
         0,
-        0.0,
+        None,
     )
     assert slave["counts"]["events_dropped"] > 0
+    # A user of the console
+    by_console = told(GOOD, "--console", running.console, *running.admin, "--max-lag", "0")
+    assert by_console["health"] == ""
+    assert by_console["drains"] == []
+    (by_table,) = by_console["slaves"]
+    assert {name: by_table[name] for name in slave} == slave | {"lag_seconds": 0.0}
     # The console's JSON has every column of dumpfilter.slaves.
-    assert slave["rules"] == "--replicate-do-db=shop"
+    assert by_table["rules"] == "--replicate-do-db=shop"
     both = told(GOOD, "--master", running.master, "--console", running.console, *running.admin)
     assert (both["health"], both["slaves"]) == ("SERVING", by_console["slaves"])
     shown = status("--master", running.master, "--console", running.console, *running.admin).stdout
@@ -121,6 +131,8 @@ def test_a_slave_that_is_away_when_the_master_restarts(running: Running) -> None
     assert (gone["state"], gone["dumping"], gone["file"]) == ("gone", False, "bin.000003")
     (problem,) = by_console["problems"]
     assert f"is gone since {gone['gone_since']}" in problem
+    (same,) = told(PROBLEM, "--master", running.master, *running.login)["slaves"]
+    assert (same["state"], same["gone_since"]) == ("gone", gone["gone_since"])
     assert "1 gone" in status("--console", running.console, *running.admin).stdout
     running.sql(f"UNREGISTER REPLICA {gone['server_id']}")
     assert told(GOOD, "--console", running.console, *running.admin)["slaves"] == []
@@ -146,7 +158,7 @@ def test_a_drain_shows(running: Running) -> None:
     wait_until(lambda: status("--slave", running.slave, *running.admin).returncode == GOOD)
 
 
-def test_a_slave(running: Running) -> None:
+def test_a_slave(running: Running, tmp_path: Path) -> None:
     known = told(GOOD, "--slave", running.slave, *running.admin, "--max-lag", "0")
     assert known["version"] == importlib.metadata.version("dumpfilter")
     (channel,) = known["channels"]
@@ -156,11 +168,48 @@ def test_a_slave(running: Running) -> None:
     assert channel["counters"]["connections"] == 1
     assert channel["filter_semantics"] == "CLASSIC"
     assert channel["hits"]["replicate-do-db"] > 0
+    # The applier writes its position when it has had nothing to apply for a quarter of a second.
+    wait_until(lambda: told(GOOD, "--relay-dir", tmp_path / "s")["channels"][0]["applied_position"] == 198)
+    offline = told(GOOD, "--relay-dir", tmp_path / "s")
+    assert offline["running"]
+    assert offline["process"] > 1
+    (same,) = offline["channels"]
+    for name in (
+        "source",
+        "applied_file",
+        "applied_position",
+        "retrieved_gtids",
+        "executed_gtids",
+        "lag_bytes",
+    ):
+        assert same[name] == channel[name]
+    assert same["io_running"] is None
     stop = run("sql", "--slave", running.slave, *running.admin, "-e", "STOP REPLICA SQL_THREAD")
     assert stop.returncode == GOOD
     known = told(PROBLEM, "--slave", running.slave, *running.admin)
     assert known["problems"] == ["the default channel: the SQL thread does not run"]
     assert "PROBLEM: the default channel" in status("--slave", running.slave, *running.admin).stdout
+
+
+def test_a_slave_at_rest(running: Running, tmp_path: Path) -> None:
+    running.launcher.kill("s", signal.SIGTERM)
+    assert running.launcher.wait("s") == 0
+    directory = tmp_path / "s"
+    before = {path.name: path.stat().st_mtime_ns for path in directory.iterdir()}
+    known = told(PROBLEM, "--relay-dir", directory)
+    assert not known["running"]
+    assert known["channels"][0]["counters"]["connections"] == 1
+    assert "no slave runs" in known["problems"][0]
+    # Reading changes nothing, and needs no right to write.
+    assert {path.name: path.stat().st_mtime_ns for path in directory.iterdir()} == before
+    (directory / "master.info").write_bytes(b"{")
+    known = told(PROBLEM, "--relay-dir", directory)
+    assert any(
+        "master.info: is not a master.info file or is damaged" in problem for problem in known["problems"]
+    )
+    # The password of source.info never shows.
+    assert "secret" not in status("--relay-dir", directory, "--json").stdout
+    assert "secret" not in status("--relay-dir", directory).stdout
 
 
 def test_wrong_addresses_and_passwords(running: Running, tmp_path: Path) -> None:
@@ -184,11 +233,19 @@ def test_wrong_addresses_and_passwords(running: Running, tmp_path: Path) -> None
                 ("--console", running.slave, *running.admin),
             ),
             (ERROR, "--password-file", ("--console", running.console, "-p", str(wrong))),
+            (
+                ERROR,
+                "--source-password-file",
+                ("--master", running.master, "--source-user", "repl", "--source-password-file", str(wrong)),
+            ),
             (OPTION, "give one of", ()),
             (OPTION, "give one of", ("--slave", nobody, "--master", nobody)),
             (OPTION, "HOST:PORT", ("--master", "nowhere")),
+            (OPTION, "--source-user needs --master", ("--slave", nobody, "--source-user", "u")),
+            (OPTION, "is no relay directory of a slave", ("--relay-dir", str(tmp_path / "wrong-dir"))),
             (OPTION, "--max-lag", ("--slave", nobody, "--max-lag", "x")),
         ]
+        (tmp_path / "wrong-dir").mkdir()
         for code, text, arguments in cases:
             done = status(*arguments)
             assert (done.returncode, done.stdout) == (code, ""), (arguments, done)
