@@ -408,7 +408,7 @@ class Slave(OwnNode):
                     found,
                     io=its.io_state,
                     sql=its.sql_state,
-                    errors=its.texts,
+                    errors=tuple(error.text for error in its.errors),
                     bytes_received=received,
                     bytes_dropped=dropped,
                 )
@@ -418,7 +418,7 @@ class Slave(OwnNode):
 
     def _check_threads(self, waiting: Sequence[Feed], goal: Goal) -> None:
         for feed, threads in self._threads_of(waiting):
-            if not threads.sql_running and threads.texts:
+            if not threads.sql_running and threads.errors:
                 raise NotCaughtUp(self._behind(feed, goal))
 
     def pause(self) -> None:

@@ -247,7 +247,7 @@ class StartedServer(SqlNode):
             lag=lag,
             io=status.io_state,
             sql=status.sql_state,
-            errors=tuple(str(error) for error in (status.io_error, status.sql_error) if error is not None),
+            errors=tuple(map(str, status.errors)),
         )
 
     def _with_counts(self, channel: ChannelState) -> ChannelState:

@@ -45,27 +45,17 @@ class ReplicaStatus:
     """All columns of SHOW REPLICA STATUS, as the server names them."""
 
     @property
-    def errors(self) -> str:
-        """The errors of both threads as a text; empty if there are none."""
-        found = []
-        if self.io_error is not None:
-            found.append(f"I/O thread: {self.io_error}")
-        if self.sql_error is not None:
-            found.append(f"SQL thread: {self.sql_error}")
-        return "; ".join(found)
+    def errors(self) -> tuple[ThreadError, ...]:
+        """The last errors of the I/O thread and of the SQL thread."""
+        return tuple(error for error in (self.io_error, self.sql_error) if error is not None)
 
     @property
     def sql_state(self) -> str:
         """Whether the SQL thread runs, as ``Yes`` or ``No``."""
         return "Yes" if self.sql_running else "No"
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The texts of both threads' errors."""
-        return tuple(error.text for error in (self.io_error, self.sql_error) if error is not None)
-
     def __str__(self) -> str:
-        return f"I/O thread {self.io_state}, SQL thread {self.sql_state}{''.join(f'; {text}' for text in self.texts)}"
+        return f"I/O thread {self.io_state}, SQL thread {self.sql_state}{''.join(f'; {one}' for one in self.errors)}"
 
     @property
     def has_stopped(self) -> bool:
@@ -189,10 +179,7 @@ def _behind(
     if not channels:
         return f"{server.name}: is no replica: point it at a source"
     states = "; ".join(
-        f"channel {status.channel!r}: I/O thread {status.io_state}, "
-        f"SQL thread {status.sql_state}, "
-        f"applied up to {status.applied}{', ' if status.errors else ''}{status.errors}"
-        for status in channels
+        f"channel {status.channel!r}: applied up to {status.applied}, {status}" for status in channels
     )
     why = "has stopped before" if has_stopped else f"did not reach within {human_seconds(timeout)}"
     return f"{server.name}: {why} {gtids}, and is at {server.applied_gtids() or 'no GTID'}; {states}"
