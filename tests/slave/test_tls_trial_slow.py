@@ -23,6 +23,7 @@ from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.slave import mysql_greeting
 from dumpfilter.slave.state.infos import SourceInfo
 from dumpfilter.slave.threads.connection import open_channel
 from dumpfilter.slave.tls_trial import Unreachable, agree, speaks_tls
@@ -33,6 +34,12 @@ from tests.slave.once import source_of
 from tests.support import DATA
 
 BINLOGS = DATA / "oracle" / "mysql-row"
+
+
+@pytest.fixture(autouse=True)
+def _without_a_wait_for_a_greeting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a refusal a slave waits two seconds for the greeting of a MySQL server, which no peer here is."""
+    monkeypatch.setattr(mysql_greeting, "_SECONDS", 0.05)
 
 
 @pytest.fixture
