@@ -77,6 +77,8 @@ class Result:
     ended: float = 0.0
     bytes: int = 0
     messages: int = 0
+    sizes: list[int] = field(default_factory=list)
+    """The sizes of all messages, bytes, of a slave that receives the set once."""
     arrivals: list[tuple[int, float]] = field(default_factory=list)
     """The number of each mark, and the time on the monotonic clock at which it arrived, seconds."""
     lost: list[str] = field(default_factory=list)

@@ -12,6 +12,7 @@ import ssl
 import struct
 import tempfile
 import time
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
@@ -20,27 +21,66 @@ from typing import Any
 
 import grpc
 
-from bench._child import Child, serve
+from bench._child import Child, requests, serve
 from bench._common import steadily
 from tests.certificates import Authority
 
+FOLLOW = "/bench.Raw/Follow"
 COPY = "/bench.Raw/Copy"
 
 _XID = 16
 _SETTLE_SECONDS = 0.5
 
 
+def grpc_server(pipe: Connection) -> None:
+    """Run a bare ``grpc.aio`` server. Each request is a message for all followers."""
+    asyncio.run(_grpc_server(pipe))
+
+
+async def _grpc_server(pipe: Connection) -> None:
+    data = os.urandom(1 << 20) * 8
+    followers: set[asyncio.Queue[bytes]] = set()
+
+    async def follow(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        """Yield a first message, and then the message of each commit."""
+        messages: asyncio.Queue[bytes] = asyncio.Queue()
+        followers.add(messages)
+        try:
+            yield b"first"
+            while True:
+                yield await messages.get()
+        finally:
+            followers.discard(messages)
+
+    async def copy(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        """Yield bytes without a message around them. ``request`` is a text of the messages' sizes."""
+        for size in map(int, request.split()):
+            yield data[:size]
+
+    server = grpc.aio.server(options=[("grpc.max_send_message_length", -1)])
+    server.add_generic_rpc_handlers((_handler(Follow=follow, Copy=copy),))
+    pipe.send(server.add_insecure_port("127.0.0.1:0"))
+    await server.start()
+    async for (message,) in requests(pipe):
+        for messages in followers:
+            messages.put_nowait(message)
+    await server.stop(0)
+
+
 def copying(pipe: Connection) -> None:
     """Run a bare gRPC server with threads, which copies to one client at a time as fast as it can."""
     data = os.urandom(1 << 20) * 8
-    copy = grpc.unary_stream_rpc_method_handler(
-        lambda request, context: (data[:size] for size in map(int, request.split()))
-    )
-    handler = grpc.method_handlers_generic_handler("bench.Raw", {"Copy": copy})
+    handler = _handler(Copy=lambda request, context: (data[:size] for size in map(int, request.split())))
     server = grpc.server(ThreadPoolExecutor(2), handlers=[handler])
     pipe.send(server.add_insecure_port("127.0.0.1:0"))
     server.start()
     serve(pipe, lambda: None)
+
+
+def _handler(**methods: Any) -> Any:
+    """Return the handler of methods that answer a request of bytes with a stream of bytes."""
+    handlers = {name: grpc.unary_stream_rpc_method_handler(method) for name, method in methods.items()}
+    return grpc.method_handlers_generic_handler("bench.Raw", handlers)
 
 
 def relay_seconds(rate: int, seconds: float, readers: int) -> float:

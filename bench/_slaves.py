@@ -16,7 +16,7 @@ from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +26,7 @@ from bench._check import FILTERS, Life, Result, definition_of, sends
 from bench._child import Child, requests
 from bench._common import dump_request
 from bench._growing import MARK_LENGTH, MARKS, Start
+from bench._raw import COPY, FOLLOW
 from dumpfilter.base.waiting import until
 from dumpfilter.dump.stream.versions import PROTOCOL
 from dumpfilter.slave.threads.connection import CHANNEL_OPTIONS
@@ -211,6 +212,10 @@ class Job:
     """The factor for all times between disturbances. A short run has a smaller factor. 0: nothing is disturbed."""
     once: bool = False
     """Whether each slave receives the set once, up to its end, instead of following the set."""
+    raw: bool = False
+    """Whether the server is the bare one, which needs no registration and sends no chunks."""
+    sizes: dict[int, list[int]] = field(default_factory=dict)
+    """For ``once`` and ``raw``: the sizes of the messages that a slave asks for, by the number of its filter."""
     exact_every: int = 1
     """The slaves that keep digests of all events: every so many."""
     bad: int = 0
@@ -252,7 +257,7 @@ class Slave:
     def misses(self, mark: int, schema: str, table: str) -> bool:
         """Tell whether a steady slave still waits for a mark in a table that its filter sends."""
         result = self._result
-        is_wanted = sends(result.filter, schema, table)
+        is_wanted = self._job.raw or sends(result.filter, schema, table)
         has_it = result.arrivals and result.arrivals[-1][0] >= mark
         return is_wanted and result.life is Life.STEADY and not has_it
 
@@ -363,6 +368,9 @@ class Slave:
 
     async def _call(self, channel: grpc.aio.Channel) -> Any:
         job, result = self._job, self._result
+        if job.raw:
+            text = " ".join(map(str, job.sizes.get(result.filter, ())))
+            return channel.unary_stream(COPY if job.once else FOLLOW, None, None)(text.encode())
         async with self._calls:
             answer = await self._register(channel)
         request = self._follower.begin()
@@ -390,8 +398,12 @@ class Slave:
         result.begun = result.begun or now
         result.messages += 1
         result.bytes += len(raw)
-        if not (job.once or job.disturbed):
+        if job.once:
+            result.sizes.append(len(raw))
+        elif not job.disturbed:
             result.arrivals += [(int(number), now) for number in MARKS.findall(raw)]
+        if job.raw:
+            return
         if job.once or job.disturbed:
             self._follower.take(raw)
         else:

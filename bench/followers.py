@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench._check import Life, Result, check
-from bench._child import master
+from bench._child import Child, master
 from bench._common import OUT, Options, Report, binlogs, percentiles, steadily
 from bench._growing import Served, growing_master
 from bench._process import Usage, usage
-from bench._slaves import Job, fleet
+from bench._raw import grpc_server
+from bench._slaves import Fleet, Job, fleet
 
 TABLE = ("marker", "t")
 """The table that each commit changes. Three filters in five send it."""
@@ -36,7 +38,7 @@ _MB = 1e6
 
 @dataclass(frozen=True)
 class _Figures:
-    """The figures of a master that followers listen to."""
+    """The figures of one server that followers listen to."""
 
     usage: Usage
     idle: float
@@ -45,6 +47,8 @@ class _Figures:
     """The processor time of one commit, seconds."""
     latency: dict[int, float]
     """The 50th, 95th, 99th and 100th percentile of the time from commit to arrival, milliseconds."""
+    message: float
+    """The average size of a message, bytes."""
 
     @property
     def text(self) -> str:
@@ -55,6 +59,52 @@ class _Figures:
         )
 
 
+def _measure(
+    commit: Callable[[], float], slaves: Fleet, pid: int, *lives: Life
+) -> tuple[_Figures, list[Result]]:
+    """Return the figures of a server, and the results of the slaves with these ways of life (all).
+
+    ``commit`` makes the next commit, and returns its time.
+    """
+    slaves.wait_until_none("waits")
+    at: list[float] = []
+
+    def arrive() -> None:
+        slaves.wait_until_none("misses", len(at) - 1, *TABLE)
+
+    for _ in range(_WARM_UP):
+        at.append(commit())
+        arrive()
+    time.sleep(_SETTLE_SECONDS)
+    before = usage(pid).cpu
+    time.sleep(_IDLE_SECONDS)
+    begin = usage(pid).cpu
+    for number in steadily(COMMITS_A_SECOND):
+        if number == _COMMITS:
+            break
+        at.append(commit())
+    arrive()
+    time.sleep(1.0)
+    after = usage(pid)
+    time.sleep(_SETTLE_SECONDS)
+    results = slaves.finish(*lives)
+    took = [
+        (arrived - at[mark]) * 1e3
+        for result in results
+        for mark, arrived in result.arrivals
+        if mark >= _WARM_UP
+    ]
+    sizes = [each.bytes / each.messages for each in results if each.arrivals]
+    figures = _Figures(
+        after,
+        (begin - before) / _IDLE_SECONDS,
+        (after.cpu - begin) / _COMMITS,
+        percentiles(took),
+        sum(sizes) / len(sizes),
+    )
+    return figures, results
+
+
 def _commit(served: Served) -> float:
     return served.growing.commit(*TABLE).committed
 
@@ -63,38 +113,28 @@ def _follow(options: Options, *, bad: int = 0) -> _Figures:
     """Return the figures of a master. ``bad`` slaves are stuck, and as many are slow."""
     slaves = range(options.followers)
     history = _BAD_HISTORY if bad else _HISTORY
-    at: list[float] = []
     with growing_master(OUT / "followers", len(slaves), history=history) as served:
         start = served.growing.start
         with fleet(Job(served.address, slaves, start, bad=bad)) as followers:
-
-            def arrive() -> None:
-                followers.wait_until_none("misses", len(at) - 1, *TABLE)
-
-            followers.wait_until_none("waits")
-            for _ in range(_WARM_UP):
-                at.append(_commit(served))
-                arrive()
-            time.sleep(_SETTLE_SECONDS)
-            before = usage(served.pid).cpu
-            time.sleep(_IDLE_SECONDS)
-            begin = usage(served.pid).cpu
-            for _ in itertools.islice(steadily(COMMITS_A_SECOND), _COMMITS):
-                at.append(_commit(served))
-            arrive()
-            time.sleep(1.0)
-            after = usage(served.pid)
-            time.sleep(_SETTLE_SECONDS)
-            results = followers.finish(Life.STEADY)
+            figures, results = _measure(lambda: _commit(served), followers, served.pid, Life.STEADY)
     check(results, served.growing, start, digests=not bad)
-    took = [
-        (arrived - at[mark]) * 1e3
-        for result in results
-        for mark, arrived in result.arrivals
-        if mark >= _WARM_UP
-    ]
-    idle, commit = (begin - before) / _IDLE_SECONDS, (after.cpu - begin) / _COMMITS
-    return _Figures(after, idle, commit, percentiles(took))
+    return figures
+
+
+def _follow_bare(options: Options, size: int) -> _Figures:
+    """Return the figures of the bare server, which sends messages of ``size`` bytes."""
+    commits = 0
+    with Child(grpc_server) as server:
+
+        def commit() -> float:
+            nonlocal commits
+            now = time.monotonic()
+            server.tell(f"MARK{commits:08}".encode().ljust(size, b"x"))
+            commits += 1
+            return now
+
+        with fleet(Job(f"127.0.0.1:{server.answer()}", range(options.followers), raw=True)) as followers:
+            return _measure(commit, followers, server.pid)[0]
 
 
 def _many(report: Report) -> None:
@@ -141,16 +181,28 @@ class _CatchUp:
         return self.used.cpu / self.bytes * 1e9
 
 
-def _catch_up(index: Path) -> _CatchUp:
-    """Return the figures of slaves that receive a whole set."""
-    slaves = range(_CATCH_UP_SLAVES)
-    with (
-        master(index) as served,
-        fleet(Job(served.address, slaves, once=True, exact_every=_EXACT_EVERY)) as followers,
-    ):
-        before = usage(served.pid)
+def _catch_up(index: Path, sizes: Mapping[int, list[int]] | None = None) -> _CatchUp:
+    """Return the figures of slaves that receive a whole set. With ``sizes`` the bare server sends messages of these."""
+    with ExitStack() as stack:
+        if sizes is None:
+            served = stack.enter_context(master(index))
+            address, pid = served.address, served.pid
+        else:
+            server = stack.enter_context(Child(grpc_server))
+            address, pid = f"127.0.0.1:{server.answer()}", server.pid
+        slaves = range(_CATCH_UP_SLAVES)
+        job = Job(
+            address,
+            slaves,
+            once=True,
+            raw=sizes is not None,
+            sizes=dict(sizes or {}),
+            exact_every=_EXACT_EVERY,
+        )
+        followers = stack.enter_context(fleet(job))
+        before = usage(pid)
         followers.wait_until_none("runs", seconds=900)
-        after = usage(served.pid)
+        after = usage(pid)
         results = followers.finish()
     seconds = max(r.ended for r in results) - min(r.begun for r in results)
     return _CatchUp(seconds, after._replace(cpu=after.cpu - before.cpu), results)
@@ -158,9 +210,10 @@ def _catch_up(index: Path) -> _CatchUp:
 
 def run(report: Report, options: Options) -> None:
     now = _follow(options)
-    bad = _follow(options, bad=20)
-    for name, figures in (("", now), (", with 20 slow and 20 stuck", bad)):
-        report.row(f"{options.followers} follow{name}", figures.commit, figures.text)
+    found = {"this release": now, "a bare grpc.aio server": _follow_bare(options, round(now.message))}
+    found["with 20 slow and 20 stuck"] = bad = _follow(options, bad=20)
+    for name, figures in found.items():
+        report.row(f"{options.followers} follow, {name}", figures.commit, figures.text)
     report.limit("threads", now.usage.threads, 40)
     report.limit("memory, MB", now.usage.rss / _MB, 250)
     report.limit("idle, cores", now.idle, 0.02)
@@ -174,10 +227,13 @@ def run(report: Report, options: Options) -> None:
 def _report_catch_up(report: Report) -> None:
     made = binlogs(_CATCH_UP_SIZE)
     now = _catch_up(made.index)
-    text = (
-        f"{{:7.1f}} s, {now.speed:6.0f} MB/s, {now.cost:5.2f} CPU s a GB, "
-        f"{now.used.rss / _MB:5.0f} MB, {now.used.threads} threads"
-    )
-    report.row(f"{_CATCH_UP_SLAVES} catch up on {_CATCH_UP_SIZE >> 20} MiB", now.seconds, text)
+    bare = _catch_up(made.index, {result.filter: result.sizes for result in now.results})
+    found = {"this release": now, "a bare copy": bare}
+    for name, each in found.items():
+        text = (
+            f"{each.seconds:7.1f} s, {each.speed:6.0f} MB/s, {each.cost:5.2f} CPU s a GB, "
+            f"{each.used.rss / _MB:5.0f} MB, {each.used.threads} threads"
+        )
+        report.row(f"{_CATCH_UP_SLAVES} catch up on {_CATCH_UP_SIZE >> 20} MiB, {name}", each.seconds, text)
     report.target("catch-up, MB/s", now.speed, 400)
     report.limit("catch-up, CPU seconds a GB", now.cost, 1.6)
