@@ -69,19 +69,12 @@ def serving(files: TlsFiles) -> Iterator[Served]:
     executor.release.set()
     tls = load_tls(files)
     assert files.certificate is not None
-    with ConsoleServer(executor, users=USERS, tls=tls) as server:
+    with ConsoleServer(executor, users=USERS, tls=tls, denial_seconds=0) as server:
         yield Served(server, tls, files.certificate)
 
 
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(self_signed(tmp_path_factory.mktemp("tls"))) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def quick_console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Serve where no login was denied. After denials each login of the same address waits for a second."""
     with serving(self_signed(tmp_path_factory.mktemp("tls"))) as served:
         yield served
 
@@ -390,8 +383,8 @@ def test_client_that_leaves_during_the_handshake(console: Served) -> None:
 @given(data=st.binary(max_size=200))
 @example(b"\x16\x03\x01\x00\xf4\x01\x00\x00\xf0\x03\x03")
 @example(b"")
-def test_any_bytes_instead_of_a_handshake(quick_console: Served, data: bytes) -> None:
-    with Raw(quick_console.server) as client:
+def test_any_bytes_instead_of_a_handshake(console: Served, data: bytes) -> None:
+    with Raw(console.server) as client:
         client.greet()
         with contextlib.suppress(ConnectionError):
             client.send(TLS_REQUEST)
@@ -399,7 +392,7 @@ def test_any_bytes_instead_of_a_handshake(quick_console: Served, data: bytes) ->
             client._socket.shutdown(socket.SHUT_WR)
         while client.receive():
             pass
-    assert alive(quick_console)
+    assert alive(console)
 
 
 def test_what_was_sent_before_the_handshake_is_no_login(console: Served) -> None:
@@ -670,7 +663,7 @@ def test_a_renewed_certificate_serves_new_clients(tmp_path: Path) -> None:
     executor = SmallExecutor()
     executor.release.set()
     tls = ReloadingTls(TlsFiles(issued.certificate, issued.key))
-    with ConsoleServer(executor, users=USERS, tls=tls) as server:
+    with ConsoleServer(executor, users=USERS, tls=tls, denial_seconds=0) as server:
         before = tls.current().fingerprint.hex()
         with connect(server.port, client_context(tmp_path / "ca" / "ca.pem")) as old:
             assert fingerprint_of(server.port) == before
