@@ -90,10 +90,10 @@ def ignore_endings() -> None:
 
 @contextlib.contextmanager
 def lost_interrupts_again() -> Iterator[None]:
-    """Inside the ``with`` block, send SIGINT to this process again when Python has lost its KeyboardInterrupt.
+    """Make sure that Ctrl-C ends the ``with`` block, even if Python loses the KeyboardInterrupt.
 
-    Python reports an exception inside a callback of the interpreter to ``sys.unraisablehook``, and then ignores the
-    exception. Imports have such callbacks, which remove the locks of modules.
+    Python only reports an exception inside one of the interpreter's callbacks, and goes on. Imports have such
+    callbacks, for example. If a KeyboardInterrupt is lost in this way, the process gets SIGINT again after 0.05 s.
     """
     report = sys.unraisablehook
 

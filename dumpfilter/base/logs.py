@@ -94,7 +94,9 @@ class Seldom:
 
     @property
     def is_shut(self) -> bool:
-        """Whether the limit of the current period is used up, so that the next line is dropped."""
+        """Whether the last permitted line has used up the limit, so that further lines of this period are dropped.
+        Callers read it after :meth:`allows`.
+        """
         return not self._left
 
     def allows(self) -> int | None:
@@ -120,14 +122,18 @@ def is_json() -> bool:
 
 
 def shows(level: Level) -> bool:
-    """Tell whether the log shows lines of ``level``. Messages that are printed beside the log follow the log's level,
-    too.
+    """Tell whether the log shows lines of ``level``, so whether its own level is the same or a lower one.
+
+    Code that prints a message outside the log asks this function first, so that ``--log-level`` also applies to the
+    message.
     """
     return level.number >= _State.level.number
 
 
 def prefer(format: Format | None, level: Level | None) -> None:
-    """Set the format and level that the user has chosen for every command. With None the command chooses."""
+    """Set the log's format and level that the user has chosen on the command line. They apply to every later
+    :func:`configure` without a format or level. None: the user has chosen nothing.
+    """
     _State.preferred_format, _State.preferred_level = format, level
 
 

@@ -10,7 +10,9 @@ V = TypeVar("V")
 
 
 class Recent(OrderedDict[K, V]):
-    """A mapping of at most ``most`` entries. Above the limit, the entry that was set longest ago is dropped."""
+    """A mapping of at most ``most`` entries, so that clients who choose the keys cannot fill the memory. Above the
+    limit, the entry that was set longest ago is dropped.
+    """
 
     def __init__(self, most: int) -> None:
         super().__init__()

@@ -25,7 +25,8 @@ _LARGEST = 64 << 20
 
 
 class State(BaseModel):
-    """The base class for the content of a state file.
+    """The base class (a pydantic model) for the content of a state file, in which a master or slave keeps its state
+    across restarts.
 
     An object cannot be changed. Members of a wrong type and unknown members are errors, so that damage is noticed.
     """
@@ -37,7 +38,11 @@ S = TypeVar("S", bound=State)
 
 
 class Format(NamedTuple):
-    """The format version of state files in one type of directory, such as relay directories, and texts for errors."""
+    """The required format version of the state files in one type of directory, and texts for errors about these files.
+
+    A state file is a JSON file in which a master or slave keeps its state across restarts, for example in a slave's
+    relay directory.
+    """
 
     version: int
     directory: str
@@ -47,10 +52,11 @@ class Format(NamedTuple):
 
 
 class StateFile(Generic[S]):
-    """The state file ``path``, with methods to read and replace it. The file's name is its ``kind``, and ``model`` is
-    the type of its content.
+    """A state file at ``path``: a JSON file in which a master or slave keeps its state across restarts. The methods
+    read and replace it.
 
-    ``form`` is the format that is written and required. ``mode`` is the file's permissions.
+    ``model`` is the class of the content. ``form`` is the format version that is written, and the only one that can be
+    read. ``mode`` is the file's permissions.
     """
 
     def __init__(self, path: Path, model: type[S], form: Format, *, mode: int = 0o640) -> None:
@@ -94,15 +100,18 @@ class StateFile(Generic[S]):
         files.replace(self.path, self.encode(state), synced=synced, mode=self._mode)
 
     def encode(self, state: State) -> bytes:
-        """Return the bytes of the file for a state: JSON with ``kind``, ``format``, the members and ``crc32``."""
+        """Return the bytes of the file for a state: a JSON object with the file's name (``kind``), the format version,
+        the members of the state, and a checksum (``crc32``).
+        """
         kind, members = self.path.name, state.model_dump(mode="json")
         head = {"kind": kind, "format": self._form.version}
         document = {**head, **members, "crc32": checksum(kind, self._form.version, members)}
         return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
 
     def decode(self, data: bytes) -> S:
-        """Parse the bytes of the file, check kind, format, checksum and members, and return the state. Raises
-        StateCorrupt.
+        """Parse the bytes of the file, and return the state.
+
+        Raises StateCorrupt if the file's kind, format version, checksum or members are not as expected.
         """
         kind, own = self.path.name, self._form.version
         try:
@@ -134,5 +143,9 @@ class StateFile(Generic[S]):
 
 
 def checksum(kind: str, version: int, members: dict[str, Any]) -> int:
-    """Return the CRC32 of a state file. ``members`` are its members without ``kind``, ``format`` and ``crc32``."""
+    """Return the CRC32 by which a state file (JSON) notices damage and edits.
+
+    ``kind`` is the file's name, ``version`` the format version, and ``members`` are the other members without
+    ``crc32``.
+    """
     return zlib.crc32(json.dumps([kind, version, members], sort_keys=True, separators=(",", ":")).encode())

@@ -19,21 +19,25 @@ class _State:
 
 
 def on_compilation(tell: Callable[[], object] | None) -> None:
-    """Set the function that is called once, when the next compilation of kernels begins. None: nothing is called."""
+    """Set the function that is called once, when this process begins to compile kernels (numba functions).
+
+    A compilation can take a minute, and the function tells the user why the program waits. None: nothing is called.
+    """
     _State.tell, _State.is_chosen = tell, True
 
 
 def on_compilation_by_default(tell: Callable[[], object]) -> None:
-    """Set the function that is called once, when the next compilation of kernels begins, unless :func:`on_compilation`
-    has set one before.
+    """Set the function that is called once, when this process begins to compile kernels (numba functions). Do nothing
+    if :func:`on_compilation` has been called before.
     """
     if not _State.is_chosen:
         on_compilation(tell)
 
 
 def told_once() -> None:
-    """Call the function given to :func:`on_compilation`, unless it was called before. The compiler calls this when a
-    compilation begins.
+    """Tell the user that this process begins to compile kernels (numba functions).
+
+    The compiler calls this. It calls the function given to :func:`on_compilation`, and only the first time.
     """
     tell, _State.tell = _State.tell, None
     if tell is not None:

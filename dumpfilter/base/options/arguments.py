@@ -27,7 +27,10 @@ _SERVER_SECTION = re.compile(r"server|(mysqld|mariadb|mariadbd)(-\d+(\.\d+)?)?")
 
 @dataclass(frozen=True)
 class Argument:
-    """One option or other argument of a command. ``tokens`` are the words for Typer's parser."""
+    """One option or other argument of a command, from the command line or an option file.
+
+    ``tokens`` are the words to give to Typer's parser, such as ``["--port=3306"]``.
+    """
 
     tokens: list[str]
     named: Named | None = None
@@ -37,7 +40,9 @@ class Argument:
 
     @property
     def flag(self) -> str:
-        """The name of the flag that the argument sets, or an empty text."""
+        """The name of the flag (on/off option) that the argument sets. Empty for an option with a value, and for an
+        argument that is no option.
+        """
         return self.named.name if self.named and isinstance(self.named.value, bool) else ""
 
 
@@ -47,8 +52,9 @@ def arguments_of(
     """Return the arguments of a command: first those from the option files that the command line names, then those of
     the command line.
 
-    ``typed`` is the command line without the command. ``commands`` has the options of every command that may read an
-    option file. A server's section, such as ``[mysqld]``, may set only ``server_options``. Raises OptionError.
+    ``typed`` has the words of the command line after the name ``command``. ``commands`` has the option names of every
+    command that may read an option file, since several commands can share one file. A server's section, such as
+    ``[mysqld]``, may set only ``server_options``. Raises OptionError.
     """
     options = commands[command]
     given = list(_from_command_line(typed, options))
@@ -73,11 +79,12 @@ def last_of(arguments: Sequence[Argument], name: str) -> Argument | None:
 def server_options(
     file_options: Iterable[FileOption], known: OptionNames
 ) -> Iterator[tuple[FileOption, Named]]:
-    """Yield the options that ``known`` has from the servers' sections of an option file, such as ``[mysqld]``, in the
-    order of the file.
+    """Yield the options in the servers' sections of an option file, such as ``[mysqld]``, as far as ``known`` contains
+    them.
 
-    Each option comes as the file spells it, and by its name in dumpfilter. Other options and sections are left out.
-    Raises OptionError for an option with a wrong value or without one.
+    Each result has the option as the file spells it, and the option's name in dumpfilter with the value. The order is
+    the file's. Options that ``known`` does not contain, and other sections, are skipped. Raises OptionError for an
+    option with a wrong value or without one.
     """
     for option in file_options:
         if _SERVER_SECTION.fullmatch(option.section.lower()) is None:

@@ -11,10 +11,10 @@ from itertools import pairwise
 
 
 def attribute_texts(body: type) -> dict[str, str]:
-    """Return the string literal after each attribute in the source of the class ``body``, as one line, by the
-    attribute's name.
+    """Return the help texts of a class's attributes, by attribute name.
 
-    Attributes without a literal, and those of base classes, are left out.
+    The help text of an attribute is the string literal after it in the source of the class ``body``, as one line.
+    Attributes without such a literal, and attributes of base classes, are left out.
     """
     (found,) = ast.parse(textwrap.dedent(inspect.getsource(body))).body
     assert isinstance(found, ast.ClassDef)

@@ -55,7 +55,7 @@ class FileOption:
     line: int
 
     def error(self, what: str) -> OptionFileError:
-        """Return an error that names this option's file and line."""
+        """Return an error about this option, with the text ``what`` and with the option's file and line."""
         return OptionFileError(what, file=self.file, line=self.line)
 
 
@@ -72,7 +72,9 @@ class Include:
     line: int
 
     def error(self, what: str) -> OptionFileError:
-        """Return an error that names the file and line of this ``!include`` or ``!includedir``."""
+        """Return an error about this ``!include`` or ``!includedir``, with the text ``what`` and with the file and line
+        where it stands.
+        """
         return OptionFileError(what, file=self.file, line=self.line)
 
 

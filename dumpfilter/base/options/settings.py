@@ -24,9 +24,10 @@ T = TypeVar("T")
 
 
 class Repeated(NamedTuple):
-    """A repeatable option, such as ``--do-db``, whose values are one item of a mapping.
+    """A command-line option that may be given several times, such as ``--do-db``.
 
-    A field of settings can collect several such options in one mapping (:func:`repeated`).
+    A field made with :func:`repeated` collects several such options in one mapping. The values of this option are the
+    mapping's item under ``key``.
     """
 
     name: str
@@ -43,11 +44,11 @@ class Repeated(NamedTuple):
 
 
 class Settings(BaseModel):
-    """The base class of settings, whose fields are command-line options. A string literal after a field is the option's
-    help.
+    """The base class of settings: pydantic models in which each field declares a command-line option. A string literal
+    after a field is the option's help.
 
-    ``panel`` is the heading of the options in ``--help``. A field with further properties has :func:`setting` as its
-    default.
+    ``panel`` is the heading of the options in ``--help``. A field whose option has further properties, such as other
+    names, has :func:`setting` as its default.
     """
 
     model_config = ConfigDict(
@@ -90,8 +91,8 @@ class Settings(BaseModel):
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Return an object with the values that Typer parsed. ``values`` has one item for each parameter of
-        :meth:`parameters`.
+        """Return a settings object with the values that Typer has parsed from the command line. ``values`` has one item
+        for each parameter that :meth:`parameters` yields.
         """
         members = dict(values)
         for name, field in cls.model_fields.items():
@@ -124,14 +125,18 @@ _resources: ContextVar[contextlib.ExitStack] = ContextVar("resources of a comman
 
 
 def until_end_of_command(resource: AbstractContextManager[T]) -> T:
-    """Enter a context manager, and exit it at the end of the running command. Return the value that it yields."""
+    """Enter a context manager that stays open until the running command ends, and return the value that it yields.
+
+    A command uses this for resources such as a temporary directory.
+    """
     return _resources.get().enter_context(resource)
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Return a wrapper of a command's function in which every option is one parameter, as Typer requires.
 
-    The wrapper collects the values of each class of settings into one object, and calls ``command`` with these objects.
+    ``command`` has one parameter for each class of settings (group of options). The wrapper makes these settings
+    objects from the options' values, and calls ``command`` with them.
     """
     groups: dict[str, type[Settings]] = {
         parameter.name: parameter.annotation

@@ -11,8 +11,8 @@ MAX_SIZE = 16 << 20
 
 
 def read_small_file(path: Path) -> bytes:
-    """Return the content of a file of at most ``MAX_SIZE`` bytes. Raises OptionError for a larger file, and OSError for
-    a file that cannot be read.
+    """Return the content of a file of at most 16 MiB (``MAX_SIZE``). Raises OptionError for a larger file, and OSError
+    for a file that cannot be read.
     """
     with open(path, "rb") as file:
         data = file.read(MAX_SIZE + 1)

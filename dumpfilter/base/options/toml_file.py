@@ -18,7 +18,8 @@ from dumpfilter.base.options.small_file import read_small_file
 
 
 class Model(BaseModel):
-    """The base class of models for the tables of a TOML file. Unknown keys are errors.
+    """The base class of pydantic models that check TOML configuration files, one model for each TOML table. Unknown
+    keys are errors.
 
     Errors never show a value, because the value may be a password.
     """
@@ -44,8 +45,10 @@ _DEEP_KEY = re.compile(rf"""(?<![\w"'-])(?:["']?[\w-]++["']?[ \t]*+\.[ \t]*+){{{
 
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:
-    """Parse a TOML text, and return its tables. Raises OptionError for a text that is too long, nested too deeply or
-    invalid; the error begins with ``where``.
+    """Parse a TOML text, and return its content as nested dictionaries.
+
+    Raises OptionError for a text that is longer than :data:`MAX_TOML` characters, nested too deeply or invalid. The
+    error's text begins with ``where``, such as the file's name.
     """
     if len(text) > MAX_TOML:
         raise OptionError(f"{where}: has more than the limit of {MAX_TOML} characters; name the right file")
@@ -67,7 +70,7 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the tables of a TOML file. Raises OptionError that names the file."""
+    """Return the content of a TOML file as nested dictionaries. Raises OptionError that names the file."""
     try:
         return parse_toml(read_small_file(path).decode("utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
@@ -80,10 +83,10 @@ def _within(value: object) -> Iterable[object]:
 
 
 def load_toml(path: Path, model: type[_Model], context: Any = WRITTEN) -> _Model:
-    """Read a TOML file, and return it as an object of ``model``. ``context`` is the validation context that the model's
-    validators see.
+    """Read a TOML file, check its content with the pydantic model ``model``, and return the model's object.
 
-    Raises OptionError that names the file and the bad key, and never shows a value.
+    ``context`` is pydantic's validation context for the model's validators. By default it says that a person wrote the
+    file. Raises OptionError that names the file and the bad key, and never shows a value.
     """
     try:
         return model.model_validate(read_toml(path), context=context)
@@ -93,8 +96,9 @@ def load_toml(path: Path, model: type[_Model], context: Any = WRITTEN) -> _Model
 
 
 def wrong(reason: str, *location: str | int) -> ValidationError:
-    """Return the error that a model's validator raises for a wrong key. ``location`` is the path to the key within the
-    model.
+    """Return the error with which a validator of a pydantic model rejects a key, with the text ``reason``.
+
+    ``location`` is the path to the key within the model, for example ``"imposed", 1, "rules"``.
     """
     kind = PydanticCustomError("wrong", "{reason}", {"reason": reason})
     return ValidationError.from_exception_data(
@@ -103,10 +107,11 @@ def wrong(reason: str, *location: str | int) -> ValidationError:
 
 
 def reason_of(error: ValidationError, model: type) -> tuple[str, str]:
-    """Return the key of the most useful error in ``error``, such as ``imposed[2].rules``, and the reason as text. The
-    text shows no value.
+    """Return the key and the reason of the most useful error that pydantic has found in a TOML file.
 
-    An unknown key comes first, because a misspelt key is often the reason for a missing one.
+    The key is a text such as ``imposed[2].rules``, and the reason shows no value. ``model`` is the pydantic model of
+    the file, whose keys give the hint for a misspelt key. An error about an unknown key comes first, because a misspelt
+    key is often the reason for a missing one.
     """
     errors = error.errors(include_input=False, include_url=False)
     # A misspelt key is often the reason why another key is missing.

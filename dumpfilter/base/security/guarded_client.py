@@ -47,8 +47,10 @@ class Login:
     """Whether the password may go to whoever sends a public key, on a connection without TLS."""
 
     def impostor_gets(self) -> str:
-        """Return a phrase for the secret that a fake server at the address could learn, such as "the password". Return
-        an empty text if the server's certificate is verified.
+        """Return a phrase for warnings: the secret that a fake server at the address could learn, such as "the
+        password".
+
+        Return an empty text if the client verifies the server's certificate.
         """
         if self.tls.mode.verifies:
             return ""

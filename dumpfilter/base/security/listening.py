@@ -29,8 +29,9 @@ CANNOT_LISTEN = (OSError, OverflowError, UnicodeError)
 
 
 def reason_not_to_listen(error: Exception) -> str:
-    """Return why the operating system refuses to listen on an address, as a text without names of functions and
-    files.
+    """Return why a server cannot listen on an address, as a text for users without names of functions and files.
+
+    ``error`` is the exception that the attempt to listen has raised.
     """
     if not isinstance(error, OSError):
         return str(error)

@@ -65,9 +65,11 @@ class Sha2Crypt:
 
 @dataclass(frozen=True)
 class StoredPassword:
-    """The stored password of a user, for logins with either of MySQL's authentication plugins, or with the password.
+    """The stored hashes of a user's password, which a server needs to check a login.
 
-    An attribute is None if the configuration has no hash of that type. A user without any hash has no password.
+    A client can log in by MySQL's authentication plugins mysql_native_password and caching_sha2_password, or by sending
+    the password itself. An attribute is None if the configuration has no hash of that type. A user without any hash has
+    no password.
     """
 
     native: bytes | None = field(default=None, repr=False)

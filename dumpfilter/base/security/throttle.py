@@ -29,11 +29,11 @@ class _Guesser:
 
 
 class Throttle:
-    """The failed logins of guessers, and the delay before the next attempt of each. Not thread-safe.
+    """A counter of wrong passwords, which tells how long a client must wait before the next attempt. Not thread-safe.
 
-    A key identifies a guesser, for example by a network address. The first ``free`` failures cause no delay. The next
-    failure causes a delay of one second, and each further failure one twice as long, up to ``longest`` seconds.
-    ``clock`` returns the time in seconds.
+    A key identifies a client that may be guessing, for example a network address. The first ``free`` failures cause no
+    delay. The next failure causes a delay of one second, and each further failure one twice as long, up to ``longest``
+    seconds. ``clock`` returns the time in seconds.
     """
 
     def __init__(
@@ -45,8 +45,8 @@ class Throttle:
         self._guessers: Recent[Hashable, _Guesser] = Recent(_MOST_KEYS)
 
     def failures(self, key: Hashable) -> int:
-        """Return the number of recent failures of the guesser ``key``. It is 0 after 15 minutes
-        (:data:`_FORGET_SECONDS`) without a failure.
+        """Return the number of wrong passwords that the client ``key`` has recently given. After 15 minutes without a
+        wrong password it is 0 again.
         """
         guesser = self._guessers.get(key)
         if guesser is None or self._clock() - guesser.failed_at > _FORGET_SECONDS:
@@ -70,8 +70,10 @@ class Throttle:
         self._guessers[key] = _Guesser(failures + 1, self._clock())
 
     def is_first_refusal(self, key: Hashable) -> bool:
-        """Tell whether this is the first attempt of the client ``key`` that is refused unread since its last wrong
-        password. Callers log only this one.
+        """Tell whether to log the refusal of an attempt that the client ``key`` made too early. Such an attempt is
+        refused without checking its password.
+
+        The result is True for the first refusal after a wrong password, and False for later ones.
         """
         guesser = self._guessers.get(key)
         if guesser is None or guesser.told:
