@@ -11,7 +11,9 @@ from dumpfilter.commands.option_groups.inputs import BinlogArguments, SlaveSetOp
 
 
 class BandwidthSettings(Settings):
-    """The options that only ``dumpfilter bandwidth`` has."""
+    """The options that only ``dumpfilter bandwidth`` has, such as the output directory, the price of a GB, and JSON
+    output.
+    """
 
     output: Path = Path("bandwidth")
     """Directory for report.html, results.json, the Parquet tables and the measurements."""
@@ -38,10 +40,9 @@ def bandwidth_command(
 ) -> None:
     """Work out the bytes for each slave: without a filter, and with its filter on the master.
 
-    One pass over the binlogs for any number of slaves. The figures are, to the
-    byte, what dumpfilter master sends. The output directory keeps the
-    measurements. The next run with other slaves reads only what is new in the
-    binlogs. With --slave the engine is local, unless --engine says otherwise.
+    One pass over the binlogs for any number of slaves. The figures are, to the byte, what dumpfilter master sends. The
+    output directory keeps the measurements, so that the next run with other slaves reads only what is new in the
+    binlogs. With --slave the job runs on threads of this process instead of Spark, unless --engine says otherwise.
 
     Examples:
 

@@ -20,7 +20,8 @@ class BinlogFilterOptions(Settings, panel="Filter"):
     """The filter options of ``dumpfilter binlog``.
 
     They are a replica's options such as ``--replicate-do-db``, a master's such as ``--binlog-do-db``, and the shorter
-    spellings of a replica's options such as ``--do-db``, which WL#40 proposes.
+    spellings of a replica's options such as ``--do-db``, which MySQL's worklog WL#40 proposes. Others select kinds of
+    statement.
     """
 
     rules: Rules = repeated(rule_option(kind, _REWRITE if kind.is_rewrite else "") for kind in RuleKind)
@@ -48,7 +49,8 @@ class BinlogFilterOptions(Settings, panel="Filter"):
     def filter_options(self) -> FilterOptions:
         """Return the filter that the options describe.
 
-        Raises OptionError for a bad value, and for a kind of rule that has values under both of its names.
+        Raises OptionError for a bad value, and for a rule that is given under both of its names, such as ``--do-db``
+        and ``--replicate-do-db``.
         """
         return FilterOptions(
             rules=tuple(rule for kind in RuleKind for rule in self._rules(kind)),
@@ -90,11 +92,12 @@ class BinlogOutputOptions(TextOptions, panel="Output"):
     """With --raw: name the tables in every Query event (WL#40). Servers do not read such files."""
 
     def target_objects(self) -> list[str]:
-        """Return LIKE patterns for ``db.table`` that match the tables of the target on which the printed text will run.
+        """Return the tables that exist on the target, which is the server that will execute the printed text.
 
-        A pattern of ``--target-has`` is returned as it is. A server's address is replaced by the names of all its
-        objects. Raises OptionError for a wrong address, and ConnectionLost, TlsError or SourceRefused for a server that
-        cannot be asked.
+        The result has LIKE patterns for ``db.table``, from the option ``--target-has``. If a value of the option is a
+        server's address (``mysql://``), that server is asked for the names of its tables and other objects. Raises
+        OptionError for a wrong address, and ConnectionLost, TlsError or SourceRefused for a server that cannot be
+        asked.
         """
         from dumpfilter.receiver.objects import objects_of
         from dumpfilter.receiver.url import is_source_url
@@ -123,7 +126,11 @@ def binlog_command(
     output: BinlogOutputOptions,
     read: VerifyOptions,
 ) -> None:
-    r"""Print what passes a filter as text to run again, as mysqlbinlog does, or write it as a binlog set.
+    r"""Print the events that pass a filter as SQL text, as mysqlbinlog does, or write them as a binlog set.
+
+    The text can be piped into a client. With --raw the events become binlog files in the directory of --output. With
+    --clever the filter follows tables: a renamed table is still filtered by its old name, and a table made LIKE an
+    ignored one is ignored, too.
 
     Examples:
 

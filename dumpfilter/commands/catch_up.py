@@ -14,7 +14,9 @@ _STATUS_SECONDS = 2.0
 
 
 class CatchUpBar(FileBar):
-    """A progress bar of the bytes of the master's binlog that have been read for a slave, for each channel."""
+    """A progress bar for each replication channel of a slave that catches up with its masters. It shows how many bytes
+    of the master's binlog have been read for the slave.
+    """
 
     def __init__(self, console: Console, *, shown: bool = True) -> None:
         super().__init__(console, shown=shown)
@@ -22,8 +24,11 @@ class CatchUpBar(FileBar):
         """The names and sizes of the master's binlog files, for each replication channel."""
 
     def on_connect(self, channel: str, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
-        """Ask the newly connected master for the sizes of its binlog files. Their sum is the length of the channel's
-        bar.
+        """Ask a newly connected master for the sizes of its binlog files. Their sum is the length of the channel's
+        progress bar.
+
+        ``stub`` is the gRPC client of the master. ``answer`` is the master's answer to the slave's registration. A
+        master that does not answer within two seconds gets no bar.
         """
         if not self.is_shown:
             return

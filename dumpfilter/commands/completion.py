@@ -32,7 +32,10 @@ def join_bash_values(asked: MutableMapping[str, str]) -> None:
 
 
 def complete_variant(incomplete: str) -> list[str]:
-    """Return the names of simulation variants (ways to bring the binlog to slaves) that begin with the typed text."""
+    """Return the names of the simulation variants that begin with the typed text, for the completion of a shell.
+
+    A variant is a way to bring the binlog to slaves, such as ``filter-on-master``.
+    """
     from dumpfilter.simulation.results import SIMULATED
 
     return [variant.value for variant in SIMULATED if variant.value.startswith(incomplete)]

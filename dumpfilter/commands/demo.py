@@ -12,7 +12,9 @@ from dumpfilter.base.options.settings import Settings, setting
 
 
 class DemoSettings(Settings):
-    """The options of ``dumpfilter demo``."""
+    """The options of ``dumpfilter demo``: the binlog set, the output directory, and the parts of the demonstration to
+    leave out.
+    """
 
     binlogs: Path | None = setting(None, is_argument=True)
     """A binlog set (index file or directory). Without it the recording of a MySQL server in the package."""
@@ -25,7 +27,8 @@ class DemoSettings(Settings):
 
 
 def demo_command(given: DemoSettings) -> None:
-    """Run a master, three slaves with filters and one without, then the split and the bandwidth report.
+    """Run a master, three slaves with filters and one without, then split the binlog by schema and report the
+    bandwidth.
 
     A table shows the bytes saved for each slave and its position. Each slave must end in the state of a slave that
     received everything and filtered for itself.

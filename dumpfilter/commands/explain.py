@@ -11,7 +11,9 @@ from dumpfilter.commands.option_groups.rules import SlaveFilterOptions, WriteRul
 
 
 class ExplainSettings(Settings):
-    """The options that only ``dumpfilter explain`` has."""
+    """The options that only ``dumpfilter explain`` has, such as one statement instead of a binlog set, and the form of
+    the output.
+    """
 
     statement: str = setting("", metavar="SQL")
     """Explain this statement instead of a binlog set."""

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 class ExportSettings(Settings):
-    """The options that only ``dumpfilter export`` has."""
+    """The options that only ``dumpfilter export`` has, such as the output directory, the columns, and one table whose
+    rows are exported.
+    """
 
     output: Path = setting(show_default=False)
     """Directory for the Parquet files, one for each binlog."""

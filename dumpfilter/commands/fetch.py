@@ -10,7 +10,9 @@ from dumpfilter.commands.option_groups.monitoring import LogOptions
 
 
 class FetchSettings(Settings):
-    """The server to fetch from, and the options that only ``dumpfilter fetch`` has."""
+    """The arguments and options that only ``dumpfilter fetch`` has, such as the server's address, the output directory,
+    and the first and last file.
+    """
 
     source: str = setting(metavar="URL", show_default=False, is_argument=True)
     """The server: mysql://USER@HOST:PORT/, with options such as '?tls=verify-ca&ca=FILE' (docs/receiving.md)."""

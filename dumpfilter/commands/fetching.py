@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 
 
 def fetch(url: SourceUrl, directory: Path, options: FollowOptions, sync: Sync, terminal: Console) -> None:
-    """Receive a server's binlog into ``directory``, show the progress, and print the position at which the stored
-    binlog ends.
+    """Receive a server's binlog into ``directory``, show the progress on ``terminal``, and print the position at which
+    the stored binlog ends.
 
-    SIGINT and SIGTERM stop the reception between two writes. With ``--stop-never`` that is the ordinary end. Otherwise
-    the command exits with the signal's code. Raises DumpfilterError.
+    ``url`` is the server's address, and ``options`` say whether to wait for new events and how often to retry. ``sync``
+    says when received events are synced to the disk. SIGINT and SIGTERM stop the reception between two writes. With
+    ``--stop-never`` that is the ordinary end. Otherwise the command exits with the signal's code. Raises
+    DumpfilterError.
     """
     from dumpfilter.base.printable import printable
     from dumpfilter.receiver.follow import Follower
@@ -69,8 +71,8 @@ def _show(progress: Progress, bar: FileBar) -> None:
 def local_binlogs(binlogs: Sequence[str], store: Path | None, terminal: Console) -> Iterator[list[str]]:
     """Yield the paths of a binlog set. If ``binlogs`` is a running server's address, its binlog is fetched first.
 
-    The files go to ``store``, or with None to a directory that is removed at the end of the ``with`` block. Raises
-    OptionError.
+    The files go to the directory ``store``, or with None to a directory that is removed at the end of the ``with``
+    block. ``terminal`` shows the progress. Raises OptionError.
     """
     addresses = [each for each in binlogs if is_source_url(each)]
     if not addresses:

@@ -13,7 +13,9 @@ _SECONDS_AN_HOUR = 3600
 
 
 class GenerateSettings(Settings):
-    """The options of ``dumpfilter generate``."""
+    """The options of ``dumpfilter generate``: the new directory, and the size, time span, schemas and tables of the
+    synthetic binlog.
+    """
 
     directory: Path = setting(show_default=False, is_argument=True)
     """The new directory for the files and their index."""

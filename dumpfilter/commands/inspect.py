@@ -8,7 +8,9 @@ from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyOpti
 
 
 class InspectSettings(Settings):
-    """The options that only ``dumpfilter inspect`` has."""
+    """The options that only ``dumpfilter inspect`` has, such as the number of listed tables, figures over time, and
+    JSON output.
+    """
 
     as_json: bool = setting(False, "--json")
     """Print JSON instead of tables."""

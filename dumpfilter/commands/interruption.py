@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def telling_interruption(progress: Console, output: Path) -> Iterator[None]:
-    """Print at Ctrl-C that the directory ``output`` is unchanged. The body of the ``with`` statement must leave it
-    unchanged.
+    """Print on the console ``progress`` at Ctrl-C that the directory ``output`` is unchanged, and raise
+    KeyboardInterrupt again.
+
+    The body of the ``with`` statement must leave ``output`` unchanged until its end.
     """
     try:
         yield

@@ -14,7 +14,7 @@ FOUND = 4
 
 
 class LintSettings(Settings):
-    """The options that only ``dumpfilter lint`` has."""
+    """The option that only ``dumpfilter lint`` has, JSON output."""
 
     as_json: bool = setting(False, "--json")
     """Print JSON."""

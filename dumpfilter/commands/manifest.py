@@ -8,7 +8,9 @@ from dumpfilter.base.options.settings import Settings, setting
 
 
 class ManifestSettings(Settings):
-    """The options of ``dumpfilter manifest``."""
+    """The options of ``dumpfilter manifest``: the directory that ``dumpfilter split`` wrote, one of its binlogs, and
+    JSON output.
+    """
 
     directory: Path = setting(show_default=False, is_argument=True)
     """The directory that dumpfilter split wrote."""
@@ -19,7 +21,8 @@ class ManifestSettings(Settings):
 
 
 def manifest_command(given: ManifestSettings) -> None:
-    """Show the files of each binlog of a split, the part of the source in each file, and the purged files.
+    """Show what dumpfilter split wrote: the files of each binlog, the part of the source in each file, and the purged
+    files.
 
     Example:
 

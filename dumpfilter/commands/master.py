@@ -32,10 +32,12 @@ class ListenOptions(Settings):
     """Serve only slaves that show a certificate signed by the CA of --tls-ca (mutual TLS)."""
 
     def port_beside(self, replica_port: int | None) -> int | None:
-        """Return the port for slaves of dumpfilter, or None for a master that serves real replicas alone.
+        """Return the port on which the master serves slaves of dumpfilter, or None if the master serves only real MySQL
+        and MariaDB replicas.
 
-        ``replica_port`` is the port for real replicas, or None. Raises OptionError for options of the port for slaves
-        if there is no such port.
+        ``replica_port`` is the port for real replicas, or None. With a port for replicas and without ``--port`` the
+        result is None. OptionError is raised if the result is None although ``--port-file`` or
+        ``--tls-require-slave-cert`` is given.
         """
         if self.port is not None or replica_port is None:
             return _PORT if self.port is None else self.port
@@ -73,8 +75,8 @@ def master_command(
 ) -> None:
     r"""Serve a binlog set to slaves over gRPC, filtered for each.
 
-    The last file may still be growing: the master follows a server that writes to it, also into the next file. The
-    set of a server elsewhere is received into --store, and followed.
+    The last file may still be growing: the master follows a server that writes to it, also into the next file. With the
+    address of a running server, the master receives that server's binlog into --store, and serves the received files.
 
     Examples:
 

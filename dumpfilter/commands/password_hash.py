@@ -18,7 +18,7 @@ class Scheme(enum.StrEnum):
 
 
 class HashSettings(Settings):
-    """The options of ``dumpfilter password-hash``."""
+    """The options of ``dumpfilter password-hash``: the type of hash, and the file that has the password."""
 
     plugin: Scheme = Scheme.CACHING_SHA2
     """The authentication plugin of MySQL that has such hashes: MySQL 9's clients know caching_sha2_password alone;

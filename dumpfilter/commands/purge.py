@@ -10,7 +10,9 @@ from dumpfilter.base.options.settings import Settings, setting
 
 
 class PurgeSettings(Settings):
-    """The options of ``dumpfilter purge``."""
+    """The options of ``dumpfilter purge``: the directory that ``dumpfilter split`` wrote, the binlog, and the files to
+    purge.
+    """
 
     directory: Path = setting(show_default=False, is_argument=True)
     """The directory that dumpfilter split wrote."""
@@ -27,7 +29,7 @@ class PurgeSettings(Settings):
 
 
 def purge_command(given: PurgeSettings) -> None:
-    """Purge one binlog of a split: its oldest files, never the newest, and none of the other binlogs.
+    """Purge the oldest files of one binlog that dumpfilter split wrote, never the newest file. The other binlogs stay.
 
     The next purge of the same binlog finishes a purge that was killed. dumpfilter manifest shows the files of a split.
 

@@ -14,7 +14,8 @@ from dumpfilter.simulation.terminal import print_results
 
 
 def show_results(results: Results, output: Path, progress: Console, *, page: bool, json: bool) -> None:
-    """Write results to the directory ``output``, and print them as tables or, with ``json``, as JSON.
+    """Write the results of a simulation or an experiment to the directory ``output``, and print them as tables or, with
+    ``json``, as JSON.
 
     With ``page`` the directory also gets report.html. Warnings are printed to the console ``progress``.
     """

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 class Planned(NamedTuple):
-    """A planned simulation, with the binlog set of each node that writes one, and the speeds of replayed recordings."""
+    """A simulation that is ready to run: the topology's nodes and links, their binlog sets, and the speeds of replayed
+    recordings.
+    """
 
     plan: Plan
     speeds: dict[str, float | None]
@@ -35,7 +37,9 @@ class Planned(NamedTuple):
 
 
 class Inputs(Settings):
-    """The topology or the slaves file, and the binlogs of ``dumpfilter simulate``."""
+    """The inputs of ``dumpfilter simulate``: a topology (masters, slaves and their links) or a file of slaves, and the
+    binlogs.
+    """
 
     topology: str | None = setting(None, show_default=False, is_argument=True)
     """The topology: a TOML file or a short string (docs/topology.md)."""
@@ -46,7 +50,9 @@ class Inputs(Settings):
     """Slaves of one master, in place of a topology (TOML, see docs/simulation.md)."""
 
     def planned(self) -> Planned:
-        """Return the planned simulation of the topology or of the slaves file. Raises OptionError."""
+        """Return the simulation that these options describe, with the nodes and links of the topology or of the slaves
+        file. Raises OptionError.
+        """
         from dumpfilter.simulation.plan import plan_slaves, plan_topology
         from dumpfilter.simulation.wishes import binlog_sets
         from dumpfilter.topology import topology_from
@@ -65,7 +71,9 @@ class Inputs(Settings):
 
 
 class ScenarioOptions(Settings, panel="Scenarios"):
-    """The options for the scenarios (variants, rates, delays, loads) that a simulation computes."""
+    """The options for the scenarios that a simulation computes: ways to bring the binlog to slaves, rates, delays and
+    loads.
+    """
 
     variant: list[str] | None = setting(
         None, metavar="NAME", show_default=False, autocompletion=complete_variant
@@ -92,7 +100,8 @@ class ScenarioOptions(Settings, panel="Scenarios"):
     def options(self, links: Sequence[str]) -> Options:
         """Return the options of the simulation.
 
-        ``links`` has the names of all links (connections between two nodes). Raises OptionError.
+        ``links`` has the names of all links (connections between two nodes), such as ``m:web``, which the options may
+        name. Raises OptionError.
         """
         from dumpfilter.base.options.units import parse_rate, parse_time
         from dumpfilter.simulation import wishes
@@ -141,8 +150,9 @@ def simulate_command(
 ) -> None:
     r"""Work out the lag of each slave and the bytes on each link of a topology, from a binlog alone.
 
-    One pass over the binlogs. The bytes are exactly those that the master sends, and the times are those of the
-    transactions' commits. docs/simulation.md describes the model of a link.
+    A topology is a set of sources, masters and slaves, and the links (network connections) between them. One pass over
+    the binlogs. The bytes are exactly those that the master sends, and the times are those of the transactions'
+    commits. docs/simulation.md describes the model of a link.
 
     Examples:
 
@@ -172,9 +182,11 @@ def simulate_command(
 def read_origins(
     given: Planned, run: Runner, read: JobReadOptions, variants: set[Variant]
 ) -> dict[str, SetTraffic]:
-    """Return the traffic (bytes of each transaction) of each origin, a node whose server wrote a binlog, by its name.
+    """Return the traffic (bytes of each transaction) of each origin by its name. An origin is a node whose server wrote
+    a binlog.
 
-    ``variants`` are the ways to bring the binlog to the slaves that the simulation compares.
+    ``given`` is the simulation, ``run`` the engine that reads in parallel, and ``read`` has the reading options.
+    ``variants`` are the compared ways to bring the binlog to the slaves, such as filtering on the master.
     """
     from dumpfilter.simulation.results import Variant
     from dumpfilter.spark_jobs.simulation.traffic import TrafficOptions, read_traffic

@@ -55,7 +55,9 @@ class MasterOptions(Settings, panel=MASTER_PANEL):
 
 
 class SummaryOptions(Settings):
-    """The options for the summary of the applied changes that a slave prints at its end."""
+    """The options for the summary that a slave prints at its end. It has the number of changes that the slave has
+    applied to each table.
+    """
 
     summary: Literal["table", "json", "none"] = "table"
     """The form of the summary at the end."""
@@ -78,6 +80,8 @@ def slave_command(
     replicas: EdgeOptions,
 ) -> None:
     r"""Read filtered binlogs from masters, keep relay logs, and apply them to a summary.
+
+    The summary has the number and a hash of the row changes of each table, but no data.
 
     A slave that is started again with the same relay directory resumes at its position.
 

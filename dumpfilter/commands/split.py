@@ -21,7 +21,9 @@ class SplitOutput(Settings):
 
 
 class SplitSettings(Settings):
-    """The options that only ``dumpfilter split`` has."""
+    """The options that only ``dumpfilter split`` has, such as the file that names the new binlogs and their filters,
+    and the size of a file.
+    """
 
     specification: Path | None = None
     """The named binlogs and the filter of each (TOML, see docs/split.md). Without it: one binlog for each schema."""
@@ -42,11 +44,11 @@ def split_command(
     engine: EngineOptions,
     given: SplitSettings,
 ) -> None:
-    r"""Split a binlog set: NAME-bin.000001 … and NAME-bin.index for each schema or named binlog.
+    r"""Split a binlog set into one set for each schema, or for each binlog that --specification names.
 
-    Each is a valid binlog set for dumpfilter master or mysqlbinlog. A transaction over several is in each, with what
-    belongs there. Events of no schema (accounts, FLUSH) are in @rest-bin. A split that was killed goes on when the
-    same command runs again.
+    Each set is NAME-bin.000001 … with NAME-bin.index, for dumpfilter master or mysqlbinlog. A transaction that changes
+    several schemas is in several sets, each with the changes that belong to it. Events of no schema (accounts, FLUSH)
+    are in @rest-bin. The same command continues a split that was killed.
 
     Examples:
 

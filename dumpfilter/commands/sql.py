@@ -53,10 +53,11 @@ def sql_command(asked: ConsoleLogin, given: SqlSettings) -> None:
 
 
 def print_results(login: Login, script: str, format_: Format | None, name: str = "") -> None:
-    """Run a script of statements, and print their results.
+    """Run a script of SQL statements on the console of a master or slave, and print their results.
 
-    With ``format_`` None, results are tables, or vertical if too wide for the terminal. ``name`` is the server's name
-    in errors. Raises typer.Exit at the first statement that the server refuses.
+    ``login`` has the console's address and user. With ``format_`` None, results are tables, or vertical if too wide for
+    the terminal. ``name`` is the server's name in errors. Raises typer.Exit at the first statement that the server
+    refuses.
     """
     from dumpfilter.console.client import StatementFailed, run_statements
     from dumpfilter.console.rendering import render, render_within

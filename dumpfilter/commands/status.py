@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 class StatusSettings(Settings):
-    """The options of ``dumpfilter status`` besides the address."""
+    """The options of ``dumpfilter status`` besides the address: the largest lag that is no problem, JSON output, and
+    repetition.
+    """
 
     max_lag: str = setting("", metavar="LAG")
     """The largest lag that is no problem: a time (30s, 5min, 1h) or bytes (64M, 500). Without it no lag is one."""

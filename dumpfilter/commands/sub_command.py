@@ -18,7 +18,9 @@ class HelpPage:
     """The page of ``--help`` of a command or of a group of commands."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the page to standard output."""
+        """Print the help page of the command in ``ctx`` to standard output. The parser library calls this method;
+        ``formatter`` is not used.
+        """
         del formatter
         # The import takes longer than most commands need to begin.
         from rich.console import Console
@@ -29,7 +31,9 @@ class HelpPage:
 
 
 class SubCommand(HelpPage, TyperCommand):
-    """A sub-command of ``dumpfilter``."""
+    """A sub-command of ``dumpfilter``, as a command of Typer that prints the project's own help page and configures the
+    log.
+    """
 
     def invoke(self, ctx: Any) -> Any:
         """Configure the log and run the command. A command with log options configures the log again itself."""

@@ -9,7 +9,7 @@ from dumpfilter.commands.option_groups.inputs import BinlogArguments, SlaveSetOp
 
 
 class SuggestSettings(Settings):
-    """The options that only ``dumpfilter suggest`` has."""
+    """The options that only ``dumpfilter suggest`` has, such as the tables to keep and the limit of suggested rules."""
 
     keep: list[str] | None = setting(None, metavar="PATTERN", show_default=False)
     """Suggest no rule that drops a table matching this LIKE pattern for db.table. Repeatable."""
@@ -31,11 +31,10 @@ def suggest_command(
     given: SuggestSettings,
     read: VerifyOptions,
 ) -> None:
-    """Find the tables that weigh most, and the few rules that save most bytes.
+    """Find the tables with the most bytes, and the few filter rules that save most bytes.
 
-    Prints rules as they stand in my.cnf, with the bytes that each one saves.
-    A binlog has no SELECTs. Only you know which tables a replica needs: name
-    them with --keep. Without slaves, the rules are for one replica that takes
+    Prints rules as they stand in my.cnf, with the bytes that each one saves. A binlog has no SELECTs. Only you know
+    which tables a replica needs: name them with --keep. Without slaves, the rules are for one replica that takes
     everything. Needs neither Spark nor Java.
 
     Examples:

@@ -75,7 +75,9 @@ class AskedOptions(ConsoleLogin):
             raise OptionError("--source-user needs --master; the user of a console is --user")
 
     def source(self, tls: TlsOptions) -> Source | None:
-        """Return the connection to the master's port for slaves, or None without ``--master``. Raises OptionError."""
+        """Return the settings of a connection to the master's gRPC port for slaves, or None without ``--master``.
+        Raises OptionError.
+        """
         members = tls.members()
         if not self.master:
             return None

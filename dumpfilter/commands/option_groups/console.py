@@ -54,8 +54,9 @@ class ConsoleOptions(Settings, panel=PANEL):
     ) -> ConsoleEndpoint | None:
         """Return address, login and TLS settings of the console, or None without ``--console-port``.
 
-        ``tls`` is the certificate from the files of ``protection``, or None without such files. Raises OptionError for
-        a password file that cannot be read or made.
+        ``host`` is the address to listen on, and ``user`` the user who may log in. ``tls`` is the certificate from the
+        files of ``protection``, or None without such files. Raises OptionError for a password file that cannot be read
+        or made.
         """
         if self.console_port is None:
             return None

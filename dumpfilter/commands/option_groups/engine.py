@@ -21,7 +21,9 @@ Engine = Literal["local", "spark"]
 
 
 class JobReadOptions(Settings):
-    """The options for reading the binlog set in a job."""
+    """The options for reading a binlog set in a job such as ``split`` or ``bandwidth``: damaged files, checksums, and
+    the bytes for each parallel task.
+    """
 
     on_corrupt: Literal["stop", "skip"] = "stop"
     """A damaged file: stop ends the job, skip reads the file up to the damage and warns of the rest."""
@@ -32,7 +34,7 @@ class JobReadOptions(Settings):
 
     @property
     def range_bytes(self) -> int:
-        """The size of the part of a binlog file that one task works on, bytes."""
+        """The number of bytes of a binlog file that one parallel task of a job reads (``--range-size``)."""
         return self.range_size << 20
 
 

@@ -44,7 +44,9 @@ class VerifyOptions(Settings):
 
 
 class SlaveSetOptions(Settings):
-    """The slaves that files and the command line describe, with their filters."""
+    """The options that describe slaves with their filters, in files (``--slaves``) or on the command line
+    (``--slave``).
+    """
 
     slaves: list[Path] | None = setting(None, metavar="FILE", show_default=False)
     """Slaves and their filters: a TOML file, or a replica's own my.cnf. Repeatable."""
@@ -53,13 +55,13 @@ class SlaveSetOptions(Settings):
 
     @property
     def is_what_if(self) -> bool:
-        """Whether the command line itself describes a slave (``--slave``). Such a run should be quick, so that it needs
-        no Spark.
+        """Whether the command line itself describes a slave (``--slave``), to try out a filter. Such a run should be
+        quick, so that by default it uses threads of this process instead of Spark.
         """
         return bool(self.slave)
 
     def definitions(self) -> list[SlaveDefinition]:
-        """Return the slaves of ``--slaves`` and ``--slave``. Raises OptionError."""
+        """Return the names and filters of the slaves that ``--slaves`` and ``--slave`` describe. Raises OptionError."""
         from dumpfilter.topology.slave_options import slaves_of
 
         return slaves_of(self.slaves or [], self.slave or [])

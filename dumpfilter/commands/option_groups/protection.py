@@ -53,11 +53,11 @@ class ProtectionOptions(Settings, panel=TLS_PANEL):
         tls: TlsSource | None,
         **more: Any,
     ) -> T | None:
-        """Return the settings of a listening port with this protection, or None if ``port`` is None.
+        """Return the settings of a listening port (address, TLS, login of clients), or None if ``port`` is None.
 
         ``made`` is the class of the settings: :class:`~dumpfilter.base.security.endpoint.Endpoint` or a subclass.
-        ``tls`` is the certificate from the files of these options, or None. ``more`` are further arguments of the
-        class.
+        ``port_file`` is the file to which the port is written. ``tls`` is the certificate from the files of these
+        options, or None. ``more`` are further arguments of the class.
         """
         if port is None:
             return None

@@ -30,9 +30,9 @@ WRITE_PANEL = "Write side"
 
 
 def rule_option(kind: BaseRuleKind, help: str = "", name: str = "") -> Repeated:
-    """Return the command line option for a kind of filter rule.
+    """Return the command line option for a kind of filter rule, such as ``--replicate-do-db`` for Replicate_Do_DB.
 
-    ``help`` and ``name``, unless empty, replace the help text and the name that the kind itself has.
+    ``help`` and ``name``, unless empty, replace the help text and the option's name that the kind itself has.
     """
     return Repeated(name or kind.option, kind, help or kind.help, kind.metavar)
 
@@ -48,9 +48,10 @@ class SlaveFilterOptions(Settings, panel="Filter"):
     """How names compare: 0 as they are, 1 and 2 without case."""
 
     def channel_filters(self) -> ChannelFilters:
-        """Return the filters of a slave's channels from rules such as ``ch1:shop``.
+        """Return the filter of each of the slave's channels, from the rules in these options.
 
-        Raises OptionError for a rule that the semantics (``--filter-semantics``) do not have.
+        A rule such as ``ch1:shop`` is for the channel ``ch1``, and a rule without a channel's name is for all channels
+        without a rule of this kind. Raises OptionError for a rule that the chosen ``--filter-semantics`` do not have.
         """
         from dumpfilter.filter.channels import ChannelFilters, split_channel
 
@@ -63,9 +64,11 @@ class SlaveFilterOptions(Settings, panel="Filter"):
         return filters
 
     def filter_options(self, written: WriteRuleOptions | None = None) -> FilterOptions:
-        """Return the filter of these rules, together with the rules of the server that writes the binlog.
+        """Return the slave's filter from the rules in these options, together with the rules of the server that writes
+        the binlog.
 
-        ``written`` has the rules of that server; None for a server without rules. Raises OptionError for a bad value.
+        ``written`` has the rules by which that server keeps databases out of its binlog; None: it writes everything.
+        Raises OptionError for a bad value.
         """
         from dumpfilter.filter.factory import FilterOptions
 

@@ -20,7 +20,9 @@ Record = dict[str, Any]
 
 
 class ExitCode(enum.IntEnum):
-    """The exit codes of ``dumpfilter status``. Its errors have the exit codes of :mod:`dumpfilter.base.errors`."""
+    """The exit codes of ``dumpfilter status`` when it has read a status. After an error the exit code is that of the
+    error's class.
+    """
 
     GOOD = 0
     PROBLEM = 4
@@ -78,11 +80,11 @@ class MaxLag:
 
 
 def master_record(**known: Any) -> Record:
-    """Return the status record of a master from the known values. Other values are None, zero or empty.
+    """Return the status record of a master, a dictionary that ``dumpfilter status --json`` prints.
 
-    ``address`` is the master's address for slaves. ``health`` is SERVING, NOT_SERVING, or empty if nobody asked the
-    health service. ``hint`` says why the record is not complete. ``source`` is None if the master does not receive its
-    binlog from a running server.
+    ``known`` are the values to show; all other values are None, zero or empty. ``address`` is the master's address for
+    slaves. ``health`` is SERVING, NOT_SERVING, or empty if nobody asked the health service. ``hint`` says why the
+    record is not complete. ``source`` is None if the master does not receive its binlog from a running server.
 
     ``slaves``, ``drains`` (the slaves that an operator has disconnected) and ``drift`` (the replicas whose own filter
     drops less than the master) are None if the login may not read them.
@@ -98,9 +100,10 @@ def master_record(**known: Any) -> Record:
 
 
 def with_files(status: Record, files: Sequence[tuple[str, int]]) -> None:
-    """Add a binlog set's files to the status record of a master.
+    """Add a binlog set's files to the status record (dictionary) of a master.
 
-    The record gets the number and total size of ``files``, and the name and size of the last file.
+    ``files`` are the names and sizes of the set's files in their order. The record gets the number and total size of
+    the files, and the name and size of the last file.
     """
     status |= {"files": len(files), "bytes": sum(size for _, size in files)}
     if files:
@@ -112,11 +115,11 @@ _COUNTS = ("events_", "bytes_", "transactions_")
 
 
 def slave_of_master(facts: Mapping[str, Any], filter_warnings: Sequence[str] = ()) -> Record:
-    """Return the status record of a slave from its row of the master's table ``dumpfilter.slaves``.
+    """Return the status record (dictionary) of a slave from its row of the master's table ``dumpfilter.slaves``.
 
-    ``facts`` has the row's values by column. ``saved`` in the record is the saved fraction of the bytes that the master
-    read for the slave; None if it read nothing. Saved bytes are dropped bytes, minus the bytes of empty transactions
-    that are sent to keep GTIDs.
+    ``facts`` has the row's values by column, and ``filter_warnings`` are texts about the slave's filter rules.
+    ``saved`` in the record is the saved fraction of the bytes that the master read for the slave; None if it read
+    nothing. Saved bytes are dropped bytes, minus the bytes of empty transactions that are sent to keep GTIDs.
     """
     counts = {name: value or 0 for name, value in facts.items() if name.startswith(_COUNTS)}
     dropped = counts.get("bytes_dropped", 0)
@@ -136,10 +139,10 @@ def slave_of_master(facts: Mapping[str, Any], filter_warnings: Sequence[str] = (
 
 
 def slave_record(**known: Any) -> Record:
-    """Return the status record of a slave from the known values. Other values are None or empty.
+    """Return the status record of a slave, a dictionary that ``dumpfilter status --json`` prints.
 
-    ``running`` tells whether a slave answers at the console, or has locked the relay directory. ``process`` is the id
-    of the process that has locked the directory.
+    ``known`` are the values to show; other values are None or empty. ``running`` tells whether a slave answers at the
+    console, or has locked the relay directory. ``process`` is the id of the process that has locked the directory.
     """
     return {
         "role": "slave",
@@ -153,12 +156,12 @@ def slave_record(**known: Any) -> Record:
 
 
 def channel_record(**known: Any) -> Record:
-    """Return the status record of a slave's channel from the known values. Other values are None, zero or empty.
+    """Return the part of a slave's status record (dictionary) about one replication channel.
 
-    ``io_running`` and ``sql_running`` have the values of SHOW REPLICA STATUS. ``last_io_error`` and ``last_sql_error``
-    are the newest errors, even if the thread runs again; they are known only from the files of the relay directory.
-    ``lag_bytes`` is the number of bytes of the relay log that are not applied yet. ``unusable`` is the error of a state
-    file that cannot be used.
+    ``known`` are the values to show; other values are None, zero or empty. ``io_running`` and ``sql_running`` have the
+    values of SHOW REPLICA STATUS. ``last_io_error`` and ``last_sql_error`` are the newest errors, even if the thread
+    runs again; they are known only from the files of the relay directory. ``lag_bytes`` is the number of bytes of the
+    relay log that are not applied yet. ``unusable`` is the error of a state file that cannot be used.
     """
     return {
         **dict.fromkeys(("channel", "source", "filter_on", "io_error", "sql_error"), ""),
@@ -176,9 +179,10 @@ def channel_record(**known: Any) -> Record:
 
 
 def judge(status: Record, most: MaxLag) -> list[str]:
-    """Return the problems of a master or slave as sentences, and store them in its status record.
+    """Find the problems in the status record (dictionary) of a master or slave, such as a stopped thread or a lag above
+    ``most``.
 
-    ``most`` is the largest lag that is not a problem.
+    Return the problems as sentences, and store them in the record as ``problems``.
     """
     problems = _problems_of_master if status["role"] == "master" else _problems_of_slave
     status["problems"] = list(problems(status, most))
@@ -253,7 +257,7 @@ def name_of_slave(slave: Record) -> str:
 
 
 def name_of_channel(channel: Record) -> str:
-    """Return the description of a slave's channel for messages."""
+    """Return the description of a slave's channel for messages, such as "channel c" or "the default channel"."""
     return f"channel {channel['channel']}" if channel["channel"] else "the default channel"
 
 

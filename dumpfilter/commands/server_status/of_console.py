@@ -37,11 +37,11 @@ _VERSION = re.compile(r"dumpfilter (\d\S*), ")
 
 
 def master_status(source: Source | None, console: Login | None) -> Record:
-    """Return the status record of a running master. Without a user and a console the record has only the health.
+    """Return the status record of a running master, a dictionary that ``dumpfilter status --json`` prints.
 
-    ``source`` is the connection to the master's port for slaves, or None. ``console`` is the login at its console, or
-    None. Raises ConnectionLost when nothing answers, TlsError when TLS is missing, and StatusRefused for a wrong
-    password.
+    ``source`` is the connection to the master's port for slaves, or None. ``console`` is the login at the master's
+    console, or None. Without ``console`` and without a user in ``source``, the record has only the master's health.
+    Raises ConnectionLost when nothing answers, TlsError when TLS is missing, and StatusRefused for a wrong password.
     """
     status = master_record()
     if source is not None:
@@ -107,7 +107,7 @@ _NO_COUNTERS = ("lag_bytes", "lag_seconds")
 
 
 def slave_status(login: Login) -> Record:
-    """Return the status record of a running slave, read from its console at ``login``.
+    """Return the status record (dictionary) of a running slave, read from its console at ``login``.
 
     Raises ConnectionLost when nothing answers, NotOurs when another program answers, and StatusRefused when the console
     refuses the login.

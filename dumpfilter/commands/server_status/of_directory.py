@@ -17,7 +17,7 @@ from dumpfilter.slave.state.infos import CountersInfo, MasterInfo, RelayLogInfo,
 
 
 def relay_directory_status(directory: Path) -> Record:
-    """Return the status record of the slave of a relay directory.
+    """Return the status record (dictionary) of a slave, read from the files of its relay directory.
 
     Nothing is changed, and the slave may be running. Raises OptionError if the directory is not a slave's. A file that
     cannot be used is a problem in the record.

@@ -31,10 +31,11 @@ _LOGIN_OR_CONSOLE = (
 
 
 def ask_port(status: Record, source: Source, *, whole: bool) -> None:
-    """Add the master's health to its status record and, with ``whole``, all that the replication user may read.
+    """Add the master's health to its status record (dictionary). With ``whole``, also add the binlog files and slaves
+    that the replication user may see.
 
-    ``source`` is the connection to the master's port for slaves. Raises ConnectionLost when nothing answers, TlsError
-    when TLS is missing, and StatusRefused for a wrong password.
+    ``source`` is the connection to the master's port for slaves, with the user. Raises ConnectionLost when nothing
+    answers, TlsError when TLS is missing, and StatusRefused for a wrong password.
     """
     status["address"] = source.info.address
     try:

@@ -24,7 +24,9 @@ _ANY_WIDTH = 1 << 20
 
 
 def render_status(status: Record, console: Console) -> None:
-    """Print a status record: a table of values, a table of slaves or of each channel, and the problems."""
+    """Print the status record (dictionary) of a master or slave: a table of values, a table of slaves or of each
+    channel, and the problems.
+    """
     if status["role"] == "master":
         _render_master(status, console)
     else:

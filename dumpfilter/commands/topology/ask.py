@@ -40,7 +40,8 @@ class WatchOption(Settings):
 def status_command(place: TopologyOptions, output: JsonOption, given: WatchOption) -> None:
     """Show each node's position, lag, rate and problems, and each link's state.
 
-    With --json also the ports, accounts, addresses and directories.
+    A node is a server, master or slave of the running topology, and a link is the network connection of two nodes. With
+    --json also the ports, accounts, addresses and directories.
 
     Exit codes: 0 good. 4 a node has a problem. 3 no topology is up.
 
@@ -71,12 +72,14 @@ class WaitOptions(TopologyOptions):
 
     @property
     def limits(self) -> dict[str, float | bool]:
-        """The options ``timeout`` (seconds) and ``running_only`` as keyword arguments of :meth:`ask`."""
+        """The options ``timeout`` (seconds) and ``running_only`` as keyword arguments of the commands that wait."""
         return {"timeout": parse_time(self.timeout, option="--timeout"), "running_only": self.running_only}
 
 
 class WaitSettings(WaitOptions):
-    """The options of ``dumpfilter topology wait``: the node, and the state to wait for."""
+    """The options of ``dumpfilter topology wait``: the node, the time limit, and whether recordings must be written to
+    their end first.
+    """
 
     node: str = setting("", metavar="[NODE]", autocompletion=complete_node, is_argument=True)
     """The name of a node. Without it all nodes are waited for."""
@@ -104,16 +107,15 @@ def wait_command(given: WaitSettings) -> None:
 
 @verb(RUNNING)
 def check_command(given: WaitOptions) -> None:
-    """Check the law: each node has what its sources and filters say.
+    """Check that each node has the data, positions and GTIDs that its sources and filters require.
 
-    First wait until all have caught up.
+    First wait until all nodes have caught up.
 
-    Slaves of dumpfilter are compared with a slave that received everything
-    and filters for itself. Real servers are compared table by table, with
-    CHECKSUM TABLE.
+    Slaves of dumpfilter are compared with a slave that received everything and filters for itself. Real servers are
+    compared table by table, with CHECKSUM TABLE.
 
-    Exit codes: 0 equal. 4 a difference, which the error names, or not in time.
-    3 no topology is up, or a node does not run.
+    Exit codes: 0 equal. 4 a difference, which the error names, or not in time. 3 no topology is up, or a node does not
+    run.
 
     Example:
 
@@ -163,10 +165,11 @@ class LinkSettings(TopologyOptions):
     """End a cut, a silence or an outage."""
 
     def fault(self) -> tuple[str | None, list[float | None]]:
-        """Return ``cut``, ``silence``, ``cut_after`` or ``heal``, or None without a fault, with the fault's arguments.
+        """Return the name of the network fault that the options ask for (None: no fault), and the fault's arguments.
 
-        The arguments are the bytes of ``cut_after``, if given, and the duration in seconds (None: until healed).
-        ``heal`` has none. Raises OptionError for options that exclude each other.
+        The name is ``cut`` (reset connections), ``silence`` (let no byte pass), ``cut_after`` (cut after some bytes) or
+        ``heal`` (end a fault). The arguments are the bytes of ``cut_after``, if given, and the duration in seconds
+        (None: until healed). ``heal`` has none. Raises OptionError for options that exclude each other.
         """
         faults = {
             "--cut": self.cut,
@@ -187,7 +190,8 @@ class LinkSettings(TopologyOptions):
         return given[0].removeprefix("--").replace("-", "_") if given else None, arguments
 
     def shape(self) -> dict[str, Any]:
-        """Return the new values of the link's ``rate``, ``delay`` and ``jitter``, as far as the options give them.
+        """Return the new rate and delay of the link, with the keys ``rate``, ``delay`` and ``jitter`` as far as the
+        options give them.
 
         Rates are in bits per second (None: unlimited), times in seconds. Raises OptionError for options that exclude
         each other.
@@ -207,9 +211,9 @@ class LinkSettings(TopologyOptions):
 
 @verb(NODES)
 def link_command(given: LinkSettings, output: JsonOption) -> None:
-    """Show a link, or change, cut or heal it.
+    """Show a link (the network connection of two nodes), or change, cut or heal it.
 
-    Each direction has the rate and the delay to itself.
+    The rate and the delay apply to each direction separately.
 
     Examples:
 
@@ -232,6 +236,9 @@ def link_command(given: LinkSettings, output: JsonOption) -> None:
 def kill_command(given: NodeOptions) -> None:
     """Kill a node's process with SIGKILL, as a crash would.
 
+    A recording or a generated workload is a node without a process. Such a node stops writing its binlog until it is
+    started again.
+
     Example:
 
         dumpfilter topology kill web
@@ -241,7 +248,10 @@ def kill_command(given: NodeOptions) -> None:
 
 @verb(NODES)
 def stop_command(given: NodeOptions) -> None:
-    """End a node's process in order. A recording or a workload pauses.
+    """Stop a node's process with its regular shutdown.
+
+    A recording or a generated workload is a node without a process. Such a node stops writing its binlog until it is
+    started again.
 
     Example:
 
@@ -253,6 +263,8 @@ def stop_command(given: NodeOptions) -> None:
 @verb(NODES)
 def start_command(given: NodeOptions) -> None:
     """Start a killed or stopped node again, with its files and its ports.
+
+    A recording or a generated workload goes on writing its binlog where it stopped.
 
     Example:
 
@@ -283,8 +295,8 @@ class HoldSettings(NodeOptions):
 def hold_command(given: HoldSettings) -> None:
     """Hold a node's data a time behind its sources.
 
-    A real replica uses its own delayed replication. A slave's links get a
-    longer delay.
+    A real replica uses its own delayed replication. For a slave of dumpfilter, the links to the slave get a longer
+    delay. A time of 0s ends the delay.
 
     Example:
 

@@ -35,8 +35,9 @@ class _Failed(DumpfilterError):
 def start_detached(topology: str, directory: Path, *, timeout: str, keep: bool) -> None:
     """Start a topology in a background process, and return when all nodes run.
 
-    ``topology`` is a short string or the path of a TOML file. ``timeout`` is the time limit of a node's start, such as
-    ``60s``. Raises DumpfilterError with the text and exit code of a background process that fails.
+    ``topology`` is a short string such as ``m >> web``, or the path of a TOML file. ``directory`` gets the topology's
+    files, and stays after the end with ``keep``. ``timeout`` is the time limit of a node's start, such as ``60s``.
+    Raises DumpfilterError with the text and exit code of a background process that fails.
     """
     command = [sys.executable, "-m", "dumpfilter", "topology", "up", topology]
     command += ["--directory", str(directory), "--timeout", timeout, *(["--keep"] if keep else [])]
@@ -74,7 +75,9 @@ def _is_up(directory: Path, pid: int) -> bool:
 
 
 def end_topology(directory: Path) -> None:
-    """End the topology that runs in ``directory``, or remove the files of a killed one. Raises NotUp for neither."""
+    """End the topology that runs in ``directory``, or remove the files of a killed topology. Raises NotUp if the
+    directory has neither.
+    """
     try:
         Control(directory).down()
     except NotUp:

@@ -23,10 +23,10 @@ _HINT = "Ctrl-C ends. Other terminals: dumpfilter topology status, link, sql, ki
 def run_in_foreground(
     topology: Topology, directory: Path, *, timeout: float, keep: bool, table: bool
 ) -> None:
-    """Start a topology, run it until Ctrl-C or ``dumpfilter topology down``, and print the report.
+    """Start a topology, run it until Ctrl-C or ``dumpfilter topology down``, and print the report of bytes and lags.
 
-    ``timeout`` is the time limit of a node's start, seconds. ``keep`` keeps the directory. ``table`` shows a live table
-    of the status on a terminal.
+    ``directory`` gets the topology's files, and stays after the end with ``keep``. ``timeout`` is the time limit of a
+    node's start, seconds. ``table`` shows a live table of the status on a terminal.
     """
     # The directory of a topology that was killed has a state file.
     is_ours = not directory.exists() or (directory / STATE).exists()

@@ -31,9 +31,10 @@ Command = Callable[..., None]
 
 
 def verb(panel: str | None = None) -> Callable[[Command], Command]:
-    """Return a decorator that makes the function ``NAME_command`` the verb ``NAME``.
+    """Return a decorator that makes the function ``NAME_command`` the sub-command ``dumpfilter topology NAME``.
 
-    ``panel`` is the heading of the verb in ``--help``, which has the verbs in the order of their definitions.
+    ``panel`` is the heading of the sub-command in ``--help``, which lists sub-commands in the order of their
+    definitions.
     """
 
     def add(command: Command) -> Command:
@@ -71,7 +72,7 @@ class JsonOption(Settings):
     """Print JSON instead of tables."""
 
     def print(self, told: Any, view: Callable[[Any], RenderableType], *, indent: int | None = 1) -> None:
-        """Print an answer of a topology as JSON, or as the tables that ``view`` makes from it.
+        """Print the answer ``told`` of a topology as JSON, or as the tables that ``view`` makes from the answer.
 
         ``indent`` is the indentation of the JSON; with None the JSON is one line.
         """

@@ -19,7 +19,9 @@ class TopologyArgument(Settings):
 
 
 class UpSettings(Settings):
-    """The options that only ``dumpfilter topology up`` has."""
+    """The options that only ``dumpfilter topology up`` has, such as running in the background and keeping the
+    directory.
+    """
 
     detach: bool = False
     """Run in the background, and return when everything runs."""
@@ -80,7 +82,7 @@ def down_command(place: TopologyOptions) -> None:
 def show_command(named: TopologyArgument) -> None:
     r"""Check a topology and print it in TOML, with the nodes that its notation leaves out.
 
-    Nothing is started.
+    Nothing is started. In the short string "m >> web", for example, the generated workload that m reads is left out.
 
     Examples:
 
@@ -95,7 +97,7 @@ def show_command(named: TopologyArgument) -> None:
 
 
 class RunSettings(Settings):
-    """The options of ``dumpfilter topology run``."""
+    """The options of ``dumpfilter topology run``: the experiment's file, the output directory, and the report."""
 
     experiment: Path = setting(metavar="EXPERIMENT.toml", is_argument=True)
     """The experiment, a TOML file (docs/topology.md)."""
@@ -111,9 +113,9 @@ class RunSettings(Settings):
 def run_command(given: RunSettings, output: JsonOption) -> None:
     r"""Run an experiment for real, and measure lag and bytes.
 
-    Each variant, such as a filter on the master and a filter on the slave,
-    runs with real processes over shaped links. The page shows a simulation
-    beside each measurement. Ctrl-C ends everything, and writes nothing.
+    An experiment compares variants, such as a filter on the master and a filter on the slave. Each variant runs with
+    real processes over links with limited rate and delay. The page shows a simulation beside each measurement. Ctrl-C
+    ends everything, and writes nothing.
 
     Examples:
 

@@ -28,7 +28,7 @@ _NUMBERS = ("lag", "behind", "rate", "saved")
 
 
 def status_view(status: dict[str, Any]) -> RenderableType:
-    """Return the tables of a topology's status: its nodes, its links, and its problems."""
+    """Return the tables that show a topology's status on a terminal: its nodes, its links, and its problems."""
     nodes = table(_HEADS, map(_node_cells, status["nodes"].values()), numbers=_NUMBERS, framed=False)
     parts: list[RenderableType] = [nodes]
     if status["links"]:
@@ -37,7 +37,9 @@ def status_view(status: dict[str, Any]) -> RenderableType:
 
 
 def links_table(links: Iterable[dict[str, Any]]) -> Table:
-    """Return a table with a row for each link: state, shape (rate, delay, jitter), and bytes in each direction."""
+    """Return a table with a row for each link (network connection of two nodes): state, rate, delay, jitter, and bytes
+    in each direction.
+    """
     rows = [
         (
             link["name"],
@@ -110,7 +112,7 @@ def _place(place: dict[str, Any]) -> str:
 
 
 def problem_lines(told: dict[str, Any]) -> list[Text]:
-    """Return the problems of a topology's status or report, a line each."""
+    """Return the problems in a topology's status or report ``told``, each as one red line."""
     return [Text(printable(problem, _LONGEST), style=_BAD) for problem in told["problems"]]
 
 
