@@ -39,16 +39,18 @@ def error(failed: SqlError, charset: CharacterSet) -> bytes:
 
 
 def early_error(failed: SqlError) -> bytes:
-    """Return the ERR packet for a client that the console has not sent its greeting. Such a client expects no
-    SQLSTATE.
+    """Return the ERR packet for a client to which the console has not sent its greeting (first packet). Such a client
+    expects no SQLSTATE.
     """
     return b"\xff" + struct.pack("<H", failed.number) + failed.message.encode("utf-8", "replace")
 
 
 def ok(capabilities: Capabilities, result: Result, info: bytes = b"") -> bytes:
-    """Return the OK packet that ends a statement without rows.
+    """Return the OK packet that ends a statement without rows, with the numbers of affected rows and warnings in
+    ``result``.
 
-    ``info`` is a text for the client at the end of the packet. Only the OK packet after a login has one.
+    ``capabilities`` are those that client and console agreed on in the login. ``info`` is a text for the client at the
+    end of the packet. Only the OK packet after a login has such a text.
     """
     packet = packets.make_ok(
         capabilities, _STATUS, affected_rows=result.affected, warnings=min(len(result.notes), 0xFFFF)

@@ -81,8 +81,11 @@ class Accounts:
         return list(users.values())[int.from_bytes(number) % len(users)]
 
     def remember(self, user: str, kept: StoredPassword, password: str) -> None:
-        """Keep the digest of a password that a login of ``user`` has proved, unless the user's stored password is not
-        ``kept`` any more. Later logins need not send the password itself.
+        """Keep the digest of a password that a login of ``user`` has proved, so that later logins need not send the
+        password itself.
+
+        ``kept`` is the stored password against which the login was checked. Nothing is kept if the user has another
+        stored password by now.
         """
         with self._lock:
             if self._users.get(user) == kept:
@@ -102,8 +105,7 @@ def check_users(host: str, users: Mapping[str, StoredPassword], *, insecure: boo
     """Raise Exposed if a user has no password although other machines can reach the console.
 
     ``host`` is the address that the console listens on. ``users`` has a password for each user name. On a loopback
-    address, users need no password. ``insecure`` turns the error into a warning in
-    the log.
+    address, users need no password. ``insecure`` turns the error into a warning in the log.
 
     >>> check_users("127.0.0.1", {"root": StoredPassword()})
     """
@@ -133,7 +135,11 @@ def _xor(left: bytes, right: bytes) -> bytes:
 
 
 def plugin_of(response: bytes) -> str:
-    """Return the authentication plugin of a client that does not name its plugin, by the length of its response."""
+    """Return the name of the authentication plugin that a client uses without naming it in the login.
+
+    The length of ``response``, the client's digest of the password, tells the plugin: mysql_native_password or
+    caching_sha2_password.
+    """
     return CACHING_SHA2 if len(response) == _SHA2_LENGTH else NATIVE
 
 

@@ -42,7 +42,9 @@ _HEADER = 7
 
 
 class Codec(NamedTuple):
-    """A compression algorithm for packets."""
+    """A compression algorithm for packets, as a function that compresses and a function that decompresses up to a
+    limit.
+    """
 
     compress: Callable[[bytes | memoryview], bytes]
     decompress: Callable[[bytes, int], bytes]
@@ -57,7 +59,9 @@ ZLIB = Codec(
 
 
 def zstd(level: int) -> Codec:
-    """Return the compression with zstd. ``level`` is the level that the client asks for."""
+    """Return the compression with zstd. ``level`` is the level that the client asks for; 0 stands for the default
+    level, and high levels are reduced to 9.
+    """
     compressor_level = min(level or _DEFAULT_ZSTD_LEVEL, MAX_ZSTD_LEVEL)
 
     def decompress(data: bytes, most: int) -> bytes:
@@ -84,7 +88,8 @@ class CompressedChannel(BufferedReading):
     """The server's side of a compressed connection, on top of a plain or an encrypted connection.
 
     The class has the methods of asyncio's StreamReader and StreamWriter that the console uses. Bytes are compressed in
-    another thread, when :meth:`drain` sends them. The numbers of an answer's packets continue those of the command's.
+    another thread, when :meth:`drain` sends them. The sequence numbers of an answer's compressed packets continue those
+    of the client's command.
     """
 
     def __init__(

@@ -85,7 +85,9 @@ class Com(enum.IntEnum):
 
 
 class Connection:
-    """The connection of one client to the console. ``door`` carries out the login."""
+    """The connection of one client to the console, which carries out the client's commands. ``door`` is the object that
+    carries out the login.
+    """
 
     def __init__(self, door: Doorkeeper) -> None:
         task = asyncio.current_task()
@@ -259,8 +261,9 @@ class Connection:
             raise server_errors.ER_NET_PACKET_TOO_LARGE()
 
     def counted(self, function: Callable[[], T]) -> Callable[[], T]:
-        """Wrap ``function`` so that the processor time of its calls is charged to the client's user (see
-        :mod:`.costs`).
+        """Wrap ``function`` so that the processor time of its calls counts against the limit of the client's user.
+
+        A user who has exceeded the limit waits before the next command is received.
         """
         return self._port.costs.counted(self._client.user, function)
 

@@ -40,17 +40,20 @@ class _Account:
 
 
 class Costs:
-    """The processor time that each user of a port owes.
+    """A limit of the processor time that each user of a port may take.
 
-    A user who owes more than :data:`BURST_SECONDS` waits before the next command is received. The connections of a user
-    queue up, and each waits until the user's debt is small enough.
+    The processor time of a user's commands is the user's debt, which falls by 0.25 s each second. A user whose debt is
+    above :data:`BURST_SECONDS` waits before the next command is received. The connections of a user queue up, and each
+    waits until the debt is small enough.
     """
 
     def __init__(self) -> None:
         self._accounts: dict[str, _Account] = {}
 
     async def admit(self, user: str, length: int) -> None:
-        """Wait until a user may send a command of ``length`` bytes."""
+        """Wait until a user, after the processor time of earlier commands, may send a command of ``length`` bytes.
+        Count the processor time for receiving this command.
+        """
         account = self._of(user)
         async with account.turn:
             while (over := account.add(0.0) - BURST_SECONDS) > 0:
@@ -58,7 +61,9 @@ class Costs:
             account.add(length * _SECONDS_PER_BYTE)
 
     def counted(self, user: str, function: Callable[[], T]) -> Callable[[], T]:
-        """Return a function that calls ``function``, and adds the processor time of the call to the user's debt."""
+        """Return a function that calls ``function``, and counts the processor time of the call against the user's
+        limit.
+        """
         account = self._of(user)
 
         def run() -> T:

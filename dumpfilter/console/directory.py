@@ -14,7 +14,9 @@ ProcessRow = tuple[int, str, str, str | None, str, int, str, str | None]
 
 
 class Connections:
-    """The registered connections of one port, or of all ports, by number. Any thread may call the methods."""
+    """The registry of the open client connections of one port, or of all ports, by connection number. Any thread may
+    call the methods.
+    """
 
     def __init__(self) -> None:
         self.clients: dict[int, Any] = {}
@@ -45,7 +47,7 @@ class Connections:
 
 
 class ConnectionDirectory(Connections):
-    """The connections of all ports of a process, with numbers that are unique over all ports."""
+    """The registry of the client connections of all ports of a process. Connection numbers are unique over all ports."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,7 +12,8 @@ from dumpfilter.console.sql.waits import Wait, Waited
 
 
 class Executor(Protocol):
-    """The interface through which a console uses its master or slave.
+    """The interface that a master or slave implements, so that its console can carry out replication commands and read
+    status tables.
 
     Several worker threads of the console call these methods at the same time.
     """
@@ -50,12 +51,15 @@ class Executor(Protocol):
 
 @runtime_checkable
 class Waiting(Protocol):
-    """The interface of an executor whose clients can call functions that wait, such as WAIT_FOR_EXECUTED_GTID_SET."""
+    """The additional interface of a master or slave whose clients can call SQL functions that wait for replication,
+    such as WAIT_FOR_EXECUTED_GTID_SET.
+    """
 
     def wait(self, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
-        """Carry out a function that waits for replication, and return its value.
+        """Execute an SQL function that waits for replication, and return its value.
 
-        ``seconds`` is the time limit of the statement; None for no limit. Setting ``interrupt`` ends the wait. Raises
-        SqlError.
+        The timeout among the function's own arguments ends the wait with a value, as in MySQL. ``seconds`` is the time
+        limit of the whole statement (None: no limit). Raises SqlError 3024 after this limit, 1317 when another thread
+        sets ``interrupt``, and other errors for wrong arguments.
         """
         ...

@@ -119,7 +119,9 @@ def _table_columns(executor: Executor) -> Iterable[Row]:
 
 
 def column_rows(schema: str, table: str, columns: Iterable[Column]) -> Iterable[Row]:
-    """Yield the rows of information_schema.COLUMNS for the columns of one table."""
+    """Yield the rows of information_schema.COLUMNS for the columns of one table, each as a dictionary by the names in
+    that view.
+    """
     for position, column in enumerate(columns, 1):
         is_text = column.type is ColumnType.TEXT
         column_type = _COLUMN_TYPES[column.type]

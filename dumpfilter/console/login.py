@@ -45,7 +45,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Doorkeeper:
-    """The login of one client, from the greeting to the accepted or refused password."""
+    """The login of one client, from the greeting (the server's first packet) to the accepted or refused password."""
 
     stream: PacketStream
     port: ClientPort
@@ -57,7 +57,9 @@ class Doorkeeper:
 
     @cached_property
     def greeting(self) -> Greeting:
-        """The contents of the first packet. Raises SqlError if the port cannot serve anybody at present."""
+        """The contents of the first packet to the client: version, capabilities and authentication plugin. Raises
+        SqlError if the port cannot serve anybody at present.
+        """
         return self.port.greeting()
 
     @cached_property

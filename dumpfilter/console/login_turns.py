@@ -16,8 +16,8 @@ _FREE_FAILURES = 3
 class LoginTurns:
     """The queues of clients whose passwords are to be checked, one queue for each guesser.
 
-    A guesser is a user name together with a client's address. After some wrong passwords each check is delayed by
-    ``seconds``. A guesser who does not wait for the answer therefore learns nothing, and a guesser with many
+    A guesser is a user name together with a client's address. After three wrong passwords each further check is delayed
+    by ``seconds``. A guesser who does not wait for the answer therefore learns nothing, and a guesser with many
     connections does not guess faster than with one.
     """
 
@@ -29,9 +29,9 @@ class LoginTurns:
 
     @asynccontextmanager
     async def turn(self, guesser: Hashable) -> AsyncIterator[None]:
-        """Wait for the turn of a guesser (user name and client address), whose password the ``with`` block checks.
+        """Wait for the turn of a guesser (user name and client address), and let the ``with`` block check the password.
 
-        Another check for the same guesser must end first. After some wrong passwords the delay is added.
+        Another check for the same guesser must end first. After three wrong passwords each check is delayed.
         """
         lock = self._locks.setdefault(guesser, asyncio.Lock())
         async with lock:

@@ -25,10 +25,11 @@ _REST_OF_TEXT = 49
 
 
 class Memory:
-    """A memory limit of a client, of a user, or of all of them together. Any thread may call the methods.
+    """A counter of reserved memory with a limit, for one client, one user, or all of them together. Any thread may call
+    the methods.
 
     ``most`` is the limit in bytes. ``what`` (the use of the memory) and ``advice`` are parts of the error's text.
-    ``within`` is the limit of all clients, which each reservation counts against, too.
+    ``within`` is the counter for all clients. Each reservation counts there, too.
     """
 
     def __init__(
@@ -68,9 +69,9 @@ class Memory:
                 self._within.give_back(size)
 
     def close(self) -> None:
-        """Release all bytes of the client, who has left.
+        """Release all bytes of a client that has left.
 
-        A statement that the client left behind may still run, and reserves nothing any more.
+        A statement of this client may still run. Its reservations raise SqlError 1041 from now on.
         """
         with self._lock:
             self.most = 0

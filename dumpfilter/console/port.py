@@ -96,7 +96,9 @@ class Greeting:
 
 @dataclass(frozen=True)
 class PortSettings:
-    """The settings of a port for MySQL clients."""
+    """The settings of a port for MySQL clients: its name, TLS, the limit of connections, and the delay after a wrong
+    password.
+    """
 
     name: str
     """The name of the port in the log."""
@@ -114,8 +116,8 @@ class PortSettings:
 class ClientPort(Connections, abc.ABC):
     """A port for MySQL clients in an asyncio loop, with everything that its connections share.
 
-    A subclass says what clients find at the port. Any thread may call :meth:`change_users` and the methods of
-    :class:`~dumpfilter.console.directory.Connections`.
+    A subclass decides how clients are greeted, and which master or slave carries out their statements. Any thread may
+    call :meth:`change_users` and the methods of :class:`~dumpfilter.console.directory.Connections`.
 
     Parameters:
         settings: name, TLS and limits of the port.
@@ -170,20 +172,24 @@ class ClientPort(Connections, abc.ABC):
         """Return the master or slave that carries out the statements of a user."""
 
     def role_of(self, user: str) -> Role:
-        """Return the present role of a user. Any thread may call the method."""
+        """Return the present role of a user, which decides what statements the user may run. Any thread may call the
+        method.
+        """
         return Role.READ
 
     def place(self, user: str) -> contextlib.AbstractAsyncContextManager[None]:
-        """Return a context manager in which a statement of the user runs.
+        """Return a context manager inside which one statement of the user runs.
 
-        Entering it waits while the user already runs the maximal number of concurrent statements.
+        Entering the context manager waits while the user already runs the permitted number of concurrent statements.
         """
         if not self._threads_of_user:
             return contextlib.nullcontext()
         return self._places.setdefault(user, asyncio.Semaphore(self._threads_of_user))
 
     def results_of(self, user: str) -> Memory:
-        """Return the limit of the memory of a user's results."""
+        """Return the counter that limits the memory of a user's results, as long as clients have not read them. All
+        connections of the user share the counter.
+        """
         return self._results_of_user.setdefault(
             user,
             Memory(

@@ -38,7 +38,7 @@ _TIMES = (WireType.DATE, WireType.DATETIME, WireType.TIMESTAMP, WireType.TIME)
 
 @dataclass
 class Prepared:
-    """A prepared statement of a session, split at its parameters."""
+    """A prepared statement of a session: its text, split at the ``?`` parameters, and the types of the parameters."""
 
     parts: list[str]
     """The pieces of the statement's text before, between and after its ``?`` parameters."""

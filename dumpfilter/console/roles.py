@@ -34,7 +34,9 @@ KILL needs the role ``all`` for the connections of other users, which :func:`may
 
 
 def check_role(role: Role, need: Need) -> None:
-    """Raise SqlError 1227, which names the missing role, if ``role`` is too low for a statement with the given need."""
+    """Raise SqlError 1227, which names the missing role, if an account with ``role`` may not run a statement with the
+    requirement ``need``.
+    """
     if not role.includes(need.role):
         raise ER_SPECIFIC_ACCESS_DENIED_ERROR(need.role.value)
 

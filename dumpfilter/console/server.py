@@ -135,19 +135,27 @@ class ConsoleServer(ClientPort):
         return self.directory
 
     def role_of(self, user: str) -> Role:
-        """Return the present role of a user."""
+        """Return the present role of a user, which decides what statements the user may run. Without roles every user
+        has the role ``all``.
+        """
         return Role.ALL if self._roles is None else self._roles.get(user, Role.READ)
 
     def executor_of(self, user: str) -> Executor:
-        """Return the master or slave."""
+        """Return the master or slave that carries out the statements. It is the same for every user."""
         return self._executor
 
     def greeting(self) -> Greeting:
-        """Return the greeting with the version of the master or slave."""
+        """Return the greeting (contents of the first packet to a client), with the server version of the master or
+        slave.
+        """
         return Greeting(self._executor.version)
 
     def connect(self, stream: PacketStream, number: int, address: str) -> Connection:
-        """Return the connection of a new client."""
+        """Return the object that serves the connection of a new client.
+
+        ``stream`` has the client's packets. ``number`` is the connection id, and ``address`` the client's network
+        address.
+        """
         return Connection(Doorkeeper(stream, self, number, address))
 
     def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -122,8 +122,8 @@ class Session:
         self.database = database
 
     def schema(self, name: str | None) -> str:
-        """Return the schema ``name``, or the current database if it is None. Raises SqlError 1046 if there is
-        neither.
+        """Return the schema ``name``, or the current database if ``name`` is None. Raises SqlError 1046 if ``name`` is
+        None and no database is selected.
         """
         name = self.database if name is None else name
         if name is None:

@@ -36,8 +36,8 @@ class Assignment(NamedTuple):
 
 
 def read_settings(cursor: Cursor) -> tuple[Assignment, ...]:
-    """Consume the settings of a SET statement, and return them. The result of SET TRANSACTION is empty. Raises SqlError
-    1064.
+    """Consume the assignments of a SET statement at the cursor, and return them. The result for SET TRANSACTION is
+    empty. Raises SqlError 1064 (a syntax error).
     """
     settings = cursor.separated(lambda: _read_setting(cursor))
     return tuple(assignment for assignments in settings for assignment in assignments)

@@ -20,7 +20,9 @@ class TlsFailed(ConnectionError):
 
 
 class BufferedReading:
-    """The base of channels (TLS, compression) on top of another connection: it buffers the content that was read."""
+    """The base class of connections with TLS or compression on top of another connection. It keeps the decoded bytes
+    that nobody has read yet.
+    """
 
     def __init__(self) -> None:
         self._content = bytearray()

@@ -49,7 +49,7 @@ class MalformedPacket(Exception):
 
 
 class ClientReader(asyncio.StreamReader):
-    """A reader that notices at once that the client has left, also while nobody reads."""
+    """An asyncio StreamReader that notices at once that the client has closed the connection, even if nobody reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class ClientReader(asyncio.StreamReader):
 
 
 class Command(NamedTuple):
-    """A command of a client."""
+    """A command of a client: its number in MySQL's protocol (such as 3 for COM_QUERY), and the rest of the packet."""
 
     number: int
     """The first byte of the packet, which names the command."""
@@ -142,11 +142,11 @@ class PacketStream:
     async def read_command(self, admit: Callable[[int, int], Awaitable[None]]) -> Command:
         """Return the client's next command.
 
-        Once the number and the length of the command are known, ``admit`` is called with both, before the rest is
-        received.
+        ``admit`` is called with the command's number and its length in bytes, before the rest of the command is
+        received. It may wait, or raise SqlError 1153 for a too long command. The connection cannot be used after this
+        error.
 
-        Raises ClientGone when the client leaves, and MalformedPacket for a command without a number. ``admit`` may
-        raise SqlError 1153 for a too long command. The connection cannot be used after this error.
+        Raises ClientGone when the client leaves, and MalformedPacket for a command without a number.
         """
         length = await self._length(0, _FULL)
         if not length:
@@ -178,8 +178,8 @@ class PacketStream:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all sent packets have left this process, and the connection is not compressed, so that sending need
-        not wait.
+        """Whether :meth:`send_at_once` may be called: all sent packets have left this process, and the connection is
+        not compressed.
         """
         return (
             not self._pending
@@ -188,7 +188,10 @@ class PacketStream:
         )
 
     def send_at_once(self, packets: bytes, sequence: int) -> None:
-        """Send packets like :meth:`send_framed`, but without waiting, on an idle connection. Raises ClientGone."""
+        """Send packets that already have their headers, without waiting. The connection must be idle (:attr:`is_idle`).
+
+        ``sequence`` is the sequence number for the next packet after them. Raises ClientGone.
+        """
         self.sequence = sequence
         try:
             self._writer.write(packets)
@@ -253,8 +256,8 @@ class PacketStream:
         await self.drain()
 
     async def relieve(self) -> None:
-        """Send the queued packets of a result if they exceed 16 KiB, so that a large result does not fill the
-        memory.
+        """Send the queued packets of a result if they exceed 16 KiB, so that a large result does not fill the memory.
+        Let other clients and threads run after that.
         """
         if len(self._pending) > _DRAIN_ABOVE:
             await self.drain()

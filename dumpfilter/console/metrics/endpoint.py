@@ -116,7 +116,9 @@ def serving_metrics(
 
 
 class OneAtATime(Collector):
-    """Several collectors as one, which serves one scrape at a time. A concurrent scrape waits."""
+    """A Prometheus collector that combines several collectors and serves one scrape at a time. A concurrent scrape
+    waits.
+    """
 
     def __init__(self, collectors: Iterable[Collector]) -> None:
         self._collectors = list(collectors)

@@ -33,7 +33,11 @@ interpreter lock for 5 ms at a time.
 
 
 class Fact(NamedTuple):
-    """One value that can be read about an object, such as a slave's GTID set, and the names under which it is shown."""
+    """One value that can be read about an object, such as the GTID set of a slave.
+
+    A fact can be shown as a column of a status table, as a Prometheus metric, and as a JSON member. The fields have the
+    names there.
+    """
 
     name: str
     """The name of the column and of the JSON member. An empty name means that the fact is only a metric."""
@@ -61,7 +65,7 @@ class Fact(NamedTuple):
 
     @property
     def reader(self) -> Callable[[Any], Any]:
-        """The function that reads the value of this fact (column or metric) from an object."""
+        """The function that reads the value of this fact from an object, or returns None for no value."""
         return self.read if callable(self.read) else attrgetter(self.read or self.name)
 
 
@@ -72,10 +76,12 @@ _ATTRIBUTE = "*"
 def column(
     read: Callable[[Any], Any] | str = "", type: ColumnType = ColumnType.INTEGER, *, metric: str = ""
 ) -> Fact:
-    """Declare a column. It has the name of the class attribute to which the result is assigned.
+    """Declare a value as a column of a status table. The column has the name of the class attribute to which the result
+    is assigned.
 
-    ``read`` returns the value for an object, or is the path of an attribute of the object. With ``metric`` the column
-    is also a metric of that name; ``*`` in the name stands for the class attribute's name.
+    ``read`` returns the value for an object, or is the path of an attribute of the object, such as
+    ``counts.bytes_sent``. With ``metric`` the column is also a Prometheus metric of that name; ``*`` in the name stands
+    for the class attribute's name.
     """
     return Fact(_ATTRIBUTE, type, read, metric)
 
@@ -83,15 +89,18 @@ def column(
 def metric(
     read: Callable[[Any], Any] | str = _ATTRIBUTE, type: ColumnType | type[Latency] = ColumnType.INTEGER
 ) -> Fact:
-    """Declare a metric without a column. It has the name of the class attribute to which the result is assigned.
+    """Declare a value as a Prometheus metric that is not in a status table. The metric has the name of the class
+    attribute to which the result is assigned.
 
-    ``read`` returns the value for an object, or is the path of an attribute of the object.
+    ``read`` returns the value for an object, or is the path of an attribute of the object, such as
+    ``counts.bytes_sent``.
     """
     return Fact("", type, read, _ATTRIBUTE)
 
 
 def declared(body: type, prefix: str) -> tuple[Fact, ...]:
-    """Return the facts (columns and metrics) that the attributes of the class ``body`` declare.
+    """Return the facts (columns and metrics) that the attributes of the class ``body`` declare with :func:`column` and
+    :func:`metric`.
 
     The string literal after an attribute is the help text of its metric. ``prefix`` is put before the name of each
     metric.
@@ -112,7 +121,9 @@ def declared(body: type, prefix: str) -> tuple[Fact, ...]:
 
 @dataclass(frozen=True)
 class Facts(Generic[T]):
-    """All facts (columns and metrics) about objects of one type, such as slaves, in the order of the columns."""
+    """All facts (table columns and Prometheus metrics) about objects of one type, such as slaves, in the order of the
+    columns.
+    """
 
     facts: tuple[Fact, ...]
     labels: Mapping[str, Callable[[T], str]] = field(default_factory=dict)
@@ -147,7 +158,7 @@ class Facts(Generic[T]):
         return {name: read(thing) for name, _, read in self._readers if names is None or name in names}
 
     def families(self, things: Iterable[T]) -> Iterator[Metric]:
-        """Yield each metric with one sample for each of the objects ``things`` that has a value."""
+        """Yield each Prometheus metric with one sample for each of the objects ``things`` that has a value."""
         labelled = [({name: of(thing) for name, of in self.labels.items()}, thing) for thing in things]
         for fact in self.metrics:
             name, read = fact.metric, fact.reader

@@ -23,7 +23,7 @@ hours behind.
 
 
 class Latency:
-    """A histogram of durations, seconds. Any thread may record.
+    """A histogram of durations in seconds, shown as a Prometheus metric. Any thread may record.
 
     prometheus_client's Histogram takes more than twice as long for an observation. A master with 1,000 slaves makes
     thousands of observations a second.

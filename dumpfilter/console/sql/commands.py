@@ -112,7 +112,9 @@ def _until_place(cursor: Cursor) -> Until:
 
 
 def limit(cursor: Cursor) -> Mapping[str, int]:
-    """Consume the numbers of a LIMIT clause: ``[offset,] count`` or ``count OFFSET offset``. Return them by name."""
+    """Consume the numbers of a LIMIT clause, ``[offset,] count`` or ``count OFFSET offset``. Return them under the keys
+    ``offset`` (default 0) and ``count``.
+    """
     first = _count(cursor)
     if cursor.accept(","):
         return {"offset": first, "count": _count(cursor)}
@@ -193,10 +195,12 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True)
 def statement(name: str, role: Role, *forms: str, changes: bool = False) -> Callable[[type[T]], type[T]]:
-    """Return a decorator that declares a statement, and makes the decorated class of its values a frozen dataclass.
+    """Return a decorator that adds a statement to the console's grammar, and makes the decorated class of its values a
+    frozen dataclass.
 
-    ``name`` is the statement's form for the documentation, ``role`` the role that it needs, and ``forms`` has its
-    forms of syntax. ``changes`` is true for a statement that the audit log records.
+    ``name`` is the statement's name in the documentation, and ``role`` the least role of a user who may run it. Each of
+    ``forms`` is an allowed syntax, such as ``STOP REPLICA [threads:threads]``. ``changes`` is true for a statement that
+    the audit log records.
     """
     declare = GRAMMAR.statement(name, role, *forms, changes=changes)
     return lambda made: declare(dataclass(frozen=True)(made))
@@ -208,7 +212,9 @@ _EVENTS = "EVENTS [IN file:string] [FROM position:position] [LIMIT *:limit]"
 
 @dataclass(frozen=True)
 class Command:
-    """The base class of all commands that a client's statement can be parsed into."""
+    """The base class of commands: the objects into which statements about replication, such as START REPLICA, are
+    parsed.
+    """
 
 
 @statement("CHANGE REPLICATION FILTER", Role.REPLICATE_ADMIN, changes=True)

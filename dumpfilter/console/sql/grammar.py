@@ -67,9 +67,9 @@ Reader = Callable[[Cursor], Any]
 class Grammar:
     """A set of declared statements, and the parser for them.
 
-    ``readers`` has the functions that parse a value at a cursor, by the reader names in the syntax. ``optional`` has,
-    for some readers, the keywords with which an optional value begins. Other optional values must begin with a string
-    in quotes.
+    ``readers`` has the functions that parse a value at a cursor, by the names that syntax texts such as
+    ``channel:name`` use after the colon. ``optional`` has, for some readers, the keywords with which an optional value
+    begins. Other optional values must begin with a string in quotes.
     """
 
     def __init__(self, readers: Mapping[str, Reader], optional: Mapping[str, tuple[str, ...]]) -> None:
@@ -87,8 +87,9 @@ class Grammar:
     ) -> Callable[[type[T]], type[T]]:
         """Return a decorator that declares a statement for its command class (the class that holds its values).
 
-        ``name`` is the statement's form for the documentation, ``role`` the role that it needs, and ``forms`` has its
-        forms of syntax. ``changes`` is true if the audit log records the statement.
+        ``name`` is the statement's name in the documentation, and ``role`` the least role of a user who may run it.
+        Each of ``forms`` is an allowed syntax, such as ``STOP REPLICA [threads:threads]``. ``changes`` is true if the
+        audit log records the statement.
         """
 
         def declare(made: type[T]) -> type[T]:
@@ -100,19 +101,21 @@ class Grammar:
         return declare
 
     def form(self, syntax: str, made: Callable[..., Any]) -> None:
-        """Add a form of syntax, such as ``STOP REPLICA [threads:threads]``.
+        """Add an allowed syntax, such as ``STOP REPLICA [threads:threads]``.
 
-        :meth:`parse` calls ``made`` with the parsed values as keyword arguments, and returns its result.
+        In this example the part in brackets is optional, and ``threads:threads`` is the field ``threads``, whose value
+        the reader function of this name parses. :meth:`parse` calls ``made`` with the fields' values as keyword
+        arguments, and returns its result.
         """
         words = _WORDS.findall(syntax)
         for first in words[0].split("|"):
             self._forms.setdefault(first, []).append((words, made))
 
     def call(self, syntax: str, function: Callable[..., Any], *arguments: object) -> None:
-        """Add a form of syntax for which :meth:`parse` returns a call of ``function`` that the caller completes.
+        """Add an allowed syntax for a statement that a function carries out, such as SHOW WARNINGS.
 
-        The result of parsing is a ``functools.partial`` of ``function``. It has ``arguments`` as first arguments and
-        the parsed values as keyword arguments.
+        :meth:`parse` returns a ``functools.partial`` of ``function``, with ``arguments`` as first arguments and the
+        parsed values as keyword arguments. The caller adds the other arguments, and calls it.
         """
         self.form(syntax, functools.partial(functools.partial, function, *arguments))
 
@@ -122,10 +125,11 @@ class Grammar:
         return self._forms.keys()
 
     def parse(self, text: str, now: datetime | None = None) -> Any:
-        """Parse a statement whose first word is in :attr:`beginnings`, and return the object that its form makes.
+        """Parse a statement whose first word is in :attr:`beginnings`, and return its command object, or for some
+        statements a function.
 
         ``now`` is the value of NOW(), a local time without a time zone. Raises SqlError: ER_PARSE_ERROR at the first
-        token that no form allows, and the errors of the functions that read values.
+        token that no syntax allows, and the errors of the functions that read values.
         """
         failures: list[tuple[int, SqlError]] = []
         opening = Cursor(text).token

@@ -28,14 +28,16 @@ class Interrupt(threading.Event):
         self._callbacks: list[Callable[[], None]] = []
 
     def set(self) -> None:
-        """Set the signal, and call the callbacks of :meth:`calling`."""
+        """Set the signal, and call the functions that are registered with :meth:`calling`."""
         super().set()
         for callback in list(self._callbacks):
             callback()
 
     @contextmanager
     def calling(self, callback: Callable[[], None]) -> Iterator[None]:
-        """Call ``callback`` in the thread that sets the signal, if the signal is set while the ``with`` block runs."""
+        """Register ``callback`` for the ``with`` block. If the signal is set during the block, the thread that sets the
+        signal calls ``callback``.
+        """
         self._callbacks.append(callback)
         try:
             yield

@@ -20,7 +20,7 @@ _SCOPES = ("global", "session", "local")
 
 
 class Kind(enum.Enum):
-    """The forms of a plain value."""
+    """The kinds of plain value: a literal, a system variable, or a call of a function with literals."""
 
     LITERAL = enum.auto()
     SYSTEM_VARIABLE = enum.auto()
@@ -29,7 +29,9 @@ class Kind(enum.Enum):
 
 
 class Plain(NamedTuple):
-    """A plain value: a literal, a system variable, or a call of a function with literals."""
+    """A plain value: a literal, a system variable, or a call of a function with literals. Clients such as replicas
+    often select one when they connect.
+    """
 
     kind: Kind
     name: str = ""
@@ -48,7 +50,8 @@ class Item(NamedTuple):
 
 
 def plain_value(text: str) -> Plain | None:
-    """Parse a text that is one plain value (see :class:`Plain`). Return None for any other text.
+    """Parse a text that is one plain value: a literal, a system variable, or a call of a function with literals. Return
+    None for any other text.
 
     >>> plain_value("-7").value
     -7
@@ -65,7 +68,8 @@ def plain_value(text: str) -> Plain | None:
 
 
 def plain_select(text: str) -> Item | None:
-    """Return the item of a SELECT that has one plain value, or None for any other statement.
+    """Return the item of a SELECT that has one plain value (literal, system variable or function call), or None for any
+    other statement.
 
     >>> plain_select("SELECT @@version AS v LIMIT 1").column
     'v'

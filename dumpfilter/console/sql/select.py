@@ -68,7 +68,7 @@ def select(
 
     WITH, UNION, VALUES and TABLE are accepted, too, also in parentheses. ``environment`` gives the tables and variables
     that the statement can read. Another thread interrupts the statement by setting ``stop``. Raises SqlError with a
-    MySQL server's number and text: 1317 after an interruption, 3024 when ``seconds`` are over.
+    MySQL server's number and text: 1317 after an interruption, 3024 after the time limit ``seconds``.
     """
     try:
         return _Run(environment, stop or threading.Event(), seconds).select(text)

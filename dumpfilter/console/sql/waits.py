@@ -19,7 +19,7 @@ WAITS: Mapping[str, range] = {
 
 @dataclass(frozen=True)
 class Wait:
-    """A call of a function that waits for replication, with the values of its arguments."""
+    """A call of an SQL function that waits for replication, such as SOURCE_POS_WAIT, with the values of its arguments."""
 
     name: str
     """The name of the function in lower case."""
@@ -31,7 +31,9 @@ class Wait:
 
 
 class Waited(NamedTuple):
-    """The result of a wait: the function's value (None for NULL), and the warnings for the client."""
+    """The result of an SQL function that waits for replication: its value (None for NULL), and the warnings for the
+    client.
+    """
 
     value: int | None
     notes: Sequence[Note] = ()
