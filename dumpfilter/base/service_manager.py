@@ -30,7 +30,9 @@ class ServiceManager:
         self._alive_at = 0.0
 
     def tell(self, *messages: str) -> None:
-        """Send messages such as :data:`READY`, or ``STATUS=`` with a text for people. Errors are ignored."""
+        """Send messages to systemd, such as :data:`READY` (the start is complete), or ``STATUS=`` with a text for
+        people. Errors are ignored.
+        """
         if not self._address:
             return
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
@@ -41,7 +43,7 @@ class ServiceManager:
                 return
 
     def reloading(self) -> None:
-        """Report that the configuration is being read again. The message :data:`READY` ends the reload."""
+        """Tell systemd that this process reads its configuration again. The message :data:`READY` ends the reload."""
         self.tell(RELOADING, f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
 
     def alive(self, is_alive: Callable[[], bool]) -> None:

@@ -45,8 +45,9 @@ def reason_not_to_listen(error: Exception) -> str:
 
 
 def listening_error(text: str, reason: str) -> OptionError:
-    """Return an error with the message ``text`` about an address. It is PortTaken if ``reason`` is PORT_TAKEN, else
-    OptionError.
+    """Return an error with the message ``text`` about an address on which a server cannot listen.
+
+    The error is PortTaken if another program listens on the port (``reason`` is PORT_TAKEN), otherwise OptionError.
     """
     return PortTaken(text) if reason == PORT_TAKEN else OptionError(text)
 
