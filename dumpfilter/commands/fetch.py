@@ -33,9 +33,9 @@ class FetchSettings(Settings):
 def fetch_command(given: FetchSettings, logs: LogOptions) -> None:
     r"""Store the binlog files of a running MySQL or MariaDB server, byte for byte, with their index.
 
-    The server sees a replica. The user needs REPLICATION SLAVE, and REPLICATION CLIENT (MySQL) or BINLOG MONITOR
-    (MariaDB) to list the files. The same command goes on after a crash. The password is in the file of
-    ?password-file=FILE, in DUMPFILTER_SOURCE_PASSWORD, or in ~/.my.cnf.
+    For the server, dumpfilter is a replica. The user needs REPLICATION SLAVE, and REPLICATION CLIENT (MySQL) or BINLOG
+    MONITOR (MariaDB) to list the files. After a crash, the same command continues where the stored files end. The
+    password is in the file of ?password-file=FILE, in DUMPFILTER_SOURCE_PASSWORD, or in ~/.my.cnf.
 
     Examples:
 

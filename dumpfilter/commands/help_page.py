@@ -23,7 +23,9 @@ _CODE = 4
 
 
 def print_help(command: TyperCommand | TyperGroup, ctx: Any, console: Console) -> None:
-    """Print a command's usage, its description, the options of each panel in order, and a group's commands."""
+    """Print the ``--help`` page of a command: its usage, its description, the options under their headings, and a
+    group's commands.
+    """
     usage = " ".join([str(ctx.command_path), *command.collect_usage_pieces(ctx)])
     console.print(Text(f"\nUsage: {usage}\n", style="bold"), soft_wrap=True)
     for paragraph in (command.help or "").split("\n\n"):

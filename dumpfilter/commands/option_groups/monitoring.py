@@ -41,8 +41,8 @@ class MetricsOptions(Settings, panel="Metrics"):
     slaves, channels and users."""
 
     def metrics(self, tls: TlsSource | None) -> MetricsEndpoint | None:
-        """Return the endpoint's settings, or None without ``--metrics-port``. ``tls`` is the process's certificate, or
-        None.
+        """Return the settings of the HTTP endpoint for Prometheus, or None without ``--metrics-port``. ``tls`` is the
+        process's certificate, or None.
         """
         from dumpfilter.console.metrics.endpoint import MetricsEndpoint
 

@@ -38,7 +38,9 @@ Options such as ``port`` and ``user`` are not among them, because in that sectio
 
 
 class OptionFiles(Settings, panel=_PANEL):
-    """The options that name a ``my.cnf`` to read. :class:`OptionFileCommand` reads the file before the command runs."""
+    """The options ``--defaults-file`` and ``--defaults-extra-file``, which name a ``my.cnf`` with further options of
+    the command.
+    """
 
     defaults_file: str | None = setting(None, metavar="FILE")
     r"""Read options from this my.cnf: its sections \[dumpfilter], \[dumpfilter-slave] or \[dumpfilter-master], and

@@ -127,7 +127,9 @@ def check_command(given: WaitOptions) -> None:
 
 @verb(RUNNING)
 def report_command(place: TopologyOptions, output: JsonOption) -> None:
-    """Show what went over each link, what the filters saved, and how far each node lagged.
+    """Show the bytes that went over each link, the bytes that filters saved, and the lag of each node.
+
+    A link is the network connection of two nodes of the running topology.
 
     Examples:
 

@@ -40,7 +40,9 @@ def run_in_foreground(
 
 
 def remove_directory(directory: Path) -> None:
-    """Remove the directory of an ended topology, with its files. A directory with a state file is left alone."""
+    """Remove the directory of an ended topology, with its files. Do nothing while the directory has a state file, since
+    its topology then still runs or was not cleaned.
+    """
     if directory.exists() and not (directory / STATE).exists():
         remove_files(directory, keep=())
         directory.rmdir()

@@ -50,7 +50,7 @@ DIRECTORY = Path("dumpfilter-topology")
 
 
 class TopologyOptions(Settings):
-    """The option that names the directory of a running topology."""
+    """The option that names the directory of a running topology (a set of sources, masters and slaves for tests)."""
 
     directory: Path = setting(DIRECTORY, "--directory", "-d", envvar="DUMPFILTER_TOPOLOGY", metavar="DIR")
     """The directory of the topology: its files, and the socket for the other verbs."""
@@ -101,7 +101,7 @@ def complete_node(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 class NodeOptions(TopologyOptions):
-    """The options that name a node of a running topology."""
+    """The options that name a node (server, master, slave or recording) of a running topology."""
 
     node: str = setting(metavar="NODE", autocompletion=complete_node, is_argument=True)
     """The name of the node."""

@@ -12,7 +12,7 @@ from dumpfilter.commands.topology.options import JsonOption, TopologyOptions, ve
 
 
 class TopologyArgument(Settings):
-    """The argument that names a topology: a TOML file or a short string."""
+    """The argument that names a topology (sources, masters, slaves and links), as a TOML file or a short string."""
 
     topology: str = setting(metavar="TOPOLOGY", is_argument=True)
     """A TOML file, or a short string such as 'm >> web'."""

@@ -142,7 +142,9 @@ def _view(status: dict[str, Any], hint: str) -> RenderableType:
 
 
 def report_view(report: dict[str, Any]) -> RenderableType:
-    """Return the tables of a topology's report: the nodes with their lag over the run, the links, and the problems."""
+    """Return the tables that show a topology's report on a terminal: the nodes with their lag over the run, the links,
+    and the problems.
+    """
     lags = {"lag p50": "p50", "p95": "p95", "worst": "worst"}
     rows = [
         (
