@@ -50,7 +50,7 @@ _KEY = secrets.token_bytes(16)
 class Accounts:
     """The users who may log in to a console, with their stored passwords. Thread-safe.
 
-    ``users`` has a password for each user name. A text is a password in the clear.
+    ``users`` has a password for each user name. A password of type ``str`` is plain text.
     """
 
     def __init__(self, users: Mapping[str, str | StoredPassword]) -> None:
@@ -94,7 +94,7 @@ class Accounts:
 
 
 def stored(users: Mapping[str, str | StoredPassword]) -> dict[str, StoredPassword]:
-    """Return the stored password of each user. A text is a password in the clear."""
+    """Return the stored password of each user, by user name. A password of type ``str`` is plain text."""
     return {
         name: StoredPassword.plain(password) if isinstance(password, str) else password
         for name, password in users.items()

@@ -47,7 +47,7 @@ class Connections:
 
 
 class ConnectionDirectory(Connections):
-    """The registry of the client connections of all ports of a process. Connection numbers are unique over all ports."""
+    """The registry of the client connections of all ports of a process, with numbers that are unique over all ports."""
 
     def __init__(self) -> None:
         super().__init__()

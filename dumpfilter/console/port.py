@@ -280,9 +280,11 @@ class ClientPort(Connections, abc.ABC):
         oldest.task.cancel()
 
     def admit(self, number: int, user: str) -> None:
-        """Raise SqlError 1040 if the port has reached its limit of connections for a user who has just logged in.
+        """Check that the port has not reached its limit of connections for a user who has just logged in. Raises
+        SqlError 1040 otherwise.
 
-        ``number`` is the connection id of this user's connection.
+        ``number`` is the connection id of the new connection. Users with the role ``all`` have a few reserved
+        connections.
         """
         others = sum(client.session is not None for n, client in self.clients.items() if n != number)
         reserved = RESERVED_CONNECTIONS if self.role_of(user).includes(Role.ALL) else 0

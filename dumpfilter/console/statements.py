@@ -30,9 +30,10 @@ LONGEST_IN_AUDIT_LOG = 1000
 
 
 def execute_statement(session: Session, text: str, interrupt: Interrupt) -> Result:
-    """Carry out one statement of a client, and return its result. Setting ``interrupt`` ends it early.
+    """Carry out one SQL statement of a client in the client's session, and return its result.
 
-    Raises SqlError, and the errors of the master or slave that carries out replication commands.
+    Another thread ends the statement early by setting ``interrupt``. Raises SqlError, and the errors of the master or
+    slave that carries out replication commands.
     """
     session.questions += 1
     parsed = parse_statement(text)

@@ -292,10 +292,11 @@ class ChangeSource(Command):
     changes=True,
 )
 class ChangeBinlog(Command):
-    """The statement ``CHANGE BINLOG 'bar' TO DO='db1.%', IGNORE='%_backup.table2'``, which sets filter rules of a
-    binlog.
+    """The statement ``CHANGE BINLOG 'bar' TO DO='db1.%', IGNORE='%_backup.table2'``, which sets the rules by which a
+    master hides events from all its slaves.
 
-    WL#2516 proposes the statement. ``name`` is the name of the binlog.
+    MySQL's worklog WL#2516 proposes the statement. ``name`` is the base name of the binlog files, such as ``binlog`` of
+    ``binlog.000001``.
     """
 
     name: str

@@ -50,7 +50,9 @@ _running: ContextVar[Interrupt | None] = ContextVar("running_statement", default
 
 @contextmanager
 def interruptible(interrupt: Interrupt) -> Iterator[None]:
-    """Make ``interrupt`` the signal that ends the calling thread's statement, inside the ``with`` block."""
+    """Make ``interrupt`` the signal that ends the calling thread's statement, inside the ``with`` block. Functions
+    called in the block find the signal by :func:`running_interrupt`.
+    """
     token = _running.set(interrupt)
     try:
         yield
@@ -59,12 +61,16 @@ def interruptible(interrupt: Interrupt) -> Iterator[None]:
 
 
 def running_interrupt() -> Interrupt:
-    """Return the signal that ends the calling thread's statement early. Outside a statement, return a new signal."""
+    """Return the signal that ends the calling thread's statement early. Outside a statement, return a new signal that
+    nobody sets.
+    """
     return _running.get() or Interrupt()
 
 
 class Turns(threading.local):
-    """The timer of each thread that computes for a statement. It tells when the thread must let other threads run."""
+    """A timer for each thread that computes for a statement. After a millisecond the thread must pause, so that other
+    threads run.
+    """
 
     _end = 0.0
     """The time of the next pause (``time.monotonic``), seconds."""

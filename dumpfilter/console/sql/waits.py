@@ -19,7 +19,7 @@ WAITS: Mapping[str, range] = {
 
 @dataclass(frozen=True)
 class Wait:
-    """A call of an SQL function that waits for replication, such as SOURCE_POS_WAIT, with the values of its arguments."""
+    """A call of an SQL function that waits for replication, such as SOURCE_POS_WAIT, with the arguments' values."""
 
     name: str
     """The name of the function in lower case."""
