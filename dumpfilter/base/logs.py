@@ -122,7 +122,7 @@ def is_json() -> bool:
 
 
 def shows(level: Level) -> bool:
-    """Tell whether the log shows lines of ``level``, so whether its own level is the same or a lower one.
+    """Tell whether the log shows lines of ``level``, which must be at least the level that the user has chosen.
 
     Code that prints a message outside the log asks this function first, so that ``--log-level`` also applies to the
     message.
@@ -215,7 +215,7 @@ def _set_handler(handler: ErrorHandler | None, own: int, libraries: int) -> None
 
 
 class ErrorHandler(logging.StreamHandler[Any]):
-    """The handler that writes one line for each event to standard error.
+    """The log handler that writes one line for each log record to standard error.
 
     A progress bar may replace ``sys.stderr`` while it runs. Therefore the handler looks up ``sys.stderr`` for every
     line.
