@@ -46,7 +46,9 @@ class ConsoleLogin(Settings):
 
 
 class AskedOptions(ConsoleLogin):
-    """The options that name the master or slave whose status is read, or its relay directory, and the logins."""
+    """The options that name the master or slave whose status is shown, by an address or a slave's relay directory, and
+    the logins.
+    """
 
     master: str = setting("", metavar="HOST:PORT")
     """A master's address for slaves."""

@@ -34,7 +34,7 @@ class MasterConsoleUser(Settings, panel=PANEL):
 
 
 class ConsoleOptions(Settings, panel=PANEL):
-    """The options of an SQL console: its port and its user's password."""
+    """The options of an SQL console (a port for MySQL clients): its port, its user's password, and the audit log."""
 
     console_port: int | None = setting(None, min=0, max=65535)
     """Port for MySQL clients; 0 takes a free one. Without this option there is no console."""

@@ -39,7 +39,9 @@ class JobReadOptions(Settings):
 
 
 class EngineOptions(Settings, panel=PANEL):
-    """The options of the engine that runs a job: local threads, or Spark with its settings."""
+    """The options of the engine that runs a job such as ``split`` or ``bandwidth``: threads of this process, or Spark
+    with its settings.
+    """
 
     engine: Engine | None = setting(None, show_default="spark", rich_help_panel=None)
     """The place of the work: local is threads of this process, spark is Apache Spark, which needs Java 17 or newer."""
@@ -77,7 +79,7 @@ class EngineOptions(Settings, panel=PANEL):
 
 
 class LocalEngineOptions(EngineOptions):
-    """The options of the engine for commands whose default engine is local."""
+    """The options of the engine (threads of this process, or Spark) for commands that use threads by default."""
 
     engine: Engine | None = setting(None, show_default="local", rich_help_panel=None)
     """The place of the work: local is threads of this process, spark is Apache Spark, which needs Java 17 or newer."""
