@@ -33,7 +33,9 @@ queue up as long as a statement runs.
 
 @dataclass(frozen=True)
 class ConsoleEndpoint(Endpoint):
-    """The settings of a console: address, user, password and TLS files."""
+    """The settings of a console, on which MySQL clients can query and control a master or slave: address, user,
+    password and TLS files.
+    """
 
     user: str | None = None
     """The user who may log in besides the users of the configuration file.
@@ -78,7 +80,7 @@ def serving(
     roles: Mapping[str, Role],
     directory: ConnectionDirectory | None = None,
 ) -> Iterator[ConsoleServer]:
-    """Serve a console as long as the ``with`` block runs, and yield its server.
+    """Serve a console (a port for MySQL clients) as long as the ``with`` block runs, and yield its server.
 
     ``executor`` is the master or slave that carries out the statements. ``users`` has a password for each user name,
     and ``roles`` a role. ``directory`` is the registry of connections that the process's ports share; None: one for

@@ -54,7 +54,7 @@ class Prepared:
 
     @property
     def size(self) -> int:
-        """The approximate memory that the statement takes, bytes."""
+        """The approximate memory that the prepared statement takes, bytes."""
         return sum(map(sys.getsizeof, self.parts)) + _SIZE_PER_PARAMETER * self.parameters
 
     @classmethod

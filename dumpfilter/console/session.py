@@ -91,7 +91,7 @@ class Session:
 
     @property
     def role(self) -> Role:
-        """The current role of the session's user, which decides about the allowed statements."""
+        """The current role of the session's user, which decides what statements the user may run."""
         return self.port.role_of(self.user)
 
     def set_user_variable(self, name: str, value: Value) -> None:

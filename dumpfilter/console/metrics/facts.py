@@ -136,7 +136,7 @@ class Facts(Generic[T]):
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the table, one for each fact that has a name."""
+        """The columns of the status table, one for each fact that has a name."""
         return tuple(Column(fact.name, ColumnType(fact.type)) for fact in self.facts if fact.name)
 
     @cached_property
@@ -144,7 +144,9 @@ class Facts(Generic[T]):
         return tuple((fact.name, fact.type, fact.reader) for fact in self.facts if fact.name)
 
     def table(self, things: Iterable[T]) -> Table:
-        """Return the table with one row for each of the objects ``things``."""
+        """Return a status table with one row for each of the objects ``things``, and one column for each fact that has
+        a name.
+        """
         return Table(
             self.columns,
             [[_cell(kind, read(thing)) for _, kind, read in self._readers] for thing in things],

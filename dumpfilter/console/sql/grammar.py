@@ -31,7 +31,9 @@ T = TypeVar("T")
 
 
 class Role(enum.StrEnum):
-    """The roles of an account on a console, from the lowest to the highest."""
+    """The roles of an account on a console, from the lowest to the highest. A role decides what statements the account
+    may run.
+    """
 
     READ = "read"
     """Statements that show the state of replication, and change nothing."""

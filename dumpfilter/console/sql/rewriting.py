@@ -157,7 +157,7 @@ def parse(text: str) -> exp.Expr:
 
 
 class Rewriting:
-    """The translation of one SELECT from MySQL's SQL to SQLite's SQL.
+    """The translation of one SELECT from MySQL's SQL to the SQL of SQLite, in which the console runs the SELECT.
 
     WITH, UNION, VALUES and TABLE are accepted, too, also in parentheses. The constructor raises SqlError for every
     error that can be found without running the statement, such as an unknown table or function.
