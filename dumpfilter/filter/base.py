@@ -19,9 +19,10 @@ from dumpfilter.index.subjects import Subject, TableSubject
 
 
 class ReplicationFilter(abc.ABC):
-    """An immutable set of rules that decides about tables and statements. A changed filter is a new object.
+    """An immutable set of rules that decides whether the events of a table, or a statement, are sent to a slave. A
+    changed filter is a new object.
 
-    A subclass implements :meth:`decide`. This class derives all other answers from the decisions.
+    A subclass implements :meth:`decide`. All other methods derive their answers from its decisions.
     """
 
     rules: tuple[Rule, ...]
@@ -34,10 +35,11 @@ class ReplicationFilter(abc.ABC):
 
     @abc.abstractmethod
     def decide(self, subject: Subject) -> Decision:
-        """Decide whether the slave is sent the row events of a table, or a statement.
+        """Decide whether the row events of a table, or a statement, are sent to the slave.
 
-        A table has its names on the master. The verdict about a table is never UNDECIDED, since row events always name
-        their table. Callers never pass BEGIN, COMMIT, XA START and the like, since these go with their transaction.
+        ``subject`` is a parsed statement, or a table with its names on the master. The verdict about a table is never
+        UNDECIDED, since row events always name their table. Callers never pass BEGIN, COMMIT, XA START and the like,
+        since these events are sent whenever their transaction is sent.
         """
 
     def rewrite_db(self, database: str) -> str:
@@ -56,40 +58,43 @@ class ReplicationFilter(abc.ABC):
     def named(self, name: TableName, current: str | None) -> tuple[str, str]:
         """Return the database and the table that a name in a statement means, as the server's parser reads the name.
 
-        ``current`` is the default database, to which a name without a database belongs; None: there is none.
-        Rewrite rules are not applied.
+        ``current`` is the default database, which a name without a database gets; None means that the session has no
+        default database. Rewrite rules are not applied.
         """
         family = self.names.family
         database = current or "" if name.database is None else as_parsed(name.database, family)
         return database, as_parsed(name.table, family)
 
     def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that count a hit for one Table_map event of a table, or for a statement.
+        """Return the kinds of the rules that match one Table_map event of a table, or a statement, and count a hit for
+        it.
 
-        A rule is hit when the filter evaluates the rule and the name matches. The column
-        ``replication_applier_filters.COUNTER`` counts hits. A kind may be in the result more than once.
+        A rule is hit when the filter evaluates the rule and the name matches. MySQL counts hits in the column
+        ``replication_applier_filters.COUNTER``. A kind may be in the result more than once.
         """
         rule = self.decide(subject).rule
         return () if rule is None else (rule.kind,)
 
     def rows_ok(self, database: str, table: str) -> bool:
-        """Tell whether the slave is sent the row events of a table. Database and table are the names on the master."""
+        """Tell whether the filter passes the row events of a table. Database and table are the names on the master."""
         return self.verdict(TableSubject(database, table)) is Verdict.EXECUTE
 
     def verdict(self, subject: Subject) -> Verdict:
-        """Return the verdict about a subject (a table or a statement): send, drop, or undecided."""
+        """Return EXECUTE (send the events), IGNORE (drop the events) or UNDECIDED for the row events of a table, or for
+        a statement.
+        """
         return self.decide(subject).verdict
 
 
 class RuleFilter(ReplicationFilter):
-    """A filter that decides by rules of one enumeration of kinds.
+    """A filter that decides by rules of one enumeration of kinds, such as the kinds of the ``--replicate-*`` options.
 
     Parameters:
         rules: the rules in any order. Repetitions are removed.
         names: the settings by which names are compared: those of the server that wrote the binlog, with the slave's
             ``lower_case_table_names``.
 
-    Raises OptionError for rules of another kind, and for a ``lower_case_table_names`` other than 0, 1 and 2.
+    Raises OptionError for rules of another enumeration, and for a ``lower_case_table_names`` other than 0, 1 and 2.
     """
 
     def __init__(self, rules: Iterable[Rule] = (), *, names: NameRules = DEFAULT_NAMES) -> None:
@@ -122,7 +127,9 @@ class RuleFilter(ReplicationFilter):
 
 
 class FilterAround(ReplicationFilter):
-    """A filter that delegates to the filter ``inner``. A subclass overrides some of the decisions."""
+    """A wrapper around the filter ``inner``, with the same rules and decisions. A subclass overrides some of the
+    decisions.
+    """
 
     def __init__(self, inner: ReplicationFilter) -> None:
         self.inner = inner

@@ -22,7 +22,8 @@ K = StatementKind
 
 
 class OnUndecided(enum.Enum):
-    """The treatment of an event that an imposed filter cannot decide about."""
+    """The treatment of an event when a filter that the master's operator set for a slave cannot decide about the event.
+    """
 
     STOP = "stop"
     """The dump stops before the event's transaction, with an error that names the event."""
@@ -50,17 +51,17 @@ Rules such as do-table drop most tables of a database. They do not forbid the da
 
 
 class BoundaryFilter(FilterAround):
-    """A filter that the master's operator imposes on a slave.
+    """A filter that the master's operator sets for a slave, so that the slave never gets the rows of some tables.
 
     Parameters:
         rule_filter: the rules, without rewrite rules.
         on_undecided: the treatment of events that the filter cannot decide about.
         name: the filter's name in the master's configuration, for errors.
 
-    A table is forbidden when the rules drop its rows. The rules decide about a statement first. If a statement
-    passes the rules but writes forbidden tables only, the filter drops it. A statement that writes forbidden and
-    allowed tables is undecided, and so is a statement whose tables are unknown. Statements whose texts hold only names,
-    such as DROP TABLE, are left to the rules.
+    A table is forbidden when the rules drop its rows. The rules decide about a statement first. If a statement passes
+    the rules but writes forbidden tables only, the filter drops the statement. A statement that writes forbidden and
+    allowed tables is undecided, and so is a statement whose tables are unknown. For statements whose texts hold only
+    names, such as DROP TABLE, the rules alone decide.
     """
 
     def __init__(
@@ -75,8 +76,10 @@ class BoundaryFilter(FilterAround):
         self.name = name
 
     def decide(self, subject: Subject) -> Decision:
-        """Decide about a table as the rules do, and about a statement more strictly. With OnUndecided.DROP, an
-        undecided statement gets the verdict IGNORE.
+        """Decide about a table as the rules do, and about a statement more strictly.
+
+        A statement that the rules pass is dropped if it writes only tables whose rows the rules drop. If it also writes
+        other tables, the verdict is UNDECIDED, or IGNORE with OnUndecided.DROP.
         """
         if isinstance(subject, TableSubject):
             return super().decide(subject)
@@ -86,8 +89,8 @@ class BoundaryFilter(FilterAround):
         return decision
 
     def is_undecided(self, subject: Subject) -> bool:
-        """Tell whether the rules cannot decide about a table or a statement. The setting ``on_undecided`` does not
-        matter.
+        """Tell whether the filter cannot decide about a statement, for example because its tables are unknown. The
+        setting ``on_undecided`` does not matter. The result for a table is always False.
         """
         return not isinstance(subject, TableSubject) and _is_open(self._judge(subject), subject)
 

@@ -66,9 +66,9 @@ class ChannelNotAllowed(OptionError):
 
 
 class ConfiguredBy(enum.StrEnum):
-    """The values of the column CONFIGURED_BY, which says how a channel got its rules.
+    """The values of the column CONFIGURED_BY of ``replication_applier_filters``.
 
-    An option or CHANGE REPLICATION FILTER set the rules, either for one channel or for all channels.
+    The column tells whether a start-up option or CHANGE REPLICATION FILTER set the rules, for one channel or for all.
     """
 
     STARTUP_OPTIONS = "STARTUP_OPTIONS"
@@ -111,10 +111,10 @@ class Setting:
 
 
 class CurrentFilter(NamedTuple):
-    """A consistent copy of a channel's rules, their semantics (classic or effective) and the version of the channel's
-    filter.
+    """A consistent copy of a channel's rules, with their semantics and the version of the channel's filter.
 
-    Two copies of a channel with the same version have the same rules.
+    The semantics are classic (``--replicate-*`` rules) or effective (DO, IGNORE and REWRITE rules). Two copies of a
+    channel with the same version have the same rules.
     """
 
     rules: tuple[Rule, ...]
@@ -210,7 +210,8 @@ class ChannelFilters:
             ]
 
     def add_channel(self, name: str) -> None:
-        """Add a channel with a copy of the global filter's rules. A channel that exists keeps its rules.
+        """Add a channel, whose filter begins as a copy of the global filter's rules. A channel that exists already
+        keeps its rules.
 
         The copied rules keep the column CONFIGURED_BY, and their column ACTIVE_SINCE is the present time. Raises
         ChannelNotAllowed for a channel of group replication.
@@ -247,11 +248,12 @@ class ChannelFilters:
             del self._channels[fold_channel(name)], self._versions[fold_channel(name)]
 
     def change(self, clauses: Sequence[FilterClause], channel: str | None) -> None:
-        """Carry out CHANGE REPLICATION FILTER. The last clause of a kind replaces all rules of that kind.
+        """Carry out CHANGE REPLICATION FILTER. The last clause of a kind of rule replaces all rules of that kind.
 
-        With ``channel`` None the statement changes the filters of all channels and the global filter. Raises
-        OptionError and then changes nothing. The checks have the server's order: a bad rule, a channel of group
-        replication, an unknown channel, classic and effective rules in one filter.
+        With ``channel`` None the statement changes the filters of all channels and the global filter. Errors change
+        nothing: OptionError for a bad rule, ChannelNotAllowed for a channel of group replication, and UnknownChannel.
+        OptionError is also raised if a filter would have both classic (``--replicate-*``) and effective (DO, IGNORE,
+        REWRITE) rules.
         """
         rules = {
             clause.kind: tuple(make_rule(clause.kind, rule.value) for rule in clause.rules)
@@ -279,10 +281,10 @@ class ChannelFilters:
                 self._set(name, settings)
 
     def current(self, channel: str) -> CurrentFilter:
-        """Return a consistent copy of the channel's rules, with their semantics and the version of the channel's
-        filter.
+        """Return a consistent copy of the channel's rules, for example to send the rules to the master. Raises
+        UnknownChannel.
 
-        Raises UnknownChannel.
+        The copy also has the version of the channel's filter, a number that grows with each change.
         """
         with self._lock:
             rules = tuple(rule for setting in _ordered(self._of(channel)) for rule in setting.rules)
@@ -291,12 +293,16 @@ class ChannelFilters:
             return CurrentFilter(rules, semantics, self._versions[fold_channel(channel)])
 
     def settings(self, channel: str) -> list[Setting]:
-        """Return the channel's rows of replication_applier_filters, in the server's order."""
+        """Return the channel's rows of ``performance_schema.replication_applier_filters``, one for each kind of rule,
+        in the server's order. Raises UnknownChannel.
+        """
         with self._lock:
             return _ordered(self._of(channel))
 
     def global_settings(self) -> list[Setting]:
-        """Return the rows of replication_applier_global_filters, in the server's order."""
+        """Return the rows of ``performance_schema.replication_applier_global_filters``, one for each kind of rule, in
+        the server's order.
+        """
         with self._lock:
             return _ordered(self._global)
 
@@ -329,7 +335,7 @@ class ChannelFilters:
 
 
 def fold_channel(name: str) -> str:
-    """Return a channel's name in lower case, as a server stores it. Accents stay, and the number of characters does
+    """Return a channel's name in lower case, as a server stores it. Accents are kept, and the number of characters does
     not change.
     """
     return lower_case(name)

@@ -49,11 +49,11 @@ _EVERYWHERE = frozenset({"information_schema", "performance_schema", "mysql", "s
 
 
 class CleverFilter:
-    """A filter that applies ``rules`` to each table under its first name, the name before any RENAME TABLE.
+    """A filter that decides about a renamed table by the table's first name, the name before any RENAME TABLE.
 
-    The filter remembers renamed and created tables. So the caller must pass every statement, in the binlog's order. One
-    RENAME TABLE may name replicated and ignored tables. A slave that lacks the ignored tables cannot execute the
-    statement, and the filter passes a warning to ``warn``.
+    ``rules`` are the filter that decides. The CleverFilter remembers renamed and created tables, so the caller must
+    pass every statement in the binlog's order. One RENAME TABLE may name replicated and ignored tables. A slave that
+    lacks the ignored tables cannot execute this statement, and the filter calls ``warn`` with a warning.
     """
 
     def __init__(self, rules: ReplicationFilter, *, warn: Callable[[str], None] = lambda text: None) -> None:
@@ -69,8 +69,8 @@ class CleverFilter:
         """
 
     def rows(self, database: str, table: str) -> Verdict:
-        """Return EXECUTE or IGNORE for the row events of a table. ``database`` and ``table`` are the names in the
-        events.
+        """Return EXECUTE (send) or IGNORE (drop) for the row events of a table. ``database`` and ``table`` are the
+        names in the events, but the table's first name before any rename decides.
         """
         return Verdict.EXECUTE if self._followed((database, table)) else Verdict.IGNORE
 

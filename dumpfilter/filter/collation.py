@@ -32,9 +32,10 @@ from dumpfilter.binlog.format import Family, NameCollation, NameRules
 
 @dataclass(frozen=True)
 class Collation:
-    """The comparison of schema and table names on one server. Its functions return comparison keys.
+    """The functions by which one server compares the names of schemas and tables. Each returns the comparison key of a
+    name.
 
-    Two names are equal for the server when their keys are equal.
+    Two names are equal for the server when their comparison keys are equal.
     """
 
     database: Callable[[str], Hashable]
@@ -57,14 +58,14 @@ class Collation:
     """
 
     def folded(self, name: str) -> str:
-        """Return a name with each unit (byte or character) replaced by its comparison key, to be matched with LIKE
-        patterns.
+        """Return a name with each character (or byte) replaced by its comparison key. LIKE patterns whose characters
+        are replaced in the same way can then match the name.
         """
         return "".join(map(self.unit, self.units(name)))
 
 
 def collation_of(names: NameRules) -> Collation:
-    """Return the comparison of names in a server with the settings ``names``.
+    """Return the functions by which a server with the settings ``names`` compares names of schemas and tables.
 
     Raises OptionError unless lower_case_table_names is 0, 1 or 2.
     """
@@ -78,7 +79,8 @@ def collation_of(names: NameRules) -> Collation:
 
 
 def lower_case(name: str) -> str:
-    """Return a name in lower case as MySQL does it: one character for each character. Accents stay."""
+    """Return a name in lower case as MySQL does it: each character becomes exactly one character, and accents are kept.
+    """
     return "".join(map(_lower_character, name))
 
 

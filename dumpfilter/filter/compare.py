@@ -34,7 +34,7 @@ _MOST_ALIKE = 3
 
 
 class Beyond(enum.Enum):
-    """The answer to the question whether a filter passes an event that another filter drops."""
+    """The possible answers to the question whether a filter passes any event that another filter drops."""
 
     NOTHING = "nothing"
     """The filter passes nothing that the second filter drops."""
@@ -45,7 +45,9 @@ class Beyond(enum.Enum):
 
 @dataclass(frozen=True)
 class Difference:
-    """The answer to whether a filter passes events that another one drops (:func:`passes_beyond`), with an example."""
+    """The result of :func:`passes_beyond`: whether a filter passes events that another filter drops, with an example of
+    such an event.
+    """
 
     beyond: Beyond
     example: str = ""
@@ -59,6 +61,8 @@ _NOTHING, _UNKNOWN = Difference(Beyond.NOTHING), Difference(Beyond.UNKNOWN)
 
 def passes_beyond(one: ReplicationFilter, other: ReplicationFilter) -> Difference:
     """Tell whether the filter ``one`` passes rows or statements that the filter ``other`` drops, and give an example.
+
+    The answer is UNKNOWN if the filters cannot be compared, for example because they have different semantics.
 
     >>> shop = Filter.from_options(["--replicate-do-db=shop"])
     >>> both = Filter.from_options(["--replicate-do-db=shop", "--replicate-do-db=hr"])

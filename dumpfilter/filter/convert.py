@@ -32,7 +32,9 @@ _SEMANTICS: dict[int, FilterSemantics] = {
 
 
 def family_to_proto(family: Family) -> pb.ServerFamily:
-    """Return the number of a server family (MySQL or MariaDB) in ``dumpfilter.proto``."""
+    """Return the number that stands for a server family (MySQL or MariaDB) in the gRPC messages of
+    ``dumpfilter.proto``.
+    """
     return pb.MARIADB if family == "mariadb" else pb.MYSQL
 
 
@@ -94,8 +96,8 @@ def filter_from_proto(
 
 
 def origin_to_proto(origin: OriginFilter | None) -> pb.OriginFilter:
-    """Return the gRPC message of an origin filter (the unwanted server ids and domain ids), with ids in ascending
-    order.
+    """Return the gRPC message of an origin filter: the server ids and domain ids whose transactions the slave does not
+    want, in ascending order.
 
     None stands for a slave that wants the transactions of all servers and domains.
     """
@@ -109,7 +111,7 @@ def origin_to_proto(origin: OriginFilter | None) -> pb.OriginFilter:
 
 
 def origin_from_proto(origin: pb.OriginFilter) -> OriginFilter | None:
-    """Return the origin filter that a gRPC message describes.
+    """Return the origin filter (a filter by server id and MariaDB domain id) that a gRPC message describes.
 
     Return None when the slave wants the transactions of all servers and domains. Raises OptionError when the message
     has both wanted and unwanted domain ids.
@@ -124,12 +126,14 @@ def origin_from_proto(origin: pb.OriginFilter) -> OriginFilter | None:
 
 
 def kind_number(kind: BaseRuleKind) -> int:
-    """Return the number of a kind of rule in ``dumpfilter.proto``."""
+    """Return the number that stands for a kind of rule, such as replicate-do-db, in the gRPC messages of
+    ``dumpfilter.proto``.
+    """
     return int(pb.RuleKind.Value(_NAME_BY_KIND[kind]))
 
 
 def kind_from_number(number: int) -> BaseRuleKind | None:
-    """Return the kind of rule with a number in ``dumpfilter.proto``; None for a number that only a later
-    release knows.
+    """Return the kind of rule, such as replicate-do-db, for its number in the gRPC messages of ``dumpfilter.proto``.
+    None for an unknown number, which a peer of a later release may send.
     """
     return _KIND_BY_NUMBER.get(number)

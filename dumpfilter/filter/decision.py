@@ -9,7 +9,8 @@ from dumpfilter.filter.rules import Rule
 
 
 class Verdict(enum.Enum):
-    """A filter's answer about the events of a table or a statement: execute them, ignore them, or undecided."""
+    """The answers of a filter about a table's row events or a statement: EXECUTE (send), IGNORE (drop) and UNDECIDED.
+    """
 
     EXECUTE = "execute"
     IGNORE = "ignore"
@@ -25,10 +26,11 @@ class Verdict(enum.Enum):
 
 
 class Step(enum.Enum):
-    """The reasons for a filter's verdict: the step of the evaluation that decided. A member's value describes the step.
+    """The reasons for a filter's decision: the step in the evaluation of the rules that decided. The value of a member
+    is a sentence that explains the step to users.
 
-    The steps of the classic filter follow the flow chart of the reference manual, "How Servers Evaluate Replication
-    Filtering Rules".
+    The steps of the classic filter (``--replicate-*`` rules) follow the flow chart of the reference manual, "How
+    Servers Evaluate Replication Filtering Rules".
     """
 
     NO_RULES = "There are no rules"
@@ -77,7 +79,9 @@ class Step(enum.Enum):
 
 
 class Decision(NamedTuple):
-    """A filter's verdict about a table or a statement, with the reason for the verdict."""
+    """A filter's verdict about a table's row events or a statement, with the reason, the rule that decided and the name
+    that matched.
+    """
 
     verdict: Verdict
     step: Step

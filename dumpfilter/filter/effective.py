@@ -41,9 +41,11 @@ Servers log a SELECT or DO when it calls a stored function that changes tables.
 
 
 class EffectiveFilter(RuleFilter):
-    """An immutable set of DO, IGNORE and REWRITE rules. A changed filter is a new object.
+    """An immutable set of DO, IGNORE and REWRITE rules, the semantics that WL#2516 proposes. A changed filter is a new
+    object.
 
-    When several REWRITE rules match a name, the first wins.
+    Each rule has an expression ``db.table`` of LIKE patterns. A DO rule that matches wins over every IGNORE rule, and
+    names without a match pass. When several REWRITE rules match a name, the first wins.
 
     >>> rules = EffectiveFilter.from_options(["--do=abc.%", "--ignore=%.EFG", "--ignore=%.%"])
     >>> rules.rows_ok("abc", "EFG"), rules.rows_ok("xyz", "t")
@@ -83,11 +85,11 @@ class EffectiveFilter(RuleFilter):
         return next((name for name in names if name is not None), (database, table))
 
     def decide(self, subject: Subject) -> Decision:
-        """Decide whether the slave is sent the row events of a table, or a statement.
+        """Decide whether the row events of a table, or a statement, are sent to the slave.
 
-        The server checks filters on one or more lists of a statement's tables. The statement passes when each list has
-        a table that passes the rules. So the slave never loses a wanted change, but it may get an unwanted change to
-        another table of the same statement.
+        The server applies table rules to one or more lists of a statement's tables. The statement passes when each list
+        has a table that passes the rules. So the slave never loses a wanted change, but it may get an unwanted change
+        to another table of the same statement.
         """
         if isinstance(subject, TableSubject):
             return self._decide(*self.rewrite_table(subject.database, subject.table))
@@ -115,10 +117,10 @@ class EffectiveFilter(RuleFilter):
         return next(chain(ignored, decisions), _NOTHING)
 
     def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that match a table or a statement.
+        """Return the kinds of the rules that match a table or a statement, for counting rule hits.
 
-        REWRITE is among the kinds when a rule renames the table, or the statement's default database. The deciding
-        rule's kind follows.
+        REWRITE comes first if a rule renames the table, or the statement's default database. The kind of the deciding
+        rule (DO or IGNORE) follows.
         """
         if isinstance(subject, TableSubject):
             names = subject.database, subject.table

@@ -17,10 +17,10 @@ from dumpfilter.filter.write import WriteFilter
 
 @dataclass(frozen=True)
 class FilterOptions:
-    """The options of a command from which its filters are made.
+    """The filter options of a command, such as ``--replicate-do-db``, from which the command's filters are made.
 
-    The filters are made later, when the binlog is open. Only then the server that wrote the binlog is known, and
-    filters compare names as this server does. The constructor raises OptionError for rules that no filter accepts.
+    The filters are made later, when the binlog is open. Filters compare names as the server that wrote the binlog does,
+    and only the binlog tells which server that is. The constructor raises OptionError for rules that no filter accepts.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -44,27 +44,32 @@ class FilterOptions:
 
     @property
     def has_database_rules(self) -> bool:
-        """Whether any rule is about databases, so that a statement's default database may decide."""
+        """Whether any rule is about databases, so that a statement's default database may decide whether the statement
+        passes.
+        """
         kinds = {rule.kind for rule in self.rules}
         return bool(self.write_rules or kinds & {RuleKind.DO_DB, RuleKind.IGNORE_DB})
 
     def slave_filter(self, written_by: NameRules) -> ReplicationFilter:
-        """Return the slave's filter for a binlog of a server that compares names by ``written_by``.
+        """Return the slave's filter. ``written_by`` has the settings by which the server that wrote the binlog compares
+        names.
 
-        Raises OptionError for an effective rule (DO, IGNORE, REWRITE) among classic rules, or the other way round.
+        Raises OptionError when effective rules (DO, IGNORE, REWRITE) and classic rules (``--replicate-*``) are mixed.
         """
         return make_filter(self.semantics, self.rules, names=self._names(written_by))
 
     def write_filter(self, written_by: NameRules) -> ReplicationFilter:
-        """Return the filter of the server that wrote the binlog (``--binlog-do-db`` and the like), which compares
-        names by ``written_by``.
+        """Return the filter by which the server that wrote the binlog kept events out of it (``--binlog-do-db`` and the
+        like).
 
-        Raises OptionError for a rule that the chosen semantics do not have.
+        ``written_by`` has the settings by which this server compares names. Raises OptionError for a rule that the
+        semantics ``write_semantics`` do not have.
         """
         return make_write_filter(self.write_semantics, self.write_rules, names=self._names(written_by))
 
     def kind_filter(self) -> KindFilter:
-        """Return the filter that drops statements by their kind, such as DROP TABLE.
+        """Return the filter of the options ``--statement-kind`` and ``--ignore-statement-kind``, which drops statements
+        by their kind, such as DROP TABLE.
 
         Raises OptionError for a kind that does not exist.
         """
@@ -80,7 +85,7 @@ def make_filter(
     *,
     names: NameRules = DEFAULT_NAMES,
 ) -> ReplicationFilter:
-    """Return a slave's filter that has these rules and compares names by ``names``.
+    """Return a slave's filter with the given rules. ``names`` has the settings by which the filter compares names.
 
     Classic semantics take ``--replicate-*`` rules, and effective semantics take DO, IGNORE and REWRITE rules. Raises
     OptionError for a rule of the other semantics.

@@ -91,10 +91,10 @@ class Filter(RuleFilter):
         return _yes(Step.NO_RULES, None, name)
 
     def tables_ok(self, tables: Iterable[tuple[str, str]]) -> bool:
-        """Tell whether the table rules pass the tables that a statement updates (``Rpl_filter::tables_ok``).
+        """Tell whether the table rules pass a statement that updates the given tables (``Rpl_filter::tables_ok``).
 
-        Each table is a database and a name. The first table that matches any rule decides. When no table matches, the
-        statement passes unless there are do-table or wild-do-table rules.
+        Each table is a pair of database and name. The first table that matches any rule decides. When no table matches,
+        the statement passes unless there are do-table or wild-do-table rules.
         """
         return self._tables(tables).verdict.passes
 
@@ -153,14 +153,13 @@ class Filter(RuleFilter):
         return self.asked(subject)[-1]
 
     def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that count a hit for one Table_map event of a table, or for a statement.
+        """Return the kinds of the rules that match one Table_map event of a table, or a statement, in the order in
+        which the server evaluates the rules.
 
-        They are in the order in which the server evaluates the rules.
-
-        MySQL adds 1 to the column COUNTER of a kind of rule for each time that the kind is in the list.
-        tests/filter/data has the counts of a real MySQL. A rewrite rule counts for each table of its database. For a
-        statement it counts when it changes the default database's name, and never for CREATE and DROP DATABASE. A
-        do-db or ignore-db rule counts once, however often the server evaluates it.
+        MySQL adds 1 to the column ``replication_applier_filters.COUNTER`` of a kind for each time that the kind is in
+        the result. A rewrite rule counts for each table of its database. For a statement it counts when it changes the
+        default database's name, and never for CREATE and DROP DATABASE. A do-db or ignore-db rule counts once, however
+        often the server evaluates the rule.
         """
         if isinstance(subject, TableSubject):
             is_rewritten = self._collation.database(subject.database) in self._rewrite
@@ -178,9 +177,9 @@ class Filter(RuleFilter):
         return tuple(hits)
 
     def asked(self, subject: Subject) -> list[Decision]:
-        """Return one decision for each check that the server makes of a table's row events or of a statement, in the
-        server's order.
+        """Return the decisions that the server makes, one after another, about a table's row events or a statement.
 
+        The server first checks the database rules, and then the table rules for each list of the statement's tables.
         The last decision is the verdict.
         """
         if isinstance(subject, TableSubject):

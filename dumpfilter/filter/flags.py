@@ -58,17 +58,18 @@ _BITS = {
 
 
 class TableFlags:
-    """An array with one uint32 of flags for each subject (table or statement) of a binlog set.
+    """A cache of the verdicts of one slave's filters: an array with one uint32 of flags for each subject (a table, or a
+    statement) of a binlog set.
 
-    The flags cache the verdicts of one slave's filters. The array grows when the binlog brings new subjects. A slave
-    that changes its filter gets a new TableFlags.
+    The array grows when the binlog brings new subjects. A slave that changes its filter gets a new TableFlags.
 
     Parameters:
         rule_filter: the slave's own filter.
-        subjects: the register of the set's tables and statements.
-        write_filter: the rules that keep events out of the binlog. A subject that they drop has no flag at all. None:
-            no such rules.
-        imposed: the filters that the master's operator set for the slave. A subject must pass each of them, too.
+        subjects: the register that numbers the binlog set's tables and statements.
+        write_filter: the rules that keep events out of the binlog (``--binlog-*-db``). A table or statement that they
+            drop has no flag at all. None: no such rules.
+        imposed: the filters that the master's operator set for the slave. A table or statement must pass each of them,
+            too.
     """
 
     def __init__(
@@ -101,33 +102,43 @@ class TableFlags:
 
     @functools.cached_property
     def is_on(self) -> bool:
-        """Whether any rule could drop an event: the slave's, the master operator's, or ``--binlog-*-db``."""
+        """Whether any rule could drop an event. The rules are those of the slave, of the master's operator, and
+        ``--binlog-*-db``.
+        """
         return self._all.is_on or (self.write_filter is not None and self.write_filter.is_on)
 
     @property
     def is_plain(self) -> bool:
-        """Whether only the slave's own filter decides, without imposed filters and without ``--binlog-*-db`` rules."""
+        """Whether the slave's own filter decides alone. False if the master's operator set filters for the slave, or if
+        there are ``--binlog-*-db`` rules.
+        """
         return self._all is self.filter and not (self.write_filter is not None and self.write_filter.is_on)
 
     @functools.cached_property
     def on_undecided(self) -> OnUndecided:
         """The treatment of an event that no filter can decide about, such as an event of an unknown type.
 
-        If several filters are imposed, DROP in any of them takes precedence over STOP, and STOP over SEND. Without an
-        imposed filter the event is sent.
+        If the master's operator set several filters for the slave, DROP in any of them takes precedence over STOP, and
+        STOP over SEND. Without such a filter the event is sent.
         """
         wanted = {one.on_undecided for one in self.boundary}
         order = (OnUndecided.DROP, OnUndecided.STOP)
         return next((fate for fate in order if fate in wanted), OnUndecided.SEND)
 
     def subject(self, number: int) -> Subject:
-        """Return the table or statement with a number. Raises KeyError for the number of a set of tables."""
+        """Return the table or statement that has the given number in the binlog set's register of tables and
+        statements.
+
+        Raises KeyError for a number that stands for a set of tables, such as the tables of a prepared XA transaction.
+        """
         return self._subjects[number]
 
     def stopping(self, subject: Subject | None = None) -> str:
-        """Return the name of the imposed filter that stops the dump, because it cannot decide about ``subject``.
+        """Return the name of the filter that stops the dump, because it cannot decide about the table or statement
+        ``subject``.
 
-        ``subject`` None stands for an event that no filter can decide about.
+        It is a filter of the master's operator with the setting STOP. ``subject`` None stands for an event that no
+        filter can decide about, such as an event of an unknown type.
         """
         return next(
             one.name
@@ -136,7 +147,9 @@ class TableFlags:
         )
 
     def sends(self, number: int) -> bool:
-        """Tell whether the events of a table, a statement or a set of tables are sent. A negative number stands for
+        """Tell whether the events of a table, a statement or a set of tables are sent to the slave.
+
+        ``number`` is the number in the register of the binlog set's tables and statements. A negative number stands for
         events that are always sent.
         """
         return not self.is_on or number < 0 or bool(self.array()[number] & FILTER_BINLOG_SEND_F)
@@ -154,10 +167,11 @@ class TableFlags:
         return some & ~FILTER_UNDECIDED_F if sure or not some & FILTER_BINLOG_SEND_F else some
 
     def bits(self, subject: Subject) -> int:
-        """Evaluate the filters about a table or a statement, and return the verdict as bits ``FILTER_…_F``.
+        """Evaluate the filters about a table or a statement, and return the verdict as flags, such as
+        FILTER_BINLOG_SEND_F.
 
-        FILTER_HIT_F is never set. The table or statement need not have a number in the register of subjects, because
-        the method does not use the array of flags.
+        FILTER_HIT_F (count rule hits) is never set. The method does not use the array of flags, so the table or
+        statement need not have a number yet.
         """
         if self.write_filter is not None and not self.write_filter.verdict(subject).passes:
             return 0
@@ -194,19 +208,21 @@ class TableFlags:
         return FILTER_HIT_F
 
     def hits(self) -> npt.NDArray[np.int8]:
-        """Return the rules that each subject (table or statement) matches: an int8 array with one row of MOST_HITS
-        entries for each subject.
+        """Return the slave's rules that each table or statement of the binlog set matches, as an int8 array with one
+        row for each table or statement.
 
-        A row holds indexes into :data:`~dumpfilter.filter.hits.KINDS`, and -1 after the last index. A row is valid only
-        if :meth:`array` has FILTER_HIT_F for its subject. Only matches of the slave's rules count. Events that
-        ``--binlog-*-db`` rules or the master operator's rules drop match no rule of the slave.
+        The row index is the number of the table or statement. A row has MOST_HITS entries: indexes into
+        :data:`~dumpfilter.filter.hits.KINDS`, and -1 after the last index. A row is valid only if :meth:`array` has
+        FILTER_HIT_F at the same index. Events that ``--binlog-*-db`` rules or the master operator's rules drop match no
+        rule of the slave.
         """
         return self._hits
 
     def addresses(self) -> tuple[npt.NDArray[np.uint32], int, npt.NDArray[np.int8], int]:
-        """Return the results of :meth:`array` and :meth:`hits`, each with the memory address of its first entry.
+        """Return the array of flags and the array of rule hits, each followed by the memory address of its first entry.
 
-        Compiled code that reads many of these arrays takes addresses, which are valid as long as the arrays exist.
+        Compiled code that reads the arrays of many slaves takes addresses. An address is valid as long as its array
+        exists.
         """
         flags = self.array()
         found = self._addresses
@@ -216,9 +232,10 @@ class TableFlags:
         return found
 
     def array(self) -> npt.NDArray[np.uint32]:
-        """Return the flags of all subjects (tables and statements): uint32, indexed by the subject's number.
+        """Return the flags of all tables and statements of the binlog set: uint32, indexed by the number of the table
+        or statement.
 
-        The array may have spare entries after the last subject.
+        The array may have spare entries at its end.
         """
         wanted = len(self._subjects)
         if wanted > self._known:

@@ -21,7 +21,8 @@ class KindFilter(ReplicationFilter):
     """A filter that passes or drops statements by their kind, such as DROP TABLE.
 
     Parameters:
-        only: the names of the kinds that pass (:class:`StatementKind`'s, or :data:`ROWS`). Empty: all kinds.
+        only: the names of the kinds that pass (:class:`StatementKind`'s, or :data:`ROWS` for row events). Empty: all
+            kinds.
         ignored: the names of the kinds that the filter drops, even if ``only`` has them.
 
     A statement that the parser does not understand has the kind UNKNOWN. When ``only`` does not name UNKNOWN, the
@@ -82,10 +83,10 @@ class AllFilters(FilterAround):
 
 
 def kind_name(name: str, option: str) -> str:
-    """Return the name of a kind of statement, such as ``DROP TABLE``, that a user may write in other ways.
+    """Return the exact name of a kind of statement, such as ``DROP TABLE``, for a name that a user wrote.
 
-    Case does not matter, and a dash or an underscore is a space. Raises OptionError that names ``option`` and lists all
-    kinds.
+    Case does not matter, and a dash or an underscore counts as a space. Raises OptionError that names ``option`` and
+    lists all kinds.
 
     >>> kind_name("drop-table", "--statement-kind")
     'DROP TABLE'

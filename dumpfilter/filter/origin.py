@@ -46,7 +46,7 @@ class OriginFilter:
 
     @property
     def is_on(self) -> bool:
-        """Whether the filter could drop any transaction. An origin filter without ids drops nothing."""
+        """Whether the filter could drop any transaction. A filter without server ids and domain ids drops nothing."""
         return bool(
             self.ignore_server_ids or self.own_server_id or self.do_domain_ids or self.ignore_domain_ids
         )

@@ -19,10 +19,10 @@ from dumpfilter.filter.wild import ANY, MANY, wild_tokens
 
 
 class ValueForm(enum.Enum):
-    """The form of a rule's value, such as a database or a LIKE pattern.
+    """The syntax of a rule's value, such as a database's name or a LIKE pattern.
 
-    The form decides how a value is checked, written in SQL, and shown. A member's own value is the placeholder for the
-    rule's value in ``--help``.
+    The syntax decides how a value is checked, written in SQL, and shown. A member's own value is the placeholder for
+    the rule's value in ``--help``.
     """
 
     DATABASE = "DB"
@@ -43,7 +43,9 @@ class ValueForm(enum.Enum):
 
 
 class BaseRuleKind(enum.Enum):
-    """The base of the enumerations of rule kinds. A member's value is the name of the kind's option."""
+    """The base class of the enumerations of rule kinds. A member's value names the option that sets such a rule, for
+    example ``replicate-do-db``.
+    """
 
     _value_: str
     form: ValueForm
@@ -120,9 +122,10 @@ class RuleKind(BaseRuleKind):
 
     @property
     def worklog_option(self) -> str:
-        """The shorter option name for ``dumpfilter binlog``, such as ``do-db``, which WL#40 proposes for mysqlbinlog.
+        """The shorter option name for ``dumpfilter binlog``, such as ``do-db``. The worklog WL#40 proposes these names
+        for mysqlbinlog.
 
-        It is empty for kinds without such a name.
+        The name is empty for kinds without such an option.
         """
         return "" if self.is_rewrite else self.option.removeprefix("replicate-")
 
@@ -149,9 +152,10 @@ class EffectiveRuleKind(BaseRuleKind):
 
     @property
     def binlog_option(self) -> str:
-        """The option's name for a server that filters its own binlog, such as ``binlog-do``.
+        """The name of the option that sets this kind of rule for a server that filters its own binlog, such as
+        ``binlog-do``.
 
-        Empty for REWRITE, since a server renames nothing in its binlog.
+        The name is empty for REWRITE, since a server renames nothing in its binlog.
         """
         return "" if self.is_rewrite else f"binlog-{self.option}"
 
@@ -184,7 +188,7 @@ _Kind = TypeVar("_Kind", bound=BaseRuleKind)
 
 
 class FilterSemantics(enum.StrEnum):
-    """The two kinds of filter that a slave can have, with different rules. One filter cannot mix rules of both."""
+    """The two rule languages of a slave's filter. One filter cannot mix rules of both."""
 
     CLASSIC = "classic"
     """The rules ``--replicate-*``, which work as the servers' manuals describe."""
@@ -196,20 +200,24 @@ class FilterSemantics(enum.StrEnum):
 
     @property
     def kinds(self) -> type[BaseRuleKind]:
-        """The enumeration of the kinds of rule that belong to these semantics."""
+        """The enumeration of the kinds of rule that a filter with these semantics can have: RuleKind for classic,
+        EffectiveRuleKind for effective.
+        """
         return EffectiveRuleKind if self is FilterSemantics.EFFECTIVE else RuleKind
 
     def check(self, kind: BaseRuleKind) -> None:
-        """Raise OptionError when a kind of rule belongs to the other semantics (classic or effective)."""
+        """Raise OptionError when a filter with these semantics cannot have rules of the given kind, such as DO in a
+        classic filter.
+        """
         if not isinstance(kind, self.kinds):
             raise _unknown(f"--{kind.option}", self.kinds, f"in {self} filter semantics")
 
 
 class WriteSemantics(enum.StrEnum):
-    """The meanings of the rules of a server that filters its own binlog.
+    """The ways in which a server that filters its own binlog evaluates its rules.
 
-    The rules of SERVER and WORKLOG are ``--binlog-do-db`` and ``--binlog-ignore-db``. The two differ for a statement of
-    a session without a default database.
+    SERVER and WORKLOG evaluate ``--binlog-do-db`` and ``--binlog-ignore-db``. The two differ for a statement of a
+    session without a default database.
     """
 
     SERVER = "server"
@@ -230,7 +238,7 @@ class WriteSemantics(enum.StrEnum):
 
 
 class FilterOn(enum.StrEnum):
-    """The programs that apply a channel's filter: the master, the slave, or both."""
+    """The choices of where the rules of a channel are applied: on the master, on the slave, or on both."""
 
     MASTER = "MASTER"
     """The master filters. The slave applies all row events that it receives without evaluating its rules.
@@ -244,7 +252,8 @@ class FilterOn(enum.StrEnum):
 
 
 def option_list(kinds: Iterable[BaseRuleKind]) -> str:
-    """Return the options of these rule kinds for an error message, such as ``--do, --ignore, --rewrite``."""
+    """Return the options of these rule kinds as one text for an error message, such as ``--do, --ignore, --rewrite``.
+    """
     return ", ".join(f"--{kind.option}" for kind in kinds)
 
 
@@ -285,7 +294,7 @@ class Rule(NamedTuple):
 class FilterClause:
     """One clause of CHANGE REPLICATION FILTER, such as ``REPLICATE_DO_DB = (a, b)``.
 
-    Its rules replace all rules of that kind. An empty clause removes them.
+    The rules of the clause replace all rules of their kind. An empty clause removes the rules of its kind.
     """
 
     kind: BaseRuleKind
@@ -316,7 +325,8 @@ def make_rule(kind: BaseRuleKind, value: str) -> Rule:
 
 
 def make_rules(given: Mapping[_Kind, Sequence[str] | None]) -> list[Rule]:
-    """Return the rules of a command's options. ``given`` has the list of values of each kind of rule, or None.
+    """Return the rules of a command's options. ``given`` maps each kind of rule to the values of its option, or to None
+    if the option is absent.
 
     Raises OptionError for the first bad value.
     """
@@ -359,9 +369,11 @@ _EXPRESSION = re.compile(r"((?:\\.|[^\\.])+)\.(.*)", re.DOTALL)
 
 
 def split_expression(expression: str) -> tuple[str, str] | None:
-    r"""Split an expression such as ``db%.table%`` into its LIKE patterns for the database and for the table.
+    r"""Split an expression of a DO, IGNORE or REWRITE rule, such as ``db%.table%``, into its LIKE patterns for the
+    database and for the table.
 
-    The first dot without a backslash separates them. Return None without such a dot, or without text before the dot.
+    The first dot without a backslash separates the patterns. Return None without such a dot, or without text before the
+    dot.
 
     >>> split_expression("%_backup.table2"), split_expression(r"a\.b.c.d"), split_expression("db1")
     (('%_backup', 'table2'), ('a\\.b', 'c.d'), None)

@@ -17,8 +17,8 @@ ANY, MANY = "\0_", "\0%"
 
 
 def wild_tokens(pattern: str, fold: Callable[[str], str] = str) -> list[str]:
-    """Return the tokens of a LIKE pattern: its characters, each converted by ``fold``, and ANY and MANY for the
-    wildcards.
+    """Return the tokens of a LIKE pattern. A token is a character, converted by ``fold``, or ANY for ``_``, or MANY for
+    ``%``.
 
     A backslash at the end has no character to escape, so it stands for itself.
     """
@@ -35,7 +35,8 @@ def wild_tokens(pattern: str, fold: Callable[[str], str] = str) -> list[str]:
 class WildPattern:
     r"""A LIKE pattern (``%``, ``_``, escape ``\``) for the string ``db.table``.
 
-    ``fold`` returns a character's weight in the collation, as a character. Characters with equal weights match.
+    ``fold`` returns the comparison key (collation weight) of a character, as one character. Characters with equal keys
+    match, for example ``A`` and ``a`` if case does not count.
 
     >>> WildPattern(r"a\_b.%").matches("a_b.t1"), WildPattern(r"a\_b.%").matches("axb.t1")
     (True, False)
@@ -48,8 +49,8 @@ class WildPattern:
         self._tokens = wild_tokens(pattern, fold)
 
     def literals(self) -> list[str]:
-        """Return the literal texts of the pattern between its wildcards. Each character is replaced by its weight in
-        the collation.
+        """Return the literal texts of the pattern between its wildcards. Each character is replaced by its comparison
+        key (collation weight).
 
         Every name that matches the pattern contains all these texts.
         """
@@ -79,18 +80,18 @@ class WildPattern:
         return self.matches_folded("".join(map(self._fold, name)))
 
     def matches_folded(self, name: str) -> bool:
-        """Tell whether a name matches this LIKE pattern. The caller has replaced the name's characters by their
-        weights in the collation.
+        """Tell whether a name matches this LIKE pattern. The caller has already replaced each character of the name by
+        its comparison key (collation weight).
         """
         return self._regex.fullmatch(name) is not None
 
 
 class WildSet:
-    """A list of LIKE patterns that quickly finds the first pattern that a name matches.
+    """A list of LIKE patterns with an index that quickly finds the first pattern that a name matches.
 
-    Each pattern is stored under its rarest literal text. A name is compared only with patterns that are stored under a
-    part of the name. With ten thousand patterns such as ``db7.%`` or ``%x7%.%`` a name costs a look-up for each of its
-    parts instead of ten thousand comparisons. ``fold`` returns a character's weight in the collation.
+    Each pattern is stored under the rarest of its literal texts. A name is compared only with patterns whose stored
+    text occurs in the name. So ten thousand patterns such as ``db7.%`` cost a few look-ups for each name instead of ten
+    thousand comparisons. ``fold`` returns the comparison key (collation weight) of a character, as one character.
     """
 
     def __init__(self, patterns: Sequence[str], fold: Callable[[str], str] = str) -> None:
@@ -112,7 +113,7 @@ class WildSet:
     def first(self, text: str) -> int | None:
         """Return the index of the first LIKE pattern that a name matches, or None without a match.
 
-        ``text`` is the folded name: each character is replaced by its weight in the collation.
+        ``text`` is the name with each character replaced by its comparison key (collation weight).
         """
         candidates = set(self._anywhere)
         for length, runs in self._by_run.items():

@@ -35,16 +35,17 @@ _NEVER_FAILS = frozenset({K.MAINTENANCE, K.FLUSH})
 
 
 class DatabaseNames(NamedTuple):
-    """The names of a database: on the source, and on the replica after rewrite rules."""
+    """The two names of a database: on the source, and on the replica, where rewrite rules may have renamed it."""
 
     source: str
     replica: str
 
 
 class Ref(NamedTuple):
-    """A reference to an object: its key on the source, and its key on the replica after rewrite rules.
+    """An object such as a table or trigger, by its key on the source and its key on the replica, where rewrite rules
+    may have renamed it.
 
-    A key has the object's type, database and name.
+    A key is a tuple of the object's type, database and name.
     """
 
     source: Key
@@ -52,18 +53,22 @@ class Ref(NamedTuple):
 
     @property
     def inside(self) -> DatabaseNames:
-        """The names of the object's database, on the source and on the replica."""
+        """The names of the database that contains the object, on the source and on the replica."""
         return DatabaseNames(self.source[1], self.replica[1])
 
     @property
     def is_rewritten(self) -> bool:
-        """Whether rewrite rules give the object another name. The source may use this name for something else."""
+        """Whether rewrite rules give the object another name on the replica. The source may use this other name for
+        another object.
+        """
         return self.source != self.replica
 
 
 @dataclass(frozen=True)
 class Known(Generic[C]):
-    """The model's knowledge about one object of the replica. ``has`` says whether the replica has the object."""
+    """The state of one object of the replica in the model :class:`World`. ``has`` says whether the replica has the
+    object.
+    """
 
     has: bool
     cause: C | None = None
@@ -78,15 +83,17 @@ class Known(Generic[C]):
     """
 
     def is_of_another(self, ref: Ref) -> bool:
-        """Tell whether the replica's table is a copy of another table of the source than ``ref``. Rewrite rules can
-        give both tables one name.
+        """Tell whether the replica's table is a copy of another source table than ``ref``. Rewrite rules can give two
+        source tables the same name on the replica.
         """
         return ref.source[0] is Thing.TABLE and self.source not in (None, ref.source)
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """A parsed statement, and the objects that the names in its text mean in its session."""
+    """A parsed statement, with the objects that the names in its text mean. A name without a database means an object
+    in the session's default database.
+    """
 
     facts: StatementFacts
     default: DatabaseNames
@@ -110,7 +117,8 @@ class Body:
     """The objects that the text of a statement, view, trigger or routine names: tables that it reads, tables that it
     changes, and routines that it may call.
 
-    Views are among the tables. The objects that a view, trigger or routine uses itself are in its own Body.
+    Views are listed as tables. Objects that a named view, trigger or routine uses in turn are not listed, since each
+    view, trigger or routine has its own Body.
     """
 
     tables: tuple[Ref, ...] = ()
@@ -121,7 +129,9 @@ class Body:
 
 @dataclass(frozen=True)
 class Code(Generic[C]):
-    """The definition of a view, MERGE table, trigger or routine of the source."""
+    """The definition of a view, MERGE table, trigger or routine of the source: its name, the objects that it uses, and
+    the statement that created it.
+    """
 
     ref: Ref
     cause: C
@@ -133,7 +143,8 @@ class Code(Generic[C]):
 
 @dataclass(frozen=True)
 class Use(Generic[C]):
-    """An object that a statement uses, directly or through views, triggers and routines."""
+    """One use of an object (table, view or routine) by a statement, directly or through views, triggers and routines.
+    """
 
     ref: Ref
     change: Change | None
@@ -166,7 +177,7 @@ class FaultKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Fault(Generic[C]):
-    """A problem of a statement or of row events that pass the filter: they cannot run on the replica."""
+    """A reason for which a statement, or row events, that pass the filter cannot run on the replica."""
 
     kind: FaultKind
     ref: Ref
@@ -185,13 +196,14 @@ class Fault(Generic[C]):
 
 
 class World(Generic[C]):
-    """A model of the objects of a source and of its replica, updated statement by statement.
+    """A model of the objects of a source and of its replica, updated statement by statement. It predicts which
+    statements fail on a filtered replica, for example because a table is missing there.
 
-    ``C`` is the type of a *cause*, by which the caller identifies a statement.
+    ``C`` is the type of a *cause*, a value by which the caller identifies a statement, such as a binlog position.
 
     Parameters:
         rules: the replica's filter. The model asks it for new names of objects, and whether it drops the rows of a
-            table. Whether a statement passes the filter, the caller tells the model with the statement.
+            table. For each statement, the caller tells whether the filter passes it.
         is_strict: whether a client runs the statements, instead of a replica, which tolerates some errors. Then it is a
             fault, too, to create an object twice, or to use an object that an earlier statement has removed.
         there: LIKE patterns of ``db.name`` for objects that the replica has, although the filter drops the statements
@@ -220,16 +232,16 @@ class World(Generic[C]):
     # Names.
 
     def default_database(self, current: str | None) -> DatabaseNames:
-        """Return a session's default database on source and replica. ``current`` is its name on the source; None: no
-        database.
+        """Return the names of a session's default database on source and replica. ``current`` is the name on the
+        source; None means no default database, whose names are empty.
         """
         return DatabaseNames(current or "", self._rules.rewrite_db(current) if current else "")
 
     def ref(self, thing: Thing, name: TableName, default: DatabaseNames) -> Ref:
-        """Return the object that a name in a statement means.
+        """Return the object that a name in a statement means, with its keys on source and replica.
 
-        ``default`` is the session's default database. A name without a database lies there, on the source and on the
-        replica. A name with a database is the same on both servers, because a replica does not rewrite the text of a
+        ``thing`` is the object's type. ``default`` is the session's default database, which a name without a database
+        gets. A name with a database is the same on both servers, because a replica does not rewrite the text of a
         statement.
         """
         if thing is Thing.DATABASE:
@@ -243,8 +255,8 @@ class World(Generic[C]):
         return Ref(key, key)
 
     def rows_ref(self, database: str, table: str) -> Ref:
-        """Return the table that row events change, with its names on source and replica. ``database`` and ``table``
-        are the names on the source.
+        """Return the table that row events change, with its keys on source and replica (after rewrite rules).
+        ``database`` and ``table`` are the names on the source.
         """
         source = self._key(Thing.TABLE, database, table)
         return Ref(source, self._key(Thing.TABLE, *self._rules.rewrite_table(database, table)))
@@ -260,11 +272,11 @@ class World(Generic[C]):
         return tuple(self.ref(thing, name, default) for name in names)
 
     def body(self, names: Mentions, default: DatabaseNames) -> Body:
-        """Return the objects that the names in the text of a statement, view, trigger or routine mean. They are the
-        tables that it reads or changes, and the routines that it may call.
+        """Return the objects that the names ``names`` mean, which were found in the text of a statement, view, trigger
+        or routine. They are the tables that the text reads or changes, and the routines that it may call.
 
-        ``default`` is the session's default database. A view is returned as a table, without the tables that the view
-        uses. :meth:`uses` finds these.
+        ``default`` is the session's default database. A view is returned as a table, without the tables in the view's
+        query, which :meth:`uses` finds.
         """
         return Body(
             self._refs(Thing.TABLE, names.tables, default),
@@ -307,30 +319,36 @@ class World(Generic[C]):
     # Questions.
 
     def has(self, key: Key, session: int = -1) -> bool | None:
-        """Tell whether the replica has the object with this key, possibly as a temporary table of the connection
-        ``session``. None if the model does not know.
+        """Tell whether the replica has the object with this key (type, database, name). None if the model does not
+        know.
+
+        A temporary table of the connection ``session`` counts, too, and hides an ordinary table.
         """
         known = self._temporary.get((session, key)) or self._objects.get(key)
         return None if known is None else known.has
 
     def is_temporary(self, key: Key, session: int) -> bool:
-        """Tell whether ``key`` names a temporary table of the connection with the id ``session``."""
+        """Tell whether the connection with the id ``session`` has a temporary table with this key (type, database,
+        name).
+        """
         return (session, key) in self._temporary
 
     def table_of(self, trigger: Key) -> Ref | None:
-        """Return the table on which a trigger of the source is defined, by the trigger's key. None if the model does
-        not know the trigger.
+        """Return the table on which a trigger is defined. ``trigger`` is the trigger's key on the source. None if the
+        model does not know the trigger.
         """
         code = self._code.get(trigger)
         return None if code is None else code.on
 
     def is_view(self, key: Key) -> bool:
-        """Tell whether the key of a table of the source names a view that the binlog set has created."""
+        """Tell whether a statement of the binlog set has created a view with this key (type, database, name) on the
+        source.
+        """
         return key in self._code
 
     def behind(self, ref: Ref) -> Iterator[Ref]:
-        """Yield the base tables that a change of ``ref`` changes: the tables of a view's FROM clause, or the table
-        itself.
+        """Yield the base tables that a change of ``ref`` changes. For a view these are the tables of its FROM clause,
+        through all levels of views. For a table it is the table itself.
         """
         met, waiting = {ref.source}, [ref]
         while waiting:
@@ -382,8 +400,8 @@ class World(Generic[C]):
     # Events.
 
     def rows(self, database: str, table: str, *, passes: bool) -> Iterator[Fault[C]]:
-        """Update the model for row events of a table. If the events pass the filter, yield the faults (reasons for
-        which they fail on the replica).
+        """Update the model for row events of a table. If the events pass the filter, yield a Fault for each reason for
+        which they fail on the replica.
 
         ``database`` and ``table`` are the names on the source. ``passes`` says whether the events pass the filter.
         """
@@ -396,11 +414,11 @@ class World(Generic[C]):
         self._met(ref, passes=passes)
 
     def statement(self, one: Resolved, cause: C, *, passes: bool) -> Iterator[Fault[C]]:
-        """Update the model for a statement. If it passes the filter, yield the faults (reasons for which it fails on
-        the replica).
+        """Update the model for the statement ``one``. If it passes the filter, yield a Fault for each reason for which
+        it fails on the replica.
 
-        A fault is reported only once. ``cause`` identifies the statement in later faults. ``passes`` says whether the
-        statement passes the filter.
+        A missing object is reported only once. ``cause`` is the caller's identifier of the statement, which later
+        faults return. ``passes`` says whether the statement passes the filter.
         """
         if passes:
             yield from self._mended(self.faults(one), one.session)
@@ -411,8 +429,8 @@ class World(Generic[C]):
                     self._met(table, passes=passes)
 
     def faults(self, one: Resolved) -> Iterator[Fault[C]]:
-        """Yield the faults (reasons to fail on the replica) of a statement that passes the filter, without updating
-        the model.
+        """Yield a Fault for each reason for which the statement ``one`` fails on the replica. The statement passes the
+        filter. The model is not updated.
         """
         if one.facts.verb is not None:
             yield from self._needs(one)
@@ -420,8 +438,8 @@ class World(Generic[C]):
             yield from self._used(self.body(one.facts.body, one.default), one.session)
 
     def twice(self, one: Resolved) -> Iterator[Fault[C]]:
-        """Yield a fault for each table of a DROP TABLE that names one table twice after rewriting. A server fails on
-        such a statement before it evaluates table rules.
+        """Yield a Fault for each table that a DROP TABLE names twice because rewrite rules map two names to one. A
+        server rejects such a statement before it evaluates table rules.
         """
         if one.facts.thing is Thing.TABLE and one.facts.verb is Verb.DROP:
             for ref in one.refs:
@@ -429,8 +447,10 @@ class World(Generic[C]):
                     yield Fault(FaultKind.TWICE, ref, None)
 
     def follow(self, one: Resolved, cause: C, *, passes: bool) -> None:
-        """Update the model for the objects that a statement creates, changes and removes. ``passes`` says whether the
-        statement passes the filter.
+        """Update the model for the objects that the statement ``one`` creates, changes and removes, without reporting
+        faults.
+
+        ``cause`` is the caller's identifier of the statement. ``passes`` says whether the statement passes the filter.
         """
         if one.facts.verb is not None:
             self._follow(one, cause, passes=passes)
@@ -460,8 +480,10 @@ class World(Generic[C]):
             yield fault
 
     def undecided(self, one: Resolved, cause: C) -> None:
-        """Forget the model's knowledge of the objects of a statement about which only the replica's own filter can
-        decide.
+        """Update the model for the statement ``one``, about which only the replica's own filter can decide. The model
+        then no longer knows the state of the statement's objects.
+
+        ``cause`` is the caller's identifier of the statement.
         """
         if one.facts.verb is not None:
             named = self._refs(one.facts.thing, one.facts.names, one.default)

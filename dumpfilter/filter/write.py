@@ -30,8 +30,8 @@ class WriteFilter(RuleFilter):
     """An immutable set of the rules by which a server keeps events out of its own binlog, for all slaves. A changed
     filter is a new object.
 
-    The verdict is never UNDECIDED, since each event has a database or none. A comma is part of a name: ``a,b`` is one
-    database. ``semantics`` is the treatment of statements without a default database.
+    The verdict is never UNDECIDED: the rules need only the event's database. A comma is part of a name, so ``a,b`` is
+    one database. ``semantics`` is the treatment of statements without a default database.
     """
 
     _parse = staticmethod(parse_write_option)
@@ -78,7 +78,8 @@ class WriteFilter(RuleFilter):
         return self._db(current or "")
 
     def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
-        """Return no hits, since servers count the hits of a slave's rules only."""
+        """Return an empty tuple, since servers count hits (matches) only for a slave's rules and not for binlog rules.
+        """
         return ()
 
     def _db(self, name: str) -> Decision:
