@@ -22,7 +22,8 @@ K = StatementKind
 
 
 class OnUndecided(enum.Enum):
-    """The treatment of an event when a filter that the master's operator set for a slave cannot decide about the event.
+    """The treatment of an event when a filter that the master's operator set for a slave cannot decide about
+    the event.
     """
 
     STOP = "stop"

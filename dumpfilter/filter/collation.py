@@ -79,7 +79,8 @@ def collation_of(names: NameRules) -> Collation:
 
 
 def lower_case(name: str) -> str:
-    """Return a name in lower case as MySQL does it: each character becomes exactly one character, and accents are kept.
+    """Return a name in lower case as MySQL does it: each character becomes exactly one character, and accents
+    are kept.
     """
     return "".join(map(_lower_character, name))
 

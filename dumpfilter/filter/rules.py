@@ -252,7 +252,8 @@ class FilterOn(enum.StrEnum):
 
 
 def option_list(kinds: Iterable[BaseRuleKind]) -> str:
-    """Return the options of these rule kinds as one text for an error message, such as ``--do, --ignore, --rewrite``.
+    """Return the options of these rule kinds as one text for an error message, such as ``--do, --ignore,
+    --rewrite``.
     """
     return ", ".join(f"--{kind.option}" for kind in kinds)
 

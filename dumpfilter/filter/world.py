@@ -23,7 +23,8 @@ C = TypeVar("C")
 K = StatementKind
 
 Key = tuple[Thing, str, str]
-"""The key of an object: its type, its database (for an account its host), and its name. A database has an empty name.
+"""The key of an object: its type, its database (for an account its host), and its name. A database has an
+empty name.
 """
 
 _OF_NO_DATABASE = frozenset({Thing.ACCOUNT, Thing.GRANT})
@@ -143,7 +144,8 @@ class Code(Generic[C]):
 
 @dataclass(frozen=True)
 class Use(Generic[C]):
-    """One use of an object (table, view or routine) by a statement, directly or through views, triggers and routines.
+    """One use of an object (table, view or routine) by a statement, directly or through views, triggers and
+    routines.
     """
 
     ref: Ref

@@ -78,7 +78,8 @@ class WriteFilter(RuleFilter):
         return self._db(current or "")
 
     def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
-        """Return an empty tuple, since servers count hits (matches) only for a slave's rules and not for binlog rules.
+        """Return an empty tuple, since servers count hits (matches) only for a slave's rules and not for
+        binlog rules.
         """
         return ()
 
