@@ -50,8 +50,9 @@ def uncompressed_sizes(
 ) -> npt.NDArray[np.int64]:
     """Return the size that each event would have without MariaDB's compression, bytes, int64.
 
-    Event k has ``size[k]`` bytes from ``data[start[k]]`` on. The result is ``size`` itself without a compressed event.
-    Other events keep their size, as do malformed events and MySQL's compressed transactions.
+    Event k has the type ``type[k]`` and ``size[k]`` bytes from ``data[start[k]]`` on. ``fd`` is the format description
+    event of the file. Events that MariaDB did not compress keep their size, as do malformed events and MySQL's
+    compressed transactions. If no event is compressed, the result is the array ``size`` itself.
     """
     events = np.flatnonzero(_LAYOUTS[type])
     if not len(events):

@@ -111,8 +111,8 @@ def rows_data(rows: RowsHeader, body: bytes | memoryview) -> bytes | memoryview:
 
 @dataclass(frozen=True, slots=True)
 class TransactionPayload:
-    """The content of a Transaction_payload event (MySQL 8.0.20 and later), a compressed transaction. Its payload are
-    all events of the transaction but the Gtid event.
+    """The content of a Transaction_payload event, a compressed transaction of MySQL 8.0.20 and later. The payload holds
+    all events of the transaction except the GTID event.
     """
 
     compression: int
@@ -126,11 +126,12 @@ class TransactionPayload:
     """The transaction's events as the Transaction_payload event stores them, usually compressed."""
 
     def open(self, *, check_events: bool = False) -> bytes:
-        """Return the uncompressed events as one byte string.
+        """Return the uncompressed events of the payload as one byte string. Each event has its common header, and none
+        has a checksum.
 
-        Each event has its common header, and none has a checksum. With ``check_events`` the lengths of the events are
-        checked after each piece. Thus a payload that holds no events is refused before it fills the memory. Raises
-        BinlogCorrupt when the payload does not have the size that the event announces, or cannot be uncompressed.
+        With ``check_events`` the lengths of the events are checked during decompression. So a payload that holds no
+        events is rejected before it fills the memory. Raises BinlogCorrupt when the payload does not have the size that
+        the event announces, or cannot be uncompressed.
         """
         # The import loads compiled code, or compiles it, and most commands open no payload.
         from dumpfilter.binlog.whole_events import IMPOSSIBLE, whole_events
@@ -152,8 +153,9 @@ class TransactionPayload:
     def events(self) -> Iterator[tuple[EventHeader, bytes]]:
         """Yield header and bytes of each event in the payload. The events of a payload have no checksums.
 
-        The memory depends on the largest event, and not on the size of the payload. Raises BinlogCorrupt at an
-        incomplete event, and as :meth:`open` does. The events before the damage have then been yielded.
+        The method needs memory for the largest event only, and not for the whole payload. Raises BinlogCorrupt at an
+        incomplete event, at a wrong size, and when the payload cannot be uncompressed. The events before the damage
+        have then been yielded.
         """
         data = bytearray()
         left = self.uncompressed_size

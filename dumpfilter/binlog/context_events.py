@@ -83,7 +83,8 @@ class XaPrepare(NamedTuple):
 def decode_xa_prepare(body: bytes | memoryview) -> XaPrepare:
     """Read the body of an XA_prepare (38) event.
 
-    The body has u8 one phase, i32 format id, u32 length of the gtrid, u32 length of the bqual, gtrid, bqual.
+    The body has u8 one_phase (1 for XA COMMIT … ONE PHASE), i32 format id, u32 length of the gtrid, u32 length of the
+    bqual, gtrid, bqual.
     """
     _need(body, _XA_HEAD.size, "XA_prepare")
     one_phase, format_id, gtrid_length, bqual_length = _XA_HEAD.unpack_from(body)

@@ -53,7 +53,11 @@ def crc32(address: np.uintp, length: np.uintp):
 
 @kernel
 def by_tables(crc: np.uint32, address: np.uintp, length: np.uintp):
-    """Return the raw CRC32 register ``crc`` after the ``length`` bytes at ``address``, by table look-ups."""
+    """Continue a CRC32 computation over the ``length`` bytes at ``address`` by table look-ups, and return the new
+    register.
+
+    ``crc`` is the register (intermediate state) so far, without the final inversion of its bits.
+    """
     at = np.uintp(address)
     left = np.uintp(length)
     while left >= np.uintp(8):
@@ -132,10 +136,10 @@ def _expected(data: Bytes, begin: int, size: int):
 
 
 def all_sound(data: npt.NDArray[np.uint8], begin: int, size: int) -> bool:
-    """Tell whether the checksums of all whole events in a buffer are right. One pass checks all of them together.
+    """Tell whether the checksums of all complete events in a buffer are right. One pass checks all of them together.
 
     The first event begins at offset ``begin`` of ``data``, and the first ``size`` bytes of ``data`` are checked. The
-    check ends at an incomplete event, or at an event with an impossible length.
+    check stops without an error before an incomplete event, or before an event with an impossible length.
     """
     length, zeros, wanted = _expected(data, begin, size)
     return _shifted(isal_zlib.crc32(data[begin : begin + length]), zeros) == wanted

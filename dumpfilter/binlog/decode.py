@@ -12,9 +12,9 @@ from dumpfilter.binlog.reader import Event
 
 
 def decode_event(event: Event) -> Any:
-    """Return an event's content: the object that the decoder of the event's type returns.
+    """Decode an event's body and return its content, such as a QueryEvent, a TableMap, or an int for an Xid event.
 
-    The content of an event without a decoder is None. Raises BinlogCorrupt or BinlogUnsupported, without file and
+    The result is None for an event type without a decoder. Raises BinlogCorrupt or BinlogUnsupported, without file and
     position, when the event is malformed.
     """
     try:

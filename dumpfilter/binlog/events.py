@@ -43,10 +43,11 @@ _HEADER = struct.Struct("<IBIIIH")
 
 
 class Symbol(enum.IntEnum):
-    """The groups of event types that the scan treats alike. A group is called a symbol, like the symbols of a grammar.
+    """The groups of event types that have the same effect on transactions, for the code that finds transaction
+    boundaries in a binlog.
 
-    The grammar (:mod:`dumpfilter.index._scan`) says which role an event of a symbol has, and what the event does to the
-    transaction around it. ``docs/events.md`` has the table.
+    All rows events are one group, for example. A group is called a symbol, since a grammar over these symbols describes
+    a transaction (:mod:`dumpfilter.index._scan`). ``docs/events.md`` has the event types of each group.
     """
 
     OTHER = 0
@@ -76,8 +77,8 @@ RowsKind = Literal["insert", "update", "delete"]
 
 
 class EventKind(NamedTuple):
-    """One row of the table of event types: number, names, the servers that write the type, and the decoder of its
-    content.
+    """The properties of one event type: number, names, the servers that write the type, and the decoder of
+    its content.
     """
 
     number: int
@@ -138,7 +139,7 @@ def _rows(
 class EventType(enum.IntEnum):
     """Every event type of MySQL 5.0 to 9.x and MariaDB 10.x to 12.x.
 
-    The attribute ``kind`` holds the type's row of the table (:class:`EventKind`).
+    The attribute ``kind`` holds the type's properties, such as its name and its decoder (:class:`EventKind`).
     """
 
     _value_: int
@@ -262,7 +263,7 @@ def shown_name(number: int) -> str:
 
 
 def types_of(*symbols: Symbol) -> frozenset[EventType]:
-    """Return the event types that belong to one of the given symbols (groups of types that the scan treats alike).
+    """Return the event types that belong to one of the given symbols (groups of event types, such as all rows events).
 
     >>> sorted(kind.name for kind in types_of(Symbol.QUERY, Symbol.LOAD_QUERY))
     ['EXECUTE_LOAD_QUERY', 'QUERY', 'QUERY_COMPRESSED']

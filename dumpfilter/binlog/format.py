@@ -30,7 +30,9 @@ Family = Literal["mysql", "mariadb"]
 
 
 class NameCollation(enum.StrEnum):
-    """The collation by which a MariaDB server compares names in table rules and wild rules. MySQL has none."""
+    """The collation by which a MariaDB server compares names in ``replicate-*-table`` and ``replicate-wild-*-table``
+    rules. MySQL compares without a collation.
+    """
 
     GENERAL_CI = "general_ci"
     """``utf8mb3_general_ci``, before MariaDB 11.5. Case and accents do not count."""
@@ -39,7 +41,9 @@ class NameCollation(enum.StrEnum):
 
 
 class NameRules(NamedTuple):
-    """The settings of a server that decide whether it takes two names of databases or tables for equal."""
+    """The settings of a server that decide whether two names of databases or tables are equal: its family (MySQL or
+    MariaDB), collation and ``lower_case_table_names``.
+    """
 
     family: Family = "mysql"
     collation: NameCollation = NameCollation.GENERAL_CI

@@ -68,8 +68,11 @@ GAP_NUMBERS_LENGTH = _RUN.size
 
 @dataclass(frozen=True)
 class Gap:
-    """The content of a Gap event: the transactions that the master dropped at this position, and the hits of filter
-    rules.
+    """The content of a Gap event: the transactions that the master dropped at this position, and the hits (matches) of
+    filter rules.
+
+    A Gap event is an Ignorable event that this project's slave writes to its relay log, so that the relay log tells
+    position and GTIDs also after dropped transactions.
     """
 
     end: int = 0
@@ -84,14 +87,15 @@ class Gap:
 
     def add_to(self, gtids: GtidSet) -> None:
         """Add the GTIDs of the dropped transactions to the set ``gtids``. Raises GtidError if the set is of the other
-        family.
+        server family (MySQL, MariaDB).
         """
         for source, first, last in self.runs:
             gtids.add_range(source_key(source), first, last)
 
 
 class Head(NamedTuple):
-    """The content of a relay log file's head event, which says from which master the file's events came.
+    """The content of a head event, with which each relay log file of this project begins. It tells from which master
+    the file's events came.
 
     ``members`` is a JSON object.
     """
@@ -100,10 +104,10 @@ class Head(NamedTuple):
 
 
 def source_bytes(key: SourceKey) -> bytes:
-    """Return the bytes that stand for a GTID source in a Gap event. A source is a server UUID with a tag, or MariaDB's
-    domain id and server id.
+    """Return the binary form of a GTID source in a Gap event (a note about dropped transactions in a relay log).
 
-    The bytes are 16 of the UUID and those of the tag, or 4 of each id.
+    A GTID source is a server UUID with a tag, or MariaDB's domain id and server id. The result has the 16 bytes of the
+    UUID and the bytes of the tag, or 4 bytes for each id.
     """
     if isinstance(key[0], bytes):
         return key[0] + str(key[1]).encode()
@@ -111,8 +115,9 @@ def source_bytes(key: SourceKey) -> bytes:
 
 
 def source_key(source: bytes) -> SourceKey:
-    """Return the GTID source for which ``source`` stands in a Gap event. A GTID source is a server UUID with a tag, or
-    MariaDB's domain id and server id.
+    """Return the GTID source from its binary form in a Gap event (a note about dropped transactions in a relay log).
+
+    A GTID source is a server UUID with a tag, or MariaDB's domain id and server id.
     """
     if len(source) == 8:
         domain, server = struct.unpack("<II", source)
@@ -121,10 +126,11 @@ def source_key(source: bytes) -> SourceKey:
 
 
 def is_gap_event(kind: int, body: bytes | memoryview) -> bool:
-    """Tell whether an event is one of this project's relay log events: a Gap event (dropped transactions), or a file's
-    head event.
+    """Tell whether an event is one of the two kinds that this project adds to relay logs. A Gap event lists dropped
+    transactions, and a head event names the master.
 
-    ``kind`` is the event's type, and ``body`` the event without header and checksum. A signature in the body tells.
+    ``kind`` is the event's type, and ``body`` the event without header and checksum. Both kinds are Ignorable events
+    whose body begins with a signature.
     """
     return kind == EventType.IGNORABLE and bytes(body[: len(SIGNATURE)]) == SIGNATURE
 
@@ -132,15 +138,18 @@ def is_gap_event(kind: int, body: bytes | memoryview) -> bool:
 def make_head(members: dict[str, Any], *, server_id: int, checksum: bool) -> bytes:
     """Return the bytes of a relay log file's head event, which records from which master the file's events came.
 
-    ``members`` becomes a JSON object in the event.
+    ``members`` becomes a JSON object in the event. ``server_id`` goes into the event's header, and ``checksum`` tells
+    whether the event ends in a CRC32.
     """
     body = _PREFIX.pack(SIGNATURE, GAP_VERSION, KIND_HEAD) + json.dumps(members, sort_keys=True).encode()
     return _event(body, server_id=server_id, end=0, checksum=checksum)
 
 
 def make_gap(gap: Gap, *, server_id: int, checksum: bool) -> bytes:
-    """Return the bytes of one Gap event, which records dropped transactions in a relay log. :func:`with_gaps` makes
-    many events at once.
+    """Return the bytes of one Gap event, which records dropped transactions in a relay log.
+
+    ``server_id`` goes into the event's header, and ``checksum`` tells whether the event ends in a CRC32.
+    :func:`with_gaps` makes many events at once.
     """
     parts = [
         _PREFIX.pack(SIGNATURE, GAP_VERSION, KIND_GAP),
@@ -163,17 +172,20 @@ def _event(body: bytes, *, server_id: int, end: int, checksum: bool) -> bytes:
 
 
 def decode_ignorable(body: bytes | memoryview) -> Gap | Head | None:
-    """Return the content of a Gap event, given the body of an Ignorable event; None for an event that a server wrote.
+    """Return the content of an Ignorable event that this project wrote to a relay log; None for an Ignorable event of a
+    server.
 
-    Raises BinlogCorrupt, without file and position, for a malformed Gap event.
+    The result is a Gap (dropped transactions) or a Head (the file's master). Raises BinlogCorrupt, without file and
+    position, for a malformed event.
     """
     return parse_gap_event(body) if is_gap_event(EventType.IGNORABLE, body) else None
 
 
 def parse_gap_event(body: bytes | memoryview) -> Gap | Head:
-    """Return the content of a Gap event. ``body`` is the event without header and checksum.
+    """Return the content of a Gap event (dropped transactions) or of a relay log file's head event (the file's master).
 
-    Raises BinlogCorrupt, without file and position, when the body is malformed or of a later version.
+    ``body`` is the event without header and checksum. Raises BinlogCorrupt, without file and position, when the body is
+    malformed or of a later version.
     """
     data = bytes(body)
     try:
@@ -222,11 +234,12 @@ def with_gaps(
     server_id: int,
     checksum: bool,
 ) -> bytes | memoryview:
-    """Return the events of a chunk (a message of the stream) with one Gap event inserted for each entry of ``gaps``.
+    """Return the events of one message from the master, with a Gap event inserted wherever the master dropped
+    transactions.
 
-    ``sources`` are the GTID sources that the gaps name, each in the form of :func:`source_bytes`. ``server_id`` goes
-    into the headers of the Gap events, and ``checksum`` tells whether events end in a CRC32. Without gaps the result is
-    ``events`` itself.
+    ``gaps`` has one entry for each Gap event. ``sources`` are the GTID sources that the entries name, each in the form
+    of :func:`source_bytes`. ``server_id`` goes into the headers of the Gap events, and ``checksum`` tells whether
+    events end in a CRC32. Without gaps the result is ``events`` itself.
     """
     if not len(gaps.offset):
         return events

@@ -17,10 +17,12 @@ _U = np.uintp
 
 
 class GapColumns(NamedTuple):
-    """The gaps of one chunk of the stream (notes about transactions that the master dropped), in columns.
+    """The gaps in one message from the master, in columns. A gap is a note about consecutive transactions that the
+    master dropped.
 
-    ``offset``, ``end``, ``runs_until`` and ``hits_until`` have one entry for each gap. The other columns have one entry
-    for each run of consecutive GTIDs, or for each kind of rule with hits (rule uses).
+    ``offset``, ``end``, ``runs_until`` and ``hits_until`` have one entry for each gap. The ``run_*`` columns have one
+    entry for each interval of dropped GTIDs. The ``hit_*`` columns have one entry for each count of rule hits
+    (matches).
     """
 
     offset: Int64s
@@ -45,7 +47,9 @@ class GapColumns(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """The GTID sources (server UUID with tag, or domain and server id) of a chunk's gaps, in one buffer."""
+    """The GTID sources (server UUID with tag, or domain id and server id) of the dropped transactions in one message
+    from the master, in one buffer.
+    """
 
     data: Bytes
     """The bytes of all sources, one after another."""
@@ -63,8 +67,8 @@ def with_gaps(
     checksum: bool,
     out: Bytes,
 ):
-    """Copy ``events`` to ``out`` with a Gap event inserted at each byte offset in ``gaps.offset``. Return the bytes
-    written.
+    """Copy ``events`` to ``out`` with a Gap event (a note about dropped transactions) inserted at each byte offset in
+    ``gaps.offset``. Return the number of bytes written.
 
     ``prefix`` is the beginning of every Gap event's body: signature, version and kind.
     """

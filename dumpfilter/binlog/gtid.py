@@ -308,9 +308,9 @@ class GtidSet(ABC):
     @classmethod
     @abstractmethod
     def parse(cls, text: str) -> Self:
-        """Return the GTID set that a text such as ``gtid_executed`` names.
+        """Return the GTID set that a text in the form of ``gtid_executed`` or ``gtid_slave_pos`` names.
 
-        Raises GtidError, which names the wrong piece.
+        Raises GtidError, which quotes the wrong part of the text.
         """
 
     @abstractmethod
@@ -369,9 +369,10 @@ class GtidSet(ABC):
                 yield key, first, last
 
     def ranges(self, source: SourceKey) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return the first and the last numbers of the intervals of a GTID source, sorted.
+        """Return the first and the last numbers of the intervals of a GTID source, as two sorted arrays.
 
-        The set must not change as long as the arrays are in use.
+        A GTID source is a (UUID, tag), or MariaDB's (domain id, server id). The set must not change as long as the
+        arrays are in use.
         """
         starts, ends = self._sets.get(self._key(source), _NOTHING).arrays()
         return starts.view(np.int64), ends.view(np.int64)
@@ -407,8 +408,8 @@ class GtidSet(ABC):
     def add_range(self, source: SourceKey, first: int, last: int) -> None:
         """Add the GTIDs of a source with the numbers ``first`` to ``last``, both included.
 
-        For MariaDB, ``source`` has the server id of the GTID with the number ``last``; 0 if it is unknown. Raises
-        GtidError when a number is out of range.
+        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id). For MariaDB, it has the server id of the GTID
+        with the number ``last``, or 0 for an unknown server. Raises GtidError when a number is out of range.
         """
         key = self._key(source)
         if not 1 <= first <= last <= self.max_number:
@@ -420,8 +421,8 @@ class GtidSet(ABC):
     def add_many(self, source: SourceKey, numbers: npt.NDArray[np.integer[Any]]) -> None:
         """Add the GTIDs of a source with many numbers, in any order, repeated or not.
 
-        For MariaDB, ``source`` has the server id of the GTID with the largest number. Raises GtidError when a
-        number is out of range.
+        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id). For MariaDB, it has the server id of the GTID
+        with the largest number. Raises GtidError when a number is out of range.
         """
         key = self._key(source)
         given = np.asarray(numbers)

@@ -26,10 +26,11 @@ No server has a UUID that begins with this number.
 
 
 class SourceNumbers:
-    """A register that numbers the GTID sources of a binlog set from 0. A GTID source is a server UUID (with a tag), or
-    a domain id and a server id.
+    """A register that gives each GTID source of a binlog set a number, from 0 on. A GTID source is a server UUID (with
+    a tag), or a domain id and a server id.
 
-    All scans of the binlog set share one object.
+    Compiled code stores the small number instead of the UUID with each transaction. All readers of the binlog set share
+    one register.
     """
 
     def __init__(self) -> None:
@@ -45,7 +46,9 @@ class SourceNumbers:
         self._tagged_keys: dict[int, tuple[bytes, str]] = {}
 
     def tagged(self, uuid: bytes, tag: str) -> int:
-        """Return the number of a MySQL GTID source with a tag. A source without a number gets the next number."""
+        """Return the number of the MySQL GTID source with this UUID and tag. A source without a number gets the next
+        free number.
+        """
         key = (uuid, tag)
         number = self._tagged.get(key)
         if number is None:
@@ -59,7 +62,9 @@ class SourceNumbers:
         return number
 
     def number(self, key: SourceKey) -> int:
-        """Return the number of a GTID source. A source without a number gets the next number."""
+        """Return the number of a GTID source: (UUID, tag), or MariaDB's (domain id, server id). A source without a
+        number gets the next free number.
+        """
         first, second = key
         if isinstance(first, bytes) and second:
             return self.tagged(first, str(second))
@@ -93,7 +98,9 @@ class SourceNumbers:
                 self.slots[self._slot(self.raw[number])] = number
 
     def key(self, number: int, family: str) -> SourceKey:
-        """Return the GTID source to which a number belongs. ``family`` is ``"mysql"`` or ``"mariadb"``."""
+        """Return the GTID source that has a number: (UUID, tag), or MariaDB's (domain id, server id). ``family`` is
+        ``"mysql"`` or ``"mariadb"``.
+        """
         if number in self._tagged_keys:
             return self._tagged_keys[number]
         if family == "mariadb":
@@ -102,8 +109,8 @@ class SourceNumbers:
 
 
 class Membership:
-    """A copy of a GTID set, which tells quickly which of many transactions are in the set. Later changes of the GTID
-    set do not change the copy.
+    """A copy of a GTID set that quickly tells, for arrays of transaction numbers, which of them are in the set. Later
+    changes of the GTID set do not change the copy.
     """
 
     def __init__(self, gtids: GtidSet) -> None:
@@ -111,8 +118,10 @@ class Membership:
         self._gtids = gtids.copy()
 
     def contains(self, key: SourceKey, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return for each of ``numbers`` (gnos or seq_nos of the GTID source ``key``) whether the GTID set contains
-        it, bool.
+        """Return for each of ``numbers`` whether the GTID set contains it, as a bool array.
+
+        ``numbers`` are gnos or seq_nos of one GTID source. ``key`` is this source: (UUID, tag), or MariaDB's (domain
+        id, server id).
         """
         first, last = self._gtids.ranges(key)
         if not len(first):
@@ -121,13 +130,19 @@ class Membership:
         return (at >= 0) & (numbers <= last[at])
 
     def overlaps(self, key: SourceKey, first: int, last: int) -> bool:
-        """Tell whether the GTID set has any gno or seq_no from ``first`` to ``last`` of a GTID source."""
+        """Tell whether the GTID set has any gno or seq_no from ``first`` to ``last`` (included) of a GTID source.
+
+        ``key`` is the source: (UUID, tag), or MariaDB's (domain id, server id).
+        """
         begins, ends = self._gtids.ranges(key)
         at = int(np.searchsorted(begins, last, side="right")) - 1
         return at >= 0 and bool(ends[at] >= first)
 
     def highest(self, key: SourceKey) -> int:
-        """Return the highest gno or seq_no of a GTID source in the GTID set; 0 for none."""
+        """Return the highest gno or seq_no of a GTID source in the GTID set; 0 for none.
+
+        ``key`` is the source: (UUID, tag), or MariaDB's (domain id, server id).
+        """
         _, ends = self._gtids.ranges(key)
         return int(ends[-1]) if len(ends) else 0
 
@@ -135,7 +150,8 @@ class Membership:
         """Return the gnos or seq_nos from ``first`` to ``last`` of a GTID source that the GTID set lacks, as a list of
         intervals.
 
-        Each interval is a pair of first and last number, both included.
+        ``key`` is the source: (UUID, tag), or MariaDB's (domain id, server id). Each interval is a pair of first and
+        last number, both included.
         """
         begins, ends = self._gtids.ranges(key)
         runs = []

@@ -128,9 +128,12 @@ _BARRETT = (0x01DB710641, 0x01F7011641)
 
 @intrinsic
 def crc32_fold(typingctx, address, length, crc):
-    """Return the raw CRC32 register ``crc`` after ``length`` bytes more. ``length`` is a positive multiple of 16.
+    """Continue a CRC32 computation over ``length`` bytes at ``address`` with carry-less multiplication, and return the
+    new register.
 
-    Needs :data:`~dumpfilter.base.compiler.kernels.HAS_CLMUL`.
+    ``crc`` is the register (intermediate state) so far, without the final inversion of its bits. ``length`` is a
+    positive multiple of 16. The processor must have the instruction
+    (:data:`~dumpfilter.base.compiler.kernels.HAS_CLMUL`).
     """
 
     def codegen(context, builder, signature, args):

@@ -61,12 +61,10 @@ class TableName(NamedTuple):
 
 @dataclass(frozen=True)
 class StatusVariables:
-    """The settings of a statement's session, which a Query event carries as status variables.
+    """The settings of a statement's session (such as sql_mode), which a Query event carries as status variables.
 
-    A variable that the event lacks is None.
-
-    The comments give the variables' codes in the event. MySQL and MariaDB share the codes 0 to 11. The codes from 12
-    on are MySQL's, and the codes from 128 on are MariaDB's.
+    A variable that the event lacks is None. The comments on the fields give the variables' codes in the event. MySQL
+    and MariaDB share the codes 0 to 11. The codes from 12 on are MySQL's, and the codes from 128 on are MariaDB's.
     """
 
     flags2: int | None = None  # The field flags2 holds the status variable with code 0.
@@ -251,11 +249,10 @@ class QueryEvent:
 
     @property
     def is_committed_later(self) -> bool:
-        """Whether the event is MariaDB's START ALTER or ROLLBACK ALTER.
+        """Whether the event is MariaDB's START ALTER or ROLLBACK ALTER, which change no data.
 
-        These events of an ALTER in two phases change no data.
-
-        The later COMMIT ALTER event carries the same statement again and makes the change.
+        An ALTER TABLE in two phases begins with START ALTER. The later COMMIT ALTER event carries the same statement
+        again and makes the change.
         """
         return bool((self.status.gtid_flags_extra or 0) & (FL_START_ALTER_E1 | FL_ROLLBACK_ALTER_E1))
 
@@ -330,11 +327,12 @@ def encode_query(
     to: int,
     tables: Iterable[TableName] = (),
 ) -> bytes:
-    """Translate the body of a Query or QUERY_COMPRESSED event into the usual or the extended format.
+    """Translate the body of a Query or QUERY_COMPRESSED event into the usual format or the extended format of WL#40,
+    which adds a list of the statement's tables.
 
-    ``post_header_length`` is the length of the post-header in ``body``. ``to`` is its length in the result: 13 for the
-    usual format, 17 for the extended format, which names ``tables``. The tables info is empty when
-    :func:`encode_tables_info` cannot name the tables.
+    ``post_header_length`` is the length of the post-header in ``body``. ``to`` is the length in the result: 13 for the
+    usual format, 17 for the extended format. ``tables`` are the tables of the list. The list is empty when
+    :func:`encode_tables_info` cannot express it.
     """
     parts = _split("Query", body, post_header_length)
     head = bytes(parts.header)
@@ -348,7 +346,7 @@ def encode_query(
 
 
 def decode_tables_info(data: bytes | memoryview) -> tuple[TableName, ...]:
-    r"""Read a tables info, the list of table names in a Query event of the extended format.
+    r"""Read a tables info, the list of table names in a Query event of the extended format (a proposal of WL#40).
 
     Each table has u8 length and name of its database, then u8 length and name of the table. A database of length 0
     stands for the default database. Raises BinlogCorrupt when the list ends inside a name.
@@ -365,10 +363,11 @@ def decode_tables_info(data: bytes | memoryview) -> tuple[TableName, ...]:
 
 
 def encode_tables_info(tables: Iterable[TableName]) -> bytes | None:
-    r"""Return the tables info that names these tables; None when the format cannot express it.
+    r"""Encode a list of table names for a Query event of the extended format (a proposal of WL#40). Return None when
+    the format cannot express the list.
 
-    A tables info has at most 65535 bytes. A name has at most 255 bytes, which is more than any server allows. Part of
-    a list is never written, because a reader would take the part for the whole.
+    The list has at most 65535 bytes. A name has at most 255 bytes, which is more than any server allows. Part of a list
+    is never written, because a reader would take the part for the whole.
 
     >>> encode_tables_info([TableName(None, "t1")])
     b'\x00\x02t1'

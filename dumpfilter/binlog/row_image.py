@@ -126,7 +126,8 @@ def _value_size(column: int, kind: int, metadata: bytes) -> int:
 
 
 class Layouts(NamedTuple):
-    """Layouts of row images (which columns they have, and the sizes of the values) as arrays for compiled code.
+    """Descriptions of row images (the before-image or after-image of a row) as arrays for compiled code. A layout tells
+    which columns the two images have, and the sizes of the values.
 
     The columns of all layouts lie in one list. Layout k has its before-image at ``first[k] : second[k]``, and its
     after-image at ``second[k] : first[k + 1]``.
@@ -135,7 +136,8 @@ class Layouts(NamedTuple):
     first: Int64s
     second: Int64s
     size: Int32s
-    """The size of each column's values, bytes. A size ``-n`` means that each value begins with its length in n bytes.
+    """The size of each column's values, bytes. A size ``-n`` means that each value begins with its length in
+    n bytes.
     """
     document: Int32s
     """For each column, the index in the before-image of the JSON document that a partial update changes; -1 for no
@@ -181,7 +183,7 @@ class ImageLayout:
 
     @functools.cached_property
     def arrays(self) -> Layouts:
-        """The layout as arrays for compiled code."""
+        """The layout in the form of arrays, which compiled code needs to find the rows of an event."""
         return as_arrays([self], range(len(self.sizes)), (-1, -1))
 
 
@@ -192,11 +194,11 @@ def as_arrays(
     *,
     fill_unchanged: bool = True,
 ) -> Layouts:
-    """Return layouts of row images as arrays for compiled code. ``columns`` and ``heads`` become the fields
-    :attr:`Layouts.column` and :attr:`Layouts.head`.
+    """Return layouts (descriptions of row images) as arrays for compiled code.
 
-    With ``fill_unchanged``, a JSON value that a partial update leaves unchanged is taken from the before-image.
-    Otherwise the value is an empty list of changes.
+    ``columns`` has a number for each column of each layout, and ``heads`` two numbers for each layout. They become the
+    fields :attr:`Layouts.column` and :attr:`Layouts.head`. With ``fill_unchanged``, a JSON value that a partial update
+    leaves unchanged is taken from the before-image. Otherwise the value is an empty list of changes.
     """
     first, second, document, json = [0], [], [], []
     for layout in layouts:
@@ -221,10 +223,11 @@ def as_arrays(
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """The sizes of the values in a table's columns, by which the rows of a rows event are told apart.
+    """The sizes of the values in a table's columns. A rows event does not store where a row ends, so readers compute it
+    from these sizes.
 
-    A caller makes one plan for each Table_map event and keeps the plan, because the plan caches the layouts of row
-    images.
+    A caller makes one object for each Table_map event and keeps it, because the object caches the layouts of row images
+    (their columns and sizes).
     """
 
     sizes: tuple[int, ...]

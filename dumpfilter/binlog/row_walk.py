@@ -65,11 +65,11 @@ _PROBLEMS = {
 
 
 class FoundRows(NamedTuple):
-    """The rows in the data of many rows events, and their cells (values). Row r has the cells ``cell[r] : cell[r +
-    1]``.
+    """The rows in the data of many rows events, and their cells (the values of single columns). Row r has the cells
+    ``cell[r] : cell[r + 1]``.
 
-    ``start`` and ``length`` have the byte offset in the data and the length of each cell. :data:`NULL` explains lengths
-    below 0.
+    ``start`` and ``length`` have the byte offset in the data and the length of each cell. A length of -1 means NULL,
+    and ``-2 - n`` means n bytes of changes to a JSON value.
     """
 
     event: Int64s
@@ -102,8 +102,9 @@ def find_rows(
 ) -> FoundRows:
     """Find all rows in the data of many rows events. The rows of event k lie at ``data[start[k] : end[k]]``.
 
-    ``layout_of`` has the index of each event's layout in ``layouts``. With ``cells`` the result also has the cells
-    (values) of the rows. Raises RowsError when the data of an event do not consist of whole rows.
+    ``layouts`` describe row images (their columns and sizes), and ``layout_of`` has the index of each event's layout.
+    With ``cells`` the result also has the cells (values of single columns) of the rows. Raises RowsError when the data
+    of an event do not consist of whole rows.
     """
     mode = int(_Mode.CELLS if cells else _Mode.ENDS)
     room = _FEWEST_ROWS + int((end - start).sum()) // _LIKELY_ROW
@@ -134,8 +135,8 @@ def find_rows(
 def count_rows(data: Bytes, start: Int64s, end: Int64s, layout_of: Int64s, layouts: Layouts) -> Int32s:
     """Return the number of rows in each rows event, int32, or UNKNOWN for an event whose rows cannot be counted.
 
-    The rows of event k lie at ``data[start[k] : end[k]]``. ``layout_of`` has the index of each event's layout in
-    ``layouts``.
+    The rows of event k lie at ``data[start[k] : end[k]]``. ``layouts`` describe row images (their columns and sizes),
+    and ``layout_of`` has the index of each event's layout.
     """
     counts = np.empty(start.size, np.int32)
     at = int(start[0]) if start.size else 0

@@ -27,7 +27,11 @@ _SHIFT = np.uint64(24)
 
 
 class Alike(NamedTuple):
-    """The result of :func:`find_alike`, with one entry for each event, and the search's working memory."""
+    """The result of :func:`find_alike`, which groups equal Table_map events and equal headers of rows events, so that
+    each is decoded only once. The arrays have one entry for each event.
+
+    Some fields are only the working memory of the search.
+    """
 
     map_of: Int64s
     """The index of the Table_map event to which each rows event belongs. -1 if this piece of the stream has no such
@@ -57,7 +61,7 @@ class Alike(NamedTuple):
 
     @classmethod
     def of(cls, count: int) -> Alike:
-        """Return the working memory for ``count`` events."""
+        """Return empty arrays for ``count`` events, which :func:`find_alike` fills."""
         nothing = np.full(count, -1, np.int64)
         numbers = np.zeros((6, count), np.int64)
         tables = np.full((2, max(64, 1 << (2 * count - 1).bit_length() if count else 0)), -1, np.int64)
@@ -77,12 +81,13 @@ def find_alike(
     id_length: int,
     found: Alike,
 ):
-    """Find the Table_map events with equal content, and the rows events with equal headers, in a piece of the stream.
+    """Find the Table_map events with equal content, and the rows events with equal headers, among consecutive events.
     Write the result to ``found``.
 
-    Event k has its body in ``data[first[k]:last[k]]``. ``class_of`` and ``has_extra`` are indexed by event type: the
-    class, and whether the rows header has extra data. After an event with ``closes``, or a rows event with STMT_END_F,
-    no earlier Table_map event is valid. Return the number of these events.
+    Event k has its body in ``data[first[k]:last[k]]``. ``class_of`` (Table_map, rows or other) and ``has_extra``
+    (whether the rows header has extra data) are indexed by event type. ``closes`` marks the events after which no
+    earlier Table_map event is valid, as after a rows event with STMT_END_F. Return the number of events that end this
+    validity.
     """
     map_of, same_as, length, before = found.map_of, found.same_as, found.length, found.before
     id, number, begin, end = found.id, found.number, found.begin, found.end

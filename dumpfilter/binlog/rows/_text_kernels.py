@@ -18,8 +18,9 @@ from dumpfilter.binlog.row_walk import NULL
 
 
 class Form(enum.IntEnum):
-    """The ways in which the values of a column become text. Some need a parameter, which is in the field ``parameter``
-    of :class:`Columns`.
+    """The ways to convert the stored values of a column to text, such as a signed integer or a DATE.
+
+    Some ways need a number, such as the count of decimals, which is in the field ``parameter`` of :class:`Columns`.
     """
 
     PENDING = 0
@@ -61,7 +62,8 @@ class Form(enum.IntEnum):
     MAPPED = 19
     """A string in which each byte is replaced by up to four bytes. The parameter is the :class:`ByteMap`."""
     HEX = 20
-    """A binary string. The parameter is its minimum length, since the binlog stores BINARY without trailing zero bytes.
+    """A binary string. The parameter is its minimum length, since the binlog stores BINARY without trailing
+    zero bytes.
     """
     REAL = 21
     """A FLOAT or DOUBLE. numpy makes the texts of all such values at once. The parameter is the size of a value,
@@ -76,7 +78,9 @@ class Form(enum.IntEnum):
 
 
 class ByteMap(enum.IntEnum):
-    """The tables that replace each byte of a string by other bytes, for text or for escapes."""
+    """The mappings that replace each byte of a string by up to four bytes, to convert its character set or to escape
+    it.
+    """
 
     LATIN1 = 0
     """MySQL's latin1, which is Windows' code page 1252. The server maps the five undefined bytes to themselves."""
@@ -116,7 +120,9 @@ _BASE64_LINE = 57
 
 
 class Columns(NamedTuple):
-    """The columns to which cells (values) belong: how their values become text, and the texts around each value."""
+    """The columns of the cells (values) that become text, as arrays: how values are converted, and the texts before and
+    after each value.
+    """
 
     form: Bytes
     parameter: Int64s
@@ -423,12 +429,13 @@ def write_texts(
     o: int,
     out_at: Int64s,
 ):
-    """Write the texts of the cells (values) from index ``k`` on to ``out`` from offset ``o`` on, until ``out`` may be
-    full.
+    """Write the texts of the cells (values of single columns) from index ``k`` on to ``out`` from offset ``o`` on,
+    until ``out`` may be full.
 
-    ``column`` has each cell's column. Text ``n`` of ``more`` belongs to the next cell whose text Python code has made.
-    ``out_at``, unless it is empty, gets the offset of each cell's text, and the end. Return the index of the first cell
-    that was not written, the index of the next text of ``more``, and the offset after the texts.
+    Cell i lies at ``start[i]`` in ``data`` with ``length[i]`` bytes, and ``column[i]`` is its column. ``more`` and
+    ``more_at`` hold texts that Python code has made, of which text ``n`` is the next. ``out_at``, unless it is empty,
+    gets the offset of each cell's text, and the end. Return the index of the first cell that was not written, the next
+    ``n``, and the offset after the texts.
     """
     forms, parameters, label, label_at, around, around_at, rooms, rooms_per_byte = columns
     while k < start.size:

@@ -64,8 +64,8 @@ Bools = npt.NDArray[np.bool_]
 
 
 class RowsEvents(NamedTuple):
-    """The rows events that :meth:`RowsEventsFinder.find` found, in stream order, as int64 columns with one entry for
-    each event.
+    """The rows events that :meth:`RowsEventsFinder.find` found, in stream order. Each field except ``data`` is an int64
+    array with one entry for each event.
     """
 
     event: Int64
@@ -139,13 +139,15 @@ class RowsEventsFinder:
 
     @property
     def maps_in_force(self) -> Maps:
-        """A copy of the Table_map events that are valid after the last event, by table id. :meth:`restore_maps` takes
-        it back.
+        """A copy of the Table_map events that are valid after the last event given to the finder, by table id. Pass the
+        copy to :meth:`restore_maps` to continue from this point again.
         """
         return {**self._maps}
 
     def restore_maps(self, maps: Maps) -> None:
-        """Make the Table_map events of an earlier :attr:`maps_in_force` valid again, and no others."""
+        """Replace the valid Table_map events by ``maps``, an earlier value of :attr:`maps_in_force`, to continue the
+        search from that earlier point.
+        """
         self._maps = {**maps}
 
     def forget_maps(self) -> None:
@@ -192,7 +194,8 @@ class _Search:
         self._opened: list[bytes] = []
         self._size = data.size
         self.type, self._first, self._last, self.position = type, first, last, position
-        """Columns of the events: type, byte offsets of begin and end of the body in the data, and position in the file.
+        """Columns of the events: type, byte offsets of begin and end of the body in the data, and position in
+        the file.
         """
         map_length = fd.post_header_length(EventType.TABLE_MAP)
         self._id_length = 4 if map_length == ROWS_HEADER_LENGTH_V0 else 6
@@ -333,10 +336,10 @@ class RowCounter:
     ) -> npt.NDArray[np.int32]:
         """Return the number of rows of each event, int32.
 
-        UNKNOWN stands for events that are not rows events, and for rows that cannot be counted. Rows cannot be
-        counted if they are malformed, lack their table map, or are of a server before 5.1.18. Event k has ``size[k]``
-        bytes from ``data[start[k]]`` (uint8) on. The other columns are the columns of a
-        :class:`~dumpfilter.index.segment.Segment`.
+        UNKNOWN stands for events that are not rows events, and for rows that cannot be counted. Rows cannot be counted
+        if they are malformed, lack their table map, or are of a server before 5.1.18. Event k has ``size[k]`` bytes
+        from ``data[start[k]]`` (uint8) on, and the event type ``type[k]``. ``role`` tells, among others, which events
+        end a transaction (:class:`~dumpfilter.index.segment.Segment`). ``fd`` is the format description event.
         """
         counts: npt.NDArray[np.int32] = np.full(start.size, UNKNOWN, np.int32)
         is_dummy = role & R.ROLE_MASK == R.DUMMY_ROWS

@@ -50,7 +50,9 @@ _ESCAPED = str.maketrans(_ESCAPES)
 
 
 class JsonKind(enum.Enum):
-    """The groups of JSON values that printed SQL writes differently."""
+    """The groups of JSON values: strings, other scalars, and containers (arrays and objects). ``mysqlbinlog -v`` writes
+    each group differently in SQL.
+    """
 
     STRING = enum.auto()
     """Strings, dates, times and binary values. Their ``text`` has no quotes."""
@@ -59,7 +61,7 @@ class JsonKind(enum.Enum):
 
 
 class JsonValue(NamedTuple):
-    """A JSON value as text."""
+    """A JSON value decoded to text, with its group (string, other scalar, or container)."""
 
     kind: JsonKind
     text: str
@@ -67,7 +69,7 @@ class JsonValue(NamedTuple):
 
     @property
     def json(self) -> str:
-        """The JSON text of the value."""
+        """The value as JSON text; a string gets quotes and escapes."""
         return quoted(self.text) if self.kind == JsonKind.STRING else self.text
 
 
@@ -243,7 +245,7 @@ class JsonOperation(enum.IntEnum):
 
 
 class JsonChange(NamedTuple):
-    """One change to a JSON value in a partial update."""
+    """One change to a JSON column's value in a partial update (``binlog_row_value_options=PARTIAL_JSON``)."""
 
     operation: JsonOperation
     path: str
@@ -260,7 +262,9 @@ class JsonChange(NamedTuple):
 
 
 def json_changes(data: bytes) -> Iterator[JsonChange]:
-    """Yield the changes to a JSON value in a partial update. Raises BinlogCorrupt for malformed data."""
+    """Yield the changes to a JSON column's value in a partial update (``binlog_row_value_options=PARTIAL_JSON``).
+    Raises BinlogCorrupt for malformed data.
+    """
     reader = Cursor(data, "Partial_update_rows")
     while reader.left:
         number = reader.integer(1, "the operation on a JSON value")

@@ -20,7 +20,9 @@ TableKey = tuple[Family, bytes]
 
 @dataclass(slots=True)
 class KnownTable:
-    """A described table, and the layouts of row images that were found for it so far."""
+    """A table that a Table_map event described, with a cache of the layouts (columns and value sizes) of its row
+    images.
+    """
 
     table: Table
     plan: ColumnPlan
@@ -32,14 +34,15 @@ class KnownTable:
 
 
 class LayoutTable:
-    """The layouts of row images found so far. A layout's number is its index in the arrays for compiled code.
+    """A cache of the layouts (columns and value sizes) of row images. Each layout has a number, its index in the arrays
+    for compiled code.
 
     Parameters:
         describe: returns the table of a new Table_map event, and may raise a BinlogError.
         style: returns how the values of a column become text.
         heads: returns the two texts that precede the values of the before-image and after-image; None: no such texts.
         fill_unchanged: whether a JSON value that a partial update leaves unchanged is taken from the before-image.
-        styles: the styles of columns that belong to no table.
+        styles: the styles (ways to convert values to text) of columns that belong to no table.
     """
 
     def __init__(
@@ -67,7 +70,9 @@ class LayoutTable:
 
     @property
     def column_count(self) -> int:
-        """The number of cached columns, of all tables and layouts."""
+        """The number of cached columns, of all tables and layouts. Callers start a new cache when the number becomes
+        too large.
+        """
         return len(self.described) + len(self._columns)
 
     def add_table(self, key: TableKey, table: TableMap, family: Family) -> KnownTable:
@@ -84,10 +89,11 @@ class LayoutTable:
         return known
 
     def layout(self, known: KnownTable, rows: RowsHeader) -> int:
-        """Return the layout number for rows events of the table ``known`` with the decoded header ``rows``. A new
-        layout gets the next number.
+        """Return the number of the layout (columns and value sizes) of the row images in a rows event of the table
+        ``known``. A new layout gets the next number.
 
-        Raises BinlogCorrupt and BinlogUnsupported.
+        ``rows`` is the decoded header of the event. Raises BinlogCorrupt for a header that does not fit the table, and
+        BinlogUnsupported for servers before 5.1.18.
         """
         layout = known.plan.layout(rows)
         number = known.numbers.get((layout, rows.extra))
@@ -105,7 +111,9 @@ class LayoutTable:
         return number
 
     def arrays(self) -> Layouts:
-        """Return all layouts as arrays for compiled code."""
+        """Return all layouts (columns and value sizes of row images) as arrays, which compiled code needs to
+        find rows.
+        """
         if self._arrays is None:
             self._arrays = as_arrays(
                 self._layouts, self._columns, self._head_columns, fill_unchanged=self._fill_unchanged
@@ -113,7 +121,7 @@ class LayoutTable:
         return self._arrays
 
     def styled(self) -> StyledColumns:
-        """Return the text styles of all columns as arrays for compiled code."""
+        """Return how the values of each cached column become text, as arrays for compiled code."""
         if self._styled is None:
             self._styled = StyledColumns.of(self._styles)
         return self._styled

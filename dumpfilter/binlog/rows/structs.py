@@ -30,7 +30,9 @@ or null for NULL. A column that the row image lacks has no entry.
 
 
 class Images(NamedTuple):
-    """The cells (values) of many rows' before-images, or of their after-images, from which one Arrow array is made."""
+    """The cells (values of single columns) of many rows' before-images, or of their after-images, from which one Arrow
+    array is made.
+    """
 
     data: npt.NDArray[np.uint8]
     styled: StyledColumns
@@ -68,7 +70,10 @@ class Images(NamedTuple):
         return self._arrays(wanted, [], arrays)
 
     def maps(self, kind: pa.MapType = MAP_TYPE) -> pa.MapArray:
-        """Return the row images as maps of texts, null for rows without the image. Raises CellError."""
+        """Return the row images as an Arrow array of maps from column name to text. A row without the image is null.
+
+        Raises CellError for a malformed value.
+        """
         items = self._strings()
         names = pa.array([column.name for column, _ in self.described], pa.string())
         keys = names.take(pa.array(self.column))

@@ -29,7 +29,9 @@ _SET_SPARE = 3 * 64
 
 
 class CellError(Exception):
-    """An error about the value of one cell. ``cell`` is the cell's index, from which the caller finds the event."""
+    """An error about the value of one cell (one column of one row). ``cell`` is the cell's index in the arrays of
+    cells, from which the caller finds the event.
+    """
 
     def __init__(self, cell: int, error: BinlogError) -> None:
         self.cell = cell
@@ -50,7 +52,9 @@ def _no_value(data: bytes) -> str:
 
 
 class Style(NamedTuple):
-    """The way in which the values of a column become text."""
+    """The way in which the values of a column become text: the conversion, the conversion's parameters, and the texts
+    before and after each value.
+    """
 
     form: Form
     parameter: int = 0
@@ -68,8 +72,8 @@ class Style(NamedTuple):
     """Three texts: one before a value, one after a value, and one that stands for NULL."""
 
     def room(self) -> tuple[int, int]:
-        """Return the largest size of a text, bytes, as two numbers: a constant, and an amount for each byte of the
-        value.
+        """Return the largest size of a value's text as two numbers of bytes: a constant, and an amount for each byte of
+        the stored value.
         """
         if self.form == Form.DECIMAL:
             return (self.parameter >> 8) + _WIDEST, 0
@@ -84,14 +88,14 @@ class Style(NamedTuple):
 
 
 def head_style(text: bytes) -> Style:
-    """Return a style for the head of a row image (an additional NULL cell before its values), which always has the
-    text ``text``.
+    """Return the style of an additional column that always has the given text. Such a column comes before the values of
+    a row image, for example to print a line above the row.
     """
     return Style(Form.COPY, around=(b"", b"", text))
 
 
 class StyledColumns(NamedTuple):
-    """The styles of many columns, in arrays with one entry for each column."""
+    """The styles of many columns (how their values become text), also as arrays for compiled code."""
 
     styles: list[Style]
     columns: K.Columns
@@ -100,7 +104,7 @@ class StyledColumns(NamedTuple):
 
     @classmethod
     def of(cls, styles: list[Style]) -> StyledColumns:
-        """Return the array form of columns with the given styles."""
+        """Return the given styles with the arrays for compiled code. Column k has the style ``styles[k]``."""
         labels = [label for style in styles for label in style.labels]
         first = np.cumsum([0, *(len(style.labels) for style in styles)]).tolist()
         parameters = [
@@ -119,11 +123,11 @@ class StyledColumns(NamedTuple):
 
 
 class CellTexts:
-    """The texts of many cells (values of row images), made in pieces or at once.
+    """The texts of many cells (values of single columns in row images), made in pieces or at once.
 
-    ``start`` and ``length`` are the byte ranges of the cells in ``data``, and ``column`` has the index of each cell's
-    column. NULL becomes the text that its column's style has for NULL. ``documents`` are the JSON documents before
-    partial updates. Raises CellError for a malformed value.
+    ``start`` and ``length`` are the byte ranges of the cells in ``data``. ``column`` has the index of each cell's
+    column in ``styled``, which tells how values become text. NULL becomes the text that the column has for NULL.
+    ``documents`` are the JSON documents before partial updates. Raises CellError for a malformed value.
     """
 
     def __init__(
@@ -169,9 +173,9 @@ class CellTexts:
         return found
 
     def pieces(self, first: int, last: int, size: int) -> Iterator[bytes]:
-        """Yield the texts of the cells ``first`` to ``last`` (exclusive), in pieces of about ``size`` bytes.
+        """Yield the texts of the cells ``first`` to ``last`` (exclusive), in byte strings of about ``size`` bytes.
 
-        The caller must ask for all cells in order.
+        Each call must continue at the cell at which the call before ended.
         """
         data, start, length, column, columns = self._cells
         cells = start[:last], length[:last], column[:last]
@@ -186,7 +190,9 @@ class CellTexts:
                 out = np.empty(2 * out.size, np.uint8)
 
     def joined(self) -> tuple[Bytes, Int64]:
-        """Return the texts of all cells in one array, and the offsets of the texts with the end of the last text."""
+        """Return the texts of all cells in one uint8 array, and an int64 array with the offset of each text and the end
+        of the last text.
+        """
         data, start, length, column, columns = self._cells
         out = np.empty(data.size + _WIDEST * start.size, np.uint8)
         out_at = np.empty(start.size + 1, np.int64)

@@ -23,7 +23,8 @@ _MARIADB = ("db", "tables_priv", "columns_priv", "procs_priv", "proxies_priv", "
 
 
 def grant_tables(family: Family, *opened: str) -> tuple[TableName, ...]:
-    """Return the grant tables that an account statement opens, in the server's order.
+    """Return the grant tables (``mysql.user``, ``mysql.db`` and so on) that a statement such as GRANT or CREATE USER
+    opens, in the server's order. The server applies its table rules to them.
 
     MySQL opens all grant tables. MariaDB opens global_priv and the tables whose names are in ``opened``. The name
     ``"*"`` stands for all grant tables.
@@ -70,7 +71,9 @@ def read_accounts(reader: TokenReader) -> tuple[TableName, ...]:
 
 
 def read_grant(reader: StatementReader, verb: Verb) -> StatementFacts:
-    """Parse a GRANT or REVOKE statement after its verb, and return its facts."""
+    """Parse a GRANT or REVOKE statement, and return its kind, accounts and tables. The cursor ``reader`` stands after
+    the word GRANT or REVOKE, which ``verb`` tells.
+    """
     conditional = reader.exists()
     is_proxy = reader.sees("PROXY")
     words, creates, columns = [], False, False

@@ -24,9 +24,11 @@ NO_FOREIGN_KEY_CHECKS = 1 << 26
 
 
 def statement_facts(query: QueryEvent, family: Family) -> StatementFacts:
-    """Parse the statement of a decoded Query event, with all names in its text.
+    """Parse the statement of a decoded Query event completely: its kind, the objects that it changes, and all other
+    tables and routines in its text.
 
-    A statement that failed on its server did only a part of its work. Its result has the kind of statement only.
+    A statement that failed on its server did only a part of its work. For such a statement, the result has only the
+    kind.
     """
     sql_mode = query.status.sql_mode or 0
     head = read_text(query.text, family=family, sql_mode=sql_mode)
@@ -41,8 +43,8 @@ def statement_facts(query: QueryEvent, family: Family) -> StatementFacts:
 
 
 def read_facts(text: str, family: Family = "mysql") -> StatementFacts:
-    """Parse a statement that creates, changes or removes objects, with all names in its body (query, columns, routine
-    body).
+    """Parse a statement that creates, changes or removes objects, such as CREATE VIEW. The result also has the names in
+    the statement's query, columns or routine body.
 
     >>> read_facts("CREATE VIEW shop.v AS SELECT * FROM hr.t").body.tables
     (TableName(database='hr', table='t'),)

@@ -46,7 +46,8 @@ _NOTHING: TableLists = ()
 
 
 def parse_statement(text: str, family: Family = "mysql") -> StatementFacts:
-    """Parse the head of a statement: its kind, updated tables, created and renamed objects.
+    """Parse a statement up to the names of its objects: its kind, updated tables, created and renamed objects. The body
+    of a view or routine is not parsed.
 
     The parser takes double quotes for a name wherever a name must stand. Therefore it does not need to know whether
     ANSI_QUOTES was on.
@@ -62,9 +63,11 @@ def parse_statement(text: str, family: Family = "mysql") -> StatementFacts:
 
 
 def read_head(reader: StatementReader) -> StatementFacts:
-    """Parse the head of a statement, and return its facts. The body of a trigger is left for the cursor's next reads.
+    """Parse a statement up to the names of its objects, and return its kind, updated tables, created and renamed
+    objects.
 
-    After too many tokens the result has the kind of statement only.
+    The cursor then stands before the rest, for example before the body of a trigger. If the cursor reaches its limit of
+    tokens, the result has only the kind.
     """
     parsed = _statement(reader)
     # The parser stops after a number of tokens, and the rest of the statement may name more tables.
@@ -79,7 +82,7 @@ def make_statement(
     table_map_for_update: int | None = None,
     tables_info: tuple[TableName, ...] | None = None,
 ) -> Statement:
-    """Return the kind, databases and tables of a statement: the subject about which filters decide.
+    """Return the kind, databases and tables of a statement in the form in which filters decide about it.
 
     Parameters:
         parsed: the parsed text of the statement.

@@ -147,10 +147,10 @@ class TokenReader:
 
 
 class StatementReader(TokenReader):
-    """The cursor over a binlogged statement.
+    """The cursor over the tokens of a binlogged statement, which the parsers of statements share.
 
-    The parsers of statements pass the names that they meet to the methods ``note_…``, which do nothing here. A subclass
-    collects the names.
+    The parsers report table names to the methods ``note_…``, which do nothing in this class. A subclass can override
+    them to collect the names.
     """
 
     most_nested = MOST_NESTED
@@ -165,28 +165,40 @@ class StatementReader(TokenReader):
         self._nested = 0
 
     def nest(self) -> bool:
-        """Enter one more level of nesting, or return False at the limit. :meth:`unnest` leaves the level."""
+        """Enter one more level of nesting (parentheses or subqueries). Return False if the limit of levels is reached,
+        which protects Python's stack.
+
+        The caller must call :meth:`unnest` at the end of the level.
+        """
         if self._nested == self.most_nested:
             return False
         self._nested += 1
         return True
 
     def unnest(self) -> None:
-        """Leave a level of nesting."""
+        """Leave the level of nesting (parentheses or subquery) that the last successful call of :meth:`nest`
+        entered.
+        """
         self._nested -= 1
 
     def note_table(self, name: TableName) -> None:
-        """Receive a table named in a FROM or UPDATE clause, which may be the name of a common table expression."""
+        """Receive a table name of a FROM or UPDATE clause from the parser. The name may also be that of a common table
+        expression. This class ignores it; a subclass can collect it.
+        """
 
     def read_cte(self, name: str, *, is_recursive: bool) -> None:
-        """Consume the query of the common table expression ``name``, whose opening parenthesis is consumed, and make
-        the name visible.
+        """Consume the query of the common table expression ``name``, and make the name visible to the rest of the
+        statement.
+
+        The cursor stands after the query's opening parenthesis.
         """
         self.skip_parentheses()
         self.ctes[-1].add(name)
 
     def is_cte(self, name: str) -> bool:
-        """Tell whether a name without a database means a common table expression here, and no table."""
+        """Tell whether a name without a database means a common table expression at this point of the statement, and no
+        table.
+        """
         visible = itertools.chain(*self.ctes)
         return name in visible if self.family == "mysql" else self.may_be_cte(name)
 
@@ -198,7 +210,11 @@ class StatementReader(TokenReader):
         return any(cte.lower() == wanted for cte in itertools.chain(*self.ctes))
 
     def note_writes(self, names: Iterable[TableName], *changes: Change) -> None:
-        """Receive tables whose rows the statement may change."""
+        """Receive from the parser the tables whose rows the statement may change. This class ignores the call; a
+        subclass can collect the names.
+        """
 
     def note_update(self, tables: Sequence[tuple[TableName, str]]) -> None:
-        """Receive the tables of an UPDATE with their aliases. The cursor is after the word SET."""
+        """Receive from the parser the tables of an UPDATE with their aliases. The cursor is after the word SET. This
+        class ignores the call; a subclass can collect the names.
+        """

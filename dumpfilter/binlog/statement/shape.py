@@ -83,9 +83,10 @@ def _in_backticks(found: re.Match[str]) -> str:
 
 
 def read_text(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> StatementFacts:
-    """Parse the head of a statement: its kind, updated tables, created and renamed objects.
+    """Parse a statement up to the names of its objects: its kind, updated tables, created and renamed objects.
 
-    The function parses the statement's shape (the text without literals) and caches the result by the shape.
+    The function parses the statement's shape (the text without literals) and caches the result, so that statements that
+    differ only in literals are parsed once.
     """
     shape = statement_shape(text, family=family, sql_mode=sql_mode)
     return _remembered(shape, family) if len(shape) <= LONGEST_REMEMBERED else parse_statement(shape, family)

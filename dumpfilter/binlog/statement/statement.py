@@ -62,8 +62,8 @@ _DATABASE_KINDS = frozenset(
 
 
 class SchemaAndTable(NamedTuple):
-    """The schema and the table under which reports count events. A field is None if there is no name, or more than
-    one.
+    """The schema and the table under which reports count an event. A field is None if the event has no such name, or
+    several.
     """
 
     schema: str | None
@@ -90,7 +90,7 @@ class Thing(enum.Enum):
 
 
 class Verb(enum.Enum):
-    """The action of a statement that defines objects."""
+    """The action of a statement that creates, changes or removes objects, such as CREATE or DROP."""
 
     CREATE = "CREATE"
     ALTER = "ALTER"
@@ -129,7 +129,7 @@ class Change(enum.Enum):
 
 @dataclass(frozen=True)
 class Mentions:
-    """The names in a statement's text. A name without a database is in the default database."""
+    """The tables and functions that a statement's text names. A name without a database is in the default database."""
 
     tables: tuple[TableName, ...] = ()
     """The tables, views and sequences that the text names, each once."""
@@ -157,10 +157,10 @@ TableLists = tuple[tuple[TableName, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement as a filter sees it: its kind, databases and tables.
+    """A statement in the form in which filters decide about it: its kind, databases and tables, without the text.
 
-    The text is left out, since the fields hold everything in the text that a filter looks at. Filters give the same
-    verdict about equal statements.
+    Filters look at these fields only. So they give the same verdict about equal statements, and a verdict can be
+    cached.
     """
 
     kind: StatementKind
@@ -232,8 +232,8 @@ class Statement:
 class StatementFacts:
     """A parsed statement. Names are as in the text. A name without a database is in the default database.
 
-    The parser of heads leaves ``body`` and ``merged`` empty. :func:`~dumpfilter.binlog.statement.facts.read_facts`
-    fills them.
+    The parser of a statement's beginning (:func:`~dumpfilter.binlog.statement.parse.read_head`) leaves ``body`` and
+    ``merged`` empty. :func:`~dumpfilter.binlog.statement.facts.read_facts` fills them.
     """
 
     kind: StatementKind

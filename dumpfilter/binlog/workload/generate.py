@@ -85,7 +85,7 @@ _MARIADB_LENGTHS = (
 
 @dataclass(frozen=True)
 class Span:
-    """The time over which the commits of a generated set are spread."""
+    """The period over which the commit times of a generated binlog set are spread."""
 
     start: int
     """The time of the first event, Unix seconds."""
@@ -94,8 +94,10 @@ class Span:
     """Whether the traffic rises and falls with the time of day."""
 
     def times(self, done: npt.NDArray[np.float64]) -> Ints:
-        """Return the commit times in microseconds of Unix time, given the fractions (0 to 1) of the traffic that are
-        written by then.
+        """Return the commit times of transactions, microseconds of Unix time.
+
+        ``done`` has for each transaction the fraction (0 to 1) of the set's traffic that is written by the time of its
+        commit.
         """
         seconds = np.append(np.arange(0, self.seconds, _STEP), self.seconds)
         traffic = seconds
@@ -110,7 +112,7 @@ class Span:
 
 @dataclass
 class GeneratedSet:
-    """The description of a generated binlog set: its files, and the number of bytes of each schema."""
+    """The description of a generated binlog set: its files, its sizes, and the number of bytes of each schema."""
 
     index: Path
     files: list[Path] = field(default_factory=list)

@@ -108,7 +108,9 @@ class _Table:
 
 @dataclass(frozen=True)
 class Transaction:
-    """An encoded transaction whose GTID, times, Xid, end_log_pos and checksums are still to be written."""
+    """An encoded transaction of a generated binlog set. Its GTID, times, Xid, end_log_pos and checksums are
+    placeholders, which :func:`written` fills in.
+    """
 
     events: bytes
     offsets: Ints
@@ -121,7 +123,8 @@ class Transaction:
 
 
 class Transactions:
-    """An endless supply of random transactions of a server with ``binlog_format=ROW``.
+    """An endless iterator of random transactions as a server with ``binlog_format=ROW`` would write them, for generated
+    binlog sets.
 
     Parameters:
         schemas: the names of the schemas.
@@ -264,7 +267,11 @@ class Transactions:
 
 
 def transaction(changes: list[bytes], schema: str, *, style: Style, checksum: bool) -> Transaction:
-    """Return an encoded transaction with the given table maps and rows events, and the default database ``schema``."""
+    """Return an encoded transaction, with placeholders for GTID, times and checksums.
+
+    ``changes`` are its Table_map and rows events, and ``schema`` is the default database. ``style`` is the server whose
+    events it imitates, and ``checksum`` tells whether events end in a CRC32.
+    """
 
     def event(kind: EventType, body: bytes, flags: int = 0) -> bytes:
         return make_event(kind, body, server_id=SERVER_ID, flags=flags, checksum=checksum)
