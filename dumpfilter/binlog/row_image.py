@@ -161,7 +161,8 @@ class Layouts(NamedTuple):
 
 @dataclass(frozen=True)
 class ImageLayout:
-    """The columns that are present in the row images of a rows event, and the sizes of their values.
+    """The columns that are present in the row images (before-image and after-image) of a rows event, and the sizes of
+    their values.
 
     Rows events of a table with the same type and column bitmaps share one layout.
     """

@@ -75,8 +75,10 @@ class CleverFilter:
         return Verdict.EXECUTE if self._followed((database, table)) else Verdict.IGNORE
 
     def statement(self, query: QueryEvent, fd: FormatDescription) -> Verdict:
-        """Return the verdict (send, drop or undecided) about a statement, and remember the tables that it creates,
-        renames or drops.
+        """Return the verdict (send, drop or undecided) about a statement, and remember the tables that the statement
+        creates, renames or drops.
+
+        ``fd`` is the format description event of the statement's binlog file.
         """
         parsed = read_text(query.text, family=fd.family, sql_mode=query.status.sql_mode or 0)
         statement = statement_of(query, fd)

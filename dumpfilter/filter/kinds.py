@@ -52,7 +52,7 @@ class KindFilter(ReplicationFilter):
 
 
 class AllFilters(FilterAround):
-    """A filter that passes an event only if every one of several filters passes the event.
+    """A combination of several filters, which passes an event only if each of the filters passes the event.
 
     The first filter is the slave's own. Only the first filter renames databases and counts hits (rule matches). Events
     that another filter drops never reach the slave, so they count no hit.

@@ -287,9 +287,10 @@ class World(Generic[C]):
         )
 
     def resolved(self, facts: StatementFacts, current: str | None, session: int = -1) -> Resolved:
-        """Return a parsed statement with the objects that its names mean.
+        """Return a parsed statement with the objects that its names mean, each with its keys on source and replica.
 
-        ``current`` is the session's default database on the source (None: no database), ``session`` its connection id.
+        ``current`` is the session's default database on the source (None: no database), and ``session`` its connection
+        id.
         """
         default = self.default_database(current)
         thing = facts.thing
@@ -366,8 +367,8 @@ class World(Generic[C]):
     def uses(self, body: Body, session: int = -1, *, on_replica: bool = False) -> Iterator[Use[C]]:
         """Yield the objects that a statement uses, directly and through views, triggers and stored functions.
 
-        ``body`` has the objects that the statement names, and ``session`` is its connection id. With ``on_replica``
-        triggers that the replica lacks are left out.
+        ``body`` has the objects that the statement names, and ``session`` is the statement's connection id. With
+        ``on_replica`` triggers that the replica lacks are left out.
         """
         met: set[Key] = set()
         waiting: deque[tuple[Body, tuple[Code[C], ...]]] = deque([(body, ())])
@@ -467,7 +468,9 @@ class World(Generic[C]):
         self._objects.setdefault(ref.replica, Known(has=True, source=ref.source if passes else None))
 
     def add(self, key: Key) -> None:
-        """Record that an object exists on the replica, although no statement that passes the filter has created it."""
+        """Record that the replica has the object with this key (type, database, name), although no statement that
+        passes the filter has created the object.
+        """
         self._objects[key] = Known(has=True)
 
     def _mended(self, faults: Iterable[Fault[C]], session: int = -1) -> Iterator[Fault[C]]:

@@ -108,10 +108,11 @@ class RowsEventsFinder:
     ) -> RowsEvents:
         """Return the rows events among the given events. With ``wanted``, only those for which ``wanted`` is true.
 
-        Event k has ``size[k]`` bytes from ``data[start[k]]`` (uint8) on, with its common header and, if ``fd`` says so,
-        its checksum. ``closes`` marks the events that end the validity of all Table_map events, such as the end of a
-        transaction. Raises BinlogCorrupt or BinlogUnsupported, with the event's ``position``, when an event cannot be
-        decoded. With ``position`` None such events are left out.
+        Event k has the type ``type[k]`` and ``size[k]`` bytes from ``data[start[k]]`` (uint8) on, with its common
+        header. ``fd``, the format description event, tells whether events end in a checksum. ``closes`` marks the
+        events after which no earlier Table_map event is valid, such as the end of a transaction. Raises BinlogCorrupt
+        or BinlogUnsupported, with the event's ``position``, when an event cannot be decoded. With ``position`` None
+        such events are left out.
         """
         if self.layouts.column_count > _MOST_COLUMNS:
             self.layouts = self._new_layouts()

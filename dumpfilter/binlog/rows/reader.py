@@ -31,7 +31,9 @@ Int64 = npt.NDArray[np.int64]
 
 
 class ChangedRows(NamedTuple):
-    """The changed rows of many rows events, one entry for each row, in the order of the events."""
+    """The changed rows of many rows events: for each row its event, and its content before and after the change. The
+    rows are in the order of the events.
+    """
 
     event: Int64
     """The index of the rows event to which each row belongs, ascending."""

@@ -72,8 +72,8 @@ class Style(NamedTuple):
     """Three texts: one before a value, one after a value, and one that stands for NULL."""
 
     def room(self) -> tuple[int, int]:
-        """Return the largest size of a value's text as two numbers of bytes: a constant, and an amount for each byte of
-        the stored value.
+        """Return the largest size of a value's text as two numbers ``(a, b)``: a stored value of n bytes has a text of
+        at most ``a + b * n`` bytes.
         """
         if self.form == Form.DECIMAL:
             return (self.parameter >> 8) + _WIDEST, 0

@@ -54,7 +54,9 @@ def relative(name: TableName, current_database: str | None) -> TableName:
 
 
 def qualified(name: TableName, current_database: str | None) -> TableName:
-    """Return a table's name with a database: its own, or else ``current_database``. This reverses :func:`relative`."""
+    """Return a table's name with a database. A name without a database gets ``current_database``. This reverses
+    :func:`relative`.
+    """
     return TableName(current_database, name.table) if name.database is None else name
 
 

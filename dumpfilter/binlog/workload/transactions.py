@@ -302,10 +302,12 @@ def written(
     style: Style,
     checksum: bool,
 ) -> bytearray:
-    """Return the bytes of consecutive transactions, for a file in which they begin at byte offset ``position``.
+    """Return the bytes of consecutive generated transactions, for a file in which they begin at byte offset
+    ``position``.
 
-    The transactions get the GTID numbers from ``first_gno`` on, and the sequence numbers in the file from
-    ``first_sequence`` on. ``times`` are the commit times, microseconds of Unix time.
+    The transactions get the GTID numbers (gno or seq_no) from ``first_gno`` on. In MySQL they also get the logical
+    timestamps ``sequence_number`` from ``first_sequence`` on. ``times`` are the commit times, microseconds of Unix
+    time.
     """
     events = bytearray().join(one.events for one in transactions)
     data = np.frombuffer(events, np.uint8)
