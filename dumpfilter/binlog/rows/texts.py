@@ -72,8 +72,10 @@ class Style(NamedTuple):
     """Three texts: one before a value, one after a value, and one that stands for NULL."""
 
     def room(self) -> tuple[int, int]:
-        """Return the largest size of a value's text as two numbers ``(a, b)``: a stored value of n bytes has a text of
+        """Return the largest size of a value's text as two numbers ``(a, b)``. A stored value of n bytes has a text of
         at most ``a + b * n`` bytes.
+
+        Texts that Python code makes (the form PENDING) may be larger.
         """
         if self.form == Form.DECIMAL:
             return (self.parameter >> 8) + _WIDEST, 0
