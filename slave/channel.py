@@ -436,6 +436,7 @@ class Channel:
         again, unless the I/O thread itself makes this call (``in_io_thread``) between two streams.
         """
         restarts = self.io_worker.running and not in_io_thread
+        connected = self.io.connected
         if restarts:
             self.io_worker.stop()
             self.io_worker.join()
@@ -445,7 +446,8 @@ class Channel:
             self._receiver.rewind(self._without_relay_log(to))
         finally:
             if restarts:
-                self._start_io(self.io.source)
+                # As on a server, Replica_IO_Running is still Yes, although the slave registers again.
+                self._start_io(self.io.source, connected=connected)
             elif not in_io_thread:
                 self._receiver.close()
 
@@ -507,9 +509,10 @@ class Channel:
             self._start_io(self.info)
         return True
 
-    def _start_io(self, info: SourceInfo) -> None:
+    def _start_io(self, info: SourceInfo, *, connected: bool = False) -> None:
         self._relay_end.open()
         self.io = self._new_io_thread(info)
+        self.io.connected = connected
         self.io_worker.start(self.io)
 
     def _registered_filter(self) -> pb.FilterDefinition:

@@ -139,7 +139,7 @@ class ReplicaFilters:
     def change(
         self, entry: ReplicaEntry, clauses: Sequence[FilterClause]
     ) -> tuple[list[RegisteredSlave], list[str]]:
-        """Replace rules in the filter of a ``[[replica]]`` table, also in the running dumps of its replicas.
+        """Replace filter rules of one ``[[replica]]`` TOML table, also in the running dumps of its replicas.
 
         For each kind of rule, the last clause replaces all rules of that kind, as in CHANGE REPLICATION FILTER. If the
         rules then equal those of the configuration file, the table counts as unchanged again. Return the registered
