@@ -196,8 +196,8 @@ class IoThread:
         self.connected = False
         """Whether the slave is registered with the master and a dump (stream of events) is running.
 
-        If so, ``Replica_IO_Running`` is ``Yes``. A running thread without a dump shows ``Connecting``. As on a server, a
-        change of the filter leaves this state as it is, although a new thread registers again.
+        If so, ``Replica_IO_Running`` is ``Yes``. A running thread without a dump shows ``Connecting``. As on a server,
+        a change of the filter leaves this state as it is, although a new thread registers again.
         """
         self.state = ""
         """The thread's activity in a server's words, such as "Waiting for source to send event" (``Replica_IO_State``).

@@ -66,7 +66,9 @@ class Savings(_Model):
 
 
 class Prices(_Model):
-    """The price of the same traffic, sent in four ways (:class:`Ways`), in the currency of ``--price``."""
+    """The price of a month's binlog traffic, in the currency of ``--price``: sent without a filter, with the filter on
+    the master, with compression, and with both.
+    """
 
     no_filter: float
     """Without a filter."""

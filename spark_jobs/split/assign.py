@@ -401,7 +401,11 @@ class PlanMaker:
         """The columns T_SOURCE to T_PLACE of each transaction."""
 
     def add(self, block: Block, shares: Sequence[Share]) -> None:
-        """Add the next block of the range to the plan, with the shares (received parts) of the outputs."""
+        """Record the next block (consecutive events, about 16 MiB) of the range for which this object makes a plan.
+
+        ``shares`` has, for each output binlog set that receives a part of the block, the byte ranges of that part. The
+        blocks must come in the order of the file.
+        """
         segment = block.segment
         number = len(self._blocks)
         self._blocks.append((segment.start, segment.end))

@@ -291,10 +291,12 @@ class Specification:
         names: NameRules,
         unknown_xa_schemas: tuple[str, ...] = (),
     ) -> Owners:
-        """Return an object that finds for each subject (table or statement) the binlogs that receive its events.
+        """Return an object that finds for each subject (table or statement) the output binlogs of the split that
+        receive its events.
 
-        ``unknown_xa_schemas`` is used in a split by schema. It has the schemas that receive XA COMMIT and XA
-        ROLLBACK of transactions prepared before the binlog set.
+        ``names`` are the rules by which the server that wrote the binlog compares names. ``unknown_xa_schemas`` is used
+        in a split by schema. The outputs of these schemas receive each XA COMMIT and XA ROLLBACK whose transaction was
+        prepared before the binlog set.
         """
         return Owners(
             subjects, None if self.by_schema else self.filters(names), self.rest, unknown_xa_schemas

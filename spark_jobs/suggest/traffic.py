@@ -75,7 +75,10 @@ Mixes = dict[frozenset[Subject], Mix]
 
 @dataclass
 class Measured:
-    """The measurements of a binlog set, or of a part of it."""
+    """The traffic counted in a binlog set, or in a part of the set: the bytes by the condition under which a filter
+    sends them (``tallied``), and the bytes of compressed transactions by the set of tables that they change
+    (``mixes``).
+    """
 
     tallied: Facts
     mixes: Mixes = field(default_factory=dict)
