@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
-from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.base.errors import BinlogError, DumpfilterError
 from dumpfilter.dump.chunk import Window
 from dumpfilter.dump.thread import plan_many
 from dumpfilter.index.scanner import SEGMENT_SIZE
@@ -29,7 +30,7 @@ from dumpfilter.master.advance import DumpPlace, First, Shared, Step, step_from
 from dumpfilter.master.commits import Commit, CommitStep, Decider, Tail
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.measurements import MEASURED, CacheState
-from dumpfilter.master.placed import PlacedPlan, read_window
+from dumpfilter.master.placed import PlacedPlan, join, read_window
 from dumpfilter.master.pools import started_pool
 from dumpfilter.master.recent_cache import RecentCache
 from dumpfilter.master.store import BinlogStore
@@ -49,7 +50,7 @@ _SMALL = 64 << 10
 """The size of events up to which the messages of a step's first chunk are made together with the plan, bytes."""
 
 _CHUNKS_AHEAD = 4
-"""The number of chunks whose messages are made before a dump asks for them."""
+"""The number of chunks whose messages are made before a dump asks for them. One worker makes them together."""
 
 _MADE_IN_A_TURN = 16
 """The largest number of chunks whose messages are made in one turn of the asyncio loop. A chunk of 1 MiB takes half a
@@ -75,6 +76,9 @@ _PLANNED_IN_THE_LOOP = 64
 """The largest number of dump places (position, filter and state) at the end of the binlog that are planned in the loop
 itself when little was written.
 """
+
+_Made = dict["PlacedPlan", tuple[bytes, ...]]
+"""The messages that one worker has made, by chunk."""
 
 _Found = Step | Exception | None
 """The answer to a request: the step, the error that ends the dump, or None if there is no step."""
@@ -165,8 +169,7 @@ class SharedReader:
         """The signals of the dumps that have not ended."""
         self._made_here = 0
         """The number of chunks whose messages were made in the present turn of the loop."""
-        self._making: dict[PlacedPlan, asyncio.Future[tuple[bytes, ...]]] = {}
-        """The messages that worker threads are making, by chunk."""
+        self._making: dict[PlacedPlan, asyncio.Future[_Made]] = {}
         self._requests: dict[DumpPlace, _Request] = {}
         """All requests that are not answered yet, by the dump's place (position, filter and state)."""
         self._queue: deque[_Request] = deque()
@@ -599,7 +602,10 @@ class SharedReader:
             kept = self._make_here(piece, chunk_size)
         if kept is None:
             # Another dump may wait for the same messages when this dump is cancelled.
-            kept = await asyncio.shield(making or self._begin(piece, chunk_size))
+            kept = (await asyncio.shield(making or self._begin([piece], chunk_size))).get(piece)
+        if kept is None:
+            # An earlier chunk of the batch could not be made. The batch may still be in _making, although it has ended.
+            kept = (await asyncio.shield(self._begin([piece], chunk_size)))[piece]
         if self._is_alone:
             self._messages.remove(piece)
         return kept
@@ -626,14 +632,16 @@ class SharedReader:
             if self._is_alone:
                 self._loop.call_soon(self._make_next, step, number, chunk_size)
             return
-        for piece in coming:
-            if (
-                isinstance(piece, PlacedPlan)
-                and piece.plan.size <= _LARGEST_KEPT
-                and piece not in self._messages
-                and piece not in self._making
-            ):
-                self._begin(piece, chunk_size)
+        wanted = [
+            piece
+            for piece in coming
+            if isinstance(piece, PlacedPlan)
+            and piece.plan.size <= _LARGEST_KEPT
+            and piece not in self._messages
+            and piece not in self._making
+        ]
+        if wanted and 2 * len(wanted) >= len(coming):
+            self._begin(wanted, chunk_size)
 
     def _make_next(self, step: Step, number: int, chunk_size: int) -> None:
         """Make and cache the messages of the chunk with index ``number`` of a step, in this turn of the loop. Behind
@@ -669,19 +677,39 @@ class SharedReader:
     def _begin_turn(self) -> None:
         self._made_here = 0
 
-    def _begin(self, piece: PlacedPlan, chunk_size: int) -> asyncio.Future[tuple[bytes, ...]]:
-        """Let a worker thread make the messages of a chunk. Return the future with the messages."""
-        making = self._loop.run_in_executor(self._workers, lambda: self._make(piece, chunk_size))
-        self._making[piece] = making
+    def _begin(self, pieces: Sequence[PlacedPlan], chunk_size: int) -> asyncio.Future[_Made]:
+        """Start a worker thread that makes the messages of chunks, up to the first chunk that fails. Return the future
+        with the messages by chunk.
+        """
+        making = self._loop.run_in_executor(self._workers, lambda: self._make_all(pieces, chunk_size))
+        self._making.update(dict.fromkeys(pieces, making))
 
-        def made(done: asyncio.Future[tuple[bytes, ...]]) -> None:
-            del self._making[piece]
+        def made(done: asyncio.Future[_Made]) -> None:
+            for piece in pieces:
+                self._making.pop(piece, None)
             if not done.cancelled():
                 # The dump that asks for the messages meets the error again. Nobody may ask any more.
                 done.exception()
 
         making.add_done_callback(made)
         return making
+
+    def _make_all(self, pieces: Sequence[PlacedPlan], chunk_size: int) -> _Made:
+        made: _Made = {}
+        window = None
+        extents = [extent for piece in pieces if (extent := piece.extent) is not None]
+        if len(extents) > 1 and len({piece.source for piece in pieces}) == 1:
+            # The chunk that cannot be read raises the error again.
+            with contextlib.suppress(BinlogError):
+                window = read_window(pieces[0].source, functools.reduce(join, extents))
+        for piece in pieces:
+            try:
+                made[piece] = self._make(piece, chunk_size, window)
+            except Exception:
+                if not made:
+                    raise
+                break
+        return made
 
 
 def _settle(answer: asyncio.Future[_Found] | None, found: _Found) -> None:
