@@ -165,8 +165,8 @@ _HIT = np.uint32(FILTER_HIT_F)
 
 
 class Columns(NamedTuple):
-    """The arrays of a segment (a part of a binlog file) from which :mod:`dumpfilter.dump.cut` decides what each filter
-    sends.
+    """The arrays of a segment (a part of a binlog file), with an entry for each event or transaction. From these arrays
+    :mod:`dumpfilter.dump.cut` decides for each filter which events are sent.
 
     Columns that belong to one filter alone may begin with carried events. These are undecided events from before the
     segment. They belong to the transaction that continues in the segment, and its events in the segment decide about
@@ -217,9 +217,10 @@ class Columns(NamedTuple):
     """
 
     def with_subjects(self, transactions: list[int] | np.ndarray, subject: int) -> Columns:
-        """Return a copy in which each of the given transactions has ``subject`` as its entry in ``txn_subject``. The
-        subject ``SKIP`` drops them.
+        """Return a copy in which the given transactions have ``subject`` in the column ``txn_subject``.
 
+        A subject is the number of a table or statement that filters decide about, or a negative constant. The constant
+        ``SKIP`` lets every filter drop the transaction, and ``MIXED`` lets the filter decide each event.
         ``transactions`` are transaction numbers, or a boolean mask over all transactions.
         """
         txn_subject = self.txn_subject.copy()
@@ -328,12 +329,13 @@ def _rows_before(roles, subjects, first, event, lists, n):
 
 @inlined
 def atoms_of(offsets, sizes, roles, subjects, first, stop, is_open, atoms, n, lists, m):
-    """Cut the events of one transaction into atoms, and add these to ``atoms``, with the last one first. Return the
-    new numbers of rows of ``atoms`` and of ``lists``.
+    """Cut the events of one transaction into atoms, and append these to ``atoms``, the last atom first. Return the new
+    numbers of rows of ``atoms`` and of ``lists``.
 
-    An atom is a run of neighbouring events that a filter sends or drops together. The events have the numbers from
-    ``first`` up to, but without, ``stop``. ``is_open`` says that the transaction continues after them. ``atoms`` has
-    ``n`` rows before the call, and ``lists`` has ``m``.
+    An atom is a run of neighbouring events that a filter sends or drops together. ``lists`` has the lists of subjects
+    (numbers of tables and statements) of which a filter must send one to send an atom. The transaction's events have
+    the numbers from ``first`` up to, but without, ``stop``. ``is_open`` tells whether the transaction continues in the
+    next segment. Before the call, ``atoms`` has ``n`` rows and ``lists`` has ``m``.
     """
     begin = n
     # The list that decides about the events before, which go with the statement.
@@ -572,11 +574,12 @@ def _weigh_transactions(c, filters, n_filters, low, w, call, live, off):
 
 @inner
 def weigh(c, filters, n_filters, low, w, call):
-    """Fill the 64-bit words in ``w`` that name, for each transaction from number ``low`` on and each of its atoms, the
-    filters that send it.
+    """Write to ``w`` which of up to 64 filters send each transaction of a segment, from transaction number ``low`` on.
+    The result is a 64-bit word for each transaction, with one bit for each filter.
 
-    An atom is a run of events that a filter sends or drops together. ``c`` are the segment's columns, and ``filters``
-    has ``n_filters`` rows of input. ``call`` is a number that no earlier call with the same arrays had.
+    A transaction that some filters may send in part is cut into atoms, and each atom has a word, too. An atom is a run
+    of events that a filter sends or drops together. ``c`` are the segment's columns, and ``filters`` has ``n_filters``
+    rows with the columns ``F_...``. ``call`` is a number that no earlier call with the same arrays had.
     """
     live = _ALL >> np.uint64(FILTERS - n_filters)
     off = _NONE

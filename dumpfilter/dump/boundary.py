@@ -54,7 +54,9 @@ the file, its size, its role, and the number of its subject (table or statement)
 
 
 class Withheld(NamedTuple):
-    """The result of :func:`withhold`: a segment without the events that an imposed filter does not surely allow."""
+    """The result of :func:`withhold`: a segment without the events that must not be sent. An imposed filter (a filter
+    that the master's operator sets for a slave) does not clearly allow these events.
+    """
 
     columns: Columns
     """The segment's columns. Events that must not be sent have the role WITHHELD or HIDDEN, and their transactions are
@@ -78,17 +80,18 @@ def withhold(
     carried: Carried = (),
     inside: bool = False,
 ) -> Withheld:
-    """Return a segment's columns in which the events that an imposed filter does not surely allow are marked as not
-    sent.
+    """Return a segment's columns in which the events that must not be sent are marked. These are the events that an
+    imposed filter (set by the master's operator for a slave) does not clearly allow.
 
-    Raises UndecidedEvent, with the number of the transaction, if an imposed filter stops the dump.
+    Examples are events of unknown types, and statement texts that name a table that the imposed filter drops. Raises
+    UndecidedEvent, with the number of the transaction, if an imposed filter stops the dump at such an event.
 
     Parameters:
-        flags: the verdicts of the slave's filter and of the imposed filters. At least one filter is imposed.
+        flags: the decisions of the slave's filter and of the imposed filters. At least one filter is imposed.
         columns: the segment's columns. They say which transactions are sent or dropped whole.
-        first: the number of the first transaction to look at.
+        first: the number of the first transaction to check.
         read: reads the segment's file.
-        carried: the context events and table maps of the statement that continues in the segment.
+        carried: the context events and table maps before the segment, of the statement that continues in the segment.
         inside: whether the segment is the content of a compressed transaction.
     """
     seen = _Seen(flags, segment, columns.txn_subject, first, read, inside)
@@ -309,11 +312,12 @@ class _Seen:
 def allows_text(
     text: bytes, tables: Sequence[TableSubject], filters: Iterable[ReplicationFilter], family: Family
 ) -> bool:
-    """Tell whether each of ``filters`` surely sends the rows of every table that a row-based statement names.
+    """Tell whether a statement's text may be sent with the statement's rows (Rows_query or Annotate_rows event). The
+    text may be sent if each of ``filters`` sends the rows of every table that the text names.
 
-    ``text`` is the statement, and ``tables`` are the tables of its Table_map events. The event with the text names
-    neither the session's current database nor its SQL mode. A name without a database is resolved by the table maps.
-    The text must be harmless in every SQL mode.
+    ``text`` is the statement, and ``tables`` are the tables of its Table_map events. The result is False if the text
+    cannot be parsed with certainty. The event does not tell the session's SQL mode, so the text is checked for every
+    possible mode. A table name without a database gets its database from ``tables``.
     """
     filters = list(filters)
     if not tables or not all(_passes(filters, table.database, table.table) for table in tables):

@@ -79,7 +79,9 @@ class Counts:
 
 
 class Reported(NamedTuple):
-    """The GTIDs of a segment's transactions that the slave does not have yet."""
+    """The GTIDs of a segment's transactions that the slave does not have yet. The master reports these GTIDs to the
+    slave, whether it sends or drops the transactions.
+    """
 
     source: npt.NDArray[np.int32]
     """The number of the GTID source of each transaction. It is negative for a transaction without a GTID, or whose
@@ -95,7 +97,8 @@ _COUNTS = attrgetter(*Counts.__slots__)
 
 @dataclass(slots=True)
 class ChunkPlan:
-    """The description of a chunk (one message to a slave) before its bytes are read.
+    """The description of a chunk (one message to a slave): the byte ranges to send, and the positions, GTIDs and counts
+    that belong to the message. The bytes are read later, by :func:`render`.
 
     All offsets are byte offsets in the binlog file ``file``. The chunk covers the file up to ``end``.
     """
@@ -147,8 +150,10 @@ class ChunkPlan:
 
     @property
     def outcome(self) -> Hashable:
-        """A hashable value that is equal for equal plans of one file. It is None for a plan with changed events, whose
-        bytes are not compared.
+        """A hashable value by which plans of one file are compared. Two plans with equal values describe the same
+        message.
+
+        The value is None for a plan with changed events, because their bytes are not compared.
         """
         if self.replaced:
             return None
@@ -159,10 +164,10 @@ class ChunkPlan:
 
 
 def holds(ranges: npt.NDArray[np.int64], offset: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Return for each event whether the chunk plans with the byte ranges ``ranges`` send it, bool of shape (number of
-    events,).
+    """Return for each event whether it lies in one of the byte ranges that are sent, bool of shape (number of events,).
 
-    ``ranges`` are the plans' byte ranges in ascending order, and ``offset`` are the events' byte offsets in the file.
+    ``ranges`` are the rows of :attr:`ChunkPlan.ranges` of one or more plans, in ascending order. ``offset`` are the
+    events' byte offsets in the file.
     """
     start, size, patch = ranges.T
     # An event that is sent in another form has a byte range for itself.

@@ -124,7 +124,9 @@ TRANSACTION_COLUMNS = 3
 
 
 class Transactions(NamedTuple):
-    """The GTIDs of a segment's transactions. Consecutive transaction numbers of one GTID source form one run."""
+    """The GTIDs of a segment's transactions, compressed into runs. A run has consecutive transaction numbers of one
+    GTID source (a server UUID, or a MariaDB domain and server).
+    """
 
     row: Int64s2
     """A row for each transaction, int64 of shape (n + 1, TRANSACTION_COLUMNS). The additional last row has the
@@ -141,8 +143,14 @@ class Transactions(NamedTuple):
 class Done(NamedTuple):
     """The arrays into which a call of :func:`plan` writes its results.
 
-    ``filters`` has one row for each filter. Each other array has the rows of the first filter, then the rows of the
-    next, and so on. All arrays but ``filters`` and ``chunk`` have equal numbers of rows.
+    A row stands for one filter in ``filters``, one chunk (message to a slave) in ``chunk``, and one byte range to send
+    in ``range``. A row of ``gap`` stands for one run of dropped transactions, and a row of ``run`` for one run of
+    consecutive GTIDs. A row of ``hit`` stands for the uses of one kind of rule, and a row of ``carry`` for one event that
+    waits for the next segment.
+
+    Each array but ``filters`` has the rows of the first filter, then the rows of the next, and so on. A row of
+    ``chunk`` tells where the chunk's rows in the other arrays end. All arrays but ``filters`` and ``chunk`` have room
+    for equally many rows.
     """
 
     filters: Int64s2
@@ -527,11 +535,12 @@ def _leave_out(c, head, first, until):
 
 @inner
 def cut(c, f, j, k, g, w, done):
-    """Write the chunks of one filter for a segment to the arrays ``done``, from chunk number ``k`` on. Return the
-    number after the filter's last chunk.
+    """Write the chunks (messages to a slave) of filter number ``j`` for a segment to the arrays ``done``, from row
+    ``k`` of ``done.chunk`` on. Return the row after the filter's last chunk.
 
-    ``c`` are the segment's columns, and ``f`` is the filter's row of input. ``j`` is the number of the filter's bit
-    in the 64-bit words ``w``, and ``g`` has the transactions' GTIDs.
+    ``c`` are the segment's columns, and ``f`` is the filter's row of input with the columns ``F_...``. ``w`` has a
+    64-bit word for each transaction, in which bit ``j`` says whether the filter sends the transaction. ``g`` has the
+    transactions' GTIDs.
     """
     shift = np.uint64(j)
     state = done.filters[j]
@@ -626,18 +635,20 @@ def plan(
     g: Transactions,
     done: Done,
 ):
-    """Decide a segment for the filters from number ``begin`` on, and write their chunks to ``done``. Return the number
-    of the next filter.
+    """Decide which events of a segment each filter sends, and write the filters' chunks (messages to slaves) to
+    ``done``. Return the number of the next filter.
 
-    The call stops before a filter whose chunks might not fit into ``done``.
+    The call begins with filter number ``begin``, and stops before a filter whose chunks might not fit into ``done``.
+    The caller then calls again with the returned number.
 
     Parameters:
         c: the segment's columns, :class:`~dumpfilter.dump.atoms.Columns`.
         filters, n_filters: one row of input for each of at most 64 filters.
         low: the smallest number of a transaction at which a filter begins.
         call: a number that no earlier call with the same arrays ``w`` had for other filters or segments.
-        room: the most rows of any array in ``done`` that one filter can add. A filter adds at most one chunk for each
-            event, and one more.
+        room: the largest number of rows that one filter can add to any array of ``done`` but ``chunk``.
+        w: work arrays, which the call with ``begin`` 0 fills and later calls for the same segment reuse.
+        g: work arrays for the GTIDs of the transactions, used in the same way.
     """
     if begin == 0:
         weigh(c, filters, n_filters, low, w, call)

@@ -52,8 +52,9 @@ class Carry(NamedTuple):
     """
 
     def hiding(self, offsets: Sequence[int]) -> Carry:
-        """Return a copy in which the carried events at these byte offsets in the file are dropped. Carried events wait
-        for events of the next segment.
+        """Return a copy in which the carried events at these byte offsets in the file are marked as dropped.
+
+        Carried events come from before a segment, and belong to a transaction that continues in the segment.
         """
         events = self.events.copy()
         events[np.isin(events[:, K.C_OFFSET], offsets), K.C_ROLE] = R.HIDDEN
@@ -84,8 +85,8 @@ class Flags(Protocol):
 
 
 class Asked(NamedTuple):
-    """The input for the decision of a segment by one filter: the filter's verdicts, and the position at which it
-    begins.
+    """The input for one filter's decision of a segment: the filter's decisions about tables and statements, and the
+    position from which the slave needs the segment's events.
     """
 
     flags: Flags
@@ -99,8 +100,8 @@ class Asked(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """One filter's decision of a segment: the plans of the chunks to send, and the state of the transaction that
-    continues in the next segment.
+    """The result of one filter's decision of a segment: the plans of the chunks (messages) to send, and the state of a
+    transaction that continues in the next segment.
 
     The state ``carry`` is None if the segment ends between two transactions.
     """
@@ -129,8 +130,8 @@ _shared = attrgetter(
 
 
 def columns_of(segment: Segment) -> A.Columns:
-    """Return the columns from which a segment is decided for a filter that leaves out no transaction and carries no
-    events.
+    """Return a segment as the columns that :func:`decide` needs, for any filter that has no state of its own. Such a
+    filter leaves out no transaction, and has no undecided events from before the segment.
     """
     hit_role = segment.role
     if segment.xa_ends:
@@ -140,8 +141,8 @@ def columns_of(segment: Segment) -> A.Columns:
 
 
 def with_carry(columns: A.Columns, carry: Carry) -> A.Columns:
-    """Return a segment's columns preceded by the carried events, which belong to the transaction that continues from
-    the segment before.
+    """Return a segment's columns with the events of ``carry`` in front. These events lie before the segment and wait
+    for a decision, because their transaction continues in the segment.
     """
     events = carry.events
     n = len(events)
@@ -222,10 +223,10 @@ _scratch = _Scratch()
 
 
 def decide(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[Decided]:
-    """Decide a segment of the binlog file ``file`` by each filter of ``asked``, and return the decisions in the same
-    order.
+    """Decide which events of a segment each filter of ``asked`` sends. Return the decisions in the same order.
 
-    Columns with carried events, or with changes for one filter, are valid for this filter only.
+    ``file`` is the name of the segment's binlog file. If ``columns`` begin with carried events (undecided events from
+    before the segment) or were changed for one filter, ``asked`` may have only this filter.
     """
     found: list[Decided] = []
     for begin in range(0, len(asked), A.FILTERS):

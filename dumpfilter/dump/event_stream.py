@@ -73,8 +73,8 @@ def kept_pieces(
     left_out: Callable[[PassedStatement], None] | None = None,
     **options: Unpack[PassOptions],
 ) -> Iterator[KeptEvents]:
-    """Yield the events that a slave with this filter would be sent, in runs of consecutive events. Each file begins
-    with its format description event, which is yielded alone.
+    """Yield the events that a slave with this filter would be sent, in runs of consecutive events of one file. Each
+    file begins with its format description event, which is yielded alone.
 
     The Gap events of a relay log (notes about dropped transactions) are yielded, too, for people who read the log.
 
@@ -84,7 +84,7 @@ def kept_pieces(
         rules: the slave's filter.
         counts: receives the numbers of events and bytes that were read, sent and dropped.
         left_out: called for each statement that is not yielded, between the events that precede and follow the
-            statement in the binlog. With this function, each yielded statement is a run of its own.
+            statement in the binlog. With this function, each yielded statement is a run by itself.
         options: which events of the set are read, and further filters (:class:`~dumpfilter.dump.set_pass.PassOptions`).
     """
     one = SetPass(binlogs, rules, options, sends_gaps=True)

@@ -41,10 +41,11 @@ def contained(segment: Segment, sources: SourceNumbers, gtids: Membership) -> np
 
 @dataclass(eq=False)
 class Reach:
-    """The ranges of GTIDs and the server ids of a segment's transactions. They are computed once and used for many
-    slaves.
+    """The lowest and highest GTID of each source in a segment, and the segment's server ids. They are computed once and
+    used for many slaves.
 
-    They show quickly whether a slave's GTID set or ignored servers can concern any of these transactions.
+    With them the master tells quickly that a slave has none of the segment's transactions yet and ignores none of their
+    servers. Then the segment needs no check for each transaction.
     """
 
     server_ids: set[int] = field(default_factory=set)
@@ -70,7 +71,9 @@ class Reach:
         return found
 
     def add_run(self, source: int, low: int, high: int) -> None:
-        """Include the transaction numbers from ``low`` to ``high`` of the GTID source with the number ``source``."""
+        """Widen the GTID range of a source so that it includes the transaction numbers from ``low`` to ``high``.
+        ``source`` is the number of the GTID source.
+        """
         known = self.gtids.get(source, (low, high))
         self.gtids[source] = min(low, known[0]), max(high, known[1])
 

@@ -56,39 +56,46 @@ class Gaps:
 
     @property
     def end(self) -> Integers:
-        """For each gap, the byte offset in the binlog file after the last dropped transaction, or ``OF_NEXT`` (0) for
-        a gap that moves no position.
+        """For each gap, the byte offset in the binlog file after the last dropped transaction.
+
+        The offset is ``OF_NEXT`` (0) for a gap that moves no position. Such a gap only counts rule uses of events that
+        are dropped inside the next transaction.
         """
         return self.row[:, K.G_END]
 
     @property
     def first(self) -> Integers:
-        """For each gap, the number of the first dropped transaction in the segment."""
+        """For each gap, the number of its first dropped transaction. Transactions are numbered within the segment."""
         return self.row[:, K.G_FIRST]
 
     @property
     def runs_until(self) -> Integers:
-        """For each gap, the index after its last row of ``runs``. The rows of consecutive gaps follow one another."""
+        """For each gap, the index after its last row of ``runs`` (the dropped GTIDs). The rows of consecutive gaps
+        follow one another.
+        """
         return self.row[:, K.G_RUNS_UNTIL]
 
     @property
     def hits_until(self) -> Integers:
-        """For each gap, the index after its last row of ``hits``. The rows of consecutive gaps follow one another."""
+        """For each gap, the index after its last row of ``hits`` (the rule uses). The rows of consecutive gaps follow
+        one another.
+        """
         return self.row[:, K.G_HITS_UNTIL]
 
     @property
     def counted(self) -> Hits:
-        """The hits of all gaps together, by kind of rule."""
+        """The number of rule uses (hits) of all gaps together, by kind of rule."""
         counts: Hits = Counter()
         for kind, count in self.hits.tolist():
             counts[KINDS[kind]] += count
         return counts
 
     def of_writer(self, segment: Segment) -> Gaps:
-        """Return the gaps with :attr:`end` in the writer's binlog file instead of the slave's relay log.
+        """Return a copy whose :attr:`end` are positions in the binlog of the writer, the server that wrote the events.
+        They replace offsets in a slave's relay log.
 
-        The writer is the server that wrote the binlog. The gaps lie in ``segment``. The gaps of a server's own binlog
-        are returned as they are.
+        ``segment`` is the relay log segment in which the gaps lie. If it is a segment of a server's own binlog, the
+        gaps are returned unchanged.
         """
         if segment.writer is None or not len(self):
             return self

@@ -78,7 +78,9 @@ class KeptPayload:
 
 
 class FilteredPayloads(NamedTuple):
-    """A segment's columns after one filter has decided the segment's compressed transactions."""
+    """The result of :func:`filter_payloads`: a segment's columns in which one filter has decided the compressed
+    transactions, with the new bytes of those that are sent in part.
+    """
 
     columns: Columns
     replaced: dict[int, bytes]
@@ -93,8 +95,9 @@ def filter_payloads(
     """Decide the compressed transactions of a segment with a filter that has rules, from transaction number ``first``
     on. Return the segment's columns with these decisions.
 
-    ``columns`` are the segment's columns after imposed filters have withheld events. A transaction that is marked
-    ``SKIP`` there is not opened, because the slave does not need it. ``read`` reads the segment's file.
+    ``columns`` are the segment's columns, in which events that an imposed filter (set by the master's operator) forbids
+    are already marked. A transaction that is marked ``SKIP`` there is not opened, because the slave does not need it.
+    ``read`` reads the segment's file.
 
     Raises BinlogCorrupt for a compressed transaction that cannot be opened, and UndecidedEvent where an imposed filter
     stops the dump.

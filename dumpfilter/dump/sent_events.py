@@ -22,11 +22,12 @@ Int64 = npt.NDArray[np.int64]
 
 
 class SentEvents:
-    """The record of which events of one binlog file each of several dump threads sends. The file's segments are added
-    in order.
+    """A record of the events of one binlog file that each of several dump threads sends. :meth:`add` takes the file's
+    segments in order, and then :meth:`of` and :meth:`inside` answer for single events.
 
     Parameters:
-        threads: a dump thread for each filter, at the beginning of the first segment. No filter may be imposed.
+        threads: a dump thread for each filter, at the beginning of the first segment. No thread may have an imposed
+            filter (a filter that the master's operator sets for a slave).
     """
 
     def __init__(self, threads: Sequence[DumpThread]) -> None:
@@ -38,8 +39,8 @@ class SentEvents:
         """
 
     def add(self, segment: Segment) -> None:
-        """Decide the next segment with each dump thread. Raises BinlogError for a compressed transaction that cannot
-        be opened.
+        """Take the next segment of the file, and let each dump thread decide which of its events are sent. Raises
+        BinlogError for a compressed transaction that cannot be opened.
         """
         number_of = {int(segment.offset[number]): number for number in segment.payloads}
         for thread, plans, ranges, inside in zip(

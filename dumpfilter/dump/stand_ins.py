@@ -55,7 +55,8 @@ class StandIns(NamedTuple):
 
 
 class Stretches(NamedTuple):
-    """Counts of replication domains by stretch of a MariaDB binlog, from which :func:`at_most` bounds stand-ins.
+    """Counts of replication domains in the stretches of a MariaDB binlog, from which :func:`at_most` computes an upper
+    limit for stand-ins (empty transactions for dropped ones).
 
     A stretch is a part of the binlog that no run of dropped transactions crosses, whatever the filter. A stretch ends
     after :data:`PIECE` bytes, and at events between transactions, which the master sends to every slave.
@@ -67,7 +68,7 @@ class Stretches(NamedTuple):
     """The largest number of domains in one stretch."""
 
     def plus(self, other: Stretches) -> Stretches:
-        """Return the counts for the stretches of both together."""
+        """Return the counts for the stretches of ``self`` and ``other`` together."""
         return Stretches(self.domains + other.domains, max(self.most_domains, other.most_domains))
 
 
@@ -115,7 +116,9 @@ class StandInSizes:
         return self._mysql(segment)
 
     def take_stretches(self) -> Stretches:
-        """Return the counts of domains in the stretches since the last call of this method, and reset them."""
+        """Return the counts of replication domains for the segments since the last call of this method, and begin to
+        count anew. The counts limit the number of stand-ins (empty transactions) of a MariaDB replica.
+        """
         found, self._stretches = self._stretches, Stretches()
         return found
 

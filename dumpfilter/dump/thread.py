@@ -49,12 +49,15 @@ class _FilterChange(NamedTuple):
 
 
 class DumpThread:
-    """The dump of one binlog set to one slave.
+    """The dump of one binlog set to one slave: the position, the filter in force, and the state of an open transaction.
+    :meth:`plan` takes the binlog's segments in order, and says which bytes the slave is sent.
+
+    A dump thread is not a thread of the operating system, although a server's dump thread is one.
 
     Parameters:
-        flags: the verdicts of the slave's filter about each table and statement of the set.
+        flags: the decisions of the slave's filter about each table and statement of the set.
         sources: the numbers of the set's GTID sources (server UUIDs, or MariaDB's domain and server ids).
-        chunk_size: the bytes of events after which a chunk ends.
+        chunk_size: the bytes of events after which a chunk (message) ends.
         exclude: the GTIDs that the slave already has. The thread sends no events of these transactions.
         origin: the server ids and domains whose transactions the slave wants; None: all.
         earlier: the filters that selected what the slave has, by which the thread decides about XA COMMIT. None: only
@@ -136,10 +139,11 @@ class DumpThread:
 
     @property
     def key(self) -> Hashable | None:
-        """A hashable value that is equal for threads that plan alike from here on; None inside a transaction.
+        """A hashable value that is equal for threads that send the same bytes of every further segment. It is None
+        inside a transaction.
 
-        Threads with equal keys give equal plans for equal segments of one file. The key does not name the file. Slaves
-        have different keys if they name different GTID sets or server ids.
+        A caller can use one plan for all threads with equal keys at the same file. The key does not name the file.
+        Slaves have different keys if they name different GTID sets or server ids.
         """
         if self.in_transaction:
             return None
@@ -159,10 +163,11 @@ class DumpThread:
         )
 
     def change_filter(self, flags: TableFlags, *, origin: OriginFilter | None = None) -> None:
-        """Use another filter for the segments after the open transaction.
+        """Use another filter from the next transaction boundary on, so that one filter decides each transaction whole.
 
-        ``flags`` are its decisions. ``origin`` says from which servers and domains the slave wants transactions; None:
-        from all. The change takes effect with the next segment that begins between two transactions.
+        ``flags`` are the new filter's decisions about tables and statements. ``origin`` says from which servers and
+        domains the slave wants transactions; None: from all. The change takes effect with the next segment that begins
+        between two transactions.
         """
         self._change = _FilterChange(flags, origin)
 
@@ -179,10 +184,11 @@ class DumpThread:
         self.resume = position
 
     def plan(self, segment: Segment) -> list[ChunkPlan]:
-        """Decide a segment and return the plans of its chunks, from the file offset :attr:`position` on.
+        """Decide which events of a segment are sent, from the file offset :attr:`position` on, and return the plans of
+        the chunks (messages to the slave).
 
-        There is at least one plan, and the last one ends where the segment ends. If an imposed filter stops the dump in
-        a later transaction of the segment, the last plan ends before that transaction.
+        There is at least one plan, and the last one ends where the segment ends. If an imposed filter (set by the
+        master's operator) stops the dump in a later transaction, the last plan ends before that transaction.
 
         Raises PositionError if the position is not a transaction boundary of the segment, and UndecidedEvent if an
         imposed filter stops the dump in the first transaction.
@@ -206,19 +212,20 @@ class DumpThread:
 
     @property
     def decides_by_flags(self) -> bool:
-        """Whether the next transactions, if they are plain row changes, are decided by the filter's verdicts about
-        tables alone.
+        """Whether the filter's decisions about tables alone decide the next transactions, if these are plain row
+        changes.
 
-        It is False inside a transaction, with an imposed filter, with a waiting change of filter, and if the slave
-        leaves out transactions.
+        The value is False inside a transaction, while a change of filter waits, and if the slave leaves out
+        transactions. It is also False with an imposed filter, which the master's operator sets.
         """
         is_settled = not self.in_transaction and self._change is None and not self._flags.boundary
         return is_settled and self._origin is None and self._exclusion.key is None
 
     def passed(self, position: int) -> DumpThread:
-        """Return an independent copy at the boundary ``position``, after transactions that were decided elsewhere.
+        """Return an independent copy at the transaction boundary ``position``, without planning the events before it.
+        The caller has decided these events itself.
 
-        The transactions must consist of plain row changes, and :attr:`decides_by_flags` must have been True.
+        The passed transactions must consist of plain row changes, and :attr:`decides_by_flags` must have been True.
         """
         fork = self.fork()
         fork.position = fork.resume = position
@@ -315,10 +322,11 @@ Planned = list[ChunkPlan] | DumpfilterError
 
 
 def plan_many(threads: Sequence[DumpThread], segment: Segment) -> list[Planned]:
-    """Plan one segment for each dump thread. Return for each thread the plans that :meth:`DumpThread.plan` would
-    return, or the error that it would raise.
+    """Plan one segment for each dump thread. Return for each thread the list of plans that :meth:`DumpThread.plan`
+    would return, or the error that it would raise.
 
-    Threads that plan alike get the same list of the same plans, so that a caller can encode each plan once.
+    A plan describes one chunk (message to a slave). Threads with the same decisions get the same list object, so that a
+    caller can encode each plan once.
     """
     planned: list[Planned] = [[]] * len(threads)
     equals: dict[Asked, list[int]] = {}

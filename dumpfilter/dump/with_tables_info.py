@@ -49,7 +49,9 @@ statements name no tables."""
 
 @dataclass
 class Converted:
-    """The counts of a conversion of binlogs to the format with tables info."""
+    """The result of :func:`with_tables_info`: how many Query events were converted so that they name their statements'
+    tables, and how many of them name none.
+    """
 
     queries: int = 0
     """The number of Query events that were converted, with or without names of tables."""

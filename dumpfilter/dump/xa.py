@@ -86,13 +86,14 @@ class SentParts:
         sent: npt.NDArray[np.bool_],
         wanted: npt.NDArray[np.bool_] | None = None,
     ) -> dict[int, bool | None]:
-        """Record the XA transactions that the next segment prepares and ends.
+        """Record the XA transactions that the next segment prepares, and forget those that it commits or rolls back.
 
         Return for each XA COMMIT and XA ROLLBACK, by the number of its event, whether a part of the prepared
         transaction was sent. The value is None if the prepared transaction is not known.
 
         Parameters:
-            sent: for each event, whether the event is sent for its own sake, and not only together with other events.
+            sent: for each event, whether the filter sends the event itself. Events that are only sent because they
+                belong to another sent event, such as BEGIN, do not count.
             wanted: for each transaction, whether to look at its XA events. None: look at all.
         """
         carried, self._is_open_sent = self._is_open_sent and segment.continues, False
@@ -156,7 +157,9 @@ class Earlier(NamedTuple):
     """The names of the binlog files before :attr:`file`."""
 
     def has(self, file: str, position: int) -> bool:
-        """Tell whether one of :attr:`filters` selected the transaction that begins here, if the slave has it."""
+        """Tell whether one of :attr:`filters` selected the transaction that begins at the byte offset ``position`` of
+        the binlog file ``file``. The slave must have the transaction.
+        """
         return not self.file or file in self.before or (file == self.file and position < self.position)
 
 
@@ -186,7 +189,12 @@ class XaEnds:
         return self._earlier, self._older, self._parts.key
 
     def leave(self, flags: TableFlags) -> None:
-        """Record that the dump changes to another filter. ``flags`` are the verdicts of the filter before."""
+        """Record that the dump changes to another filter. ``flags`` are the decisions of the filter that was in force
+        until now.
+
+        The first such filter decides about the XA COMMIT of transactions that were prepared before the dump, if the
+        filters of earlier dumps are not known.
+        """
         self._older = self._older or (flags,)
 
     def concerns(self, segment: Segment) -> bool:
@@ -196,10 +204,11 @@ class XaEnds:
         return self._earlier is not None and bool(segment.xa_ends)
 
     def decide(self, segment: Segment, columns: Columns, first: int, flags: TableFlags) -> Columns:
-        """Return a segment's columns in which each XA COMMIT and XA ROLLBACK is marked as sent or dropped.
+        """Return a segment's columns in which each XA COMMIT and XA ROLLBACK is marked as sent or dropped. It is sent
+        if a part of the prepared transaction was sent, as far as this is known.
 
-        Only transactions from number ``first`` on are decided. The slave has those before, and those whose subject in
-        ``columns`` is SKIP. ``flags`` are the verdicts of the filter in force.
+        Only transactions from number ``first`` on are decided. The slave already has earlier ones, and those that
+        ``columns`` mark as SKIP. ``flags`` are the decisions of the filter in force about tables and statements.
         """
         if not self.concerns(segment):
             return columns
@@ -237,12 +246,11 @@ class XaEnds:
         return flags.sends(holds)
 
     def note(self, segment: Segment, txn_subject: Ints, first: int, flags: TableFlags) -> None:
-        """Record the XA transactions that a segment leaves prepared, and forget those that the segment ends.
+        """Record the XA transactions that a segment leaves prepared, and forget those that the segment ends. A record
+        says whether the slave was sent a part of the transaction, so that no later filter decides that again.
 
-        For each prepared transaction the record says whether the slave was sent a part of it, so that no later filter
-        decides that again.
-
-        The arguments have the meaning of those of :meth:`decide`.
+        ``txn_subject`` has SKIP for each transaction that the slave already has, and the slave also has the
+        transactions before number ``first``. ``flags`` are the decisions of the filter in force.
         """
         for xid in segment.earlier_ends.values():
             self._parts.end(xid)

@@ -61,7 +61,9 @@ _MARIADB_GTID = int(EventType.MARIADB_GTID)
 
 
 class Measured(NamedTuple):
-    """The result of :func:`measure`: sizes and offsets of consecutive events."""
+    """The result of :func:`measure` for consecutive events: the size of their packets, the last event, and the first
+    damaged or misplaced event.
+    """
 
     room: int
     """The size in bytes of the packets that hold the events, with packet headers."""
@@ -79,8 +81,10 @@ class Measured(NamedTuple):
 
 @kernel
 def measure(events: Bytes, left_out: int):
-    """Measure consecutive events, and return the fields of :class:`Measured`. Events of the type ``left_out`` get no
-    packet.
+    """Return the fields of :class:`Measured` for consecutive events: the bytes that their packets need, and the offsets
+    of the first wrong and of the last event.
+
+    Events of the type ``left_out`` get no packet.
     """
     base = _U(events.ctypes.data)
     at = np.int64(0)

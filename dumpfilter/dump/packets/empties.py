@@ -66,8 +66,9 @@ _Gtids = tuple[Bytes, Integers, Integers]
 class Dropped(NamedTuple):
     """The dropped transactions for which a replica gets stand-ins (empty transactions), in the order of the stream.
 
-    All fields are arrays, int64 of shape (n,). Each row has consecutive GTIDs of one source: one GTID if the
-    transaction is in the file, and possibly several if a Gap event names them.
+    All fields are arrays, int64 of shape (n,). A row stands for one dropped transaction of the file, or for consecutive
+    GTIDs of one source that a Gap event names. A Gap event is a relay log's note about transactions that an earlier
+    master dropped.
     """
 
     place: Integers
@@ -98,8 +99,8 @@ class Dropped(NamedTuple):
 
     @property
     def gtid_span(self) -> tuple[int, int]:
-        """The byte offset of the first Gtid event, and the end of the last one. Valid only if all transactions are in
-        the file.
+        """The byte offset in the file of the first Gtid event of all rows, and the end of the last one. Valid only if
+        all transactions are in the file, and none is named by a Gap event (a note about dropped transactions).
         """
         return int(self.offset.min()), int((self.offset + self.size).max())
 
@@ -108,9 +109,10 @@ class Dropped(NamedTuple):
         return Dropped(*(column[rows] for column in self))
 
     def pages(self, most: int) -> Iterator[Dropped]:
-        """Yield the rows in parts with at most ``most`` GTIDs each. A row with more GTIDs is divided.
+        """Yield the rows in parts with at most ``most`` GTIDs each, so that the stand-ins of one part fit into memory.
+        A row with more GTIDs is divided.
 
-        A Gap event of a few bytes may name millions of GTIDs.
+        A Gap event (a relay log's note about dropped transactions) of a few bytes may name millions of GTIDs.
         """
         stops = np.cumsum(self.length)
         if not len(stops) or stops[-1] <= most:
@@ -183,16 +185,18 @@ def stand_in_of(gtid: bytes, end: int, *, checksum: bool) -> list[bytes]:
 
 
 def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, key_of: KeyOf) -> Dropped:
-    """Return the dropped transactions of a chunk plan for which a replica gets stand-ins (empty transactions).
+    """Return the dropped transactions of a chunk (one message) for which a replica gets stand-ins (empty transactions).
 
-    A MySQL replica needs all of them, a MariaDB replica only the last of each domain.
+    A MySQL replica needs a stand-in for each, a MariaDB replica only for the last of each domain.
 
     Parameters:
-        plan: a plan as a dump thread made it from this segment. It must not be joined with another plan yet.
+        plan: the description of the chunk, as a dump thread made it from this segment. It must not be joined with
+            another plan yet.
+        segment: the part of the binlog file to which the plan belongs.
         resume: the last transaction boundary at or before the position at which planning began. The Gtid event of a
             transaction that is open at this position lies there, and not in the segment.
         read: a function that reads the binlog file.
-        key_of: a function that returns the GTID source for a source's number.
+        key_of: a function that returns the GTID source (server UUID, or domain and server) for a source's number.
     """
     if not len(plan.gaps.runs):
         return NOTHING_DROPPED

@@ -48,11 +48,10 @@ _KIND_NUMBERS = np.array([kind_number(kind) for kind in KINDS], np.int64)
 
 
 def gaps_to_proto(gaps: Gaps, key_of: Callable[[int], SourceKey]) -> bytes:
-    """Return the serialized gRPC message with a chunk's gaps. ``key_of`` returns the GTID source for a source's
-    number.
+    """Return the serialized gRPC message with a chunk's gaps (runs of dropped transactions). ``key_of`` returns the
+    GTID source for a source's number.
 
-    This function encodes the numbers itself, because the generated code takes many times as long for thousands of
-    them.
+    This function encodes the numbers itself, because the generated code takes many times as long for thousands of them.
     """
     source, first, last = gaps.runs.T
     sources = sorted(set(source.tolist()))
@@ -87,8 +86,8 @@ def _steps(numbers: Integers, before: Integers | None = None) -> Integers:
 
 
 def gaps_from_proto(message: pb.Gaps) -> GapColumns:
-    """Return the gaps of a chunk from the gRPC message. The message also has the GTID sources, to which ``run_source``
-    of the result refers.
+    """Return the gaps (runs of dropped transactions) of a chunk from the gRPC message, as arrays. ``run_source`` of the
+    result has indexes into the message's list of GTID sources.
 
     Fields that this release does not know are removed from ``message``. Raises StreamDamaged for a message whose lists
     contradict each other.
