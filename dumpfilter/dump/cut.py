@@ -145,8 +145,8 @@ class Done(NamedTuple):
 
     A row stands for one filter in ``filters``, one chunk (message to a slave) in ``chunk``, and one byte range to send
     in ``range``. A row of ``gap`` stands for one run of dropped transactions, and a row of ``run`` for one run of
-    consecutive GTIDs. A row of ``hit`` stands for the uses of one kind of rule, and a row of ``carry`` for one event that
-    waits for the next segment.
+    consecutive GTIDs. A row of ``hit`` stands for the uses of one kind of rule, and a row of ``carry`` for one event
+    that waits for the next segment.
 
     Each array but ``filters`` has the rows of the first filter, then the rows of the next, and so on. A row of
     ``chunk`` tells where the chunk's rows in the other arrays end. All arrays but ``filters`` and ``chunk`` have room

@@ -36,8 +36,8 @@ The function returns None when the events are not exactly one transaction. Raise
 
 @dataclass
 class Resolved:
-    """The results of a :class:`Resolver` for one segment (up to 4 MiB of consecutive events), by the number of the
-    event.
+    """The XA transactions and compressed transactions that a :class:`Resolver` has found in one segment (up to 4 MiB of
+    consecutive events). The keys of each dictionary are numbers of events in the segment.
 
     :class:`~dumpfilter.index.segment.Segment` has fields with these names and describes them.
     """

@@ -81,7 +81,9 @@ from dumpfilter.binlog.native import load_u8, load_u16, load_u32, load_u64
 
 
 class Stop(enum.IntEnum):
-    """The reasons for which :func:`scan` returns to its caller."""
+    """The reasons for which :func:`scan` returns to its caller, such as the end of the buffer, a full array, or a
+    damaged event.
+    """
 
     DONE = 0
     """The scan has read all whole events of the buffer."""
@@ -152,8 +154,8 @@ class Buffer(NamedTuple):
 class Names(NamedTuple):
     """The names of the tables that the scan has met, in a hash table that finds a table's number by its name.
 
-    A key is a table's name as a Table_map event has it: length and database, NUL, length and table, NUL. The heap
-    holds all keys, one after the other.
+    A key is a table's name as a Table_map event has it: length and database, NUL, length and table, NUL. The array
+    ``heap`` holds all keys, one after the other.
     """
 
     heap: Bytes
@@ -265,8 +267,10 @@ the events, the last sequence_number and the last time. :class:`~dumpfilter.inde
 
 
 class Word(enum.IntEnum):
-    """The terminal symbols of the binlog's grammar: groups of event types, some of them divided by the content of the
-    event.
+    """The classes of events that the scan distinguishes to find where transactions begin and end. A class has one or
+    more event types, or Query events with one kind of text, such as BEGIN.
+
+    The scan is a state machine (a grammar of the binlog), and these classes are its input symbols.
     """
 
     OTHER = 0
@@ -402,8 +406,10 @@ that matches is used.
 
 
 class Grammar(NamedTuple):
-    """The rules of the grammar as arrays for compiled code. The scan takes them as an argument, because cached machine
-    code would keep a constant's old value.
+    """The rules of the scan's state machine (the binlog's grammar) as arrays for compiled code. They tell the state and
+    the event's role after each event.
+
+    The scan takes them as an argument, because cached machine code would keep a constant's old value.
     """
 
     word: Bytes
@@ -548,7 +554,8 @@ def scan(
 ):
     """Scan the events of a buffer from offset ``begin`` on, until the buffer ends or the caller has to act.
 
-    The scan appends to the columns ``out``, which hold ``count`` events already. ``grammar`` is :data:`GRAMMAR`.
+    The scan appends to ``out``, which holds ``count`` events already. ``state`` is the scan's record (:data:`STATE`), and
+    ``grammar`` is :data:`GRAMMAR`. ``names`` and ``table_ids`` find a table's number.
 
     Returns ``(stop, next, count, boundary_next, boundary_count)``: the :class:`Stop`, the offset of the next event in
     the buffer, and the number of events. The last two are the same numbers at the last transaction boundary.
@@ -729,8 +736,8 @@ def _table_key(body, body_length, id_length):
 
 @kernel
 def find_subject(key: np.uintp, length: int, heap: np.uintp, starts: Int64s, lengths: Int64s, slots: Int64s):
-    """Return the number of the table with a name and its slot in the hash table ``slots``. For an unknown name, return
-    -1 and the free slot for it.
+    """Return the number of a table, given its name, and the slot in the hash table ``slots`` that holds the number. For
+    an unknown name, return -1 and the free slot for it.
 
     ``key`` is the memory address of the name, which has ``length`` bytes. ``heap`` is the address of all names. The
     other arguments are arrays of :class:`Names`.
@@ -781,13 +788,15 @@ def group_transactions(
     source_count: int,
     out: TransactionColumns,
 ):
-    """Group scanned events into transactions, and write each transaction's first event, subject and GTID to ``out``.
+    """Group scanned events into transactions, and write each transaction's first event, GTID, and subject to ``out``.
+    The subject is the number of the only table or statement that the transaction changes, or a negative constant.
 
     ``source_keys`` has two uint64 for each GTID source (the bytes of a UUID, or domain id and server id), and
-    ``source_slots`` is its hash table (:class:`dumpfilter.binlog.gtid_sources.SourceNumbers`).
+    ``source_slots`` is its hash table (:class:`dumpfilter.binlog.gtid_sources.SourceNumbers`). ``source_count`` GTID
+    sources are known before the call.
 
-    Returns the number of transactions, the number of known GTID sources, and -1. If ``source_keys`` is full when a
-    new GTID source appears, the third number is the number of the event with this source.
+    Returns the number of transactions, the number of known GTID sources, and -1. If ``source_keys`` is full when a new
+    GTID source appears, the third number is the number of the event with this source.
     """
     offsets, types, roles, subjects = events.offset, events.type, events.role, events.subject
     first_events, of_transaction, sources, numbers, servers = out
@@ -866,8 +875,9 @@ def gap_runs(
     out: Int64s2,
     n: int,
 ):
-    """Read the runs of GTIDs in Gap events, from Gap event number ``begin`` on, and append them to the ``n`` rows of
-    ``out``.
+    """Read the GTIDs that Gap events name, from Gap event number ``begin`` on, and append a row for each run of
+    consecutive GTIDs to the ``n`` rows of ``out``. A Gap event is a relay log's note about transactions that a master
+    dropped.
 
     A row has the number of the GTID source, the first and the last transaction number. ``until`` gets the index after
     each Gap event's last row. ``gap_offsets`` and ``gap_sizes`` are file offsets and sizes of the Gap events.
@@ -931,11 +941,11 @@ def follow_writer(
     sequence: Int64s,
     time: Int64s,
 ):
-    """Write the position in the writer's binlog before each event of a relay log to ``position``, and after the last
-    event as one more entry.
+    """Compute for each event of a relay log its position in the binlog of the writer, the server that wrote the events.
+    Write these positions to ``position``, and the position after the last event as one more entry.
 
-    The writer is the server that wrote the events. The columns ``sequence`` and ``time`` get the sequence_number and
-    the time of the newest event before each Gap event.
+    The columns ``sequence`` and ``time`` get the sequence_number and the time of the newest event before each Gap event
+    (a note about dropped transactions).
 
     The record ``state`` (:data:`WRITER`) has these values before the first event, and gets the values after the last
     event. ``gaps`` has the numbers of the Gap events between transactions, and ``told`` how many GTIDs each of them

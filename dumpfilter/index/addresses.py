@@ -93,7 +93,9 @@ def local_bytes(paths: Sequence[str]) -> int | None:
 
 
 def not_here(uri: str) -> OptionError:
-    """Return the error for a URI given where only a path on this machine is possible, such as an output."""
+    """Return the error for a URI that was given where only a path on this machine is possible, such as an output. The
+    caller raises the error.
+    """
     return OptionError(
         f"{uri}: dumpfilter only reads binlogs at such an address; name a path on this machine, and copy the files "
         "from or to the address"
@@ -232,7 +234,7 @@ def _s3(query: str, endpoint: str) -> Any:
 
 
 def cannot_open(uri: str, error: OSError) -> BinlogMissing:
-    """Return the error for a path or URI that the file system cannot open."""
+    """Return the error to raise for a path or URI that the file system cannot open. ``error`` is the system's error."""
     if isinstance(error, FileNotFoundError):
         return BinlogMissing("no such file", file=uri)
     return BinlogMissing(f"cannot be opened: {reason_of(error)}", file=uri)

@@ -77,7 +77,8 @@ class FileBegin(NamedTuple):
     """The contents of a binlog file's first events, which say from which server and position the later events come.
 
     A slave begins a relay log file for each binlog file of its master. There an artificial Rotate event names the
-    master's file, and a head event names the master and the GTIDs that the slave had received before.
+    master's file. A head event (an event of dumpfilter) names the master and the GTIDs that the slave had received
+    before.
     """
 
     format_description: FormatDescription
@@ -99,7 +100,9 @@ class FileBegin(NamedTuple):
 
 
 class ScanPoint(NamedTuple):
-    """The state of a scan at a transaction boundary. Another scan can begin there with this state."""
+    """The state of a scan at a transaction boundary. A later scan can begin at this boundary with this state, without
+    reading what comes before.
+    """
 
     prepared: Prepared
     """The XA transactions that are prepared at the boundary."""
@@ -192,8 +195,8 @@ class BinlogFile:
 
     @functools.cached_property
     def begin(self) -> FileBegin:
-        """The contents of the file's first events. Raises BinlogError for a relay log file with a malformed head
-        event.
+        """The contents of the file's first events: the format description and, in a relay log, the master's file and
+        position. Raises BinlogError for a relay log file with a malformed head event.
         """
         fd, at = self.format_description, self.first_event
         if not self._has_event(at, EventType.ROTATE, LOG_EVENT_ARTIFICIAL_F):
@@ -230,15 +233,15 @@ class BinlogFile:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the file begins with the first event of the writer's file. The writer is the server that wrote the
-        events.
+        """Whether the file holds its server's binlog file from the first event on. A relay log file may begin in the
+        middle of the server's file.
         """
         return self.begin.position <= self.first_event
 
     @property
     def writer_begin(self) -> WriterPoint | None:
-        """The state of the binlog of the server that wrote the events, where a relay log file begins; None for a
-        server's binlog.
+        """The position, sequence_number and time in the binlog of the server that wrote the events, at the beginning of
+        a relay log file. None for a server's own binlog.
         """
         if not self.is_relay_log:
             return None

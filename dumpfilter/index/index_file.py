@@ -76,8 +76,11 @@ def _name(line: bytes) -> str:
 
 
 def parse_index(data: bytes, *, file: str) -> list[str]:
-    r"""Return the lines of an index file's content, as :func:`read_index` does. ``file`` is the file's name for
+    r"""Return the lines of an index file's content without white space around them. ``file`` is the file's name for
     errors.
+
+    The last element is the text after the last line end: the empty text, or a line that a server is still writing.
+    Raises BinlogCorrupt for content that no server writes.
 
     >>> parse_index(b"./bin.000001\n./bin.00", file="bin.index")
     ['./bin.000001', './bin.00']

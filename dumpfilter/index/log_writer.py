@@ -29,7 +29,9 @@ def write_index(index: Path, names: Sequence[str]) -> None:
 
 
 class GrowingFile:
-    """A file of the set that is open for appending. Methods raise OutputError when the system reports an error."""
+    """A binlog or relay log file that is open for appending. Methods raise OutputError when the system reports an
+    error.
+    """
 
     def __init__(self, path: Path, fd: int, end: int) -> None:
         self.path = path
@@ -96,11 +98,11 @@ F = TypeVar("F", bound=GrowingFile)
 
 
 class LogWriter(Generic[F]):
-    """A binlog set that this process writes. An index file names the set's files, and the newest file is open for
-    appending.
+    """A binlog set or relay log that this process writes. An index file names the set's files, and the newest file is
+    open for appending.
 
-    With ``synced`` a new file's first bytes are synced to the disk before the index names the file. All of a file
-    is synced before the next file begins. ``index`` is the index file; None before the first file, if its name is not
+    With ``synced`` a new file's first bytes are synced to the disk before the index names the file. All of a file is
+    synced before the next file begins. ``index`` is the index file; None before the first file, if its name is not
     known yet.
     """
 
@@ -120,7 +122,7 @@ class LogWriter(Generic[F]):
         return [] if self.index is None else [Path(line).name for line in read_index(self.index) if line]
 
     def begin(self, index: Path, made: F) -> F:
-        """Add the new file ``made`` to the index file ``index``, and append to it from now on. Return it.
+        """Add the new file ``made`` to the index file ``index``, and append to this file from now on. Return ``made``.
 
         Raises OutputError. After an error the new file is closed, and the index does not name it.
         """

@@ -63,12 +63,14 @@ compressed transaction. After a larger one the arrays are freed.
 
 
 def no_table_ids(room: int) -> K.TableIds:
-    """Return an empty hash table for table ids with ``room`` slots, a power of two."""
+    """Return an empty hash table with ``room`` slots, a power of two. The table maps the table ids in rows events to
+    numbers of tables.
+    """
     return K.TableIds(np.zeros(room, np.uint64), np.zeros(room, np.int32))
 
 
 def with_double_room(table_ids: K.TableIds) -> K.TableIds:
-    """Return a hash table with the same table ids and twice the number of slots."""
+    """Return a copy of a hash table of table ids with twice the number of slots."""
     larger = no_table_ids(2 * table_ids.ids.size)
     K.copy_table_ids(table_ids, larger)
     return larger
@@ -140,7 +142,7 @@ class FileScanner:
         return bool(self._state["place"][0])
 
     def release(self) -> None:
-        """Free the arrays that scans write into, while a scan waits for new events.
+        """Free the arrays that scans write into, to save memory while the caller waits for new events.
 
         The next scan allocates them again.
         """

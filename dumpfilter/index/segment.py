@@ -24,7 +24,9 @@ It counts because each compressed transaction is a small segment, and a binlog m
 
 
 class DroppedRuns(NamedTuple):
-    """The GTIDs of transactions that an earlier master dropped, as the Gap events of a relay log name them."""
+    """The GTIDs of transactions that an earlier master dropped, in runs of consecutive numbers. The Gap events of a
+    relay log (notes about dropped transactions) name them.
+    """
 
     transaction: Int64s
     """For each Gap event, the number of its entry among the segment's transactions, ascending."""
@@ -38,7 +40,9 @@ class DroppedRuns(NamedTuple):
     """For each run, the number of GTIDs in the same Gap event before the run."""
 
     def before(self, txn: int) -> DroppedRuns:
-        """Return the part for the Gap events that come before transaction number ``txn``."""
+        """Return the GTIDs of only those Gap events (notes about dropped transactions) that come before transaction
+        number ``txn`` of the segment.
+        """
         n = int(np.searchsorted(self.transaction, txn))
         runs = int(self.until[n - 1]) if n else 0
         return DroppedRuns(self.transaction[:n], self.until[:n], self.runs[:runs], self.ordinal[:runs])
@@ -50,10 +54,11 @@ NO_DROPPED_RUNS = DroppedRuns(_NONE, _NONE, np.empty((0, 3), np.int64), _NONE)
 
 
 class WriterPoint(NamedTuple):
-    """A position in the writer's binlog, with the newest sequence_number and time there. It belongs to an offset of a
-    relay log file.
+    """A position in the binlog of the writer (the server that wrote the events), with the newest sequence_number and
+    time before the position.
 
-    The writer is the server that wrote the events.
+    A slave keeps such a point for an offset of a relay log file, because offsets in a relay log differ from the
+    positions in the writer's binlog.
     """
 
     position: int
@@ -68,7 +73,7 @@ class WriterPoint(NamedTuple):
 
 class WriterColumns(NamedTuple):
     """The positions in the writer's binlog for the events of a relay log segment, with sequence numbers and times,
-    int64.
+    int64 arrays.
 
     The writer is the server that wrote the events.
     """
@@ -211,11 +216,11 @@ class Segment:
         return sum(column.nbytes for column in columns) + inner
 
     def with_known_ends(self, holds: Mapping[Xid, int]) -> Segment:
-        """Return a copy in which more XA COMMIT and XA ROLLBACK events have the tables and statements of their
-        transaction.
+        """Return a copy in which filters can decide about more XA COMMIT and XA ROLLBACK events, by the tables and
+        statements of the transaction that each of them ends.
 
-        These events (``unknown_ends``) end transactions that were prepared before the scan began. ``holds`` gives,
-        by xid, the number of the set of tables and statements of each such transaction. The value ALWAYS stands for a
+        These events (``unknown_ends``) end transactions that were prepared before the scan began. ``holds`` gives, by
+        xid, the number of the set of tables and statements of each such transaction. The value ALWAYS stands for a
         transaction of which the master sends some events in any case.
         """
         known = {event: holds[xid] for event, xid in self.unknown_ends.items() if xid in holds}
@@ -237,10 +242,10 @@ class Segment:
         )
 
     def with_gaps_sent(self) -> Segment:
-        """Return a copy in which the Gap events between transactions count as events of the file, which are always
-        sent.
+        """Return a copy in which the Gap events between transactions are sent like events of a server. A Gap event is a
+        relay log's note about transactions that the master dropped.
 
-        Programs that print a relay log use it to show what the master dropped.
+        Programs that print a relay log use the copy to show what the master dropped.
         """
         if not len(self.dropped.transaction):
             return self
@@ -301,10 +306,10 @@ class Segment:
 
 @dataclass(frozen=True)
 class ScannedEvents:
-    """Consecutive events of a binlog file, not grouped into transactions.
+    """Consecutive events of a binlog file as arrays, not grouped into transactions.
 
-    The fields are described in :class:`Segment`. Statements have the subject PENDING. The scanner may overwrite the
-    arrays in its next scan.
+    :class:`Segment` describes the fields. Statements have the subject PENDING, because their text is not read. The
+    scanner may overwrite the arrays in its next scan.
     """
 
     start: int
@@ -318,8 +323,8 @@ class ScannedEvents:
 
 
 class Columns:
-    """The arrays that a scan fills, reused for each segment. :class:`~dumpfilter.index.segment.Segment` describes the
-    columns.
+    """Arrays that a scan fills with a segment's events and transactions, and that the next scan overwrites.
+    :class:`~dumpfilter.index.segment.Segment` describes the columns.
     """
 
     def __init__(self, capacity: int) -> None:

@@ -50,7 +50,8 @@ def decode_statement_event(kind: EventType, body: bytes | memoryview, fd: Format
 
 
 def statement_of(query: QueryEvent, fd: FormatDescription) -> Statement:
-    """Return the statement of a decoded Query event, with the tables and databases that filters decide by.
+    """Return the statement of a decoded Query event, with the tables and databases by which filters decide whether to
+    send the event.
 
     ``fd`` is the format description event in force.
     """

@@ -20,7 +20,7 @@ from dumpfilter.binlog.statement.statement import SchemaAndTable, Statement
 
 @dataclass(frozen=True)
 class TableSubject:
-    """A table that Table_map events name. It is a subject, about which filters decide.
+    """A table that Table_map events name. Filters decide about its row events, so the table is called their subject.
 
     The names are decoded from UTF-8. Other bytes are kept by surrogateescape.
     """
@@ -45,11 +45,11 @@ Subject = TableSubject | Statement
 
 
 def numbers_on_tables(subjects: Sequence[Subject]) -> list[int]:
-    """Return the indexes of the subjects by which to tell whether a filter sends anything: tables, and statements on
-    tables.
+    """Return the indexes of those ``subjects`` (tables and statements) by which to judge whether a filter sends
+    anything of them. These are the tables, and the statements on tables.
 
-    Table rules send a CREATE DATABASE even if they match nothing. So other statements count only if ``subjects`` has
-    nothing else.
+    Other statements, such as CREATE DATABASE, do not count, because table rules send them even if no rule matches. If
+    ``subjects`` has only such statements, the result has them all.
     """
     found = [
         number
@@ -139,9 +139,11 @@ class Subjects:
         return number
 
     def number_of(self, subject: Subject) -> int:
-        """Return this register's number for a table or statement that another :class:`Subjects` numbered.
+        """Return this register's number for a table or statement that comes from another register. A new one gets the
+        next number.
 
-        If the compiled scan meets the same table, it gives the table another number, so that the table has two.
+        If the compiled scan later meets the same table, the scan gives the table another number, so that the table has
+        two.
         """
         if not isinstance(subject, TableSubject):
             return self.statement(subject)
@@ -151,8 +153,8 @@ class Subjects:
         return number
 
     def any_of(self, numbers: Iterable[int]) -> int:
-        """Return the number of a set of tables and statements. A filter sends the events of the set if it sends any
-        member.
+        """Return the number of a set of tables and statements, given their numbers. A filter sends an event that has
+        this set as its subject if the filter sends any member.
 
         An XA COMMIT has such a set as its subject, for example. Equal sets have one number. A set of one table or
         statement has the number of that table or statement.
@@ -196,14 +198,16 @@ class Subjects:
         )
 
     def load(self, state: npt.NDArray[np.void]) -> None:
-        """Write the numbers of subjects and of bytes of names into the state record of a compiled scan, before it
-        begins.
+        """Write how many numbers and bytes of names this register has into the state record of a compiled scan, before
+        the scan begins.
         """
         state["subjects"] = self.count
         state["name_bytes"] = self.name_bytes
 
     def store(self, state: npt.NDArray[np.void]) -> None:
-        """Read back from the state record of a compiled scan how many tables and bytes of names it has added."""
+        """Read from the state record of a compiled scan, after the scan, how many numbers and bytes of names the
+        register now has. The scan has added the new tables to ``names``.
+        """
         self.count = int(state["subjects"][0])
         self.name_bytes = int(state["name_bytes"][0])
 

@@ -27,7 +27,12 @@ TimeSpans = tuple[TimeSpan, ...]
 
 
 def spans_of(times: npt.NDArray[np.uint32]) -> TimeSpans:
-    """Return the spans that these timestamps cover. They are Unix seconds in any order, and 0 is ignored."""
+    """Return the time spans in which events were written, given the events' timestamps. A long pause between two
+    timestamps ends a span.
+
+    The timestamps are Unix seconds in any order, and 0 is ignored. The result has the first and the last time of each
+    span.
+    """
     times = times[times > 0]
     if not len(times):
         return ()
@@ -42,7 +47,8 @@ def spans_of(times: npt.NDArray[np.uint32]) -> TimeSpans:
 
 
 def joined(parts: Iterable[TimeSpans]) -> TimeSpans:
-    """Return the spans of several parts of a binlog, merged.
+    """Return the time spans of several parts of a binlog, merged into one ascending tuple. Spans that overlap, or lie
+    close together, become one.
 
     >>> joined([((10, 20), (200_000, 200_005)), (), ((15, 30),)])
     ((10, 30), (200000, 200005))
