@@ -554,8 +554,7 @@ def scan(
 ):
     """Scan the events of a buffer from offset ``begin`` on, until the buffer ends or the caller has to act.
 
-    The scan appends to ``out``, which holds ``count`` events already. ``state`` is the scan's record (:data:`STATE`), and
-    ``grammar`` is :data:`GRAMMAR`. ``names`` and ``table_ids`` find a table's number.
+    The scan appends to the ``count`` events in ``out``, and updates ``state``. ``grammar`` is :data:`GRAMMAR`.
 
     Returns ``(stop, next, count, boundary_next, boundary_count)``: the :class:`Stop`, the offset of the next event in
     the buffer, and the number of events. The last two are the same numbers at the last transaction boundary.
