@@ -42,12 +42,13 @@ _STOP_SECONDS = 12.0
 
 
 class Edge:
-    """The ports at which one slave serves its relay logs.
+    """The ports at which one slave serves its relay logs to other slaves and to MySQL or MariaDB replicas.
 
-    The slave tells :attr:`channels` the end of each relay log. ``tls`` is the ports' certificate and key. Without
-    ``tls`` slaves connect without TLS, and replicas get a certificate that the slave makes. With ``insecure`` replicas
-    on other machines may connect without TLS. Raises OptionError for a configuration that cannot be used, and Exposed
-    when other machines could connect to it without TLS or a login.
+    ``tls`` is the ports' certificate and key. Without ``tls`` slaves connect without TLS, and replicas get a
+    certificate that the slave makes. With ``insecure`` replicas on other machines may connect without TLS.
+
+    Raises OptionError for a configuration that cannot be used, and Exposed when other machines could connect to a port
+    without TLS or a login.
     """
 
     def __init__(

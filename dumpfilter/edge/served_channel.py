@@ -64,16 +64,16 @@ class ServedChannel(DumpFilterService):
         """
 
     def serve(self, slave: Slave) -> None:
-        """Serve the channel of ``slave`` whose name is :attr:`name`. Its server UUID becomes the UUID of the served
-        binlog.
+        """Serve the relay log of that channel of ``slave`` whose name is :attr:`name`. The slave's server UUID becomes
+        the UUID of the served binlog.
         """
         self._slave, self.master_uuid = slave, slave.uuid
 
     def note(self, position: RelayPosition | None) -> None:
         """Record the position up to which the relay log is complete, and wake the dumps that wait for more events.
 
-        A position before the last one means that the slave has discarded a part of the relay log, and ends all dumps.
-        The method returns when no dump relies on the discarded part any more. None means that no relay log exists.
+        A position before the last one means that the slave discards a part of the relay log, and ends all dumps. The
+        method returns when no dump relies on the discarded part any more. None means that no relay log exists.
         """
         with self._lock:
             if self._end is not None and place_order(position) < place_order(self._end.position):
@@ -135,7 +135,7 @@ class ServedChannel(DumpFilterService):
         return SharedReader(store, self._loop)
 
     def close(self) -> None:
-        """Close the relay log and refuse further readers. All dumps must have ended."""
+        """Close the relay log, and let :attr:`reader` raise an error from now on. All dumps must have ended."""
         with self._lock:
             self.stopping = True
             reader = self._forget()

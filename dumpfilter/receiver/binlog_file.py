@@ -34,7 +34,7 @@ _LONGEST_CLOSING = 4096
 
 
 class FileEnd(NamedTuple):
-    """The last whole event of a received binlog file, at which the file is cut after a crash."""
+    """The end of the undamaged part of a received binlog file. After a crash the receiver truncates the file there."""
 
     last: int
     """The byte offset of the last whole event."""
@@ -70,8 +70,8 @@ def find_end(path: Path, description: FormatDescription) -> FileEnd:
 class OpenFile(GrowingFile):
     """The binlog file that a receiver is writing.
 
-    The stream may begin before the end of the file. Events that the file already has are compared with the file, and
-    not written again.
+    After a reconnection the stream may begin before the end of the file. Events that the file already has are then
+    compared with the stream, and not written again.
     """
 
     def __init__(self, path: Path, fd: int, end: int) -> None:
@@ -130,10 +130,11 @@ class OpenFile(GrowingFile):
         return self.position < self.end
 
     def check_head(self, sent: FormatDescription) -> None:
-        """Check that the source's file of this name begins like this file. Raises SourceReplaced.
+        """Check that the source's file of this name begins with the same format description event as this file. Raises
+        SourceReplaced.
 
-        ``sent`` is the source's format description event. A dump from inside a file sends this event without the time
-        of the file's creation.
+        ``sent`` is the event that the source has sent. A dump from inside a file sends this event without the time of
+        the file's creation, so this field is not compared.
         """
         ours, theirs = self.description.header, sent.header
         if (
@@ -145,7 +146,9 @@ class OpenFile(GrowingFile):
             raise self.replaced("begins differently")
 
     def replaced(self, how: str) -> SourceReplaced:
-        """Return the error for a source that has another file under this name. ``how`` tells the difference."""
+        """Return the error to raise when the source has another file under this name. ``how`` is a text that tells the
+        difference.
+        """
         return SourceReplaced(
             f"{self.name}: at {self.position}: the source's file {how}: it is another server, or its binlogs began "
             f"anew (RESET MASTER), or it lost events in a crash; fetch into another directory than {self.path.parent}"

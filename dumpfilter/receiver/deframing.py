@@ -55,7 +55,7 @@ class Deframer:
 
     Parameters:
         socket: the connection, after the command that begins the dump.
-        where: returns the file and the position of the next event, for errors.
+        where: returns the binlog file and the position of the next event, for the texts of errors.
         buffer_size: the size of each of the two buffers, bytes.
     """
 

@@ -33,7 +33,7 @@ _MOST_DAMAGED = 3
 
 @dataclass(frozen=True)
 class FollowOptions:
-    """The options of a :class:`Follower`: when it ends, and how often it tries again."""
+    """The options of a :class:`Follower`: when the follower ends, and how often it tries to connect again."""
 
     stop_never: bool = False
     """Whether the follower waits for new events at the end of the newest file, instead of ending there."""
@@ -47,15 +47,15 @@ class FollowOptions:
 
 
 class Follower:
-    """Receives the binlog of one source (a running server) into one store. :meth:`run` works in the caller's thread
-    until it is done.
+    """Receives the binlog of one source (a running server) into one store (directory of received files). :meth:`run`
+    works in the caller's thread until it is done.
 
     Parameters:
         url: the source's address.
-        store: the open directory for its files.
-        options: when to end.
+        store: the open directory to which the received files are written.
+        options: when the follower ends, and how often it tries again.
         on_progress: called after each write, in the thread of :meth:`run`.
-        on_connect: called after each login, with what the source said of itself.
+        on_connect: called after each login, with the source's family, version, UUID and binlog files.
     """
 
     def __init__(

@@ -88,33 +88,34 @@ class Progress:
 
 class Turns(Protocol):
     """The asyncio loop of a master that also sends the received events to slaves. While few events arrive, the loop
-    waits for the source's socket, and the receiving thread sleeps.
+    reads the source's socket in place of the receiving thread, which sleeps.
 
-    With two threads, each commit would have to wake the receiving thread, and that thread the loop.
+    With two threads, each commit would have to wake the receiving thread, and the receiving thread would have to wake
+    the loop.
     """
 
     def run(self, stream: socket.socket, turn: Callable[[], bool], tick: Callable[[], None]) -> None:
-        """Let the loop call ``turn`` whenever the socket ``stream`` has data, and ``tick`` once a second. The receiving
-        thread waits in this call.
+        """Let the loop call ``turn`` whenever the socket ``stream`` has data, and ``tick`` once a second. ``turn``
+        receives the data, and the receiving thread waits in this call.
 
         Return when ``turn`` returns False, or when the loop ends. Raises the errors of both functions.
         """
 
     def received(self, file: str, offset: int, data: bytes) -> None:
-        """Send whole events to the slaves that wait for them. ``turn`` has stored them in the binlog file ``file`` at
-        the byte offset ``offset``.
+        """Send received events to the slaves that wait for new events. ``data`` has whole events, which are already
+        stored in the binlog file ``file`` at the byte offset ``offset``.
         """
 
 
 class Reception:
-    """The reception of binlog files from a source over one connection, from the end of the store (directory of received
-    files) on.
+    """The reception of binlog files from a source (a running server) over one connection. It begins at the end of the
+    store, the directory of received files.
 
     Parameters:
         connection: a connection after its login.
         facts: the source's family, version, UUID and binlog files, which were queried after the login.
         store: the directory. The caller has checked that its files are from this source.
-        progress: the state to keep up to date.
+        progress: the object that shows the progress to other threads, and that the reception updates.
         on_progress: called after writes, when nothing more has arrived, or from time to time while much arrives.
         turns: returns the event loop that waits for the source while little arrives, if there is one.
     """

@@ -68,7 +68,9 @@ class _Note(BaseModel):
 
 
 class StoredSource(State):
-    """The saved identity of a store's source, and the identity with which the receiver registers there as a replica."""
+    """The content of the file in a store (directory of received binlogs) that names the store's source server. It also
+    holds the UUID and server id with which the receiver registers at the source as a replica.
+    """
 
     format: int = _FORMAT
     family: Family
@@ -145,11 +147,11 @@ class BinlogDirectory(LogWriter[OpenFile]):
             raise
 
     def recognize(self, family: Family, server_uuid: str, address: str) -> StoredSource:
-        """Check that a server is the store's source. Return the saved identities of the source and of the receiver.
-        Raises SourceReplaced.
+        """Check that a server is the source from which this store has its files, and return the saved identities of the
+        source and of the receiver. Raises SourceReplaced for another server.
 
-        A new store accepts any server, and saves a random identity for the receiver. Its server id is higher than
-        people usually choose.
+        A new store accepts any server, and saves its identity. It also saves a random UUID and server id with which the
+        receiver registers as a replica. This server id is higher than people usually choose.
         """
         if self.source is None:
             known = StoredSource(

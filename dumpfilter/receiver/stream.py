@@ -39,7 +39,9 @@ _SIZE = re.compile(r"[0-9]{1,20}")
 
 @dataclass(frozen=True)
 class SourceFacts:
-    """The properties of a source that do not change while it runs, and the list of its binlog files."""
+    """The properties of a source (a running server) that do not change while the server runs, and the list of its
+    binlog files.
+    """
 
     family: Family
     version: str
