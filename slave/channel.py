@@ -73,26 +73,32 @@ A longer name is cut, and a hash of the channel's name is appended, so that name
 
 
 class RelayReader(Protocol):
-    """Another reader of a channel's relay log than the applier, such as a port for slaves and replicas."""
+    """A reader of a channel's relay log besides the applier. An example is a port at which the slave serves the relay
+    log to other slaves and replicas.
+    """
 
     def note(self, position: RelayPosition | None) -> None:
-        """Record the position up to which the relay log is complete. Any thread may call this method.
+        """Take note of the position up to which the relay log is complete. Any thread may call this method.
 
-        Before the channel truncates the relay log, it calls with a position further back. Nobody reads beyond that
-        position when the method returns. None: there is no relay log.
+        The channel calls it whenever the position moves. Before the channel truncates the relay log, it calls with a
+        position further back. When the method returns, the reader no longer reads beyond the position. None: there is
+        no relay log.
         """
 
     @property
     def needed_file(self) -> str | None:
-        """The name of the oldest relay log file that is still read. None for no such file."""
+        """The name of the oldest relay log file that this reader still reads, so that the channel does not remove the
+        file. None if the reader needs no file.
+        """
 
 
 @dataclass(frozen=True)
 class Watching:
-    """Other parts of the program that follow the reception of events.
+    """The callbacks and readers with which other parts of the program follow what a slave receives.
 
-    ``on_chunk`` is called after each message of the master's stream, and ``on_connect`` after each registration. The
-    first argument of both is the channel's name. ``readers`` are further readers of relay logs by channel name.
+    ``on_chunk`` is called after each message of the master's stream, and ``on_connect`` after each registration at the
+    master. The first argument of both is the channel's name. ``readers`` are further readers of relay logs by channel
+    name.
     """
 
     on_chunk: Callable[[str, pb.Chunk], None] = lambda channel, chunk: None
@@ -105,9 +111,10 @@ class Watching:
 class Channel:
     """One replication channel: its configuration, its relay directory and its two threads.
 
-    ``options`` are the slave's options and ``info`` the channel's own. ``filters`` has the channel's filter, and
-    counts the uses of its rules. ``uuid`` is the slave's server_uuid. ``progress`` wakes statements that wait for an
-    applier, when an applier has completed a transaction.
+    ``options`` are the options that all channels of the slave share, and ``info`` is the configuration of this channel.
+    ``filters`` has the channel's filter, and counts the uses of its rules. ``uuid`` is the slave's server_uuid.
+    ``watching`` has callbacks for received messages. ``progress`` wakes SQL statements that wait for an applier, when
+    an applier has completed a transaction.
 
     The caller has locked the relay directory.
 
@@ -186,8 +193,8 @@ class Channel:
         self._follow_filter()
 
     def check(self, info: SourceInfo) -> None:
-        """Check a configuration of the channel. Raises OptionError when two options contradict each other, or a filter
-        rule is invalid.
+        """Check a configuration for this channel, before it is used. Raises OptionError when two options contradict
+        each other, or a filter rule is invalid.
         """
         if info.auto_position and info.log_file:
             raise OptionError("--start-file and --auto-position: give one of them")
@@ -298,8 +305,10 @@ class Channel:
 
         Without ``threads`` the option ``io_thread_only`` decides whether both threads start or only the I/O thread. The
         applier stops at the condition ``until``; None: without a condition. A ``user`` and ``password`` replace the
-        configured ones until the I/O thread ends. Raises StateCorrupt when the target cannot restore its state from
-        ``relay-log.info``, or when relay logs have expired that the applier has never read.
+        configured ones until the I/O thread ends.
+
+        Raises StateCorrupt when relay logs have expired that the applier has never read. It is also raised when the
+        target (the object to which transactions are applied) cannot restore its state from ``relay-log.info``.
         """
         if threads is None:
             threads = Threads.IO if self.options.io_thread_only else Threads.BOTH
@@ -397,7 +406,8 @@ class Channel:
     def reset(self) -> None:
         """Delete the relay logs and the positions (``RESET REPLICA``). Both threads must be stopped.
 
-        The target keeps the applied data, and the channel keeps the set of executed GTIDs.
+        The applied data stays in the target (the object to which the applier applies transactions). The channel also
+        keeps the set of executed GTIDs.
         """
         with self._busy:
             assert not self.running

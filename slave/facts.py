@@ -89,8 +89,8 @@ class ThreadView(NamedTuple):
 
 
 class ChannelView:
-    """The state of a channel at one moment, with the positions of both threads. All columns and metrics are computed
-    from this state.
+    """The state of a channel at one moment: configuration, threads, errors, counts, and the positions of both threads.
+    The columns of status tables and the metrics are computed from this state.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -123,7 +123,9 @@ class ChannelView:
 
     @property
     def executed(self) -> GtidSet | None:
-        """The GTIDs that the channel has applied. None before the first stream tells the family of the servers."""
+        """The GTIDs of the transactions that the channel has applied, or that the master dropped. None until the first
+        stream has told whether the servers are MySQL or MariaDB.
+        """
         family = self.received.family
         return parse_gtid_set(self.applied.executed, family) if family else None
 
@@ -281,7 +283,7 @@ METRICS = (THREADS, CHANNELS, PROCESS)
 
 
 def views(channels: Iterable[Channel]) -> list[ChannelView]:
-    """Return the state of each channel at this moment."""
+    """Return the state of each of the channels at this moment, for status tables and metrics."""
     return [ChannelView(channel) for channel in channels]
 
 

@@ -11,7 +11,7 @@ from dumpfilter.slave.state.relay_log import BASENAME, RelayPosition, file_numbe
 
 
 class RelayLag(NamedTuple):
-    """The size of a relay log, and of the part that is not applied yet."""
+    """The number and total size of a relay log's files, and how far the applier is behind, in bytes and seconds."""
 
     files: int
     bytes: int

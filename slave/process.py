@@ -42,7 +42,7 @@ class ReplicaPorts(Protocol):
 
     @property
     def channels(self) -> Mapping[str, RelayReader]:
-        """The served channels by name, which read the slave's relay logs."""
+        """The readers of the slave's relay logs behind the ports, by the name of the channel that each serves."""
 
     def replicas(self) -> Sequence[tuple[int, str, int, int, str]]:
         """Return the rows of SHOW REPLICAS, one for each replica that is connected to the ports."""

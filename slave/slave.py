@@ -35,13 +35,16 @@ SAVE_COUNTERS = 5.0
 class Slave:
     """All channels of one slave and their filters.
 
-    The constructor locks the relay directory, and creates all channels with their filters. Their threads are not
-    started. The channels are those of earlier runs, from their files ``source.info``, and those of the command line,
-    ``sources``. If ``sources`` names a channel of an earlier run, the channel gets the new configuration and keeps its
-    position in the master's binlog. :meth:`configure` adds and changes channels later.
+    The constructor locks the relay directory, and creates all channels with their filters, but does not start their
+    threads. Channels of earlier runs are read from their files ``source.info``. ``sources`` are the channels of the
+    command line. If one of them exists from an earlier run, it gets the new configuration and keeps its position in the
+    master's binlog.
 
-    Raises OptionError for an invalid server id, target or option of a channel. Raises DirectoryBusy when another
-    process uses the relay directory, and StateCorrupt when a file in the directory is unusable.
+    ``options`` are shared by all channels, and ``watching`` has callbacks for received messages.
+
+    Raises OptionError for an invalid server id or channel option, or an unknown target (the object to which
+    transactions are applied). Raises DirectoryBusy when another process uses the relay directory, and StateCorrupt when
+    a file in the directory is unusable.
     """
 
     def __init__(
@@ -156,7 +159,8 @@ class Slave:
     def reset(self, name: str, *, all: bool) -> None:
         """Delete the relay logs and the positions of a stopped channel (``RESET REPLICA``).
 
-        With ``all`` also remove the channel, its filter and the state of its target (``RESET REPLICA ALL``).
+        With ``all`` also remove the channel, its filter, and the state of its target, the object to which transactions
+        are applied (``RESET REPLICA ALL``).
         """
         with self.lock:
             channel = self.get(name)

@@ -35,7 +35,9 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 
 class Info(State):
-    """The content of one of a channel's state files, as a pydantic model."""
+    """The base class of pydantic models that stand for the content of one state file of a channel, such as
+    ``master.info``.
+    """
 
     NAME: ClassVar[str]
     """The file's name."""
@@ -44,7 +46,7 @@ class Info(State):
 
     @classmethod
     def file(cls, directory: Path) -> StateFile[Self]:
-        """Return the state file of this class in a channel's directory."""
+        """Return an object that loads and saves the state file of this class in a channel's directory."""
         return StateFile(directory / cls.NAME, cls, FORMAT, mode=cls.MODE)
 
     @classmethod
@@ -123,7 +125,8 @@ class SourceInfo(SourceOptions, TlsOptions, Info):
 
 
 class PlaceInfo(Info):
-    """A transaction boundary, as a position in the master's binlog and in the relay log.
+    """The position of the I/O thread or of the applier, always at a transaction boundary. It has a position in the
+    master's binlog and the corresponding position in the relay log.
 
     Before anything was received, file names are empty and numbers are 0. Fields are named as in SHOW REPLICA STATUS,
     where MySQL calls the master "source".
@@ -148,12 +151,16 @@ class PlaceInfo(Info):
 
     @property
     def relay_position(self) -> RelayPosition | None:
-        """The position in the relay log. None before the first relay log file."""
+        """The file and byte offset in the relay log up to which this thread has received or applied all transactions.
+        None before the first relay log file.
+        """
         return RelayPosition(self.relay_file, self.relay_offset) if self.relay_file else None
 
     @property
     def gtid_set(self) -> GtidSet:
-        """The GTIDs up to the position."""
+        """The GTIDs of the transactions that this thread has completed: received by the I/O thread, or executed by the
+        applier. Transactions that the master dropped count, too.
+        """
         return parse_gtid_set(getattr(self, self.GTIDS))
 
 
@@ -232,7 +239,8 @@ class MasterInfo(PlaceInfo):
 
 
 class RelayLogInfo(PlaceInfo):
-    """The content of ``relay-log.info``: the applier's position, and the target's state at that position.
+    """The content of ``relay-log.info``: the applier's position, and the state at that position of the target, the
+    object to which transactions are applied.
 
     After a crash the slave restores the target to that state, and the applier continues at that position.
     """
@@ -261,8 +269,8 @@ class ImposedInfo(Info):
 
 
 def read_imposed(directory: Path) -> tuple[pb.ImposedFilter, ...]:
-    """Return the imposed filters that are saved for a channel. They are set by the master's operator. Raises
-    StateCorrupt when ``imposed.info`` is unusable.
+    """Return the imposed filters (filters that the master's operator sets for a slave) that are saved in a channel's
+    ``imposed.info``. Raises StateCorrupt when the file is unusable.
     """
     try:
         filters = ImposedInfo.read(directory).filters
@@ -272,7 +280,9 @@ def read_imposed(directory: Path) -> tuple[pb.ImposedFilter, ...]:
 
 
 def save_imposed(directory: Path, imposed: Sequence[pb.ImposedFilter]) -> None:
-    """Save the imposed filters of a channel in ``imposed.info``, in place of the earlier ones. Raises OutputError."""
+    """Save the imposed filters (filters that the master's operator sets for a slave) of a channel in ``imposed.info``,
+    in place of the earlier ones. Raises OutputError.
+    """
     filters = [base64.b64encode(one.SerializeToString()).decode() for one in imposed]
     ImposedInfo.file(directory).save(ImposedInfo(filters=filters))
 

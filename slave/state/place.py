@@ -13,11 +13,12 @@ P = TypeVar("P", bound=PlaceInfo)
 
 
 class Place(Generic[P]):
-    """The position and the GTIDs of one thread, and the state file that holds both.
+    """The current position and GTIDs of the I/O thread or of the applier in memory, and the state file to which they
+    are saved.
 
-    One thread at a time moves the place. Any thread may read :attr:`info`. ``kind`` is the type of the file's content,
-    and ``save_period`` the shortest time between two writes by :meth:`save_if_due`, seconds. The constructor reads the
-    file. Raises StateCorrupt for an unusable file.
+    One thread at a time changes the position. Any thread may read :attr:`info`. ``kind`` is the class of the file's
+    content, and ``save_period`` the shortest time between two periodic saves, seconds. The constructor reads the file
+    in ``directory``. Raises StateCorrupt for an unusable file.
     """
 
     def __init__(self, kind: type[P], directory: Path, *, save_period: float) -> None:
@@ -37,7 +38,9 @@ class Place(Generic[P]):
         return self._file.path
 
     def go_back(self, info: P) -> None:
-        """Go to the place ``info``, which other threads have left behind or which the file holds."""
+        """Replace the position and GTIDs in memory by those of ``info``, for example after the relay log was truncated.
+        The state file does not change.
+        """
         with self.lock:
             self.now = info
             """The present position. Its GTIDs may lack the newest of :attr:`gtids`."""
@@ -46,13 +49,15 @@ class Place(Generic[P]):
             self._has_moved = False
 
     def move(self, **members: Any) -> None:
-        """Change members of the position. The caller holds :attr:`lock` if it changes :attr:`gtids`, too."""
+        """Change fields of the position in memory, given by name. The caller holds :attr:`lock` if it changes
+        :attr:`gtids`, too.
+        """
         self.now = self.now.model_copy(update=members)
         self._has_moved = True
 
     @property
     def info(self) -> P:
-        """The position and the GTIDs at one moment. They may be newer than the file."""
+        """The position and the GTIDs at one moment, from memory. They may be newer than the state file."""
         with self.lock:
             if not self._has_moved:
                 return self.now
@@ -60,12 +65,16 @@ class Place(Generic[P]):
 
     @property
     def is_due(self) -> bool:
-        """Whether the place has moved, and the last write is at least ``save_period`` ago."""
+        """Whether the position has changed since it was saved, and the last save is at least ``save_period`` seconds
+        ago.
+        """
         return self.now is not self.saved and time.monotonic() - self._saved_at >= self._save_period
 
     def save(self, *, synced: bool = True, **members: Any) -> None:
-        """Write the place to the file, with other values for ``members``. Raises OutputError, and then nothing has
-        changed.
+        """Write the position and the GTIDs to the state file. ``members`` are fields to change in memory and in the
+        file.
+
+        Raises OutputError, and then neither has changed. With ``synced`` the file is also synced to the disk.
         """
         info = self.info.model_copy(update=members) if members else self.info
         self._file.save(info, synced=synced)

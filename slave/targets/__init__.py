@@ -19,7 +19,9 @@ TARGETS: Mapping[str, Callable[[], Target]] = {"summary": SummaryTarget}
 
 
 def make_target(name: str) -> Target:
-    """Return a new target by its name, to which nothing was applied yet. Raises OptionError for an unknown name."""
+    """Return a new target of the kind ``name``, an object to which the slave applies transactions. Nothing has been
+    applied to it yet. Raises OptionError for an unknown name.
+    """
     try:
         return TARGETS[name]()
     except KeyError:

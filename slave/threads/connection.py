@@ -39,7 +39,9 @@ _NEVER_CONNECTED = ("Connection refused", "DNS", "imeout", "nreachable", "No rou
 
 @dataclass(frozen=True)
 class Source:
-    """A channel's master, with everything that the I/O thread needs to connect, to register and to request a dump."""
+    """A channel's master as the I/O thread sees it: the address and options for the connection, and the slave's
+    identity and filter for the registration.
+    """
 
     info: SourceInfo
     """The channel's configuration."""

@@ -62,7 +62,9 @@ class _State(enum.Enum):
 
 
 class Groups:
-    """Tracks where transactions begin and end, while a binlog's events are given one after another."""
+    """A tracker of transaction boundaries. It is given a binlog's events one after another, and tells after each event
+    whether a transaction is open.
+    """
 
     def __init__(self) -> None:
         self._state = _State.OUTSIDE

@@ -20,16 +20,19 @@ class Progress:
         """The number of statements that wait."""
 
     def told(self) -> None:
-        """Wake the waiting statements, so that they test their conditions again. Any thread may call this method."""
+        """Wake all statements that wait in :meth:`until`, so that they test their conditions again. Any thread may call
+        this method.
+        """
         if self.waiting:
             with self._changed:
                 self._version += 1
                 self._changed.notify_all()
 
     def until(self, ask: Callable[[], bool], seconds: float | None) -> bool:
-        """Wait until ``ask`` returns true, for at most ``seconds`` (None: no limit). Return the last result of ``ask``.
+        """Wait until the condition ``ask`` returns true, for at most ``seconds`` (None: no limit). Return the last
+        result of ``ask``.
 
-        ``ask`` is called at once, and again after each :meth:`told`.
+        ``ask`` is called at once, and again after each call of :meth:`told` by an applier.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         with self._changed:

@@ -121,12 +121,16 @@ class Receiver:
 
     @property
     def published(self) -> MasterInfo:
-        """The content of ``master.info``. The applier and other readers of the relay log know this position."""
+        """The position of the I/O thread that was last made known to the applier and to other readers of the relay log.
+        It has the form of the file ``master.info``.
+        """
         return self._place.saved
 
     @property
     def resume_point(self) -> object:
-        """An object that is replaced when the position moves. A comparison by identity is cheaper than :attr:`info`."""
+        """An object that is replaced when the I/O thread's position moves. Callers compare it with ``is`` to notice a
+        new position, which is cheaper than reading :attr:`info`.
+        """
         return self._place.now
 
     @property
@@ -137,8 +141,8 @@ class Receiver:
         return self._kept if self._keeps and self._kept is not None else NOTHING_KEPT
 
     def forget_kept(self) -> None:
-        """Let the next stream begin at the transaction boundary of :attr:`info`, because later bytes of the relay log
-        may be damaged.
+        """Let the next stream begin at the last transaction boundary, and not after the received part of an incomplete
+        transaction. The bytes of this part in the relay log may be damaged.
         """
         with self._lock:
             self._kept = None

@@ -156,9 +156,10 @@ class SqlThread:
 
     @property
     def info(self) -> RelayLogInfo:
-        """The applier's position and GTIDs at one moment, at a transaction boundary.
+        """The applier's position, a transaction boundary, and its executed GTIDs, at one moment.
 
-        The member ``target`` is that of the last write of ``relay-log.info``.
+        The member ``target`` is the target's state at the last write of ``relay-log.info``. The target is the object to
+        which transactions are applied.
         """
         return self._place.info
 
@@ -176,7 +177,9 @@ class SqlThread:
         self._filter_is_old = True
 
     def report_damage(self, damage: RelayLogDamaged) -> None:
-        """Report a damage of the relay log that the I/O thread has found. The SQL thread then calls ``refetch``."""
+        """Tell the SQL thread that the I/O thread has found the relay log damaged. The SQL thread then calls
+        ``refetch``, so that the damaged part is received again.
+        """
         self._damage = damage
         self._relay_end.wake()
 

@@ -42,10 +42,12 @@ class UntilPosition:
         return self._is_reached(info.source_file, info.source_position)
 
     def passed_by(self, at: RelayPosition, source_file: str, source_begin: int, gtids: GtidSet) -> bool:
-        """Tell whether the applier must stop before the next transaction, or before the next dropped transactions.
+        """Tell whether the applier must stop before the next transaction, because the transaction begins at or after
+        this position. A run of dropped transactions counts as one transaction.
 
-        They begin at the position ``at`` in the relay log, and at ``source_begin`` in the master's binlog file
-        ``source_file``; 0 stands for an unknown position. ``gtids`` are their GTIDs.
+        The transaction begins at the position ``at`` in the relay log, and at ``source_begin`` in the master's binlog
+        file ``source_file``; 0 stands for an unknown position. ``gtids`` are the transaction's GTIDs, which this
+        condition does not use.
         """
         if self.log == "Relay":
             return self._is_reached(*at)

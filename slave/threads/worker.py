@@ -9,7 +9,9 @@ from typing import Protocol
 
 
 class Job(Protocol):
-    """One run of a thread. ``run`` does the work and returns at its end. ``stop`` makes ``run`` return soon."""
+    """The work of one run of a thread, from START REPLICA to STOP REPLICA. ``run`` does the work and returns at its
+    end. ``stop``, called by another thread, makes ``run`` return soon.
+    """
 
     def run(self) -> None: ...
 
