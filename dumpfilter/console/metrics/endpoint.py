@@ -41,7 +41,7 @@ _ROOM_SECONDS = 1.0
 """The time limit for a closed connection to make room for a new one, seconds."""
 
 SCRAPE_SECONDS = 30.0
-"""The time in which a client must send or accept more bytes, seconds."""
+"""The time limit of a connection, seconds."""
 
 
 @dataclass(frozen=True)
@@ -165,11 +165,6 @@ class _Server(ThreadingMixIn, WSGIServer):
         self.silent: dict[Any, socket.socket] = {}
         """The connections that have not sent their request yet, by the client's address, the oldest first."""
 
-    def get_request(self) -> tuple[socket.socket, Any]:
-        request, client_address = super().get_request()
-        request.settimeout(SCRAPE_SECONDS)
-        return request, client_address
-
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._places.acquire(blocking=False):
             # A client that says nothing must not keep Prometheus out.
@@ -195,10 +190,16 @@ class _Server(ThreadingMixIn, WSGIServer):
             self._places.release()
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        if self._tls is None:
-            super().finish_request(request, client_address)
-        else:
-            self._finish_with_tls(self._tls, request, client_address)
+        end = threading.Timer(SCRAPE_SECONDS, _cut, [request])
+        end.daemon = True
+        end.start()
+        try:
+            if self._tls is None:
+                super().finish_request(request, client_address)
+            else:
+                self._finish_with_tls(self._tls, request, client_address)
+        finally:
+            end.cancel()
 
     def _finish_with_tls(self, tls: TlsSource, request: socket.socket, client_address: Any) -> None:
         with tls.current().context.wrap_socket(request.dup(), server_side=True) as encrypted:

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import ssl
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -147,6 +148,25 @@ def test_a_silent_client_is_closed_after_a_while() -> None:
         client = socket.create_connection(("127.0.0.1", int(url.split(":")[2].split("/")[0])), 240)
         with client, contextlib.suppress(ConnectionResetError):
             assert client.recv(1) == b""
+
+
+def test_a_client_that_sends_slowly_is_closed_after_a_while() -> None:
+    with (
+        mock.patch.object(module, "SCRAPE_SECONDS", 0.1),
+        serving_metrics(MetricsEndpoint(), lambda: [Visits()]) as url,
+    ):
+        assert url is not None
+        client = socket.create_connection(("127.0.0.1", int(url.split(":")[2].split("/")[0])), 240)
+        client.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+        deadline = time.monotonic() + 60
+        with client, pytest.raises(ConnectionError):
+            _send_slowly(client, deadline)
+
+
+def _send_slowly(client: socket.socket, deadline: float) -> None:
+    while time.monotonic() < deadline:
+        client.sendall(b"x")
+        time.sleep(0.01)
 
 
 def test_strangers_on_the_network_need_a_permit() -> None:
