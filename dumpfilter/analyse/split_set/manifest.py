@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from dumpfilter.base.errors import OutputError
 from dumpfilter.base.files import committed
@@ -45,12 +45,7 @@ class Place(_Model):
 
 
 class SourceFile(_Model):
-    """A file of the source (the binlog set that was split), as the split read it. ``size`` is in bytes.
-
-    Manifests of earlier versions have one more field, which is ignored.
-    """
-
-    model_config = ConfigDict(extra="ignore")
+    """A file of the source (the binlog set that was split), as the split read it. ``size`` is in bytes."""
 
     name: str
     size: int
@@ -63,6 +58,8 @@ class SourceFile(_Model):
     """The error text of the damage at which the split stopped reading the file; None for an undamaged file."""
     beginning: str = ""
     """The digest of the file's first events (:func:`beginning_digest`), which distinguishes files of equal name."""
+    ranges: int = Field(default=0, exclude=True)
+    """A number of tables that earlier versions wrote beside the manifest. It is read from their manifests only."""
 
 
 class BinlogPart(_Model):
