@@ -101,10 +101,12 @@ class MysqlGtid(NamedTuple):
 
     @property
     def source(self) -> SourceKey:
+        """The key of the GTID's source: the UUID and the tag."""
         return self.uuid, self.tag
 
     @property
     def number(self) -> int:
+        """The transaction's number within its source."""
         return self.gno
 
     @classmethod
@@ -135,10 +137,12 @@ class MariadbGtid(NamedTuple):
 
     @property
     def source(self) -> SourceKey:
+        """The key of the GTID's source: the domain id and the server id."""
         return self.domain_id, self.server_id
 
     @property
     def number(self) -> int:
+        """The transaction's sequence number within its domain."""
         return self.seq_no
 
     @classmethod

@@ -75,9 +75,10 @@ Mixes = dict[frozenset[Subject], Mix]
 
 @dataclass
 class Measured:
-    """The traffic counted in a binlog set, or in a part of the set: the bytes by the condition under which a filter
-    sends them (``tallied``), and the bytes of compressed transactions by the set of tables that they change
-    (``mixes``).
+    """The traffic counted in a binlog set, or in a part of the set.
+
+    ``tallied`` has the bytes by the condition under which a filter sends them. ``mixes`` has the bytes of compressed
+    transactions by the set of tables that they change.
     """
 
     tallied: Facts
