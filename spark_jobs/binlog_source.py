@@ -56,19 +56,20 @@ _log = logging.getLogger(__name__)
 
 
 def register(spark: SparkSession) -> None:
-    """Register the data source with a Spark session, and enable filter pushdown for this session.
+    """Register the data source ``binlog`` with a Spark session, and enable filter pushdown for this session.
 
     Spark finds an installed data source by itself, so most programs need no call. A call has two effects.
-    ``spark.read.format("binlog")`` then works even where Spark does not find the package ``pyspark_binlog``. The
-    data source then evaluates conditions of a WHERE clause itself, and need not read all files. The Spark setting
-    for this, ``spark.sql.python.filterPushdown.enabled``, is off by default.
+    ``spark.read.format("binlog")`` then works even where Spark does not find the package ``pyspark_binlog``. The data
+    source then evaluates conditions of a WHERE clause itself, and need not read all files. The Spark setting for this,
+    ``spark.sql.python.filterPushdown.enabled``, is off by default.
     """
     spark.conf.set(PUSHDOWN, "true")
     spark.dataSource.register(BinlogDataSource)
 
 
 class BinlogDataSource(DataSource):
-    """The data source ``binlog``, which Spark asks for the schema and the reader of a query.
+    """The Spark data source ``binlog``, by which a query reads binlog events as rows. Spark asks it for the schema and
+    the reader of a query.
 
     If the setting ``spark.sql.python.filterPushdown.enabled`` is on, the data source evaluates conditions of a WHERE
     clause (filter pushdown). Otherwise Spark does.
@@ -80,11 +81,11 @@ class BinlogDataSource(DataSource):
 
     @without_traceback
     def schema(self) -> StructType:
-        """Return the schema of a query: the columns that the option ``columns`` names, or by default all cheap
-        columns.
+        """Return the schema of a query: the columns that the option ``columns`` names, or by default all columns that
+        are cheap to compute.
 
-        With the option ``table``, the types of the table's columns are read from the binlog set. Raises OptionError
-        for bad options, and with ``table`` also BinlogError.
+        With the option ``table``, the binlog set is read for the types of the table's columns. Raises OptionError for
+        bad options, and with ``table`` also BinlogError.
         """
         options = with_types(SourceOptions.parse(self.options))
         schema = from_arrow_schema(options.schema)
@@ -117,7 +118,9 @@ class BinlogReader(DataSourceReader):
 
     @property
     def pushFilters(self) -> _OptionalPushdown:
-        """The method that Spark calls to push filters down, wrapped so that Spark accepts it under any setting."""
+        """The method by which Spark offers the conditions of a WHERE clause to the data source. It is wrapped, because
+        Spark would otherwise reject the reader while filter pushdown is off.
+        """
         return _OptionalPushdown(self._push)
 
     @without_traceback
@@ -133,16 +136,17 @@ class BinlogReader(DataSourceReader):
 
     @without_traceback
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the ranges (parts of binlog files) to read, one for each Spark task. Spark calls this on the
-        driver. Raises BinlogError.
+        """Return the parts of binlog files to read, one for each Spark task. Spark calls this method on the driver.
+        Raises BinlogError.
         """
         return [InputPartition(one) for one in plan_ranges(self._options, self._predicates)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the events of one range (part of a binlog file) as Arrow batches. Spark calls this in a task.
+        """Yield the events of one part of a binlog file, which :meth:`partitions` returned, as Arrow batches. Spark
+        calls this method in a task.
 
-        Raises BinlogError for a damaged file. With ``onCorrupt=skip``, the batches end before the damage instead,
-        and a warning is logged.
+        Raises BinlogError for a damaged file. With ``onCorrupt=skip``, the batches end before the damage instead, and a
+        warning is logged.
         """
         wanted = partition.value
         if not isinstance(wanted, Range):

@@ -31,25 +31,39 @@ WHOLE = ""
 
 @dataclass
 class Samples:
-    """The total sizes of samples before and after compression, by encoded schema name or :data:`WHOLE`."""
+    """The total sizes of samples of binlog events before and after zstd compression, from which compression ratios are
+    estimated.
+
+    Sizes are kept for each schema, by its name encoded as a file name, and for the whole stream under :data:`WHOLE`.
+    """
 
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def take(self, name: str, data: bytes) -> None:
-        """Compress a sample, and add its sizes under ``name`` (an encoded schema name, or WHOLE)."""
+        """Compress ``data`` by zstd, and add the sizes before and after to the total of ``name`` (an encoded schema
+        name, or :data:`WHOLE`).
+        """
         self.count(name, len(data), compressed_size(data))
 
     def count(self, name: str, raw: int, compressed: int) -> None:
-        """Add the sizes of a sample before (``raw``) and after compression, bytes. An empty sample is ignored."""
+        """Add the sizes of a sample before (``raw``) and after compression, in bytes, to the total of ``name``. An
+        empty sample is ignored.
+        """
         if raw:
             before = self.sizes.get(name, (0, 0))
             self.sizes[name] = before[0] + raw, before[1] + compressed
 
     def take_of_block(self, block: Block, subjects: Subjects, turn: int) -> None:
-        """Compress samples of a block (a part of a range): one of the whole stream, and one of each schema.
+        """Compress samples of some binlog events: one sample of the whole stream, and one of each schema.
 
         A schema's sample consists of transactions that change only this schema. About :data:`MOST` bytes are
-        compressed. Each ``turn`` (a number) starts with another schema, so that eventually every schema has samples.
+        compressed.
+
+        Parameters:
+            block: consecutive events of a file, with their bytes.
+            subjects: the tables and statements to which the numbers in the events refer.
+            turn: a number that differs between calls. It selects the first schema, so that eventually every schema has
+                samples.
         """
         segment, data = block.segment, block.data
         self.take(WHOLE, data[: min(CHUNK, segment.end - segment.start)].tobytes())
@@ -72,7 +86,7 @@ class Samples:
             left -= len(found[name])
 
     def add(self, other: Samples) -> None:
-        """Add the sizes of another part's samples."""
+        """Add the totals of ``other``, samples that another task took."""
         for name, sizes in other.sizes.items():
             self.count(name, *sizes)
 
@@ -112,5 +126,5 @@ _compressor = _Compressor()
 
 
 def compressed_size(data: bytes) -> int:
-    """Return the number of bytes after compression by zstd."""
+    """Return the number of bytes of ``data`` after compression by zstd at level 3, MySQL's default."""
     return len(_compressor.zstd.compress(data))

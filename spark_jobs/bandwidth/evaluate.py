@@ -48,12 +48,19 @@ _MOST_NAMES_OVER_TIME = 50
 
 
 class Evaluate:
-    """Computes the traffic of slaves from measurements.
+    """Computes how many bytes each slave would receive, from measurements of the binlogs. Calling an instance with a
+    slave returns the slave's figures.
 
-    ``flags`` has the verdicts of each filter about all tables and statements, as bits (None: a filter without
-    rules). ``family`` is the family of the binlogs' server, ``mysql`` or ``mariadb``. If the filters differ from
-    those that were measured, ``numbers`` has for each the index of a measured filter with equal verdicts. Counts
-    that all filters treat alike are merged first, so the cost per slave does not depend on the size of the binlogs.
+    Parameters:
+        measured: the measured counts of bytes and events.
+        flags: the verdicts of each filter (send, drop or undecided) about all tables and statements, as bits. None
+            stands for a filter without rules.
+        family: the kind of server that wrote the binlogs, ``mysql`` or ``mariadb``.
+        numbers: for each filter the index of a measured filter with equal verdicts. None: the filters are the measured
+            ones, in the same order.
+
+    Counts that all filters treat alike are merged first, so the cost per slave does not depend on the size of the
+    binlogs.
     """
 
     def __init__(
@@ -87,11 +94,15 @@ class Evaluate:
 
     @property
     def everything(self) -> Mask:
-        """The mask of the units (rows of the tally) that a slave without a filter receives."""
+        """The traffic that a slave without a filter receives, as a Boolean array. The array has one entry for each
+        unit: a row of counts for the traffic under one condition in one time bucket.
+        """
         return self.tallied.sent(None)
 
     def tables(self) -> tuple[TableFigures, ...]:
-        """Return the traffic of each table in the binlog before any filter, in descending order of bytes."""
+        """Return the bytes, events and transactions of each table in the binlogs before any filter, in descending order
+        of bytes.
+        """
         mask, tallied = self.everything, self.tallied
         columns = (
             self.headings.sums(column, mask).tolist()
@@ -112,8 +123,8 @@ class Evaluate:
         return tuple(sorted(found, key=lambda one: (-one.bytes, one.name)))
 
     def over_time(self) -> tuple[OverTime, ...]:
-        """Return the bytes in each period before any filter, divided by schema and divided by table. Small schemas
-        or tables are merged.
+        """Return the bytes over time before any filter, first divided by schema, then divided by table. All but the
+        largest 50 schemas or tables are merged under the name ``others``.
         """
         mask, tallied = self.everything, self.tallied
         found = HeadingSums(
@@ -126,8 +137,9 @@ class Evaluate:
         return tuple(_with_others(over_time(found, OverTimeOptions(by))) for by in Division)
 
     def series(self, values: Floats) -> Ints:
-        """Return the sum of ``values`` (one per unit of the tally) in each time bucket.
+        """Return the sum of ``values`` in each time bucket of ``self.buckets``, as int64.
 
+        ``values`` has one number of bytes for each unit (a row of measured counts, which belongs to one time bucket).
         Events without a timestamp count in the first bucket. Without buckets the result is empty.
         """
         if not len(self.buckets):
@@ -140,12 +152,17 @@ class Evaluate:
         return np.clip(np.searchsorted(self.buckets, self.tallied.bucket), 0, len(self.buckets) - 1)
 
     def received(self, flags: SubjectFlags | None, origin: OriginFilter | None, number: int) -> Floats:
-        """Return for each unit (row of the tally) the bytes that one reader receives, a real replica or a dumpfilter
-        slave as ``audience`` says.
+        """Return the bytes that one reader of the binlog receives, as one number for each unit (row of measured
+        counts).
 
-        ``flags`` has the verdicts of the reader's filter (None: no rules), and ``origin`` its filter of server ids
-        and domain ids. ``number`` is the index of a measured filter with these verdicts. For a real replica, a
-        dropped unit counts with its stand-ins (empty transactions).
+        The reader is a real replica or a dumpfilter slave, as ``self.audience`` says. For a real replica, a dropped
+        unit counts with the empty transactions that the master sends for GTIDs.
+
+        Parameters:
+            flags: the verdicts of the reader's filter about all tables and statements, as bits. None: no rules.
+            origin: the server ids and domain ids that the reader accepts. None: all. A real replica receives all in any
+                case.
+            number: the index of a measured filter with the verdicts ``flags``.
         """
         tallied = self.tallied
         if self.audience is Audience.SLAVES:
@@ -262,10 +279,11 @@ class Evaluate:
 
 
 def nothing_passes(flags: SubjectFlags | None, on_tables: Ints) -> bool:
-    """Return whether a filter drops all rows and all statements on tables, although the binlogs contain some.
+    """Tell whether a filter drops all rows and all statements on tables, although the binlogs contain some. The
+    filter's rules are then probably misspelled.
 
-    ``flags`` has the filter's verdicts about each table and statement, as bits (None: no rules, so everything
-    passes). ``on_tables`` has the indexes of the tables and of the statements on tables, from
+    ``flags`` has the filter's verdicts about each table and statement, as bits (None: no rules, so everything passes).
+    ``on_tables`` has the indexes in ``flags`` of the tables and of the statements on tables, from
     :func:`numbers_on_tables`.
     """
     return flags is not None and len(on_tables) > 0 and not (flags[on_tables] & FILTER_BINLOG_SEND_F).any()

@@ -69,15 +69,18 @@ _WRONG_NAMES = frozenset(
 def filter_warnings(
     slaves: Iterable[tuple[str, ReplicationFilter]], subjects: Sequence[Subject], *, is_whole: bool
 ) -> dict[str, list[str]]:
-    """Return the warnings about slaves' filters, each with the names of its slaves. ``slaves`` has pairs of name and
-    filter.
+    """Return the warnings of ``dumpfilter lint`` about slaves' filters. Each warning's text is mapped to the names of
+    the slaves whose filters have it.
 
-    The terminal shows only a few warnings. The first warning about each filter therefore precedes the second one
-    about any filter. Filters that pass nothing come first, and a misspelled name comes before the fault that it
-    causes.
+    Parameters:
+        slaves: pairs of a slave's name and filter.
+        subjects: the tables and statements of the binlogs.
+        is_whole: whether ``subjects`` is complete. If damaged files were skipped, a rule's table may be in them.
 
-    ``is_whole`` tells whether ``subjects`` (tables and statements) includes all subjects of a binlog set. The
-    warnings have no binlog positions, because measurements do not contain any.
+    The terminal shows only a few warnings. The first warning about each filter therefore precedes the second one about
+    any filter. Filters that pass nothing come first, and a misspelled name comes before the fault that the name causes.
+
+    The warnings have no binlog positions, because measurements do not contain any.
     """
     # The order of the subjects depends on how the engine divides the binlogs. Warnings name the first ones.
     known = knowledge_of(sorted(subjects, key=repr), is_whole=is_whole)
@@ -106,7 +109,9 @@ def _rank(warning: FilterWarning) -> int:
 
 
 def lines_of(warnings: Mapping[str, list[str]]) -> tuple[str, ...]:
-    """Return each warning as a line that begins with the names of its slaves."""
+    """Return each warning as a line that begins with the names of its slaves. ``warnings`` maps a warning's text to the
+    slaves' names.
+    """
     return tuple(
         replace_invalid_utf8(f"slave{'s' if len(names) > 1 else ''} {some_of(names)}: {text}")
         for text, names in warnings.items()
@@ -114,7 +119,9 @@ def lines_of(warnings: Mapping[str, list[str]]) -> tuple[str, ...]:
 
 
 def by_slave(warnings: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
-    """Return the warnings of each slave that has any, by the slave's name."""
+    """Return the texts of the warnings by the slave's name, for slaves that have any. ``warnings`` maps each text to
+    the names of the slaves.
+    """
     found: dict[str, list[str]] = {}
     for text, names in warnings.items():
         for name in names:
@@ -130,8 +137,11 @@ def bandwidth(
 ) -> Results:
     """Compute the traffic that each slave would receive from these binlogs, with and without its filter.
 
-    ``source`` names a binlog set or several files, and ``run`` runs the tasks. Raises BinlogError with file and
-    position for a damaged binlog, and OptionError for an unusable option.
+    ``source`` is a binlog set's index file, a directory with an index file, or a list of binlog files. ``run`` executes
+    the tasks, in threads or on Spark.
+
+    Raises BinlogError with file and position for a damaged binlog. Raises OptionError without a slave, for a bad rule,
+    or for real replicas of MySQL if the binlogs have no GTIDs.
     """
     return measure_and_evaluate(source, slaves, run, options)[0]
 
@@ -143,10 +153,12 @@ def measure_and_evaluate(
     options: BandwidthOptions | None = None,
     kept: MeasuredSet | None = None,
 ) -> tuple[Results, MeasuredSet]:
-    """Compute the results of :func:`bandwidth`, and return them with the measurements behind them.
+    """Compute the traffic of each slave from a binlog set. Return the results with the measurements from which they
+    were computed.
 
-    ``kept`` has the measurements of an earlier job; only new or changed files are then read. None: all files are
-    read.
+    A caller can pass these measurements to a later call as ``kept``. Only new and changed files are then read. None:
+    all files are read. ``run`` executes the tasks, in threads or on Spark. Raises BinlogError for a damaged binlog, and
+    OptionError.
     """
     options = options or BandwidthOptions()
     if not slaves:
@@ -170,8 +182,8 @@ def evaluate_slaves(
 ) -> Results | None:
     """Compute the traffic of each slave from measurements, without reading the binlogs.
 
-    ``run`` runs the tasks that evaluate filters. Return None if the measurements are not valid for these slaves'
-    filters.
+    ``run`` executes the tasks that evaluate filters. Return None if the measurements are valid only for other filters,
+    because counts were merged or compressed transactions cut for those. The caller must then measure again.
     """
     options = options or BandwidthOptions()
     indexed = measured.indexed

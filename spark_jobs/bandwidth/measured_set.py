@@ -56,8 +56,8 @@ time, and the end its last transactions.
 
 @dataclass(frozen=True)
 class FileVersion:
-    """The data that identify a file's content, because they change when the file is written. Equal versions mean
-    equal content.
+    """The path, size, modification time and digest of a file, which change when the file is written. Equal versions
+    mean equal content.
     """
 
     path: str
@@ -69,7 +69,7 @@ class FileVersion:
 
 
 def versions_of(paths: Sequence[str]) -> tuple[FileVersion | None, ...]:
-    """Return the version of each of ``paths``, which are paths or URIs.
+    """Return the version of each of ``paths`` (paths or URIs), by which a later run recognizes unchanged files.
 
     The version of a file that cannot be opened is None.
     """
@@ -102,9 +102,11 @@ MOST_UNITS = 4_000_000
 
 @dataclass(frozen=True)
 class Asked:
-    """A slave of the slaves file, with the index of its filter, and of its filter without each single rule.
+    """A slave of the slaves file, with the index of its filter, and for each rule the index of the filter without this
+    rule.
 
-    The difference between these filters shows how many bytes each rule saves.
+    The difference between these filters shows how many bytes each rule saves. The indexes refer to the list of all
+    measured filters.
     """
 
     definition: SlaveDefinition
@@ -118,11 +120,11 @@ def ask(
     definitions: Sequence[SlaveDefinition],
     names: NameRules,
 ) -> tuple[list[Asked], list[GivenFilter]]:
-    """Return the slaves with the indexes of their filters, and the list of all filters to measure.
+    """Return the slaves with the indexes of their filters, and the list of all filters to measure, with their filters
+    of server ids.
 
-    The list begins with the slaves' filters, in the slaves' order. For each rule, a filter without this rule is
-    added, to show how many bytes the rule saves. ``names`` has the server's settings for comparing schema and table
-    names.
+    The list begins with the slaves' filters, in the slaves' order. For each rule, a filter without this rule is added,
+    to show how many bytes the rule saves. ``names`` has the server's settings for comparing schema and table names.
     """
     filters: list[GivenFilter] = [(one.filter(names), one.origin) for one in definitions]
     asked = []
@@ -142,8 +144,8 @@ def ask(
 
 @dataclass
 class Measured:
-    """The measurements of a part of the binlogs: counted traffic, and the sizes of samples before and after
-    compression.
+    """The measurements of a part of the binlogs: counts of bytes and events, and the sizes of samples before and after
+    compression, for compression ratios.
     """
 
     tallied: Facts
@@ -162,15 +164,15 @@ class Measured:
 
     @property
     def transaction_factor(self) -> float:
-        """The compressed size of transactions compressed separately, divided by their size when compressed in
-        chunks. The value is at least 1.
+        """The ratio of two compressed sizes of the same transactions: each compressed separately, and compressed
+        together in chunks of 256 KiB. The value is at least 1, or 1 without samples.
         """
         raw, compressed = self.samples.sizes.get(ALONE, (0, 0))
         return max(compressed / raw / self.ratio(), 1.0) if raw else 1.0
 
 
 def merged(parts: Sequence[Measured]) -> Measured:
-    """Merge the measurements of all parts of the binlogs."""
+    """Return the sum of the measurements of several parts of the binlogs."""
     found = Measured(side_by_side([part.tallied for part in parts]))
     schema_bytes: Counter[str] = Counter()
     for part in parts:
@@ -182,8 +184,10 @@ def merged(parts: Sequence[Measured]) -> Measured:
 
 @dataclass(frozen=True)
 class BandwidthOptions(ReadOptions):
-    """The options of a bandwidth job. ``bucket_seconds`` None: a minute, or less for short binlogs, or more for long
-    ones.
+    """The options of a bandwidth job.
+
+    ``bucket_seconds`` is the length of the time buckets in which traffic is counted. None: a minute, but less for short
+    binlogs, and more for long ones.
     """
 
     bucket_seconds: int | None = None
@@ -200,15 +204,17 @@ class BandwidthOptions(ReadOptions):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The options on which measurements depend, except for the length of time buckets. It is used to compare
-        runs.
+        """The values of the options that change measurements, except for the length of time buckets. Measurements of an
+        earlier run can be reused only if its key is equal.
         """
         return self.on_corrupt, self.verify, self.range_size, self.block_size
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureRanges(ReadRanges):
-    """A picklable task that measures some ranges (parts of binlog files) for all filters."""
+    """A picklable task that measures some ranges (parts of binlog files) for all filters. Calling it with ranges
+    returns the measurements of each file.
+    """
 
     options: BandwidthOptions = BandwidthOptions()
     job: str
@@ -250,7 +256,7 @@ class MeasureRanges(ReadRanges):
         return by_file
 
     def nothing(self) -> Measured:
-        """Return the measurements of a file without transactions."""
+        """Return empty measurements, for a file without transactions."""
         return Measured(
             Tally(Subjects(), SourceNumbers(), filters=(), bucket_seconds=self.bucket_seconds).take()
         )
@@ -320,7 +326,7 @@ _SLICES = 16
 
 @dataclass(frozen=True)
 class MeasuredFile:
-    """The measurements of one binlog file."""
+    """The measurements of one binlog file: its version, the result of the index pass, and the counted traffic."""
 
     version: FileVersion | None
     """The version of the file that was measured. None for a file that could not be opened."""
@@ -351,21 +357,22 @@ class MeasuredSet:
     """The number of files whose measurements were reused from an earlier run."""
 
     def is_of(self, versions: Sequence[FileVersion | None]) -> bool:
-        """Return whether files of these versions belong to the measured set, perhaps at another time or path.
+        """Tell whether these measurements are of the given files, perhaps of an earlier state or under another path.
 
-        A single file with equal path, or with equal name and content, is enough.
+        ``versions`` has the present path, size and digest of each file (None: the file cannot be opened). A single file
+        with equal path, or with equal name and content, is enough.
         """
         known = {found for one in self.files for found in _marks(one.version)}
         return any(found in known for version in versions for found in _marks(version))
 
     def has_files_of(self, other: MeasuredSet) -> bool:
-        """Return whether ``other`` has measurements of the same files, made with equal options."""
+        """Tell whether ``other`` has measurements of the same unchanged files, made with equal options."""
         versions = [[one.version for one in each.files] for each in (self, other)]
         return versions[0] == versions[1] and self.options == other.options
 
     @property
     def indexed(self) -> IndexedSet:
-        """The files of the set, without the ranges into which they were divided."""
+        """The result of the index pass over all files, without the ranges into which they were divided."""
         return IndexedSet(tuple(one.index for one in self.files), (), self.unknown_xa)
 
     @cached_property
@@ -375,15 +382,16 @@ class MeasuredSet:
 
     @property
     def tallied(self) -> Facts:
-        """The counted traffic of all files."""
+        """The counts of bytes, events and transactions in all files, by the condition under which filters send them."""
         return self.measured.tallied
 
     def numbers_of(self, flags: Sequence[SubjectFlags | None]) -> list[int] | None:
-        """Return for each filter the index of a measured filter with equal verdicts.
+        """Return for each filter the index of a measured filter with equal verdicts, or None if the measurements are
+        not valid for all of the filters.
 
-        ``flags`` has the verdicts of each filter about the subjects of :attr:`tallied`. Return None if the
-        measurements are not valid for one of the filters. If ``tallied.given_only`` is False, every filter can be
-        evaluated, and the result is only 0, 1, 2 and so on.
+        ``flags`` has for each filter its verdicts about all tables and statements of :attr:`tallied`. If
+        ``tallied.given_only`` is False, the measurements are valid for every filter, and the result is only 0, 1, 2 and
+        so on.
         """
         if not self.tallied.given_only:
             return list(range(len(flags)))
@@ -394,9 +402,9 @@ class MeasuredSet:
         return found if len(found) == len(numbers) else None
 
     def with_buckets(self, bucket_seconds: int) -> MeasuredSet | None:
-        """Return the measurements in time buckets of ``bucket_seconds``.
+        """Return the measurements merged into time buckets of ``bucket_seconds``.
 
-        Return None if this is not a multiple of the measured bucket length.
+        Return None if ``bucket_seconds`` is not a multiple of the measured bucket length.
         """
         if any(bucket_seconds % one.measured.tallied.bucket_seconds for one in self.files):
             return None
@@ -415,10 +423,10 @@ class MeasuredSet:
 def ask_filters(
     filters: Sequence[GivenFilter], subjects: tuple[Subject, ...], run: Runner
 ) -> list[SubjectFlags | None]:
-    """Evaluate each filter for each table and statement. Return the verdicts as bits, or None for a filter without
-    rules.
+    """Evaluate each filter for each table and statement in ``subjects``.
 
-    ``run`` runs the tasks. With many slaves this step takes long.
+    Return for each filter its verdicts as bits, one uint32 for each of ``subjects``, or None for a filter without
+    rules. ``run`` executes the tasks, because with many slaves this step takes long.
     """
     ask, amount = partial(flags_of, subjects=subjects), Amount("filters", slices=min(len(filters), _SLICES))
     return run(ask, [one for one, _ in filters], "asking filters", amount=amount)
@@ -435,9 +443,9 @@ def measure_set(
 
     Parameters:
         source: the set's index file, a directory with an index file, or a list of binlog files.
-        slaves: the slaves for whose filters the measurements must be valid. They are valid for all other filters,
-            too, unless the result's ``tallied.given_only`` is True.
-        run: runs the tasks.
+        slaves: the slaves for whose filters the measurements must be valid. They are valid for all other filters, too,
+            unless the result's ``tallied.given_only`` is True.
+        run: executes the tasks, in threads or on Spark.
         kept: the measurements of an earlier run, so that only new and changed files are read. It is ignored if it was
             made with other options or for other filters, or if XA transactions may span files.
 
@@ -507,7 +515,9 @@ def _known(kept: MeasuredSet, versions: Sequence[FileVersion | None]) -> dict[in
 
 
 def default_bucket_seconds(indexed: IndexedSet) -> int:
-    """Return the shortest bucket length in :data:`PERIODS`, seconds, that does not give too many time buckets."""
+    """Return the length of time buckets, seconds, if the user gives none. It is the shortest length in :data:`PERIODS`
+    that does not give too many buckets for the set's time span.
+    """
     seconds = active_seconds(indexed.times)
     for length in PERIODS:
         if seconds <= length * (_SHORT_BUCKETS if length < 60 else _MOST_BUCKETS):

@@ -111,7 +111,9 @@ FORMS: Mapping[str, ParquetTable] = {
 
 
 def tables(results: Results) -> dict[str, pa.Table]:
-    """Return a job's results as Arrow tables, by the table's name, with the columns of :data:`FORMS`."""
+    """Return a job's results as Arrow tables, by the table's name: ``slaves``, ``rules``, ``tables``, ``slave_tables``
+    and ``traffic``. :data:`FORMS` defines their columns.
+    """
     rows: dict[str, Iterable[dict[str, Any]]] = {
         "slaves": (flat(one.model_dump(exclude=_OF_SLAVES)) for one in results.slaves),
         "rules": (
@@ -186,7 +188,9 @@ _HEAD = TypeAdapter(_Head)
 
 
 def write_measurements(measured: MeasuredSet, path: Path) -> None:
-    """Write measurements to the file ``path``. Raises OSError if this fails."""
+    """Write measurements to the Parquet file ``path``, from which a later job reads them instead of the binlogs. Raises
+    OSError if this fails.
+    """
     parts = [one.measured.tallied for one in measured.files]
     whole = side_by_side(parts)
     conditions, numbers = whole.conditions.folded()
@@ -293,16 +297,19 @@ def results_for(
     *,
     overwrite: bool,
 ) -> tuple[Results, MeasuredSet]:
-    """Return the results for these slaves, and the measurements behind them.
+    """Return the results for these slaves, and the measurements from which they were computed.
+
+    If ``directory`` has measurements of an earlier run for the same binlogs, only new and changed files are read.
 
     Parameters:
-        directory: the output directory, which may contain the measurements of an earlier run.
-        source: the binlog set.
-        run: runs the tasks. It is called only if binlogs must be read.
+        directory: the output directory of the job, which this function only checks and reads.
+        source: the binlog set's index file, a directory with an index file, or a list of binlog files.
+        run: executes the tasks. It is called only if binlogs must be read.
         progress: receives a line about reused measurements.
-        overwrite: whether ``directory`` may contain results of other binlogs, and other files.
+        overwrite: whether ``directory`` may contain results of other binlogs, and other files beside them.
 
-    Raises OutputError if ``directory`` contains something else, BinlogError and OptionError.
+    Raises OutputError if ``directory`` contains anything else, BinlogError for a damaged binlog, and OptionError for a
+    bad option.
     """
     kept = read_measurements(directory / MEASUREMENTS)
     if kept is not None and not kept.is_of(versions_of(BinlogSet.open(source).addresses)):
@@ -328,10 +335,11 @@ def results_for(
 
 
 def write_results(results: Results, directory: Path, measured: MeasuredSet | None = None) -> None:
-    """Write the JSON file, the Parquet tables and the report of a bandwidth job into ``directory``.
+    """Write the JSON file, the Parquet tables and the HTML report of a bandwidth job. They replace everything in
+    ``directory``.
 
-    ``measured`` are measurements to keep there for later jobs (None: none). Raises OutputError if a file cannot be
-    written; ``directory`` is then unchanged.
+    ``measured`` are measurements to write beside them, for later jobs (None: none). Raises OutputError if a file cannot
+    be written; ``directory`` is then unchanged.
     """
     with written_together(directory) as beside:
         (beside / RESULTS).write_text(results.model_dump_json(indent=1) + "\n", "utf-8")

@@ -58,7 +58,9 @@ class Ways(_Model):
 
 
 class Savings(_Model):
-    """The bytes that a filter, compression, and both save, compared with traffic without filter and compression."""
+    """The bytes that the filter, compression, and both together save, compared with traffic that is neither filtered
+    nor compressed.
+    """
 
     filter: int
     compression: int
@@ -81,7 +83,9 @@ class Prices(_Model):
 
 
 class Month(_Model):
-    """The traffic of a month of 730 hours, extrapolated from the active time of the binlogs."""
+    """The traffic of a month of 730 hours, extrapolated from the time span of the binlogs without long pauses, and the
+    price of this traffic.
+    """
 
     bytes: Ways
     """The traffic in bytes."""
@@ -90,10 +94,9 @@ class Month(_Model):
 
 
 class Totals(_Model):
-    """The sums of the results of all slaves whose filters pass anything.
+    """The sums over all slaves, except for slaves whose filters pass nothing.
 
-    Slaves with :attr:`SlaveFigures.nothing_passes` are left out, because a broken rule would otherwise be the
-    largest saving.
+    Such filters probably have misspelled rules, and would otherwise count as the largest saving.
     """
 
     slaves: int
@@ -119,7 +122,7 @@ class Totals(_Model):
 
 
 class Peak(_Model):
-    """The time bucket in which a slave receives the most traffic."""
+    """The time bucket in which a slave receives the most traffic, with the bytes and the mean rate in this bucket."""
 
     start: UnixTime
     """Start."""
@@ -132,7 +135,7 @@ class Peak(_Model):
 class RuleSaving(_Model):
     """The bytes that one rule of a slave's filter saves, while all other rules stay in force.
 
-    They are bytes for the readers whom the report is for.
+    They are bytes for the readers whom the report is for: real replicas or dumpfilter slaves.
     """
 
     rule: str
@@ -144,7 +147,7 @@ class RuleSaving(_Model):
 
 
 class TableShare(_Model):
-    """The traffic of one database table that one slave receives."""
+    """The bytes of one database table's events that one slave receives with its filter on the master."""
 
     table: str
     """A ``name`` of ``tables``."""
@@ -180,7 +183,9 @@ class RealReplica(_Model):
 
 
 class SlaveFigures(_Model):
-    """The traffic of one slave over the whole binlog, under different ways to send it."""
+    """The traffic of one slave over the whole binlog set: unfiltered, filtered on the master, compressed, after a split
+    by schema, and sent to a real replica.
+    """
 
     name: str
     """The slave's name."""
@@ -226,7 +231,9 @@ class SlaveFigures(_Model):
 
 
 class TableFigures(_Model):
-    """The traffic of a table in the source, or of a kind of traffic that belongs to no single table."""
+    """The traffic of one table in the binlogs before any filter, or traffic that belongs to no single table, such as
+    statements on a schema.
+    """
 
     name: str
     """``schema.table``, ``schema (statements)``, ``(several tables)``, or ``(no table)``. Names are unique."""
@@ -252,7 +259,7 @@ class Series(_Model):
 
 
 class SourceFigures(_Model):
-    """The binlog set that the job read."""
+    """The binlog set that the job read: its files, size, server and time span."""
 
     files: tuple[str, ...]
     bytes: int
@@ -272,7 +279,9 @@ class SourceFigures(_Model):
 
 
 class Results(_Model):
-    """All results of a bandwidth job. The number ``format`` grows when a release changes the meaning of a field."""
+    """All results of a bandwidth job. The version number ``format`` grows when a release changes the meaning of a
+    field.
+    """
 
     format: int = 2
     audience: Audience = Audience.SLAVES
@@ -304,10 +313,11 @@ _MOST_NAMES = 3
 
 
 def ways_of(slave: SlaveFigures, audience: Audience) -> Ways:
-    """Return the bytes that a slave receives without filter and compression, with each of them, and with both.
+    """Return the bytes that a slave receives in four cases: without filter and compression, with one of them, and with
+    both.
 
-    ``audience`` says in whose protocol the bytes are counted: that of real replicas, or that of dumpfilter's own
-    slaves over gRPC.
+    ``audience`` says in whose protocol the bytes are counted: MySQL's protocol of real replicas, or dumpfilter's
+    protocol over gRPC. Without figures for a real replica, the bytes are those of a dumpfilter slave.
     """
     real = slave.real_replica
     if audience is Audience.REPLICAS and real is not None:
@@ -326,9 +336,10 @@ def ways_of(slave: SlaveFigures, audience: Audience) -> Ways:
 
 
 def month_of(bytes: Ways, seconds: int, price_per_gb: float | None = None) -> Month | None:
-    """Return the traffic and the price of a month, extrapolated from the bytes in ``seconds`` of active time.
+    """Return the traffic and the price of a month of 730 hours, extrapolated from ``bytes``.
 
-    Return None if the time is too short.
+    ``seconds`` is the time in which these bytes were written, without long pauses. Below an hour, return None.
+    ``price_per_gb`` is the price of 10^9 bytes; without it the result has no prices.
     """
     found = {name: month for name, nbytes in bytes if (month := bytes_of_month(nbytes, seconds)) is not None}
     if not found:
@@ -340,7 +351,8 @@ def month_of(bytes: Ways, seconds: int, price_per_gb: float | None = None) -> Mo
 
 
 def counted(slaves: Sequence[SlaveFigures]) -> list[SlaveFigures]:
-    """Return the slaves that sums include: those whose filter passes anything.
+    """Return the slaves that sums include. They are all except those whose filter drops every row and statement on
+    tables.
 
     A misspelled rule that drops everything would otherwise be the largest saving.
     """
@@ -355,8 +367,9 @@ def totals_of(
 ) -> Totals:
     """Return the sums of the slaves' traffic, and the extrapolation to a month.
 
-    Slaves whose filters pass nothing are left out. ``seconds`` is the active time of the binlogs. ``price_per_gb``
-    None: no prices are computed.
+    Slaves whose filters pass nothing are left out. ``seconds`` is the time span of the binlogs without long pauses.
+    ``audience`` says whether bytes are those of real replicas or of dumpfilter slaves. ``price_per_gb`` None: no prices
+    are computed.
     """
     given = len(slaves)
     slaves = counted(slaves)
@@ -385,8 +398,10 @@ def _sums(slaves: Sequence[SlaveFigures], audience: Audience) -> Ways:
 
 
 def with_totals(results: Results, price_per_gb: float | None = None) -> Results:
-    """Return ``results`` completed by totals, the traffic and price of a month, and remarks, all computed from the
-    slaves' traffic.
+    """Return a copy of ``results`` with sums, each slave's monthly traffic and price, and remarks for people. All are
+    computed from the slaves' traffic in ``results``.
+
+    ``price_per_gb`` is the price of 10^9 bytes. None: no prices are computed.
     """
     seconds = results.source.active_seconds
     slaves = tuple(
@@ -410,7 +425,7 @@ def with_totals(results: Results, price_per_gb: float | None = None) -> Results:
 
 
 def some_of(names: Sequence[str]) -> str:
-    """Return names as an enumeration for a sentence. After the first few, only the number of further names follows.
+    """Return the first three names as an enumeration for a sentence, followed by the number of further names.
 
     >>> some_of(["a", "b", "c", "d"])
     'a, b, c and 1 more'
@@ -420,8 +435,8 @@ def some_of(names: Sequence[str]) -> str:
 
 
 def about_nothing(slaves: Sequence[SlaveFigures]) -> list[str]:
-    """Return a remark that names the slaves whose filters pass nothing, and says that sums leave them out. Without
-    such slaves return an empty list.
+    """Return a list with one remark that names the slaves whose filters pass nothing, and says that sums leave them
+    out. Without such slaves the list is empty.
     """
     names = [one.name for one in slaves if one.nothing_passes]
     if not names:
@@ -493,7 +508,9 @@ def _about_compression(totals: Totals, slaves: Sequence[SlaveFigures], results: 
 
 
 def compression_name(results: Results) -> str:
-    """Return words for the compression on which the estimates are based."""
+    """Return words for the compression on which the estimates are based, for example "in blocks of 256 KiB". Traffic to
+    real replicas is compressed transaction by transaction.
+    """
     if results.audience is Audience.SLAVES:
         return "in blocks of 256 KiB"
     option = ", as binlog_transaction_compression does" if results.source.family == "mysql" else ""

@@ -36,8 +36,8 @@ _MOST_WARNINGS = 4
 
 
 def print_results(results: Results, console: Console, top: int = TOP) -> None:
-    """Print a table with a row for each slave or group of equal slaves, and a row of sums. Then print a table for a
-    month, and the remarks.
+    """Print a table of bytes with a row for each slave or group of equal slaves, and a row of sums. Then print a table
+    for a month, and the remarks.
 
     Rows are in descending order of savings. ``top`` is the maximum number of rows of slaves.
     """
@@ -66,7 +66,9 @@ def print_results(results: Results, console: Console, top: int = TOP) -> None:
 
 
 def print_warnings(results: Results, console: Console) -> None:
-    """Print the skipped files and the first warnings. On a terminal they are wrapped, in a pipe each is one line."""
+    """Print the skipped damaged files and the first four warnings. A terminal shows long warnings on several lines, and
+    in a pipe each warning is one line.
+    """
     shown = list(dict.fromkeys(results.warnings))
     for warning in (*map(str, results.skipped), *shown[:_MOST_WARNINGS]):
         warn(console, warning)

@@ -23,10 +23,10 @@ LINE_SECONDS = 10.0
 
 
 class Progress:
-    """Shows the progress of a command's jobs on ``console``: a bar on a terminal, otherwise a line at intervals.
+    """Shows the progress of a command's jobs on ``console``: a bar on a terminal, otherwise a line every 10 seconds.
 
-    No line is written if the log level is above warnings. All jobs of a command share one interval, because each of
-    many jobs may be shorter.
+    No line is written if the log level hides warnings. The interval continues across all jobs of a command, because
+    each of many jobs may be shorter.
     """
 
     def __init__(self, console: Console | None, now: Callable[[], float] = time.monotonic) -> None:
@@ -40,9 +40,13 @@ class Progress:
     ) -> Iterator[None]:
         """Show the progress of a job while the body of the ``with`` statement runs.
 
-        ``total`` is the number of tasks. A thread repeatedly calls ``reached``, which returns the number of
-        completed tasks and the bytes read so far. If it returns None for the bytes, they are estimated from the
-        tasks. An exception in ``reached`` leaves the display unchanged.
+        Parameters:
+            label: the name of the work for the user, such as "indexing".
+            total: the number of tasks.
+            amount: the job's size in bytes, and the noun for its tasks.
+            reached: a function that a thread calls repeatedly. It returns the number of completed tasks, and the bytes
+                read so far (None: they are estimated from the tasks). If it raises an exception, the display stays
+                unchanged.
         """
         console = self._console
         if console is None or not (console.is_terminal or logs.shows(logs.Level.WARNING)):
@@ -92,7 +96,10 @@ class Progress:
 
 
 def told_of(tasks: int, nbytes: int, total: int, amount: Amount) -> str:
-    """Return the text beside the progress bar: the completed ``tasks`` of ``total``, and the bytes read.
+    """Return the text beside the progress bar: the number of completed tasks, and the bytes read.
+
+    ``tasks`` of ``total`` tasks are completed, and ``nbytes`` have been read. ``amount`` has the total bytes and the
+    noun for tasks.
 
     >>> told_of(3, 5 << 28, 5, Amount("files", 2 << 30))
     '3 of 5 files, 1.2 of 2.0 GiB'

@@ -22,7 +22,9 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Amount:
-    """The size of a job, for its progress bar and for its division into Spark tasks."""
+    """The size of a job, for its progress bar and for its division into Spark tasks: bytes, the name of its tasks, and
+    the number of Spark tasks.
+    """
 
     unit: str = "tasks"
     """The plural noun for the tasks, such as "files"."""
@@ -37,10 +39,11 @@ TASKS = Amount()
 
 
 class Runner(Protocol):
-    """A function that calls ``function`` with each of ``tasks``, and returns the results in the order of ``tasks``.
+    """A function that calls ``function`` with each of ``tasks``, in threads or on Spark, and returns the results in the
+    order of ``tasks``.
 
-    ``label`` describes the work to the user, and ``amount`` gives its size. If several tasks raise a
-    DumpfilterError, the error of the first one in this order is raised.
+    ``label`` describes the work to the user, and ``amount`` gives the job's size. If several tasks raise a
+    DumpfilterError, the error of the first of these tasks is raised.
     """
 
     def __call__(
@@ -51,9 +54,9 @@ class Runner(Protocol):
 def run_here(
     function: Callable[[T], R], tasks: Sequence[T], label: str, *, amount: Amount = TASKS
 ) -> list[R]:
-    """Call ``function`` with each task in this process, one after the other, and return the results in order.
+    """Call ``function`` with each task in this thread, one after the other, and return the results in order.
 
-    This function is a :class:`Runner`. ``label`` and ``amount`` have no effect.
+    Jobs accept this function as a :class:`Runner` if there is little work. ``label`` and ``amount`` have no effect.
     """
     return [translated(function, task) for task in tasks]
 
@@ -64,7 +67,9 @@ def cores_of(run: Runner) -> int:
 
 
 def translated(function: Callable[[T], R], task: T) -> R:
-    """Return ``function(task)``. An OSError becomes a BinlogError that names the file."""
+    """Return ``function(task)``. An OSError, which comes from reading a binlog, becomes a BinlogError that names the
+    file.
+    """
     try:
         return function(task)
     except OSError as error:
@@ -74,12 +79,12 @@ def translated(function: Callable[[T], R], task: T) -> R:
 
 
 class Stopped(BaseException):
-    """The exception that ends a cancelled task. Only the engine may catch it."""
+    """The exception that ends a task after Ctrl-C. Tasks must not catch it; the engine that runs them does."""
 
 
 @dataclass
 class Work:
-    """The shared state of a job's tasks in threads of this process."""
+    """The state that the threads of one job share: the bytes read so far, and whether the job was cancelled."""
 
     done: int = 0
     """The bytes that all tasks have read so far, for a progress bar. An addition may be lost if two threads add at
@@ -97,12 +102,19 @@ _thread = _Thread()
 
 
 def count_for(work: Work) -> None:
-    """Assign this thread to ``work``: its later steps add to ``work.done`` and obey ``work.is_stopped``."""
+    """Assign this thread to the job whose state is ``work``. Later calls of :func:`step` in this thread add to
+    ``work.done`` and obey ``work.is_stopped``.
+    """
     _thread.work = work
 
 
 def step(nbytes: int) -> None:
-    """Report that this thread's task has read ``nbytes`` more bytes. Raises Stopped if the task was cancelled."""
+    """Report for the progress bar that this thread's task has read ``nbytes`` more bytes. Tasks call this function
+    between two blocks of data.
+
+    Raises Stopped if the job was cancelled. On Spark the call has no effect, because Spark itself counts and cancels
+    its tasks.
+    """
     work = _thread.work
     if work is not None:
         work.done += nbytes

@@ -23,12 +23,12 @@ _POLL = 0.1
 
 
 class MemoryShort(DumpfilterError):
-    """The error for a task that ran out of memory in this process."""
+    """The error if this process cannot get enough memory for a task. Its text tells which options to change."""
 
 
 class ThreadRunner:
-    """Runs tasks in threads of this process. Instances are callable as a
-    :class:`~dumpfilter.spark_jobs.engines.runner.Runner`.
+    """Runs tasks in threads of this process, without Spark. Calling an instance with a function and tasks returns the
+    results in order (:class:`~dumpfilter.spark_jobs.engines.runner.Runner`).
 
     Tasks should spend their time in compiled code, which runs in parallel. ``threads`` is the number of threads; by
     default one per processor that this process may use. ``console`` shows the progress (None: no progress).

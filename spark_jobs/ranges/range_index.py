@@ -68,7 +68,7 @@ request, and the latency of many small requests would dominate.
 
 @dataclass(frozen=True)
 class Damage:
-    """Damage in a binlog file: from which offset on the file is skipped, and the reason for the user."""
+    """Damage in a binlog file: the byte offset from which on the file is skipped, and the reason in words."""
 
     file: str
     position: int | None
@@ -83,7 +83,7 @@ class Damage:
 
     @property
     def told(self) -> str:
-        """The text of a warning, without the file's name: the skipped part of the file, and the reason."""
+        """The text of a warning without the file's name. It tells the skipped part of the file, and the reason."""
         if self.position is None:
             part = "all of it"
         else:
@@ -98,8 +98,11 @@ class Damage:
 
 @dataclass
 class FileIndex:
-    """The result of the index pass over one binlog file: its ranges, and facts that later steps need without opening
-    the file. Positions and sizes are in bytes.
+    """The result of the index pass over one binlog file, so that later steps need not open the file to know these
+    facts. Positions and sizes are in bytes.
+
+    The most important result is the division into ranges. A range is a sequence of complete transactions, which one
+    task reads.
     """
 
     number: int
@@ -139,7 +142,7 @@ with a warning.
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """The options with which a job reads a binlog set. Sizes are in bytes."""
+    """The options with which a job reads a binlog set: treatment of damage, checksums, and sizes in bytes."""
 
     on_corrupt: OnCorrupt = "stop"
     verify: bool = True
@@ -151,9 +154,10 @@ class ReadOptions:
 
     @property
     def verify_ranges(self) -> bool:
-        """Whether tasks that read ranges verify checksums.
+        """Whether tasks verify checksums while they read their parts of the files.
 
-        With ``on_corrupt="skip"`` the index pass verifies them instead, because ranges must end before the damage.
+        With ``on_corrupt="skip"`` the earlier index pass verifies them instead, because no task's part may contain
+        damage.
         """
         return self.verify and self.on_corrupt == "stop"
 
@@ -162,15 +166,16 @@ DEFAULT_OPTIONS = ReadOptions()
 
 
 def index_file(number: int, path: str, *, last: bool, options: ReadOptions = DEFAULT_OPTIONS) -> FileIndex:
-    """Divide one binlog file into ranges. Return them with other facts about the file.
+    """Divide one binlog file into ranges (sequences of complete transactions, one for each task). Return them with
+    other facts about the file.
 
     Parameters:
         number: the index of the file in the binlog set.
         path: the file's path or URI.
         last: whether the file is the last of the set. A server may still be writing the last file, so an incomplete
             transaction at its end is no error.
-        options: how to read. If damage is to be skipped, a damaged file is indexed up to the damage, and a wrong
-            checksum counts as damage.
+        options: the options for reading. With ``on_corrupt="skip"``, a damaged file is indexed up to the damage, and a
+            wrong checksum counts as damage.
 
     Raises BinlogError with file and position for a damaged file, unless damage is to be skipped. Raises
     BinlogUnreadable in any case for a file that the system cannot read.
@@ -200,17 +205,19 @@ def index_file(number: int, path: str, *, last: bool, options: ReadOptions = DEF
 def index_part(
     path: str, start: int, *, last: bool, range_size: int, end: int | None = None, limit: int | None = None
 ) -> FileIndex:
-    """Divide a part of a binlog file into ranges, as :func:`index_file` does.
+    """Divide a section of a binlog file into ranges: sequences of complete transactions, one for each task. A streaming
+    query calls this for each micro-batch.
 
     Parameters:
         path: the file's path or URI.
-        start: where the part begins: a transaction boundary, or an offset before the first event.
+        start: the byte offset at which the section begins: a transaction boundary, or an offset before the first event.
         last: whether the file may end with an incomplete transaction, because a server may still be writing it.
         range_size: the target size of a range, bytes.
-        end: the transaction boundary at which the part ends at the latest. None: the end of the file.
-        limit: the maximum size of the part, bytes. A larger transaction is a part of its own. None: no limit.
+        end: the byte offset of a transaction boundary, at which the section ends at the latest. None: the end of the
+            file.
+        limit: the maximum size of the section, bytes, except that it has one transaction at least. None: no limit.
 
-    Raises BinlogError.
+    Raises BinlogError with file and position.
     """
     with open_file(path) as file:
         index = FileIndex(0, path, file.name, file.size, end=max(start, file.first_event))
@@ -225,8 +232,11 @@ def index_part(
 def reader_from(
     file: BinlogFile, position: int, block_size: int = BLOCK_SIZE, *, verify: bool = False
 ) -> SegmentReader:
-    """Return a reader of a file's events that starts at ``position``, which must be a transaction boundary. The
-    reader parses no statements.
+    """Return a reader of a file's events that starts at the byte offset ``position``, which must be a transaction
+    boundary.
+
+    The reader parses no statements. ``block_size`` is the maximum number of bytes that it reads at a time, and
+    ``verify`` tells whether it checks the events' checksums.
     """
     most = REMOTE_BLOCK_SIZE if isinstance(file, RemoteFile) else INDEX_BLOCK_SIZE
     reader = SegmentReader(
@@ -242,8 +252,8 @@ def reader_from(
 
 
 def ends_of(events: ScannedEvents | Segment) -> npt.NDArray[np.int64]:
-    """Return the byte offsets at which complete transactions end. Events between two transactions count as
-    transactions.
+    """Return the byte offsets in the file at which complete transactions end, ascending. An event between two
+    transactions counts as a transaction.
     """
     last = np.flatnonzero(events.role & R.ENDS)
     return events.offset[last] + events.size[last]
@@ -341,10 +351,10 @@ def _same_format(found: FormatDescription, first: FormatDescription, file: str, 
 
 @dataclass(frozen=True)
 class XaLook:
-    """The XA transactions that are either prepared or ended in a range, but not both.
+    """The XA transactions that are prepared in a range without an end, or end in it without XA PREPARE.
 
-    An XA transaction is ended by XA COMMIT or XA ROLLBACK. A task makes this object from one range. The driver then
-    matches the objects of all ranges.
+    XA COMMIT and XA ROLLBACK end an XA transaction. A task makes this object from one range (part of a binlog file).
+    The driver then matches the objects of all ranges, because XA PREPARE and end may be in different ranges.
     """
 
     prepared: HeldByXid = field(default_factory=dict)
@@ -358,9 +368,10 @@ class XaLook:
 
 
 def look_for_xa(wanted: Range, *, block_size: int = BLOCK_SIZE) -> XaLook:
-    """Read a range. Return the XA transactions that are either prepared or ended in it, but not both.
+    """Read a range (part of a binlog file). Return the XA transactions that are prepared in it without an end, or end
+    in it without XA PREPARE.
 
-    Raises BinlogError with file and position.
+    ``block_size`` is the number of bytes to read at a time. Raises BinlogError with file and position.
     """
     subjects = Subjects()
     ended: set[Xid] = set()
@@ -373,7 +384,9 @@ def look_for_xa(wanted: Range, *, block_size: int = BLOCK_SIZE) -> XaLook:
 
 
 def ranges_of(indexes: Iterable[FileIndex]) -> list[Range]:
-    """Return the ranges of all indexed files in binlog order, numbered from 0."""
+    """Return the ranges of all indexed files in binlog order, numbered from 0. A range is a sequence of complete
+    transactions in one file, which one task reads.
+    """
     found: list[Range] = []
     for index in indexes:
         for start, end in pairwise(index.bounds):
@@ -382,12 +395,13 @@ def ranges_of(indexes: Iterable[FileIndex]) -> list[Range]:
 
 
 def follow_xa(ranges: Sequence[Range], looks: Iterable[XaLook]) -> tuple[list[Range], frozenset[Xid]]:
-    """Match each XA COMMIT and XA ROLLBACK with the range in which its transaction was prepared.
-
-    Return two values. The first has the ranges, each completed by the XA transactions that end in it and were
-    prepared in an earlier range. The second has the XA transactions that end in the set and were prepared before it.
+    """Match each XA COMMIT and XA ROLLBACK with the range (part of a binlog file) in which its transaction was
+    prepared. A filter needs the tables of the prepared transaction to decide about its end.
 
     ``looks`` has for each range the XA transactions that were either prepared or ended in it, but not both.
+
+    Return two values. The first has the ranges, each completed by the XA transactions that end in it and were prepared
+    in an earlier range. The second has the XA transactions that end in the set and were prepared before it.
     """
     prepared: dict[Xid, Held] = {}
     unknown: set[Xid] = set()
@@ -436,7 +450,9 @@ class IndexedSet:
 
     @property
     def names(self) -> NameRules:
-        """The settings with which the server that wrote the newest file compares names of schemas and tables."""
+        """The settings by which the server that wrote the newest file compares schema and table names, such as
+        ``lower_case_table_names``.
+        """
         return self.newest.names
 
     @property
@@ -447,12 +463,12 @@ class IndexedSet:
 
     @property
     def times(self) -> TimeSpans:
-        """The time intervals that contain the events of the set's transactions, ascending."""
+        """The time intervals in which the set's transactions were written, ascending."""
         return joined(one.times for one in self.files)
 
     @property
     def nbytes(self) -> int:
-        """The total size of all ranges, bytes."""
+        """The total bytes of all ranges (the parts of files that tasks read)."""
         return sum(one.end - one.start for one in self.ranges)
 
     def warnings(self) -> list[str]:
@@ -460,9 +476,10 @@ class IndexedSet:
         return [str(one.damage) for one in self.files if one.damage is not None]
 
     def told_of_xa(self, where: str) -> list[str]:
-        """Return a warning about XA transactions that end in the set but were prepared before it, or an empty list.
+        """Return a list with one warning if XA transactions end in the set but were prepared before it. Otherwise the
+        list is empty.
 
-        ``where`` completes the sentence "the XA COMMIT or XA ROLLBACK is …" with what the job does, for example
+        ``where`` completes the sentence "the XA COMMIT or XA ROLLBACK is …" with the treatment by the job, for example
         "in every binlog".
         """
         if not self.unknown_xa:
@@ -474,11 +491,11 @@ class IndexedSet:
 
 
 def index_set(source: str | Path | Sequence[str | Path], run: Runner, options: ReadOptions) -> IndexedSet:
-    """Divide all files of a binlog set into ranges, with one task for each file.
+    """Divide all files of a binlog set into ranges (sequences of complete transactions), with one task for each file.
 
     If the set has XA transactions, a second step matches those whose XA PREPARE and end are in different ranges.
-    ``source`` is the set's index file, a directory with an index file, or a list of binlog files. ``run`` runs the
-    tasks. Raises BinlogError with file and position.
+    ``source`` is the set's index file, a directory with an index file, or a list of binlog files. ``run`` executes the
+    tasks, in threads or on Spark. Raises BinlogError with file and position.
     """
     return index_paths(BinlogSet.open(source).addresses, run, options)
 
@@ -486,10 +503,12 @@ def index_set(source: str | Path | Sequence[str | Path], run: Runner, options: R
 def index_paths(
     paths: Sequence[str], run: Runner, options: ReadOptions, known: Mapping[int, FileIndex] = NONE_KNOWN
 ) -> IndexedSet:
-    """Divide files into ranges as :func:`index_set` does, except for files that an earlier run already indexed.
+    """Divide the files ``paths`` of a binlog set into ranges (parts for one task each), except for files that an
+    earlier run already indexed.
 
-    ``known`` has the indexes of those files, by their position in ``paths``. They get no ranges. ``known`` must be
-    empty if the set has XA transactions, because these can span files.
+    ``known`` has the results of the earlier run, by the file's index in ``paths``. Such files get no ranges, because
+    they are not read again. ``known`` must be empty if the set has XA transactions, because these can span files.
+    ``run`` executes the tasks. Raises BinlogError.
     """
     new = [(number, path) for number, path in enumerate(paths) if number not in known]
     found = {one.number: one for one in index_files(new, len(paths), run, options)}
@@ -514,8 +533,10 @@ def index_paths(
 def index_files(
     some: Sequence[tuple[int, str]], count: int, run: Runner, options: ReadOptions
 ) -> list[FileIndex]:
-    """Divide some of a set's ``count`` files into ranges, as :func:`index_file` does. ``some`` has their numbers and
-    paths.
+    """Divide some files of a binlog set into ranges (parts for one task each). Return the result for each file.
+
+    ``some`` has the index in the set and the path of each file. ``count`` is the number of files in the set, whose last
+    file may end with an incomplete transaction. ``run`` executes the tasks. Raises BinlogError.
     """
     index = partial(_index_numbered, count=count, options=options)
     return run(index, some, "indexing", amount=Amount("files", local_bytes([path for _, path in some])))
@@ -531,15 +552,18 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, kw_only=True)
 class ReadRanges:
-    """The base class of picklable tasks that read ranges (parts of binlog files)."""
+    """The base class of picklable tasks that read ranges (parts of binlog files with complete transactions)."""
 
     options: ReadOptions
 
     def blocks(
         self, file: BinlogFile, wanted: Range, subjects: Subjects, sources: SourceNumbers
     ) -> Iterator[Block]:
-        """Yield the blocks of the range ``wanted`` of an open file
-        (:func:`~dumpfilter.spark_jobs.ranges.ranges.blocks_of`).
+        """Yield the scanned events of the range ``wanted`` (a part of the open ``file``), in blocks of about
+        ``options.block_size`` bytes.
+
+        ``subjects`` numbers tables and statements, and ``sources`` numbers server UUIDs and domains. The scan adds new
+        ones to both. Raises BinlogError.
         """
         options = self.options
         return blocks_of(
@@ -556,11 +580,11 @@ _of_thread = _OfThread()
 
 
 def state_of_thread(job: object, make: Callable[[], S]) -> S:
-    """Return the state that all tasks of this thread share for a job, so that each filter is evaluated only once per
-    table.
+    """Return the object that all tasks of one job in this thread share. It caches, for example, filter results, so that
+    each filter is evaluated only once per table.
 
-    ``make`` creates the state when the thread begins another job. A thread runs one task at a time, so the state
-    needs no lock.
+    ``job`` identifies the job. ``make`` creates the object when the thread begins another job. A thread runs one task
+    at a time, so the object needs no lock.
     """
     if _of_thread.job != job:
         _of_thread.job, _of_thread.state = job, make()

@@ -74,10 +74,11 @@ class Range:
 
 
 def amount_of(ranges: Sequence[Range], slice_size: int | None = None) -> Amount:
-    """Return the amount of work of a pass over ``ranges``, for a progress bar.
+    """Return the total size of ``ranges`` (parts of binlog files), for a progress bar and for the division into Spark
+    tasks.
 
-    ``slice_size`` is the approximate number of bytes for one Spark task, because a Spark task has a fixed cost.
-    None: each range, or group of ranges, has its own Spark task.
+    ``slice_size`` is the approximate number of bytes for one Spark task, because starting a task takes time. None: each
+    of the job's tasks becomes one Spark task.
     """
     nbytes = sum(one.end - one.start for one in ranges)
     slices = None if slice_size is None else max(1, min(len(ranges), -(-nbytes // slice_size)))
@@ -98,12 +99,12 @@ With 2, all cores finish at about the same time even if one core is half as fast
 
 
 def grouped(ranges: Sequence[Range], range_size: int, cores: int | None = None) -> list[tuple[Range, ...]]:
-    """Join consecutive ranges into groups, one for each task. Short files have short ranges, and many small tasks
-    cost too much.
+    """Join consecutive ranges (parts of binlog files) into groups, one for each task. Short files have short ranges,
+    and many small tasks cost too much.
 
-    A group has about ``range_size`` bytes, or more to keep the number of groups at most :data:`MOST_GROUPS`.
-    ``cores`` is the number of tasks that run in parallel. If it is given, groups begin large and become smaller, so
-    that no core waits long for the last task.
+    A group has about ``range_size`` bytes, or more to keep the number of groups at most :data:`MOST_GROUPS`. ``cores``
+    is the number of tasks that run in parallel. If it is given, groups begin large and become smaller, so that no core
+    waits long for the last task.
     """
     left = sum(one.end - one.start for one in ranges)
     least = max(range_size, -(-left // MOST_GROUPS))
@@ -123,7 +124,8 @@ def grouped(ranges: Sequence[Range], range_size: int, cores: int | None = None) 
 
 @dataclass(frozen=True)
 class Block:
-    """The part of a range that a task reads at a time: the scanned events, and the bytes of the file.
+    """The bytes of a range (part of a binlog file) that a task reads at a time, and the events that were scanned from
+    them.
 
     ``data`` is a uint8 array of the file's bytes from offset ``segment.start`` on. It is valid only until the next
     block is read, which reuses the memory.
@@ -134,9 +136,11 @@ class Block:
 
 
 def prepared_of(held: HeldByXid, subjects: Subjects) -> Prepared:
-    """Return prepared XA transactions in the form that the scan of events needs, with subject numbers.
+    """Return for each prepared XA transaction, by its XID, the number by which the scan of events refers to its tables
+    and statements.
 
-    ``subjects`` numbers each table and statement.
+    ``held`` has the tables and statements of each transaction by XID. ``subjects`` assigns the numbers, which are valid
+    in this process only.
     """
     return {
         xid: ALWAYS if what is None else subjects.any_of(subjects.number_of(one) for one in what)
@@ -145,10 +149,11 @@ def prepared_of(held: HeldByXid, subjects: Subjects) -> Prepared:
 
 
 def held_of(prepared: Prepared, subjects: Subjects) -> HeldByXid:
-    """Return prepared XA transactions in a form for other processes, with tables and statements instead of their
-    numbers.
+    """Return prepared XA transactions in a form for other processes: the tables and statements of each transaction, by
+    XID.
 
-    ``subjects`` translates the numbers, which are valid in this process only.
+    ``prepared`` has numbers for tables and statements instead, which are valid in this process only. ``subjects``
+    translates them.
     """
 
     def held(number: int) -> Held:
@@ -169,16 +174,17 @@ def blocks_of(
     statements: bool = True,
     payloads: bool = True,
 ) -> Iterator[Block]:
-    """Read a range block by block, and yield each block with its scanned events.
+    """Read a range (part of a binlog file) block by block, and yield each block of bytes with the events scanned from
+    it.
 
     Parameters:
         file: the open binlog file.
         wanted: the range to read. It may begin before the first event after the format description event.
-        subjects: the register of tables and statements, to which the scan adds new ones.
-        sources: the register of GTID sources (server UUIDs or domains), to which the scan adds new ones.
+        subjects: the register that numbers tables and statements. The scan adds new ones.
+        sources: the register that numbers server UUIDs and domains of GTIDs. The scan adds new ones.
         verify: whether the events' checksums are verified.
         block_size: the number of bytes to read at a time. A block with a larger event is larger.
-        statements: whether statements are parsed. If not, a statement's subject is the constant PENDING, and compressed
+        statements: whether statements are parsed. If not, a statement's number is the constant PENDING, and compressed
             transactions are not decompressed.
         payloads: whether compressed transactions are decompressed. If not, XA COMMIT is not matched with transactions
             that were prepared in earlier ranges.
@@ -232,8 +238,8 @@ runs one task per processor.
 
 @contextmanager
 def memory(size: int) -> Iterator[npt.NDArray[np.uint8]]:
-    """Provide a uint8 buffer of ``size`` bytes for the body of a ``with`` statement. Its memory is kept for later
-    calls.
+    """Provide a uint8 buffer of ``size`` bytes for the body of a ``with`` statement. The memory is kept for later
+    calls, because new memory from the kernel is slow.
 
     The buffer's initial content is arbitrary.
     """

@@ -53,7 +53,11 @@ images.
 
 
 def joined(parts: Sequence[ChangedRows]) -> ChangedRows:
-    """Merge the changed rows of several parts of a segment, in the order of the events."""
+    """Merge the changed rows of a file's own events and of the events inside compressed transactions, in the order of
+    the events.
+
+    Each of ``parts`` has changed rows with the indexes of their events.
+    """
     event = np.concatenate([part.event for part in parts])
     order = np.argsort(event, kind="stable")
     before, after = (
@@ -64,12 +68,12 @@ def joined(parts: Sequence[ChangedRows]) -> ChangedRows:
 
 
 def exploded(images: ChangedRows, count: int) -> pa.RecordBatch:
-    """Return a batch in exploded form, with one row per changed row, for ``count`` events. ``images`` refers to
-    events by index.
+    """Return an Arrow batch with one row per changed row, for ``count`` events. ``images`` has the changed rows, each
+    with the index of its event.
 
     The column ``event`` has the event's index, ascending. The column ``row`` has the index of the changed row in its
-    event. The columns ``before`` and ``after`` have the row images. An event without row images becomes one row with
-    null in ``row``.
+    event. The columns ``before`` and ``after`` have the row's values before and after the change. An event without
+    changed rows becomes one row with null in ``row``.
     """
     per_event = np.bincount(images.event, minlength=count)
     lines = np.maximum(per_event, 1)
@@ -99,10 +103,11 @@ HAS_TEXT[[*_STATEMENTS, *_TEXTS_OF_ROWS]] = True
 
 
 def text_of(type: int, body: bytes, fd: FormatDescription) -> str | None:
-    """Return the text of the statement in an event's body, or None if it cannot be decoded.
+    """Return the text of the statement in an event, or None if it cannot be decoded.
 
-    Bytes that are invalid in the statement's character set become U+FFFD. Rows_query and Annotate_rows events do not
-    record a character set, and are decoded as UTF-8.
+    ``type`` is the event type's number, ``body`` the event without header and checksum, and ``fd`` the file's format
+    description event. Bytes that are invalid in the statement's character set become U+FFFD. Rows_query and
+    Annotate_rows events do not record a character set, and are decoded as UTF-8.
     """
     kind = EventType(type)
     try:
@@ -147,7 +152,7 @@ other columns, the scan has already found the data.
 
 
 def true_of(test: Callable[[pa.Array], pa.Array], values: pa.Array) -> npt.NDArray[np.bool_]:
-    """Return a mask of the values of a column for which ``test`` is true.
+    """Return a Boolean array that marks the elements of ``values`` for which ``test`` is true.
 
     ``test`` maps an Arrow array of values to booleans. Null means unknown, as in SQL, and counts as false. For a
     dictionary array, each distinct value is tested once.
@@ -188,18 +193,21 @@ def _concatenated(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 
 class EventColumns:
-    """Makes the columns for the events of one range (a sequence of complete transactions in one file).
+    """Makes the columns of the data source for the events of one part of a binlog file, which has complete
+    transactions.
 
-    The caller must pass the range's segments in order. The object remembers the transaction and table maps that
-    continue in the next segment.
+    The caller must pass the segments (consecutive events) of this part in order. The object remembers the transaction
+    and the table maps that continue in the next segment.
 
     Parameters:
         file: the value of the column ``file``.
-        wanted: the columns that the caller will read. Others need not be available.
+        subjects: the tables and statements to which the numbers in segments refer.
+        sources: the server UUIDs and domains of GTIDs to which the numbers in segments refer.
+        wanted: the names of the columns that the caller will read. Others need not be available.
         opened: whether each event inside a compressed transaction gets its own row.
-        filters: for each column of filter verdicts, the index of the filter.
-        image_reader: creates a reader of row images.
-        sent: the filters' decisions about all events of the range. None if no column needs them.
+        filters: for each column that shows a filter's decisions, the index of the filter.
+        image_reader: creates a reader of the values in changed rows.
+        sent: the filters' decisions about all events. None if no column needs them.
     """
 
     def __init__(
@@ -230,7 +238,7 @@ class EventColumns:
         self._prefixes: dict[int, str] = {}
 
     def of(self, segment: Segment, data: npt.NDArray[np.uint8]) -> EventsOfSegment:
-        """Return the rows of the data source for the events of a segment.
+        """Return the rows of the data source for the events of a segment (consecutive events of a file).
 
         ``data`` is a uint8 array of the file's bytes from ``segment.start`` on.
         """
@@ -268,10 +276,10 @@ class EventColumns:
 
     @property
     def of_subject(self) -> tuple[pa.Array, pa.Array, npt.NDArray[np.int8]]:
-        """Three arrays indexed by subject number: database, table and statement kind of each subject (table or
-        statement) so far.
+        """The database, table and kind of each subject (table or statement) met so far, as three arrays indexed by the
+        subject's number.
 
-        A statement kind is an int8 index into ``_KINDS``, and -1 for a table.
+        The kind of a statement is an int8 index into ``_KINDS``. For a table it is -1.
         """
         for number in range(len(self._of_subject), len(self._subjects)):
             database = table = None
@@ -346,7 +354,9 @@ class EventColumns:
         return found
 
     def gtids(self, segment: Segment) -> pa.Array:
-        """Return the GTID of each transaction of a segment as text, or null without a GTID."""
+        """Return the GTID of each transaction in a segment (consecutive events of a file) as text, in order. A
+        transaction without a GTID has null.
+        """
         source = segment.txn_source
         family = segment.format_description.family
         known = np.unique(source[source >= 0]).tolist()
@@ -383,10 +393,11 @@ def _named(segment: Segment) -> npt.NDArray[np.int32]:
 
 @dataclass(eq=False)
 class EventsOfSegment:
-    """The rows of the data source for one segment (consecutive events of a file).
+    """The rows of the data source for one segment (consecutive events of a file). Their columns are computed only when
+    a query reads them.
 
-    The arrays have one element per event. Events of the file come first, then those inside compressed transactions.
-    The rows of the result are ordered differently: an inner event follows its Transaction_payload event.
+    The arrays have one element per event. Events of the file come first, then those inside compressed transactions. The
+    rows of the result are ordered differently: an inner event follows its Transaction_payload event.
     """
 
     maker: EventColumns
@@ -417,7 +428,7 @@ class EventsOfSegment:
         return len(self.outer)
 
     def column(self, name: str, keep: Int64 | None = None) -> pa.Array:
-        """Return the values of a column for the events of this piece of a binlog file, as an Arrow array.
+        """Return the values of a column of the data source as an Arrow array.
 
         ``name`` is a name in :data:`TYPES`, ``sql``, or a column ``sent_NAME``, which tells whether the slave NAME is
         sent the event.
@@ -437,10 +448,11 @@ class EventsOfSegment:
         return keep if isinstance(self._order, slice) else self._order[keep]
 
     def changed_rows(self, keep: Int64 | None) -> ChangedRows:
-        """Return the row images of the events with the indexes ``keep`` (ascending; None: all events).
+        """Return the values of changed rows, before and after the change, of the events with the indexes ``keep``
+        (ascending; None: all events).
 
         In the result, ``event`` is an index into ``keep``. Call this exactly once per segment, even for no events,
-        because the readers of row images track table maps. Raises BinlogError for rows that cannot be decoded.
+        because the decoder must see all table maps. Raises BinlogError for rows that cannot be decoded.
         """
         kept = np.arange(len(self))[self._chosen(keep)]
         wanted = np.zeros(len(self), np.bool_)
@@ -467,8 +479,11 @@ class EventsOfSegment:
         return found[0] if len(found) == 1 else joined(found)
 
     def body(self, number: int) -> tuple[bytes, FormatDescription]:
-        """Return the body of event ``number``, and its format description event. ``wanted`` of the maker must have a
-        column that is computed from the events' bytes.
+        """Return the body of the event with the index ``number``, and the format description event by which to decode
+        it.
+
+        The events' bytes are available only if the query has a column that is computed from them, such as ``sql`` or
+        ``timestamp``.
         """
         part = self.parts[number >= self.segment.offset.size]
         start, size = int(self.start[number]), int(self.size[number])

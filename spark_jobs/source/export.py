@@ -47,7 +47,7 @@ _UNFINISHED = ".unfinished"
 
 @dataclass(frozen=True)
 class ExportedFile:
-    """A Parquet file of an export, with its number of rows and its size in bytes."""
+    """A Parquet file that an export has written, with its number of rows and its size in bytes."""
 
     path: Path
     rows: int
@@ -63,12 +63,16 @@ def export_events(
     on_damage: Callable[[Damage], object] = lambda damage: None,
     warn: Callable[[str], object] = lambda sentence: None,
 ) -> list[ExportedFile]:
-    """Write the events of a binlog set into the directory ``output``, one Parquet file for each binlog file. Return
-    the files.
+    """Write the events of a binlog set into the directory ``output``, one Parquet file for each binlog file. Return the
+    written files.
 
-    ``options`` are options of the data source (docs/spark-source.md), such as ``path``, ``columns`` and
-    ``slave.web``. ``run`` runs the tasks. ``on_damage`` is called for each damaged file that ``onCorrupt=skip``
-    skips. ``warn`` is called with each warning about values that typed columns cannot hold.
+    Parameters:
+        options: options of the Spark data source (docs/spark-source.md), such as ``path``, ``columns`` and
+            ``slave.web``.
+        output: the directory, which is created if it is missing.
+        run: executes the tasks, one for each binlog file.
+        on_damage: a function that is called for each damaged file that ``onCorrupt=skip`` skips.
+        warn: a function that is called with each warning about values that typed columns cannot hold.
 
     The Parquet files appear when all are complete, and replace older ones of equal name. A failed export leaves the
     directory unchanged. Unfinished files of a killed export are removed. Raises OptionError and BinlogError. Raises

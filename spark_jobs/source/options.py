@@ -34,9 +34,10 @@ ONE_SLAVE = "slave."
 
 
 def filter_of(given: Mapping[str, str]) -> SlaveDefinition | None:
-    """Return the filter that every row must pass, from the option ``filter``. None without this option.
+    """Return the filter to which the option ``filter`` limits a query's rows, or None without this option.
 
-    Raises OptionError for a bad rule, or for rules of several channels.
+    ``given`` has the data source's options by their names in lower case. Raises OptionError for a bad rule, or for
+    rules of several replication channels.
     """
     if "filter" not in given:
         return None
@@ -49,9 +50,11 @@ def filter_of(given: Mapping[str, str]) -> SlaveDefinition | None:
 
 
 def slaves_of(given: Mapping[str, str]) -> tuple[SlaveDefinition, ...]:
-    """Return the slaves for which the query has a column, from the options ``slaves`` and ``slave.NAME``.
+    """Return the slaves for which the query has a column ``sent_NAME``, from the options ``slaves`` (files) and
+    ``slave.NAME`` (rules).
 
-    Raises OptionError for a bad definition, or if two slaves would have columns of equal name.
+    ``given`` has the data source's options by their names in lower case. Raises OptionError for a bad definition, or if
+    two slaves would have columns of equal name.
     """
     files = [Path(line.strip()) for line in given.get("slaves", "").splitlines() if line.strip()]
     found = slave_options.slaves_of(files, ())
@@ -96,10 +99,11 @@ _AGAIN = (
 
 
 def version_of(table: Table, family: Family) -> str:
-    """Return a text that identifies the columns of a table version. Two versions have equal texts if their values
-    fit the same fields.
+    """Return a text that identifies a table's columns at some time, to detect an ALTER TABLE. Two texts are equal if
+    the same typed columns can hold the values of both tables.
 
-    Columns without recorded names are distinguished by their types.
+    The text has the columns' names, or their types if the binlog does not record names. ``family`` is the kind of
+    server, MySQL or MariaDB.
     """
     return json.dumps(
         sorted(
@@ -111,13 +115,13 @@ def version_of(table: Table, family: Family) -> str:
 
 @dataclass(frozen=True)
 class KnownColumns:
-    """The columns of one table that a query knows.
+    """The columns of one table that a query's schema has, so that a task detects a later ALTER TABLE.
 
     Parameters:
         table: the table's name, for errors.
-        fields: the names of the fields in the query's structs.
-        versions: the versions of the table from which the structs were made. None for structs of a user's schema, which
-            may omit columns.
+        fields: the names of the columns in the structs ``before`` and ``after``.
+        versions: the texts of :func:`version_of` for the tables from which the structs were made. None for structs of a
+            user's schema, which may omit columns.
     """
 
     table: str
@@ -125,10 +129,11 @@ class KnownColumns:
     versions: frozenset[str] | None
 
     def check(self, table: Table, family: Family) -> None:
-        """Raise ColumnsChanged if a version of the table does not fit the query's structs.
+        """Raise ColumnsChanged if the structs ``before`` and ``after`` of the query cannot hold the rows of ``table``,
+        the table as a table map describes it.
 
-        If ``versions`` is None, the table must have all columns that the structs name. Otherwise it must be one of
-        ``versions``.
+        If ``versions`` is None, the table must have all columns that the structs name. Otherwise its columns must be
+        among ``versions``. ``family`` is the kind of server, MySQL or MariaDB.
         """
         names = {column.name.lower(): column.name for column in table.columns}
         fields = {name.lower(): name for name in self.fields}
@@ -218,10 +223,10 @@ class SourceOptions:
     def columns(self) -> tuple[str, ...]:
         """The names of the query's columns, in order.
 
-        These are the columns that the option ``columns`` names. Without this option they are all columns except
-        those that cost time: the text of statements (``sql``), and the values of changed rows (``before``, ``after``)
-        unless the result has a row for each of them (``rows=exploded``). The columns ``sent_NAME``, which tell whether
-        the slave NAME is sent the event, are always among them, because other options named the slaves.
+        They are the columns that the option ``columns`` names. Without this option they are all columns except those
+        that cost time. These are the text of statements (``sql``), and the values of changed rows (``before``,
+        ``after``) unless ``rows=exploded`` is set. The columns ``sent_NAME``, which tell whether the slave NAME is sent
+        the event, are always included.
         """
         named = self.asked_columns or tuple(name for name in self.types if name not in TEXT_TYPES)
         return (*named, *(name for name in self.slave_of_column if name not in named))
@@ -233,7 +238,9 @@ class SourceOptions:
 
     @property
     def slave_of_column(self) -> dict[str, int]:
-        """The index in ``slaves`` of each slave, by the name of its column."""
+        """The index in ``slaves`` of each slave, by the name of the column ``sent_NAME`` that shows whether the slave
+        is sent an event.
+        """
         return {sent_column(one.name): number for number, one in enumerate(self.slaves)}
 
     @property

@@ -52,11 +52,11 @@ class Predicate:
 
 
 def predicate_of(filter: D.Filter, types: Mapping[str, pa.DataType] = TYPES) -> Predicate | None:
-    """Return a Spark filter object as a predicate on a column. ``types`` has the columns of the query with their
-    types.
+    """Return a Spark filter (a condition of a WHERE clause) as a predicate that the data source evaluates. ``types``
+    has the types of the query's columns by name.
 
-    Return None if the data source cannot evaluate the filter exactly as Spark would. Spark must then evaluate it. That
-    includes filters on the columns of changed rows, of which an event may have several.
+    Return None if the data source cannot evaluate the condition exactly as Spark would. Spark must then evaluate it.
+    That includes conditions on the columns of changed rows, of which an event may have several.
     """
     inner = filter.child if isinstance(filter, D.Not) else filter
     path = getattr(inner, "attribute", None)
@@ -125,18 +125,18 @@ def _among(wanted: Sequence[Any], values: pa.Array) -> pa.Array:
 
 
 def cheap_first(predicates: Iterable[Predicate]) -> list[Predicate]:
-    """Sort predicates so that those on cheap columns come first.
+    """Sort a WHERE clause's conditions so that those on cheap columns come first.
 
-    For events that fail a cheap predicate, expensive columns such as ``gtid`` or ``rows`` are then not computed.
+    For events that fail a cheap condition, expensive columns such as ``gtid`` or ``rows`` are then not computed.
     """
     return sorted(predicates, key=lambda predicate: predicate.column in _COSTLY)
 
 
 def may_hold(predicates: Iterable[Predicate], file: str, start: int, end: int) -> bool:
-    """Return whether a part of a binlog file can contain an event for which all predicates are true.
+    """Tell whether the bytes of the binlog file ``file`` from ``start`` to ``end`` - 1 can contain an event for which
+    all predicates are true.
 
-    The part is the byte offsets from ``start`` to ``end`` - 1. Only predicates on the columns ``file`` and
-    ``position`` are evaluated, so the part need not be read.
+    Only predicates on the columns ``file`` and ``position`` are evaluated, so the file need not be read.
     """
     for predicate in predicates:
         if predicate.column == "file":

@@ -69,14 +69,15 @@ def read_batches(
     block_size: int = BLOCK_SIZE,
     open_file: Callable[[str], BinlogFile] = open_file,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the events of a range for which all predicates are true, as Arrow batches in file order.
+    """Yield the events of one part of a binlog file for which all predicates are true, as Arrow batches in file order.
 
     Parameters:
-        wanted: the range (part of a file) to read.
+        wanted: the part of the file to read, which consists of complete transactions.
         options: the options of the query. Only events that pass ``options.filter`` are yielded.
-        columns: the columns of the batches. None: those of ``options``.
+        columns: the names of the batches' columns. None: those of ``options``.
         predicates: conditions on columns, from the query's WHERE clause.
-        invalid_dates: a counter, by column name, of dates that become null because no calendar has them.
+        invalid_dates: a counter, by column name, of dates that become null because no calendar has them. The function
+            increases its values.
         block_size: the number of bytes to read at a time, which become one batch. The memory grows with it.
         open_file: opens a file by its path or URI.
 
@@ -130,7 +131,11 @@ def read_and_tell(
     columns: Sequence[str],
     predicates: Sequence[Predicate | _Equals] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of :func:`read_batches`. Finally log a warning if dates became null."""
+    """Yield the events of one part of a binlog file that fulfil all ``predicates``, as Arrow batches. Finally log a
+    warning if dates such as 0000-00-00 became null.
+
+    ``wanted`` is the part of the file, and ``columns`` names the batches' columns. Raises BinlogError.
+    """
     counts: Counter[str] = Counter()
     yield from read_batches(wanted, options, columns, predicates, invalid_dates=counts)
     told = invalid_dates_of(options, counts)
@@ -139,7 +144,11 @@ def read_and_tell(
 
 
 def invalid_dates_of(options: SourceOptions, counts: Counter[str]) -> str:
-    """Return a warning about dates that became null because no calendar has them, or an empty text without any."""
+    """Return a warning about dates that became null because no calendar has them, such as 0000-00-00. Without such
+    dates the text is empty.
+
+    ``counts`` has the number of such dates by column, and ``options`` names their table.
+    """
     if not counts or options.table is None:
         return ""
     columns = ", ".join(f"{count:,} of {name}" for name, count in sorted(counts.items()))
@@ -242,12 +251,11 @@ def plan_ranges(
     predicates: Sequence[Predicate] = (),
     on_damage: Callable[[Damage], object] = _log_damage,
 ) -> list[Range]:
-    """Return the ranges that a query must read, one for each task.
+    """Return the ranges (parts of binlog files) that a query must read, one for each task.
 
     ``predicates`` are the query's conditions on columns. Ranges in which they cannot be true are omitted. A file
-    excluded by a condition on ``file`` is not even opened, unless the query has filters, which need the XA
-    transactions of all files. ``on_damage`` is called for each damaged file that is skipped. Raises BinlogError and
-    OptionError.
+    excluded by a condition on ``file`` is not even opened, unless the query has filters, which need the XA transactions
+    of all files. ``on_damage`` is called for each damaged file that is skipped. Raises BinlogError and OptionError.
     """
     of_file = [] if options.definitions else [one for one in predicates if one.column == "file"]
     paths = BinlogSet.open(options.sources).addresses
@@ -267,7 +275,8 @@ def plan_ranges(
 
 
 def ranges_of_file(index: FileIndex) -> list[Range]:
-    """Return the ranges of an indexed file. The result is empty for a file that could not be opened.
+    """Return the ranges (parts for one task each) into which the index pass divided a file. The result is empty for a
+    file that could not be opened.
 
     The first range begins at the format description event, so that this event becomes a row of the data source.
     """
@@ -287,8 +296,11 @@ def _may_hold(predicates: Sequence[Predicate], path: str, start: int, end: int) 
 
 
 def with_names(ranges: Sequence[Range], newest: str) -> list[Range]:
-    """Return ``ranges`` with the settings by which the server that wrote the file ``newest`` compares names. Raises
-    BinlogError.
+    """Return ``ranges`` (parts of binlog files) completed by the rules for comparing schema and table names, which
+    filters need.
+
+    The rules, such as ``lower_case_table_names``, are read from the format description event of the file ``newest``.
+    Raises BinlogError.
     """
     with open_file(newest) as file:
         names = file.format_description.names

@@ -74,14 +74,16 @@ def short(error: DumpfilterError) -> DumpfilterError:
 
 
 class Offset(TypedDict):
-    """The progress of a streaming query: a file name, and the byte position before which all events have been read."""
+    """The progress of a streaming query, which Spark stores in its checkpoint. It is a file name, and the byte position
+    before which all events have been read.
+    """
 
     file: str
     position: int
 
 
 class GrowingSet:
-    """The files of a binlog set to which a server may still append events and files.
+    """A binlog set to which a server may still append events and files, with the positions for a streaming query.
 
     The list of files is read when the object is made, so only a new object sees newer files. Raises BinlogMissing if
     there is no set.
@@ -93,15 +95,17 @@ class GrowingSet:
         self.paths = dict(zip(self.names, found.addresses, strict=True))
 
     def earliest(self) -> Offset:
-        """Return the position of the first file's first event."""
+        """Return the position of the first event in the oldest file, at which a streaming query can begin."""
         return Offset(file=self.names[0], position=FIRST)
 
     def latest(self) -> Offset:
-        """Return the position at which the newest file's last complete transaction ends."""
+        """Return the position at which the newest file's last complete transaction ends. Raises BinlogError if the file
+        is damaged.
+        """
         return self.forward(Offset(file=self.names[-1], position=FIRST), None)
 
     def at(self, text: str) -> Offset:
-        """Return the position that a user wrote as ``file:position``.
+        """Return the position that a user wrote as ``file:position`` in the option ``startingPosition``.
 
         Raises OptionError for another notation, BinlogMissing for a file outside the set, and PositionError if no
         transaction begins there.
@@ -129,11 +133,11 @@ class GrowingSet:
         return reached
 
     def ranges(self, start: Offset, end: Offset, range_size: int) -> tuple[list[Range], bool]:
-        """Return the ranges between two positions for the tasks of a micro-batch, and whether they may contain XA
-        COMMIT or XA ROLLBACK.
+        """Divide the events between two positions into ranges, one for each task of a micro-batch. Return the ranges,
+        and whether they may contain XA COMMIT or XA ROLLBACK.
 
-        Each range has complete transactions, and ends with the transaction that reaches ``range_size`` bytes. Raises
-        BinlogError.
+        Each range has complete transactions, and ends with the transaction by which it has at least ``range_size``
+        bytes. Raises BinlogError.
         """
         self._check(end)
         parts = [index for _, index in self._parts(start, end, range_size=range_size)]
@@ -167,11 +171,11 @@ class GrowingSet:
             name, position = self.names[self.names.index(name) + 1], FIRST
 
     def for_filters(self, ranges: Sequence[Range], has_xa: bool) -> list[Range]:
-        """Return the ranges of a micro-batch with the data that filters need: prepared XA transactions, and the
-        server's comparison of names.
+        """Return the ranges (parts of files) of a micro-batch, completed by data that filters need. These are the
+        tables of prepared XA transactions, and the server's rules for comparing names.
 
-        For an XA transaction that ends in ``ranges`` but was prepared before them, earlier files are read, newest
-        first, for its tables. Raises BinlogError.
+        ``has_xa`` tells whether ``ranges`` may contain XA COMMIT or XA ROLLBACK. If the XA PREPARE is not in them,
+        earlier files are read, newest first, for the transaction's tables. Raises BinlogError.
         """
         paths = list(self.paths.values())
         looks = [look_for_xa(one) for one in ranges] if has_xa else []
@@ -247,7 +251,7 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(now.latest() if where == "latest" else now.at(where))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the maximum size of a micro-batch, set by the option ``maxBytesPerTrigger``."""
+        """Return the maximum size of a micro-batch, bytes, set by the option ``maxBytesPerTrigger``."""
         return ReadMaxBytes(self._options.bytes_per_trigger)
 
     @without_traceback
@@ -261,14 +265,16 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @without_traceback
     def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, object]:  # type: ignore[override]
-        """Return the position at which the micro-batch that begins at ``start`` ends. Raises BinlogError."""
+        """Return the position (file and offset) at which the micro-batch that begins at ``start`` ends. ``limit`` is
+        its maximum size. Raises BinlogError.
+        """
         most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
         return dict(self._set().forward(start, most, self._until))
 
     @without_traceback
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:  # type: ignore[override]
-        """Return the ranges (parts of files) between two positions, one for each Spark task of a micro-batch. Raises
-        BinlogError.
+        """Return the parts of files between the positions ``start`` and ``end``, one for each Spark task of a
+        micro-batch. Raises BinlogError.
         """
         now = self._set()
         found, has_xa = now.ranges(start, end, self._options.range_size)
@@ -277,8 +283,8 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(one) for one in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the events of one range of a micro-batch as Arrow batches. Spark calls this in a task. Raises
-        BinlogError.
+        """Yield the events of one part of a micro-batch, which :meth:`partitions` returned, as Arrow batches. Spark
+        calls this method in a task. Raises BinlogError.
         """
         try:
             yield from read_and_tell(partition.value, self._options, self._columns)

@@ -47,17 +47,18 @@ _log = logging.getLogger(__name__)
 
 
 def with_types(options: SourceOptions, warn: Callable[[str], object] = _log.warning) -> SourceOptions:
-    """Return ``options`` completed by the Arrow types of the row images (a changed row before and after the change).
+    """Return ``options`` completed by the Arrow types of the columns ``before`` and ``after``, which hold the values of
+    a changed row.
 
     The types are structs with the columns of the table that the option ``table`` names. With ``newColumns=stop`` the
     result also has these columns' names, so that tasks detect a later ALTER TABLE. With ``newColumns=map`` the structs
     have a map for columns added later.
 
-    Without the option ``table``, or if the types are already known, ``options`` is returned unchanged. Otherwise
-    the whole set is read. ``warn`` is called with each warning about values that the structs cannot hold.
+    Without the option ``table``, or if the types are already known, ``options`` is returned unchanged. Otherwise the
+    whole set is read. ``warn`` is called with each warning about values that the structs cannot hold.
 
-    Raises BinlogError. Raises OptionError if the set has no rows of the table, or if the option ``columnNames``
-    is superfluous or has a wrong number of names.
+    Raises BinlogError. Raises OptionError if the set has no rows of the table, or if the option ``columnNames`` is
+    superfluous or has a wrong number of names.
     """
     if options.table is None or options.row_types is not None:
         return options

@@ -71,7 +71,7 @@ class SparkUnreachable(ConnectionLost):
 
 
 def check_java() -> str:
-    """Return the path of the Java program that Spark will run.
+    """Check that Spark can run on this machine's Java, and return the path of the Java program.
 
     Raises SparkMissing if there is no Java, or if it is too old for Spark.
     """
@@ -99,8 +99,8 @@ def under_spark_submit() -> bool:
 
 
 def master_with_retries(master: str) -> str:
-    """Add the number of attempts per task to the Spark master URLs ``local`` and ``local[N]``. Other URLs are
-    returned unchanged.
+    """Return the Spark master URL ``master``, completed by the number of attempts per task if it is ``local`` or
+    ``local[N]``. Other URLs are returned unchanged.
 
     Without this number, a local Spark never retries a failed task.
 

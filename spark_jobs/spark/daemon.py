@@ -37,7 +37,9 @@ def check_version() -> None:
 
 
 def load_product() -> None:
-    """Import the modules that tasks use, including their compiled functions, before workers are forked."""
+    """Import the modules that tasks use, including their compiled functions, into the daemon. Each worker process that
+    the daemon forks then has them at once.
+    """
     # The module numpy reads this environment variable when it is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import dumpfilter.analyse.traffic.tally
@@ -48,14 +50,16 @@ def load_product() -> None:
 
 
 def freeze() -> None:
-    """Collect garbage now, and exclude all remaining objects from later garbage collections."""
+    """Collect garbage now, and exclude all remaining objects from later garbage collections (``gc.freeze``). PySpark
+    collects garbage after every task, which would otherwise visit all objects of the loaded modules.
+    """
     gc.collect()
     gc.freeze()
 
 
 def freezing(serve: Callable[..., int]) -> Callable[..., int]:
-    """Wrap PySpark's function that serves one task, so that :func:`freeze` is called after a task that imported
-    modules.
+    """Wrap ``serve``, PySpark's function that serves one task in a worker process. After a task that imported modules,
+    the wrapper excludes their objects from later garbage collections.
 
     Tasks import pyarrow and pandas, which the daemon must not import. Later tasks import nothing.
     """
@@ -74,7 +78,9 @@ def freezing(serve: Callable[..., int]) -> Callable[..., int]:
 
 
 def main() -> None:
-    """Check the version, import the modules that tasks need, and run PySpark's daemon in this process."""
+    """Run PySpark's daemon, which forks the Python worker processes on a machine. First check that the version of
+    ``dumpfilter`` is the driver's, and import the modules that tasks need.
+    """
     from pyspark import daemon
 
     check_version()

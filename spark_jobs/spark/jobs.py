@@ -28,7 +28,7 @@ _CURE = "package the environment for the workers (docs/cluster.md)"
 
 
 def reason(error: BaseException) -> str:
-    r"""Return the one line of a Spark error that tells the user why the job failed.
+    r"""Return the one line of a Spark error's long text that tells the user why the job failed.
 
     It describes the last attempt of the failed task. If that has a Python traceback, the traceback's last line is
     returned.
@@ -90,10 +90,11 @@ class SparkFailed(DumpfilterError):
 
 
 class SparkRunner:
-    """Runs tasks on Spark. Instances are callable as a :class:`~dumpfilter.spark_jobs.engines.runner.Runner`.
+    """Runs tasks on Spark. Calling an instance with a function and tasks returns the results in order
+    (:class:`~dumpfilter.spark_jobs.engines.runner.Runner`).
 
-    ``get_context`` starts Spark; it is called once, before the first task. ``console`` shows the progress (None: no
-    progress).
+    ``get_context`` is a function that starts Spark. It is called once, before the first task. ``console`` shows the
+    progress (None: no progress).
     """
 
     def __init__(self, get_context: Callable[[], SparkContext], console: Console | None = None) -> None:

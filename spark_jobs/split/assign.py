@@ -53,8 +53,8 @@ Ints = npt.NDArray[np.int64]
 
 
 class Share(NamedTuple):
-    """The part of a block (about 16 MiB of the source, read at a time) that one output receives. An output is a
-    binlog set that the split writes.
+    """The bytes that one output receives from a block of the source. An output is a binlog set that the split writes,
+    and a block is about 16 MiB that a task reads at a time.
     """
 
     output: int
@@ -67,7 +67,7 @@ class Share(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of bytes that the output receives from the block."""
+        """The number of bytes that the output receives from the block of the source."""
         return int(self.plan.ranges[:, K.RANGE_SIZE].sum())
 
 
@@ -100,10 +100,11 @@ class _Block(NamedTuple):
 
 
 class Assigner:
-    """Assigns the events of one range to outputs. A range is a sequence of complete transactions in one file.
+    """Assigns the events of one range to the outputs of a split. A range is a sequence of complete transactions in one
+    file, and an output is a binlog set that the split writes.
 
-    The caller must pass the range's segments in order. The object keeps the state of a transaction that continues in
-    the next segment.
+    ``owners`` finds the outputs of each table and statement. The caller must pass the range's segments (consecutive
+    events) in order. The object keeps the state of a transaction that continues in the next segment.
     """
 
     def __init__(self, owners: Owners) -> None:
@@ -117,10 +118,11 @@ class Assigner:
         """The carried events for all outputs that own no event of the continuing transaction so far."""
 
     def assign(self, segment: Segment, read: ReadAt) -> list[Share]:
-        """Return the share (received part) of the next segment for each output that receives any of its events.
+        """Return the part of the next segment that each output (binlog set that the split writes) receives, without
+        outputs that receive nothing.
 
         A segment is a sequence of consecutive events of a file. ``read(offset, length)`` reads bytes of this file,
-        which is needed for compressed transactions that must be cut.
+        which is needed for compressed transactions of which an output receives only some events.
         """
         block = self._block(segment, read)
         nobody = len(self.owners.names)
@@ -308,7 +310,12 @@ Its reader parses Python text, and two threads that do so at once fail in Python
 
 
 class RangePlan(NamedTuple):
-    """The plan of one range. It says which bytes of the range each output of the split receives."""
+    """The plan of one range (part of a source file). It says which bytes of the range each output receives; an output
+    is a binlog set that the split writes.
+
+    One task makes and saves the plan. The driver reads it to choose offsets in the output files, and another task
+    copies the bytes.
+    """
 
     blocks: Ints
     """The start and end of each block in the source file, bytes, as an array of shape (n, 2).
@@ -349,8 +356,8 @@ class RangePlan(NamedTuple):
     """The number of transactions of which no output receives an event."""
 
     def save(self, path: Path) -> None:
-        """Write the plan to a temporary file, and rename it to ``path``, so that no reader sees an incomplete plan.
-        Raises OutputError.
+        """Write the plan to a temporary file, and rename this file to ``path``, so that no reader sees an incomplete
+        plan. Raises OutputError.
         """
         lengths = len(self.blocks), len(self.transactions), len(self.pieces)
         # Spark may run a task twice at once.
@@ -364,7 +371,8 @@ class RangePlan(NamedTuple):
     def load(cls, path: Path, *, with_pieces: bool = True) -> RangePlan:
         """Return the plan of a range from the file that the planning task saved.
 
-        ``with_pieces`` False leaves the plan's ``pieces`` empty, which are most of the file.
+        ``with_pieces`` False leaves the field ``pieces`` (the byte ranges to copy) empty. They are most of the file,
+        and the driver does not need them.
         """
         with path.open("rb") as file:
             (*lengths, pieces_saved), words = _HEAD.validate_json(file.readline())
@@ -376,16 +384,19 @@ class RangePlan(NamedTuple):
         return cls(blocks, pieces, transactions, *words)
 
     def by_output(self) -> Iterator[tuple[int, Ints]]:
-        """Yield the number of each output with its rows of ``transactions``."""
+        """Yield the index of each output in ``self.outputs``, with the rows of ``self.transactions`` that belong to the
+        output. An output is a binlog set that the split writes.
+        """
         bounds = np.searchsorted(self.transactions[:, T_OUTPUT], np.arange(len(self.outputs) + 1)).tolist()
         for output, (begin, end) in enumerate(pairwise(bounds)):
             yield output, self.transactions[begin:end]
 
 
 class PlanMaker:
-    """Makes the plan of one range from its blocks, which :meth:`add` takes in order.
+    """Makes the plan of one range (part of a source file): which bytes each output of the split receives.
 
-    ``names`` has the names of the outputs by their number. The caller may append names later.
+    :meth:`add` takes the blocks of the range in order, and :meth:`finish` returns the plan. ``names`` has the names of
+    the outputs by their number. The caller may append names later.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -401,10 +412,10 @@ class PlanMaker:
         """The columns T_SOURCE to T_PLACE of each transaction."""
 
     def add(self, block: Block, shares: Sequence[Share]) -> None:
-        """Record the next block (consecutive events, about 16 MiB) of the range for which this object makes a plan.
+        """Record which bytes of the next block (consecutive events, about 16 MiB) each output binlog set receives.
 
-        ``shares`` has, for each output binlog set that receives a part of the block, the byte ranges of that part. The
-        blocks must come in the order of the file.
+        ``shares`` has these bytes for each output that receives a part of the block. The blocks must come in the order
+        of the file.
         """
         segment = block.segment
         number = len(self._blocks)
@@ -423,10 +434,10 @@ class PlanMaker:
         self._transactions.append(rows[: len(rows) - int(segment.open)])
 
     def finish(self, sources: SourceNumbers, family: str) -> RangePlan:
-        """Return the plan of the range.
+        """Return the plan of the range, after all of its blocks were added.
 
-        ``sources`` has the server UUID, or domain id and server id, of each numbered GTID source. ``family`` is the
-        family (MySQL or MariaDB) of the server that wrote the range.
+        ``sources`` has the server UUID, or domain id and server id, to which each number of a GTID source refers.
+        ``family`` is the kind of server that wrote the range, MySQL or MariaDB.
         """
         pieces, about = np.concatenate(self._pieces), np.concatenate(self._transactions)
         # The outputs' numbers depend on the ranges that this process read before. The plan orders the outputs by name

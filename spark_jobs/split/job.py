@@ -59,10 +59,11 @@ _SYNCS = 8
 def finish_set(
     name: str, files: Sequence[OutputFile], staging: Staging, specification: Specification
 ) -> NamedBinlog:
-    """Complete the files of the output ``name``, write its index file, and return its entry for the manifest.
+    """Complete the files of one output (a binlog set that the split writes), write its index file, and return its entry
+    for the manifest.
 
-    An output is a binlog set that the split writes. ``files`` are its files in order. Raises OutputError if a file
-    cannot be written or does not have the expected size.
+    Each file gets its first events, and a Rotate event to the next file. ``files`` are in order, in the working
+    directory ``staging``. Raises OutputError if a file cannot be written or does not have the expected size.
     """
     parts = [file.part for file in files]
     names = [part.name for part in parts]
@@ -134,7 +135,9 @@ class TransactionSpans(BinlogError):
 
 @dataclass(frozen=True)
 class SplitOptions(ReadOptions):
-    """All options of a split, including those for reading the binlog set. Sizes are in bytes."""
+    """All options of a split, including those for reading the binlog set: the binlogs to write, their maximum file
+    size, and the treatment of transactions for several binlogs. Sizes are in bytes.
+    """
 
     specification: Specification = BY_SCHEMA
     max_binlog_size: int = MAX_BINLOG_SIZE
@@ -145,7 +148,9 @@ class SplitOptions(ReadOptions):
 
 @dataclass
 class SplitResult:
-    """The result of a split: the manifest, and whether this run wrote anything."""
+    """The result of a split: the manifest, which lists the written binlogs and their files, and whether this run wrote
+    anything.
+    """
 
     manifest: Manifest
     already: bool = False
@@ -155,12 +160,16 @@ class SplitResult:
 def split(
     source: str | Path | Sequence[str | Path], output: Path, run: Runner, options: SplitOptions | None = None
 ) -> SplitResult:
-    """Split a binlog set into the directory ``output``.
+    """Split a binlog set into several binlog sets in the directory ``output``: one for each schema, or those that
+    ``options.specification`` defines by filters.
 
-    ``source`` is the set's index file, a directory with an index file, or a list of binlog files. ``run`` runs the
-    tasks, for example a :class:`~dumpfilter.spark_jobs.engines.threads.ThreadRunner`. If an earlier run of the same
-    job wrote the directory, nothing is written. Raises BinlogError with file and position, TransactionSpans, or
-    OutputError. After an error the directory is unchanged.
+    ``source`` is the set's index file, a directory with an index file, or a list of binlog files. ``run`` executes the
+    tasks, for example a :class:`~dumpfilter.spark_jobs.engines.threads.ThreadRunner`. If an earlier run with equal
+    files and options wrote the directory, nothing is written.
+
+    Raises BinlogError with file and position for a damaged binlog. Raises TransactionSpans for a transaction with
+    events for several outputs if the options refuse it, and OutputError if a file cannot be written. After an error the
+    directory is unchanged.
     """
     options = options or SplitOptions()
     indexed = index_set(source, run, options)

@@ -33,17 +33,18 @@ _PARTS = ("plan", "placement", "written", "out")
 
 
 class OutputDirectory:
-    """The output directory of one job, locked against other jobs.
+    """The output directory of one split, locked against other splits.
 
-    The object is a context manager. It creates and locks a working directory, and removes it at the end.
+    The object is a context manager. It creates and locks a working directory beside the output directory, and removes
+    it at the end. If the process is killed, the next run of the same job continues there.
 
     Parameters:
         directory: the output directory. The job creates it, and missing parent directories.
-        job: the digest of the job's inputs.
+        job: a digest of the source files and options, by which an earlier run of the same job is recognized.
         overwrite: whether the job may replace the output of a different split.
         sources: the local paths of the binlogs to split. They must not be in the output directory.
 
-    Raises OutputError if the directory cannot be used.
+    Raises OutputError if the directory has other files or another split, is locked, or cannot be written.
     """
 
     def __init__(self, directory: Path, job: str, *, overwrite: bool, sources: Iterable[Path] = ()) -> None:
@@ -156,7 +157,8 @@ class OutputDirectory:
                 os.close(handle)
 
     def publish(self) -> None:
-        """Rename the directory of finished files to the output directory. An older output directory is then removed.
+        """Rename the directory of finished files to the output directory, at the end of a successful split. An older
+        output directory is then removed.
 
         Raises OutputError if the rename fails; the output directory is then unchanged.
         """

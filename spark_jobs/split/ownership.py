@@ -95,13 +95,14 @@ follow their transaction or statement.
 
 
 class Owners:
-    """The outputs (binlog sets that a split writes) that receive the events of each table and statement.
+    """Finds the outputs that receive the events of each table and statement. An output is a binlog set that a split
+    writes.
 
-    In a split by filters, each of ``filters`` has one output, which receives the events that the master would send
-    to a slave with this filter. ``rest`` is the name of a further output for events that all filters drop (None: no
-    such output). In a split by schema, ``filters`` is None. Each schema then has one output, and :data:`REST`
-    receives events without a schema. ``unknown_xa_schemas`` are the encoded names of the schemas that receive XA
-    COMMIT and XA ROLLBACK of transactions prepared before the binlog set.
+    In a split by filters, each of ``filters`` has one output, which receives the events that the master would send to a
+    slave with this filter. ``rest`` is the name of a further output for events that all filters drop (None: no such
+    output). In a split by schema, ``filters`` is None. Each schema then has one output, and :data:`REST` receives
+    events without a schema. ``unknown_xa_schemas`` are the encoded names of the schemas that receive XA COMMIT and XA
+    ROLLBACK of transactions prepared before the binlog set.
 
     An owner number stands for the combination of outputs that receive an event. It is an index into ``combinations``.
     """
@@ -139,7 +140,9 @@ class Owners:
         """The owner number of a transaction without any owned event, for example an empty transaction."""
 
     def outputs_of(self, subject: Subject) -> Sequence[int]:
-        """Return the numbers of the outputs that receive the rows events of a table, or the event of a statement."""
+        """Return the outputs (binlog sets that the split writes) that receive the rows events of a table, or the event
+        of a statement, as indexes into ``names``.
+        """
         if self._filters is None:
             return self._of_schemas(encoded_schemas(subject))
         return [k for k, one in enumerate(self._filters) if one.verdict(subject).passes] or self._rest
@@ -155,26 +158,28 @@ class Owners:
 
     @property
     def undecided(self) -> int:
-        """The owner number of events about which no filter can decide.
+        """The owner number (a number for a combination of outputs) of events about which no filter can decide.
 
         These are incidents, events of unknown types, and rows events without a table map. In a split by filters all
-        outputs receive them. In a split by schema the output for events without a schema does.
+        output binlogs receive them. In a split by schema the output for events without a schema does.
         """
         return self.code(self._rest if self._filters is None else range(len(self.names)))
 
     @property
     def unknown_xa_ends(self) -> int:
-        """The owner number of the XA COMMIT or XA ROLLBACK of a transaction that was prepared before the binlog set.
+        """The owner number (a number for a combination of outputs) of an XA COMMIT or XA ROLLBACK whose transaction was
+        prepared before the binlog set.
 
-        The set does not show which tables such a transaction changed, so every output that may have received a part
-        must receive its end.
+        The set does not show which tables such a transaction changed. Every output that may have received a part of the
+        transaction must therefore receive its end.
         """
         if self._filters is None:
             return self.code(self._of_schemas(self._unknown_xa_schemas))
         return self.undecided
 
     def code(self, outputs: Iterable[int]) -> int:
-        """Return the owner number that stands for the combination of the numbered ``outputs``.
+        """Return the owner number, which stands for the combination of ``outputs`` (indexes of binlogs in ``names``)
+        that receive an event.
 
         A combination that is new gets the next free number.
         """
@@ -185,10 +190,11 @@ class Owners:
         return found
 
     def sent(self) -> npt.NDArray[np.uint32]:
-        """Return an array that tells for each output (row) and owner number (column) whether the output receives the
-        events.
+        """Return a uint32 array that tells for each output binlog (row) and owner number (column) whether the output
+        receives an event with this owner number.
 
-        The values have the form of a filter's verdicts, uint32. The last row is for an output that receives nothing.
+        An owner number stands for a combination of outputs. A value is FILTER_BINLOG_SEND_F or 0, as in a filter's
+        verdicts. The last row is for an output that receives nothing.
         """
         found = np.zeros((len(self.names) + 1, len(self.combinations)), np.uint32)
         for number, outputs in enumerate(self.combinations):
@@ -196,7 +202,8 @@ class Owners:
         return found
 
     def array(self) -> npt.NDArray[np.int32]:
-        """Return the owner number of each subject (table or statement) seen so far, int32, indexed by subject number.
+        """Return the owner number of each subject (table or statement) seen so far, as int32, indexed by the subject's
+        number.
 
         An owner number stands for the combination of outputs that receive an event. The last entry is NO_OUTPUT, for
         events without a subject (-1).
@@ -213,12 +220,14 @@ class Owners:
 
 
 def encoded_schemas(subject: Subject) -> tuple[str, ...]:
-    """Return the schemas that receive the events of a table or statement, as encoded names, sorted and distinct."""
+    """Return the schemas to which a table or statement belongs, as names encoded for file names, sorted and distinct. A
+    split by schema writes the events to the binlogs of these schemas.
+    """
     return tuple(sorted({encode_name(name) for name in subject.schemas()}))
 
 
 def schemas_among(subjects: Iterable[Subject]) -> tuple[str, ...]:
-    """Return the schemas that receive events of any of ``subjects`` (tables and statements), as encoded names,
+    """Return the schemas to which any of ``subjects`` (tables and statements) belongs, as names encoded for file names,
     sorted and distinct.
     """
     return tuple(sorted({name for one in subjects for name in encoded_schemas(one)}))
@@ -268,10 +277,10 @@ class Specification:
         return tuple(one.name for one in self.binlogs) + ((self.rest,) if self.rest is not None else ())
 
     def filters(self, names: NameRules) -> list[tuple[str, ReplicationFilter]]:
-        """Return each binlog's name with its replication filter.
+        """Return the name and the replication filter of each binlog that the split writes.
 
-        ``names`` has the server's settings for comparing names. The specification's ``lower_case_table_names``
-        replaces the setting there. Raises OptionError that names the binlog, for a bad rule.
+        ``names`` has the rules by which the source's server compares names, except that the specification's
+        ``lower_case_table_names`` replaces the server's. Raises OptionError that names the binlog, for a bad rule.
         """
         return [(one.name, self._filter(one, names)) for one in self.binlogs]
 
@@ -291,12 +300,13 @@ class Specification:
         names: NameRules,
         unknown_xa_schemas: tuple[str, ...] = (),
     ) -> Owners:
-        """Return an object that finds for each subject (table or statement) the output binlogs of the split that
-        receive its events.
+        """Return an object that finds for each table and statement the binlogs of the split that receive its events.
 
-        ``names`` are the rules by which the server that wrote the binlog compares names. ``unknown_xa_schemas`` is used
-        in a split by schema. The outputs of these schemas receive each XA COMMIT and XA ROLLBACK whose transaction was
-        prepared before the binlog set.
+        Parameters:
+            subjects: the register that numbers tables and statements.
+            names: the rules by which the server that wrote the source compares schema and table names.
+            unknown_xa_schemas: in a split by schema, the schemas whose binlogs receive each XA COMMIT and XA ROLLBACK
+                whose transaction was prepared before the source.
         """
         return Owners(
             subjects, None if self.by_schema else self.filters(names), self.rest, unknown_xa_schemas
@@ -308,7 +318,8 @@ BY_SCHEMA = Specification()
 
 
 def load_specification(path: Path) -> Specification:
-    """Read and check a specification file (TOML; docs/split.md describes the keys).
+    """Read and check a specification file (TOML), which defines the binlogs that a split writes by names and filter
+    rules.
 
     Raises OptionError that names the file and the bad key, name or rule.
     """

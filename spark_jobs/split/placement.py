@@ -43,7 +43,8 @@ _CREATED = HEADER_LENGTH + 2 + 50
 
 
 class Stretch(NamedTuple):
-    """A stretch: consecutive bytes that an output receives from a range, all written to one file of the output.
+    """A stretch: consecutive bytes that an output receives from a range, all written to one file. A range is a part of
+    a source file, and an output is a binlog set that the split writes.
 
     The bytes that the output receives from the range are numbered from 0, in source order. Usually they are one
     stretch. If the output's file becomes full within the range, the next stretch goes to the next file. A stretch
@@ -73,7 +74,7 @@ cheaper, but collected GTIDs need memory.
 
 @dataclass
 class OutputFile:
-    """A file of an output (a binlog set that the split writes)."""
+    """A binlog file that the split writes, with the events at its beginning and its entry in the manifest."""
 
     head: bytes
     """The first bytes of the file: magic number, format description event, and the event with the GTIDs of the
@@ -106,11 +107,12 @@ class _Output:
 
 
 class Placing:
-    """Chooses file and offset for every event of the split. The caller must pass the plans of all ranges in order.
+    """Chooses file and offset for every event that a split writes. The caller must pass the plans of all ranges (parts
+    of source files) in order.
 
     Parameters:
         indexes: the source's files, in order.
-        names: the outputs that are written even if they receive no event.
+        names: the outputs (binlog sets that the split writes) that are written even if they receive no event.
         max_size: the size at which a file ends, bytes (``max_binlog_size``). The transaction that reaches this size is
             the file's last.
     """
@@ -129,14 +131,16 @@ class Placing:
 
     @property
     def outputs(self) -> dict[str, list[OutputFile]]:
-        """The files begun so far for each output, in order, by the output's name."""
+        """The files begun so far for each output (binlog set that the split writes), in order, by the output's name."""
         return {name: one.files for name, one in self._outputs.items()}
 
     def add(self, wanted: Range, plan: RangePlan) -> Placement:
-        """Choose files and offsets for the bytes that each output receives from a range.
+        """Choose files and offsets for the bytes that each output (binlog set that the split writes) receives from a
+        range.
 
-        ``wanted`` is the next range of the source, and ``plan`` tells which bytes each output receives. A new file
-        begins when an output's file is full, and where the source's server restarted or changed its binlog format.
+        ``wanted`` is the next range (part of a source file), and ``plan`` tells which bytes each output receives. A new
+        file begins when an output's file is full, and where the source's server restarted or changed its binlog format.
+        The result has for each output's name the consecutive bytes with their file and offset.
         """
         return {
             plan.outputs[output]: self._place(plan.outputs[output], wanted, transactions, plan.sources)
@@ -217,8 +221,8 @@ class Placing:
 
 
 def binlog_name(output: str, number: int) -> str:
-    """Return the name of file ``number`` of an output, such as ``shop-bin.000001``. MySQL's worklog 2387 proposes
-    this form.
+    """Return the name of file ``number`` (from 1) of the binlog ``output``, such as ``shop-bin.000001``. MySQL's
+    worklog 2387 proposes this form.
     """
     return f"{output}-bin.{number:06}"
 

@@ -25,7 +25,7 @@ _PLACE = re.compile(r"(?P<file>.+):(?P<position>\d+)")
 
 
 class Purged(BaseModel):
-    """The result of a purge, or of a dry run, which only reports the files that a purge would delete."""
+    """The purged files of one binlog, or the files that a purge would delete, as a dry run reports them."""
 
     binlog: str
     files: tuple[str, ...]

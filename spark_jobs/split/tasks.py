@@ -38,7 +38,8 @@ from dumpfilter.spark_jobs.split.placement import Placement, Stretch, binlog_nam
 
 @dataclass(frozen=True)
 class Staging:
-    """The paths in the working directory of a split, which the driver and all workers must share.
+    """The paths in the working directory of a split, which the driver and all workers must share. Tasks pass their
+    results to each other in these files.
 
     Ranges, the parts of the source that tasks read, are numbered from 0. An output is a binlog set that the split
     writes.
@@ -47,28 +48,32 @@ class Staging:
     path: str
 
     def plan(self, number: int) -> Path:
-        """Return the path of the file with the plan of range ``number``: which bytes each output receives."""
+        """Return the path of the file that says which bytes of a range each output binlog receives. ``number`` is the
+        index of the range (part of the source).
+        """
         return Path(self.path, "plan", f"{number:06}.plan")
 
     def placement(self, number: int) -> Path:
-        """Return the path of the file with the placement of range ``number``: the files and offsets at which its
-        bytes are written.
+        """Return the path of the file that says at which files and offsets the bytes of a range are written. ``number``
+        is the index of the range (part of the source).
         """
         return Path(self.path, "placement", f"{number:06}.json")
 
     def written(self, number: int) -> Path:
-        """Return the path of a marker file that exists when range ``number`` has been written to the output files."""
+        """Return the path of a marker file that exists when all bytes of a range have been written to the output files.
+        ``number`` is the index of the range (part of the source).
+        """
         return Path(self.path, "written", f"{number:06}")
 
     def binlog(self, output: str, number: int) -> Path:
-        """Return the path of file ``number`` (from 1) of an output."""
+        """Return the path of file ``number`` (from 1) of the binlog set ``output`` that the split writes."""
         return Path(self.path, "out", binlog_name(output, number))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRange(ReadRanges):
-    """A picklable task that plans which bytes of a range each output of the split receives. A range is a sequence of
-    complete transactions in one source file.
+    """A picklable task that plans which bytes of a range each output of the split receives, and saves this plan in a
+    file. A range is a sequence of complete transactions in one source file.
     """
 
     specification: Specification
@@ -110,7 +115,9 @@ def _state(
 
 @dataclass(frozen=True)
 class WriteRange:
-    """A picklable task that copies the bytes of a planned range to the files and offsets that the driver has chosen."""
+    """A picklable task that copies the bytes of one range (part of a source file) to the output files. Earlier steps
+    have chosen the bytes and their files and offsets.
+    """
 
     staging: Staging
 

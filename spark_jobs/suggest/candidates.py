@@ -51,7 +51,9 @@ _PREFIX = re.compile(r"_|(?<=\D)(?=\d)")
 
 @dataclass(frozen=True)
 class Candidate:
-    """A candidate rule that ignores the tables of a database, one table, or tables with a common name prefix."""
+    """A rule that the search for suggestions tries: it ignores the tables of a database, one table, or tables with a
+    common name prefix.
+    """
 
     database: str | None
     """The database. None for all databases."""
@@ -68,14 +70,17 @@ class Candidate:
 
     @property
     def breadth(self) -> int:
-        """The number of wildcards in the rule, as a penalty. Of two rules with equal effect the one with the lower
-        value is better.
+        """A penalty for wildcards in the rule: their number, and 2 for a rule about all databases. Of two rules with
+        equal effect the one with the lower value is better.
         """
         of_table = (self.table is None) + self.is_prefix + self.keeps_database
         return (self.database is None) * 2 + of_table
 
     def rule(self, semantics: FilterSemantics) -> Rule:
-        r"""Return this candidate as a rule in classic or effective semantics. Wildcards in names are escaped.
+        r"""Return this candidate as a filter rule. Wildcards in names are escaped.
+
+        ``semantics`` says whether the rule is one of the servers' ``--replicate-*`` options (classic) or one of MySQL's
+        worklog 2516 (effective).
 
         >>> print(Candidate("shop_01", "tmp_", True, frozenset()).rule(FilterSemantics.CLASSIC))
         --replicate-wild-ignore-table=shop\_01.tmp\_%
@@ -106,9 +111,11 @@ class Candidate:
 def candidates(
     weights: Mapping[TableSubject, int], kept: Iterable[TableSubject] = ()
 ) -> list[tuple[Candidate, int]]:
-    """Return the candidate rules, each with the total bytes of its tables.
+    """Return the rules that a search for suggestions tries, each with the total bytes of the tables that the rule
+    ignores.
 
-    ``weights`` has the bytes of each table. No candidate drops a table in ``kept``.
+    ``weights`` has the bytes of each table. No rule ignores a table in ``kept``. Of each kind of rules, the 60 with the
+    most bytes are returned.
     """
     untouchable = set(kept)
     # A LIKE pattern is about the text db.table. With a dot in a name, a pattern can match tables that nobody means.

@@ -38,7 +38,7 @@ NOBODY = SlaveDefinition("", (), FilterSemantics.CLASSIC, 0)
 
 @dataclass(frozen=True)
 class SuggestOptions(ReadOptions):
-    """The options of a search for rules."""
+    """The options of a search for filter rules that save traffic."""
 
     most_rules: int = MOST_RULES
     keep: tuple[str, ...] = ()
@@ -52,12 +52,18 @@ def suggest(
     options: SuggestOptions | None = None,
     gather: Callable[[], SetKnowledge] | None = None,
 ) -> Suggestions:
-    """Return the tables with the most bytes in a binlog set, and the rules that would save most for each slave and
-    for all slaves.
+    """Return the tables with the most bytes in a binlog set, and the filter rules that would save most for each slave
+    and for all slaves.
 
-    Without ``definitions`` the suggestions are for a replica that takes everything. ``run`` runs the tasks.
-    ``gather`` reads the set for lint, so that rules that would break replication are rejected; None: no rule is
-    rejected. Raises BinlogError with file and position for a damaged binlog, and OptionError for a bad pattern.
+    Parameters:
+        source: the set's index file, a directory with an index file, or a list of binlog files.
+        definitions: the slaves with their present rules. If it is empty, the suggestions are for a replica that takes
+            everything.
+        run: executes the tasks, in threads of this process.
+        gather: a function that reads the set for ``dumpfilter lint``. Rules that would break replication are then
+            rejected. None: no rule is rejected.
+
+    Raises BinlogError with file and position for a damaged binlog, and OptionError for a bad pattern.
     """
     options = options or SuggestOptions()
     indexed = index_set(source, run, options)

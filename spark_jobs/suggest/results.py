@@ -31,7 +31,7 @@ class TableWeight(_Model):
 
 
 class RuleStep(_Model):
-    """A suggested rule, with the effect of this rule and of the rules before it."""
+    """A suggested rule, with the bytes that it saves in addition to the rules suggested before it."""
 
     rule: str
     """The rule as an option, such as ``--replicate-ignore-table=shop.log``."""
@@ -64,7 +64,9 @@ class RejectedRule(_Model):
 
 
 class Plan(_Model):
-    """The rules suggested for one slave, for slaves with equal filters, or for all slaves together."""
+    """The rules suggested for one slave, for slaves with equal filters, or for all slaves together, with the bytes that
+    these rules save.
+    """
 
     slaves: tuple[str, ...]
     """The names of the slaves. Empty for the replica without rules that stands in if the user gave no slave."""
@@ -86,7 +88,9 @@ class Plan(_Model):
 
 
 class Suggestions(_Model):
-    """All suggestions for a binlog set. ``format`` grows when the meaning of a field changes."""
+    """All suggestions for a binlog set: the tables with their bytes, and the rules to add for each slave. The version
+    number ``format`` grows when the meaning of a field changes.
+    """
 
     format: int = 2
     files: int

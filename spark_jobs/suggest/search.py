@@ -67,15 +67,17 @@ _MOST_REJECTED = 20
 
 @dataclass(frozen=True)
 class Slave:
-    """One slave, or several with equal filters, and the rules added to their filter."""
+    """One slave, or several with equal filters, and the suggested rules that the search has added to the filter."""
 
     names: tuple[str, ...]
     definition: SlaveDefinition
     added: tuple[Rule, ...] = ()
 
     def filter(self, written_by: NameRules, more: Sequence[Rule] = ()) -> ReplicationFilter:
-        """Return the slave's filter with the added rules and the rules ``more``. ``written_by`` has the settings by
-        which the binlog's server compares names.
+        """Return the slave's replication filter with its own rules, the rules that the search added, and the rules
+        ``more``.
+
+        ``written_by`` has the settings by which the binlog's server compares names.
         """
         one = self.definition
         rules = [parse_option(rule, one.semantics) for rule in one.rules]
@@ -83,13 +85,15 @@ class Slave:
         return make_filter(one.semantics, [*rules, *self.added, *more], names=names)
 
     def with_rule(self, candidate: Candidate) -> Slave:
-        """Return the slave with the candidate's rule in addition."""
+        """Return a copy of the slave to whose filter the rule of ``candidate`` is added."""
         return replace(self, added=(*self.added, candidate.rule(self.definition.semantics)))
 
 
 @dataclass(frozen=True)
 class State:
-    """The verdicts of a slave's filter, and what the slave receives."""
+    """The decisions of a slave's filter about all tables and statements, and the bytes and tables that the slave
+    receives.
+    """
 
     slave: Slave
     flags: SubjectFlags | None
@@ -101,13 +105,15 @@ class State:
 
     @property
     def count(self) -> int:
-        """The number of slaves with this filter."""
+        """The number of slaves with this filter, for which the figures count."""
         return len(self.slave.names)
 
 
 @dataclass(frozen=True)
 class Step:
-    """A candidate rule, and its effect on several slaves."""
+    """A rule that the search tries, and its effect on several slaves: the saved bytes, and the score by which rules are
+    compared.
+    """
 
     candidate: Candidate
     slaves: tuple[Slave, ...]
@@ -118,7 +124,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Found:
-    """The result of a search: the suggested rules, best first, and the rejected rules."""
+    """The result of a search: the suggested rules, best first, and the rules rejected because they would break
+    replication.
+    """
 
     steps: tuple[Step, ...] = ()
     rejected: tuple[RejectedRule, ...] = ()
@@ -131,8 +139,8 @@ class Search:
         traffic: the measurements of the binlog set.
         written_by: the settings by which the binlogs' server compares schema and table names.
         kept: tables that no suggested rule may drop.
-        knowledge: the data about the set that lint needs. A rule that adds a fault is rejected. None: rules are not
-            checked.
+        knowledge: the data about the set that ``dumpfilter lint`` needs. A rule that would break replication is
+            rejected. None: rules are not checked.
     """
 
     def __init__(
@@ -162,7 +170,8 @@ class Search:
     def plan(self, slaves: Sequence[Slave], most: int) -> Found:
         """Return at most ``most`` rules that together save most for these slaves, best first, and the rejected rules.
 
-        Each rule is added to the filter of every slave for which it saves bytes.
+        Each rule is added to the filter of every slave for which the rule saves bytes. Rules are rejected if they would
+        break replication.
         """
         states = [self.state(one) for one in slaves]
         steps: list[Step] = []
@@ -211,7 +220,9 @@ class Search:
         return self._faults[slave]
 
     def state(self, slave: Slave) -> State:
-        """Return the verdicts of a slave's filter, and what the slave receives. The result is cached."""
+        """Return the decisions of a slave's filter, and the bytes and tables that the slave receives. The result is
+        cached.
+        """
         if slave not in self._states:
             traffic = self._traffic
             flags = traffic.ask(slave.filter(self._written_by))

@@ -29,7 +29,9 @@ _REJECTED_SHOWN = 2
 
 
 def print_suggestions(found: Suggestions, console: Console, *, top: int) -> None:
-    """Print suggestions. ``top`` is the maximum number of tables to list."""
+    """Print the tables with the most bytes, and the suggested rules for each slave and for all slaves. ``top`` is the
+    maximum number of tables to list.
+    """
     console.print(
         f"[bold]{human_files(found.files)}[/], {human_bytes(found.bytes)} of events, "
         f"written by {escape(found.server_version)}"

@@ -53,7 +53,10 @@ A transaction with a further set counts completely as soon as one of its tables 
 
 @dataclass
 class Mix:
-    """The summed bytes of the compressed transactions that change the same set of tables and statements."""
+    """The summed bytes of all compressed transactions that change the same set of tables and statements.
+
+    Compression hides the bytes of a single table. They are estimated from its share of the uncompressed bytes.
+    """
 
     stored: int = 0
     """The bytes of the transactions' Transaction_payload events."""
@@ -63,7 +66,7 @@ class Mix:
     """The bytes of the events of each table and statement, without compression."""
 
     def add(self, other: Mix) -> None:
-        """Add the bytes of other transactions with the same set of tables and statements."""
+        """Add the bytes of ``other``, which counts transactions with the same set of tables and statements."""
         self.stored += other.stored
         self.uncompressed += other.uncompressed
         for subject, nbytes in other.of_subject.items():
@@ -77,8 +80,8 @@ Mixes = dict[frozenset[Subject], Mix]
 class Measured:
     """The traffic counted in a binlog set, or in a part of the set.
 
-    ``tallied`` has the bytes by the condition under which a filter sends them. ``mixes`` has the bytes of compressed
-    transactions by the set of tables that they change.
+    ``tallied`` has the bytes by the condition under which a filter sends them, such as "this table is sent". ``mixes``
+    has the bytes of compressed transactions by the set of tables that they change.
     """
 
     tallied: Facts
@@ -87,9 +90,11 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureRanges(ReadRanges):
-    """A task, for threads of this process, that counts the traffic of some ranges (parts of binlog files).
+    """A task, for threads of this process, that counts the traffic of some ranges (parts of binlog files) for
+    ``filters``.
 
-    Each thread has a separate tally, so that each filter is evaluated only once per table and thread.
+    Each thread has separate counts and cached filter results, so that each filter is evaluated only once per table and
+    thread.
     """
 
     job: str
@@ -140,10 +145,12 @@ def _add_mixes(segment: Segment, subjects: Subjects, mixes: Mixes) -> None:
 def measure(
     indexed: IndexedSet, filters: Sequence[GivenFilter], run: Runner, options: ReadOptions, label: str
 ) -> Measured:
-    """Count the traffic of a binlog set. ``run`` runs the tasks. Raises BinlogError with file and position.
+    """Count the traffic of a binlog set, so that the bytes that a filter passes can be computed without reading the
+    binlogs again.
 
-    The result is valid for ``filters``, by their indexes. It is valid for all filters if no filter cuts a compressed
-    transaction.
+    The result is valid for ``filters``. It is valid for all filters if no filter drops a part of a compressed
+    transaction. ``run`` executes the tasks, and ``label`` describes the work to the user. Raises BinlogError with file
+    and position.
     """
     task = MeasureRanges(options=options, job=uuid.uuid4().hex, filters=filters)
     groups = grouped(indexed.ranges, options.range_size)
@@ -156,10 +163,11 @@ def measure(
 
 
 def with_shares(tallied: Facts, mixes: Mixes) -> Facts:
-    """Return the counted traffic with compressed transactions of several tables divided into estimated shares of
-    these tables.
+    """Return the counted traffic with the bytes of compressed transactions divided among their tables, which is an
+    estimate.
 
-    The rest of such a transaction counts as soon as a filter sends one of its tables.
+    Each table of a transaction in ``mixes`` gets the bytes that correspond to its part of the uncompressed bytes. The
+    rest of such a transaction counts as soon as a filter sends one of its tables.
     """
     subjects: dict[Subject, int] = {}
     members: list[list[int]] = []
@@ -179,10 +187,10 @@ Ints = npt.NDArray[np.int64]
 
 
 class Traffic:
-    """Computes how many bytes a filter passes, and to which tables they belong.
+    """Computes how many bytes a filter passes, and to which tables they belong, from the measurements of a binlog set.
 
-    ``subjects`` has the tables and statements of the measurements. Tables that only statements name are appended, so
-    that filters are also evaluated for their rows.
+    The attribute ``subjects`` has the tables and statements of the measurements. Tables that only statements name are
+    appended, so that filters are also evaluated for their rows.
     """
 
     def __init__(self, measured: Measured) -> None:
@@ -206,26 +214,30 @@ class Traffic:
 
     @property
     def tables(self) -> list[TableSubject]:
-        """All tables that rows events or statements change."""
+        """All tables that rows events or statements of the binlog set change."""
         return [subject for subject in self.subjects if isinstance(subject, TableSubject)]
 
     def wanted_origins(self, origin: OriginFilter | None) -> tuple[bool, ...]:
-        """Return for each server and domain of the set whether a slave wants its transactions. ``origin`` None: it
+        """Return for each server and domain of the set whether a slave wants its transactions.
+
+        ``origin`` is the slave's filter of server ids and domain ids, such as ``IGNORE_SERVER_IDS``. None: the slave
         wants all.
         """
         return tuple(wants(origin, each) for each in self._tallied.origins)
 
     def ask(self, one: ReplicationFilter) -> SubjectFlags | None:
-        """Return a filter's verdicts about all tables and statements, as bits. None: a filter without rules."""
+        """Return a filter's decisions (send, drop, undecided) about all tables and statements, as bits of one uint32
+        each. None: a filter without rules.
+        """
         return flags_of(one, self.subjects)
 
     def ask_about(
         self, one: ReplicationFilter, before: SubjectFlags | None, changed: Sequence[int]
     ) -> SubjectFlags:
-        """Evaluate a filter for the subjects (tables and statements) with the indexes ``changed``, and return its
-        verdicts about all subjects.
+        """Evaluate a filter for some tables and statements, and return its decisions about all of them as bits.
 
-        The other verdicts are copied from ``before``, those of a filter with one rule less (None: it had no rules).
+        ``before`` has the decisions of a filter with one rule less (None: it had no rules). ``changed`` has the indexes
+        of tables and statements about which the new rule may decide otherwise. All other decisions are copied.
         """
         flags = TableFlags(one, Subjects())
         if before is None:
@@ -239,26 +251,31 @@ class Traffic:
     def bytes(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> int:
         """Return the bytes that a slave receives. The sizes of parts of compressed transactions are estimates.
 
-        ``flags`` has the verdicts of its filter (None: no rules), and ``origin`` its filter of server ids and domain
-        ids (None: none).
+        ``flags`` has the decisions of the slave's filter about all tables and statements (None: no rules). ``origin``
+        is the slave's filter of server ids and domain ids (None: none).
         """
         sent = self._shared.sent(flags, origin)
         return int(self._shared.bytes[sent].sum())
 
     def count_tables(self, flags: SubjectFlags | None) -> int:
-        """Return the number of tables whose rows a filter with these verdicts sends. ``flags`` None: a filter
-        without rules.
+        """Return the number of tables whose rows a filter sends. ``flags`` has the filter's decisions about all tables
+        and statements (None: no rules).
         """
         return int(np.count_nonzero(self._sent(flags) & self.is_table))
 
     def nothing_passes(self, flags: SubjectFlags | None) -> bool:
-        """Return whether a filter with these verdicts drops all rows and all statements on tables."""
+        """Tell whether a filter drops all rows and all statements on tables. ``flags`` has the filter's decisions about
+        all tables and statements (None: no rules).
+        """
         return nothing_passes(flags, self._on_tables)
 
     def weights(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> Ints:
-        """Return for each table and statement an upper bound of the sent bytes that dropping its events would save.
+        """Return for each table and statement an upper bound of the bytes that a slave would save by dropping its
+        events.
 
-        The bytes of a transaction with several of them count for each.
+        Events that the slave's filter drops already count as 0. The bytes of a transaction with several tables count
+        for each of them. ``flags`` has the filter's decisions (None: no rules), and ``origin`` is the filter of server
+        ids and domain ids (None: none).
         """
         tallied = self._tallied
         sent = tallied.sent(flags, origin)
@@ -277,15 +294,21 @@ class Traffic:
         return np.ceil(found).astype(np.int64)
 
     def by_name(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> dict[str, int]:
-        """Return the sent bytes by heading, mostly ``schema.table``, as the command ``bandwidth`` counts them.
+        """Return the bytes that a slave receives by the name of the table (``schema.table``), as the command
+        ``bandwidth`` counts them.
 
-        A compressed transaction with several tables counts completely under :data:`SEVERAL`.
+        A compressed transaction with several tables counts completely under :data:`SEVERAL`. ``flags`` has the
+        decisions of the slave's filter (None: no rules), and ``origin`` is its filter of server ids and domain ids
+        (None: none).
         """
         return self._headings.by_name(self._tallied.bytes, self._tallied.sent(flags, origin))
 
     def by_name_with_parts(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> dict[str, int]:
-        """Return the sent bytes by heading. Compressed transactions count with an estimated share for each of their
-        tables.
+        """Return the bytes that a slave receives by the name of the table. Compressed transactions count with an
+        estimated share for each of their tables.
+
+        ``flags`` has the decisions of the slave's filter (None: no rules), and ``origin`` is its filter of server ids
+        and domain ids (None: none).
         """
         found = self._shared_headings.by_name(self._shared.bytes, self._shared.sent(flags, origin))
         # Shares have no origin. They would leave fewer than 0 bytes of a transaction whose server the slave ignores.
@@ -299,5 +322,7 @@ class Traffic:
 
 
 def tables_of(subject: Subject) -> list[TableSubject]:
-    """Return the tables that a subject (table or statement) changes, as far as its text shows them."""
+    """Return the tables that the events of a table, or a statement, change. For a statement they are the tables that
+    its text shows.
+    """
     return [TableSubject(table.database, table.table) for table in subject.tables() if table.database]

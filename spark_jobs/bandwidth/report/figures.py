@@ -44,18 +44,20 @@ _SAME = {"name": "", "server_id": None}
 
 @dataclass(frozen=True)
 class Group:
-    """Slaves with equal rules and equal traffic."""
+    """Slaves with equal rules and equal traffic, which the report shows as one row."""
 
     members: tuple[SlaveFigures, ...]
 
     @property
     def figures(self) -> SlaveFigures:
-        """The results of a single member. They are equal for all members except for name and server id."""
+        """The results of the first member. They are equal for all members except for name and server id."""
         return self.members[0]
 
     @property
     def name(self) -> str:
-        """The members' names in short form, such as "web-1…4" for names that differ only in numbers at their ends."""
+        """The members' names in short form. Names that differ only in numbers at their ends become, for example,
+        "web-1…4".
+        """
         names = [member.name for member in self.members]
         if len(names) == 1:
             return names[0]
@@ -68,23 +70,30 @@ class Group:
 
     @property
     def count(self) -> int:
-        """The number of members."""
+        """The number of slaves in the group."""
         return len(self.members)
 
     def ways(self, audience: Audience) -> Ways:
-        """Return the bytes of one member for readers of this audience, sent in four ways: with and without filter
-        and compression.
+        """Return the bytes that one slave of the group receives, sent in four ways: with and without filter and
+        compression.
+
+        ``audience`` says for whom bytes are counted: real replicas with MySQL's protocol, or dumpfilter slaves with
+        gRPC.
         """
         return ways_of(self.figures, audience)
 
     def saved(self, audience: Audience) -> int:
-        """Return the bytes that the filter of one member saves, for readers of this audience."""
+        """Return the bytes that the filter of one slave of the group saves. ``audience`` says whether bytes are those
+        of real replicas or of dumpfilter slaves.
+        """
         ways = self.ways(audience)
         return ways.no_filter - ways.filter
 
 
 def groups_of(results: Results) -> list[Group]:
-    """Return the slaves in groups with equal rules and traffic, in the order of the slaves."""
+    """Return the slaves in groups with equal rules and equal traffic. The groups are in the order of their first
+    slaves.
+    """
     found: dict[object, list[SlaveFigures]] = {}
     for slave in results.slaves:
         key = (slave.model_copy(update=_SAME), results.series.slaves[slave.name])
@@ -93,8 +102,8 @@ def groups_of(results: Results) -> list[Group]:
 
 
 def by_saving(groups: Sequence[Group], audience: Audience) -> list[Group]:
-    """Sort groups by the bytes that one member's filter saves, descending. Groups whose filter passes nothing come
-    last.
+    """Sort groups of equal slaves by the bytes that one slave's filter saves, descending. Groups whose filter passes
+    nothing come last, because their rules are probably misspelled.
     """
     return sorted(
         groups, key=lambda group: (group.figures.nothing_passes, -group.saved(audience), group.name)
@@ -102,7 +111,7 @@ def by_saving(groups: Sequence[Group], audience: Audience) -> list[Group]:
 
 
 def by_traffic(groups: Sequence[Group]) -> list[Group]:
-    """Sort groups by one member's bytes with the filter on the master, descending."""
+    """Sort groups of equal slaves by the bytes that one slave receives with the filter on the master, descending."""
     return sorted(groups, key=lambda group: (-group.figures.master_side.bytes, group.name))
 
 
@@ -120,7 +129,9 @@ bytes would leave only the darkest colour for all others.
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of the heat map: the bytes of a table that a slave receives."""
+    """One cell of the heat map: the bytes of a table's events that a slave receives, as a colour and as a text for the
+    tool tip.
+    """
 
     bytes: int
     colour: int | None
@@ -130,7 +141,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """The cells of the heat map by row, with the names of the rows (tables) and the columns (slaves)."""
+    """The heat map of the report. A row is a table with its cells, a column is a slave or a group of equal slaves."""
 
     columns: tuple[Group, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
@@ -139,10 +150,10 @@ class HeatMap:
 
 
 def heat_map(results: Results) -> HeatMap | None:
-    """Return the heat map of tables by slaves, with the filters on the master.
+    """Return the heat map that shows how many bytes of each table each slave receives with its filter on the master.
 
-    Adjacent colours differ by a factor, because tables differ by orders of magnitude. Return None if no slave
-    receives any event of a table.
+    Colours are on a logarithmic scale, because tables differ by orders of magnitude. Return None if no slave receives
+    any event of a table.
     """
     groups = by_traffic(groups_of(results))[:MOST_COLUMNS]
     tables, other_tables = head_and_rest(results.tables, MOST_ROWS)
@@ -183,8 +194,8 @@ _WHOLE = 1.0
 def savings_bars(results: Results, most: int) -> Bars | None:
     """Return bars that compare each slave's bytes without a filter, with its filter, and with filter and compression.
 
-    The slave with the largest saving comes first. ``most`` is the maximum number of rows. Return None without
-    traffic.
+    Groups of equal slaves have one row. The largest saving comes first. ``most`` is the maximum number of rows. Return
+    None without traffic.
     """
     groups = by_saving(groups_of(results), results.audience)[:most]
     top = max((max(dict(group.ways(results.audience)).values()) for group in groups), default=0)
