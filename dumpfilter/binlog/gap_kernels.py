@@ -20,9 +20,9 @@ class GapColumns(NamedTuple):
     """The gaps in one message from the master, in columns. A gap is a note about consecutive transactions that the
     master dropped.
 
-    ``offset``, ``end``, ``runs_until`` and ``hits_until`` have one entry for each gap. The ``run_*`` columns have one
-    entry for each interval of dropped GTIDs. The ``hit_*`` columns have one entry for each count of rule hits
-    (matches).
+    ``offset`` and ``end`` are byte offsets of each gap in the message and in the master's binlog file. The ``run_*``
+    columns have one entry for each interval of dropped GTIDs, and the ``hit_*`` columns one for each count of rule hits
+    (matches). ``runs_until`` and ``hits_until`` have the index at which the gap's entries in these columns end.
     """
 
     offset: Int64s
@@ -48,7 +48,7 @@ class GapColumns(NamedTuple):
 
 class Sources(NamedTuple):
     """The GTID sources (server UUID with tag, or domain id and server id) of the dropped transactions in one message
-    from the master, in one buffer.
+    from the master. Their binary forms lie one after another in one buffer.
     """
 
     data: Bytes

@@ -127,7 +127,8 @@ def decode_previous_gtids(body: bytes | memoryview) -> MysqlGtidSet:
 
 
 def decode_tag(data: bytes | memoryview, offset: int) -> tuple[str, int]:
-    """Return the tag of a GTID at ``offset`` (varlen length, characters), and the offset after the tag.
+    """Decode the tag of a GTID (varlen length, characters) in ``data`` at ``offset``. Return the tag, and the offset
+    after it.
 
     Raises BinlogCorrupt.
     """

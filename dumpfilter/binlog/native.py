@@ -101,7 +101,7 @@ def copy_bytes(typingctx, target, source, length):
 
 @intrinsic
 def prefetch(typingctx, array, index):
-    """Ask the processor to load the cache line of an entry of an array, without waiting for the line."""
+    """Ask the processor to load the cache line of ``array[index]``, without waiting for the line."""
 
     def codegen(context, builder, signature, args):
         array_type, _ = signature.args

@@ -26,7 +26,9 @@ from dumpfilter.binlog.format import FormatDescription, check_magic
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event of a binlog or relay log."""
+    """One event of a binlog or relay log: its position in the file, its header, its bytes, and the format description
+    event that tells its layout.
+    """
 
     offset: int
     """The event's position in its file, bytes."""

@@ -195,11 +195,15 @@ def as_arrays(
     *,
     fill_unchanged: bool = True,
 ) -> Layouts:
-    """Return layouts (descriptions of row images) as arrays for compiled code.
+    """Return layouts as arrays for compiled code. A layout tells which columns the row images have, and the sizes of
+    their values.
 
-    ``columns`` has a number for each column of each layout, and ``heads`` two numbers for each layout. They become the
-    fields :attr:`Layouts.column` and :attr:`Layouts.head`. With ``fill_unchanged``, a JSON value that a partial update
-    leaves unchanged is taken from the before-image. Otherwise the value is an empty list of changes.
+    Parameters:
+        layouts: the layouts, which keep their order.
+        columns: for each column of each layout, the number that compiled code gives to the column's values.
+        heads: for each layout the numbers of two additional columns before the values of the two images; -1 for none.
+        fill_unchanged: whether a JSON value that a partial update leaves unchanged is taken from the before-image. If
+            not, the value is an empty list of changes.
     """
     first, second, document, json = [0], [], [], []
     for layout in layouts:

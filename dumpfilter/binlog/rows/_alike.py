@@ -30,6 +30,7 @@ class Alike(NamedTuple):
     """The result of :func:`find_alike`, which groups equal Table_map events and equal headers of rows events, so that
     each is decoded only once. The arrays have one entry for each event.
 
+    ``map_of`` has the index of each rows event's Table_map event, and ``same_as`` the index of the first equal event.
     Some fields are only the working memory of the search.
     """
 
@@ -61,7 +62,7 @@ class Alike(NamedTuple):
 
     @classmethod
     def of(cls, count: int) -> Alike:
-        """Return empty arrays for ``count`` events, which :func:`find_alike` fills."""
+        """Return an object with arrays for ``count`` events, which :func:`find_alike` fills."""
         nothing = np.full(count, -1, np.int64)
         numbers = np.zeros((6, count), np.int64)
         tables = np.full((2, max(64, 1 << (2 * count - 1).bit_length() if count else 0)), -1, np.int64)

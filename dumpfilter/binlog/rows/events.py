@@ -82,8 +82,8 @@ class RowsEvents(NamedTuple):
 
 
 class RowsEventsFinder:
-    """A finder of the rows events in a stream, given piece by piece. The first event must be at a transaction
-    boundary.
+    """A finder of the rows events in a stream of events, which is passed to :meth:`find` in portions. The first event
+    must be at a transaction boundary.
 
     From one call to the next, the finder remembers the valid Table_map events, whose statement has not ended.
     """
@@ -322,11 +322,10 @@ def _has_extra(fd: FormatDescription) -> Bools:
 
 
 class RowCounter:
-    """A counter of the rows in the rows events of a stream, given piece by piece. The first event must be at a
-    transaction boundary.
+    """A counter of the rows in the rows events of a stream, which is passed to :meth:`count` in portions. The first
+    event must be at a transaction boundary.
 
-    From one piece of the stream to the next, the counter remembers the valid Table_map events and the columns of the
-    tables.
+    From one call to the next, the counter remembers the valid Table_map events and the columns of the tables.
     """
 
     def __init__(self) -> None:

@@ -80,7 +80,9 @@ is a scalar.
 
 
 def json_text(node: JsonNode) -> str:
-    """Return the JSON text of the tree ``node``, with MySQL's spacing."""
+    """Return the JSON text of the tree ``node``, with MySQL's spacing. In the tree, a list is an array, a dict is an
+    object, and a JsonValue is a scalar.
+    """
     if isinstance(node, dict):
         return f"{{{', '.join([f'{quoted(key)}: {json_text(value)}' for key, value in node.items()])}}}"
     return f"[{', '.join(map(json_text, node))}]" if isinstance(node, list) else node.json
@@ -117,7 +119,8 @@ def _value(node: JsonNode) -> JsonValue:
 
 
 def json_tree(data: bytes) -> JsonNode:
-    """Decode a binary JSON value to a tree. Empty data are the JSON value null, as on the server.
+    """Decode a binary JSON value to a tree. In the tree, a list is an array, a dict is an object, and a JsonValue is a
+    scalar. Empty data are the JSON value null, as on the server.
 
     Raises BinlogCorrupt for data that are no JSON value.
     """
@@ -237,7 +240,9 @@ def _packed_time(kind: int, packed: int) -> str:
 
 
 class JsonOperation(enum.IntEnum):
-    """The operations of a change to a JSON value (``enum_json_diff_operation``)."""
+    """The operations by which a partial update changes an element of a JSON value: replace, insert and remove
+    (``enum_json_diff_operation``).
+    """
 
     REPLACE = 0
     INSERT = 1
@@ -255,7 +260,7 @@ class JsonChange(NamedTuple):
 
     @property
     def function(self) -> str:
-        """The name of the SQL function that makes the same change."""
+        """The name of the SQL function that makes the same change, such as ``JSON_REPLACE``."""
         if self.operation == JsonOperation.INSERT and self.path.endswith("]"):
             return "JSON_ARRAY_INSERT"
         return f"JSON_{self.operation.name}"

@@ -43,7 +43,9 @@ TEXTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table, as the binlog describes it."""
+    """A column of a table, as the binlog describes it: type, metadata and, if the binlog has them, name and other
+    properties.
+    """
 
     name: str
     """The column's name; ``@1``, ``@2`` and so on when the binlog does not tell names."""
@@ -66,7 +68,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as a Table_map event describes it."""
+    """A table with its columns, as a Table_map event describes it."""
 
     database: str
     name: str

@@ -42,8 +42,9 @@ _DASH = ord("-")
 
 
 def text_style(column: Column, family: Family) -> Style:
-    """Return how the values of a column become plain text, as in the maps of
-    :data:`~dumpfilter.binlog.rows.structs.MAP_TYPE`.
+    """Return how the values of a column become plain text, for row images as maps from column name to text.
+
+    ``family`` is the kind of server that wrote the binlog, MySQL or MariaDB.
     """
     kind = column.type
     charset = charset_of(column.collation, family)

@@ -71,7 +71,7 @@ class SchemaAndTable(NamedTuple):
 
 
 class Thing(enum.Enum):
-    """The type of an object on a server. The value is its name in messages."""
+    """The type of an object on a server, such as table or trigger. The value is its name in messages."""
 
     DATABASE = "database"
     TABLE = "table"
@@ -230,10 +230,12 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class StatementFacts:
-    """A parsed statement. Names are as in the text. A name without a database is in the default database.
+    """The result of parsing a statement: its kind, and the objects that it creates, changes or names. A name without a
+    database is in the default database.
 
-    The parser of a statement's beginning (:func:`~dumpfilter.binlog.statement.parse.read_head`) leaves ``body`` and
-    ``merged`` empty. :func:`~dumpfilter.binlog.statement.facts.read_facts` fills them.
+    Two parsers make it. :func:`~dumpfilter.binlog.statement.parse.read_head` stops after the names of the objects, and
+    leaves ``body`` and ``merged`` empty. :func:`~dumpfilter.binlog.statement.facts.read_facts` also parses a view's
+    query or a routine's body, and fills these fields.
     """
 
     kind: StatementKind

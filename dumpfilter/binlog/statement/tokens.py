@@ -49,7 +49,7 @@ class TokenKind(enum.Enum):
 
 
 class Token(NamedTuple):
-    """One token of a statement's text: a word, name, string, number or symbol."""
+    """One token of an SQL text (a word, name, string, number or symbol), with its offsets in the text."""
 
     kind: TokenKind
     value: str
@@ -73,7 +73,9 @@ _make_token = tuple.__new__
 
 
 class Dialect(NamedTuple):
-    """The rules of the lexer that differ between statements of the console's clients and statements in a binlog."""
+    """The rules of SQL's lexer that differ between statements in a binlog and statements that clients send to this
+    project's console (MySQL's client protocol).
+    """
 
     conditional_version: int | None
     """The newest server version whose version comments ``/*!NNNNN … */`` are read as code.
@@ -144,7 +146,9 @@ _IN_QUOTES = {
 
 
 class Lexer:
-    """A lexer that returns the tokens of a text one by one, from the offset ``start`` on."""
+    """A lexer that returns the tokens (words, names, strings, numbers, symbols) of an SQL text one by one, from the
+    offset ``start`` on.
+    """
 
     def __init__(self, text: str, start: int = 0, *, dialect: Dialect = CLIENT) -> None:
         self.text = text
@@ -201,7 +205,8 @@ class Lexer:
         """Return the text that ``pattern`` matches at offset ``start`` as one WORD token, and continue after it. None
         without a match.
 
-        The console reads values in this way that are no token of the server, such as ``db1.%->db2.%``.
+        This project's console (a server for MySQL clients) so reads values that are no token of MySQL, such as
+        ``db1.%->db2.%``.
         """
         match = pattern.match(self.text, start)
         if match is None:
