@@ -134,7 +134,8 @@ class SparkRunner:
 def spark_runner(settings: SparkSettings, console: Console | None = None) -> Iterator[SparkRunner]:
     """Yield a callable that runs tasks on Spark, for the body of a ``with`` statement, and stop Spark at the end.
 
-    Spark starts only with the first job, because its start takes seconds.
+    Spark starts only with the first job, because its start takes seconds. ``settings`` are the user's options for this
+    start, and ``console`` shows the progress (None: no progress).
     """
     with ExitStack() as stack:
         yield SparkRunner(lambda: stack.enter_context(spark_context(settings)), console)

@@ -135,8 +135,8 @@ class Placing:
         return {name: one.files for name, one in self._outputs.items()}
 
     def add(self, wanted: Range, plan: RangePlan) -> Placement:
-        """Choose files and offsets for the bytes that each output (binlog set that the split writes) receives from a
-        range.
+        """Choose files and offsets for the bytes of a range that each output receives. An output is a binlog set that
+        the split writes.
 
         ``wanted`` is the next range (part of a source file), and ``plan`` tells which bytes each output receives. A new
         file begins when an output's file is full, and where the source's server restarted or changed its binlog format.

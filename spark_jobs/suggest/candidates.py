@@ -70,8 +70,8 @@ class Candidate:
 
     @property
     def breadth(self) -> int:
-        """A penalty for wildcards in the rule: their number, and 2 for a rule about all databases. Of two rules with
-        equal effect the one with the lower value is better.
+        """A penalty for wildcards in the rule: one for each wildcard in the pattern of tables, and two for a rule about
+        all databases. Of two rules with equal effect the one with the lower value is better.
         """
         of_table = (self.table is None) + self.is_prefix + self.keeps_database
         return (self.database is None) * 2 + of_table
