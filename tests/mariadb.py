@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dumpfilter.testbed.servers import Process, find_program, free_port
-from dumpfilter.testbed.servers.dialect import DIALECTS
 from dumpfilter.testbed.servers.process import spawn_here
 from dumpfilter.testbed.servers.template import make_data
 from tests.binlog_tools import local_load_directory
@@ -45,7 +44,7 @@ def install(root: Path) -> None:
     """Make the data directory ``root/d`` of a new server, and ``root/tmp`` for its temporary files."""
     # Servers that started together in a shared temporary directory have collided in their temporary tables.
     (root / "tmp").mkdir()
-    make_data(find_program("mariadb"), root / "d", DIALECTS["mariadb"].small)
+    make_data(find_program("mariadb"), root / "d")
 
 
 class MariaDb:

@@ -24,14 +24,6 @@ class SourceAddress:
     ca: Path | None = None
     """The CA that must have signed the certificate, which must name the host. None: nothing is verified."""
 
-    def ssl_clauses(self, prefix: str) -> str:
-        """Return the TLS clauses of the statement that sets a channel's source. ``prefix`` is MASTER or SOURCE."""
-        ca = f"{prefix}_SSL_CA={quoted(str(self.ca))}, " if self.ca else ""
-        return (
-            f"{prefix}_SSL={int(self.tls or self.ca is not None)}, {ca}"
-            f"{prefix}_SSL_VERIFY_SERVER_CERT={int(self.ca is not None)}"
-        )
-
 
 Rules = Mapping[str, Sequence[str]]
 """Filter rules by the name of a channel, as options such as ``replicate-do-db=shop``."""
@@ -51,12 +43,8 @@ class Dialect:
     """Options of each server: a binlog with GTIDs, also of the transactions that the server applies as a replica."""
     without_replication: str
     """The option for a start without the replication threads."""
-    domain: str = ""
-    """The option that sets the server's GTID domain. Empty: the family has no domains."""
     channel_rule: str
     """The format of an option for a channel's filter rule."""
-    has_channels_at_start: bool
-    """Whether rules of channels on the command line apply to channels that are created later."""
     privileges: str
     """The privileges of an account that reads the binlog."""
     source: str
@@ -69,25 +57,15 @@ class Dialect:
     """The format of START, STOP or RESET for a channel, or for one thread of a channel."""
     channel: str
     """The format of the clause with a channel's name."""
-    retry: str
     by_gtid: str
     by_place: str
-    delayed: str
-    """The thread that must be stopped while the delay changes. Empty: both."""
-    undelayed: str
-    """The thread that is started again when the SQL thread is to stay stopped. Empty: none."""
     status: str
     """The statement for the status of all channels."""
     channel_column: str
     """The column of the status that has the channel's name."""
     wait_form: str
-    shortest_wait: float = 0.0
-    without_binlog: str = "SET SESSION sql_log_bin = 0"
+    without_binlog = "SET SESSION sql_log_bin = 0"
     """The statement that keeps the session's further statements out of the binlog."""
-
-    def identity(self, domain: int) -> list[str]:
-        """Return the option that sets the server's GTID domain. The result is empty for domain 0, the default."""
-        return [f"{self.domain}={domain}"] if domain and self.domain else []
 
     def rule_options(self, rules: Rules) -> list[str]:
         """Return the command line options for the filters of channels."""
@@ -101,7 +79,7 @@ class Dialect:
 
     def new_channel_rules(self, channel: str, rules: Sequence[str]) -> list[str]:
         """Return the statements that give a new channel its filter rules; empty if command line options suffice."""
-        if self.has_channels_at_start or not channel or not rules:
+        if self is _MARIADB or not channel or not rules:
             return []
         values: dict[BaseRuleKind, list[str]] = {}
         for given in rules:
@@ -115,32 +93,19 @@ class Dialect:
 
         Replication begins at the position ``place`` of the source's binlog; with None it begins by GTID.
         """
-        prefix, how = self.source, self.by_gtid
+        prefix, how, tls = self.source, self.by_gtid, f"{self.source}_SSL"
         if place is not None:
             how = (
                 f"{self.by_place}, {prefix}_LOG_FILE={quoted(place.file)}, {prefix}_LOG_POS={place.position}"
             )
-        return self._change(
+        ca = f"{tls}_CA={quoted(str(source.ca))}, " if source.ca else ""
+        return self.changed(
             channel,
             f"{prefix}_HOST={quoted(source.host)}, {prefix}_PORT={source.port}, "
             f"{prefix}_USER={quoted(source.user)}, {prefix}_PASSWORD={quoted(source.password)}, "
-            f"{source.ssl_clauses(prefix)}, {prefix}_CONNECT_RETRY=1, "
-            f"{prefix}_HEARTBEAT_PERIOD={_HEARTBEAT}, {self.retry}{how}",
+            f"{tls}={int(source.tls or bool(ca))}, {ca}{tls}_VERIFY_SERVER_CERT={int(bool(ca))}, "
+            f"{prefix}_CONNECT_RETRY=1, {prefix}_HEARTBEAT_PERIOD={_HEARTBEAT}, {how}",
         )
-
-    def delay(self, channel: str, seconds: int, *, applies: bool = True) -> list[str]:
-        """Return the statements that make a channel apply each transaction ``seconds`` late.
-
-        Without ``applies`` the channel's SQL thread stays stopped afterwards.
-        """
-        statements = [
-            self.controlled("STOP", channel, self.delayed),
-            self._change(channel, f"{self.source}_DELAY={seconds}"),
-        ]
-        if applies or self.undelayed:
-            thread = self.delayed if applies else self.undelayed
-            statements.append(self.controlled("START", channel, thread))
-        return statements
 
     def controlled(self, verb: str, channel: str, thread: str = "") -> str:
         """Return the statement that does ``verb`` (START, STOP or RESET) for a channel, or for one of its threads."""
@@ -149,15 +114,19 @@ class Dialect:
 
     def wait(self, gtids: str, seconds: float) -> str:
         """Return the statement that waits ``seconds`` for a GTID set. Its result is 0 when the set has been applied."""
-        return self.wait_form.format(gtids=quoted(gtids), seconds=max(seconds, self.shortest_wait))
+        return self.wait_form.format(gtids=quoted(gtids), seconds=max(seconds, _SHORTEST_WAIT))
 
-    def _change(self, channel: str, settings: str) -> str:
+    def changed(self, channel: str, settings: str) -> str:
+        """Return the statement that changes settings of a channel's source, such as ``SOURCE_DELAY=3``."""
         return self.change.format(channel=self._named(channel), settings=settings)
 
     def _named(self, channel: str) -> str:
         # Without a name, MySQL's statement of a server with several channels is for all of them.
         return self.channel.format(quoted(channel)) if channel else ""
 
+
+_SHORTEST_WAIT = 0.001
+"""The shortest wait for a GTID set, seconds. MySQL would wait without a limit for 0."""
 
 _RETRIES = 100_000
 _NET_TIMEOUT = 10
@@ -176,6 +145,9 @@ _OF_BOTH = (
     "--key-buffer-size=1M",
 )
 
+_RETRY = f"GET_SOURCE_PUBLIC_KEY=1, SOURCE_RETRY_COUNT={_RETRIES}"
+"""MySQL's settings of a channel that tries again to connect."""
+
 _MARIADB = Dialect(
     binlog_status="SHOW MASTER STATUS",
     binlog_gtids="@@GLOBAL.gtid_binlog_pos",
@@ -189,19 +161,14 @@ _MARIADB = Dialect(
         "--aria-pagecache-buffer-size=1M",
     ),
     without_replication="--skip-slave-start",
-    domain="--gtid-domain-id",
     channel_rule="--{channel}.{option}={value}",
-    has_channels_at_start=True,
     privileges="REPLICATION SLAVE, BINLOG MONITOR",
     source="MASTER",
     change="CHANGE MASTER{channel} TO {settings}",
     control="{verb} SLAVE{channel}{thread}",
     channel=" {}",
-    retry="",
     by_gtid="MASTER_USE_GTID=slave_pos",
     by_place="MASTER_USE_GTID=no",
-    delayed="",
-    undelayed="IO_THREAD",
     status="SHOW ALL SLAVES STATUS",
     channel_column="Connection_name",
     wait_form="SELECT MASTER_GTID_WAIT({gtids}, {seconds})",
@@ -225,22 +192,16 @@ _MYSQL = Dialect(
     ),
     without_replication="--skip-replica-start",
     channel_rule="--{option}={channel}:{value}",
-    has_channels_at_start=False,
     privileges="REPLICATION SLAVE, REPLICATION CLIENT",
     source="SOURCE",
     change="CHANGE REPLICATION SOURCE TO {settings}{channel}",
     control="{verb} REPLICA{thread}{channel}",
     channel=" FOR CHANNEL {}",
-    retry=f"GET_SOURCE_PUBLIC_KEY=1, SOURCE_RETRY_COUNT={_RETRIES}, ",
-    by_gtid="SOURCE_AUTO_POSITION=1",
-    by_place="SOURCE_AUTO_POSITION=0",
-    delayed="SQL_THREAD",
-    undelayed="",
+    by_gtid=f"{_RETRY}, SOURCE_AUTO_POSITION=1",
+    by_place=f"{_RETRY}, SOURCE_AUTO_POSITION=0",
     status="SHOW REPLICA STATUS",
     channel_column="Channel_Name",
     wait_form="SELECT WAIT_FOR_EXECUTED_GTID_SET({gtids}, {seconds:f})",
-    # MySQL takes 0 for a wait without a limit.
-    shortest_wait=0.001,
 )
 
 DIALECTS: Mapping[Family, Dialect] = {"mariadb": _MARIADB, "mysql": _MYSQL}

@@ -23,7 +23,7 @@ class Process(Protocol):
         """Return the exit code, or None while the process runs."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end and return the exit code. Raises subprocess.TimeoutExpired."""
+        """Wait for the end and return the exit code. Raises subprocess.TimeoutExpired after ``timeout`` seconds."""
 
     def terminate(self) -> None:
         """Ask the process to end (SIGTERM)."""
@@ -38,13 +38,9 @@ Spawn = Callable[[Sequence[str], Mapping[str, str]], Process]
 
 def spawn_here(command: Sequence[str], environment: Mapping[str, str]) -> Process:
     """Start a process as a child of this one. Ctrl-C in a terminal does not reach the process."""
+    null = subprocess.DEVNULL
     return subprocess.Popen(
-        command,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
+        command, env=environment, stdin=null, stdout=null, stderr=null, start_new_session=True
     )
 
 
@@ -87,8 +83,9 @@ def start_process(
         code = process.poll()
         if code is None:
             return
-        if not again or attempt == _MOST_STARTS - 1 or taken not in told().lower():
-            raise failure(told(), code)
+        if not again or taken not in told().lower():
+            break
+    raise failure(told(), code)
 
 
 def end_process(process: Process | None, *, in_order: bool, timeout: float) -> None:

@@ -32,7 +32,7 @@ _ARCHIVE: Mapping[Family, str] = {
 }
 _INSTALL = "mariadb-install-db"
 _BESIDE = (".", "../bin", "../scripts")
-"""The directories, relative to that of ``mariadbd``, in which ``mariadb-install-db`` is searched for."""
+"""The directories, relative to that of ``mariadbd``, in which ``mariadb-install-db`` is searched for first."""
 
 _VERSION_TIMEOUT = 60.0
 
@@ -93,22 +93,20 @@ def find_program(family: Family, named: str | None = None, root: str = "") -> Pr
     """
     named = str(Path(root, "usr/sbin", _NAME[family])) if root else named or os.environ.get(VARIABLE[family])
     path = shutil.which(named) if named else _which(_NAME[family])
+    if path is None and named:
+        raise ServerMissing(f"{named}: no such program: name the program of a {_TITLE[family]} server")
     cure = f"{_how_to_install(family)}, or name its program with the variable {VARIABLE[family]}"
     if family == "mysql":
         cure += ", or install it into another system and name the system with root = DIR"
-    if path is None and named:
-        raise ServerMissing(f"{named}: no such program: name the program of a {_TITLE[family]} server")
     if path is None:
         raise ServerMissing(f"this machine has no {_NAME[family]}: {cure}")
-    status = os.stat(path)
-    version = _version(family, tuple(command_in(root, path)), status.st_mtime_ns, status.st_size)
+    version = _version(family, *command_in(root, path))
     if version is None:
         raise ServerMissing(f"{path} is no {_TITLE[family]} server: {cure}")
-    install = ""
-    if family == "mariadb":
-        install = _install(path) or ""
-        if not install:
-            raise ServerMissing(f"this machine has no {_INSTALL} beside {path} or on the PATH: {cure}")
+    beside = (str((Path(path).resolve().parent / each).resolve()) for each in _BESIDE)
+    install = _which(_INSTALL, *beside) if family == "mariadb" else ""
+    if install is None:
+        raise ServerMissing(f"this machine has no {_INSTALL} beside {path} or on the PATH: {cure}")
     program = Program(family, path, version, install, root)
     if program.number < OLDEST[family]:
         oldest = ".".join(map(str, OLDEST[family]))
@@ -130,17 +128,14 @@ def _how_to_install(family: Family) -> str:
     return f"install {_TITLE[family]} (apt-get install {_PACKAGE[family]})"
 
 
-def _which(program: str) -> str | None:
-    return shutil.which(program) or shutil.which(program, path=SBIN)
+def _which(program: str, *before: str) -> str | None:
+    """Return the path of a program in a directory of ``before``, of the PATH or of :data:`SBIN`; None without one."""
+    return shutil.which(program, path=os.pathsep.join([*before, os.environ.get("PATH", os.defpath), SBIN]))
 
 
 @functools.cache
-def _version(family: Family, command: tuple[str, ...], modified: int, size: int) -> str | None:
-    """Return the version that a program reports, or None if the program is not a server of this family.
-
-    The result is cached by the file's modification time and size.
-    """
-    del modified, size
+def _version(family: Family, *command: str) -> str | None:
+    """Return the version that a program reports, or None if the program is not a server of this family."""
     try:
         told = subprocess.run(
             [*command, "--no-defaults", "--version"],
@@ -156,17 +151,3 @@ def _version(family: Family, command: tuple[str, ...], modified: int, size: int)
     if found is None or (found[2] is not None) != (family == "mariadb"):
         return None
     return found[1]
-
-
-def _install(server: str) -> str | None:
-    """Return the path of the program ``mariadb-install-db``, or None if it is not installed.
-
-    ``server`` is the path of a ``mariadbd``. A program in the same directory, or in ``bin`` or ``scripts`` beside that
-    directory, has precedence over one on the PATH.
-    """
-    directory = Path(server).resolve().parent
-    for beside in _BESIDE:
-        found = shutil.which(_INSTALL, path=str(directory / beside))
-        if found is not None:
-            return str(Path(found).resolve())
-    return _which(_INSTALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from dumpfilter.analyse.report.text import human_seconds
 from dumpfilter.base.errors import ReplicaBehind, ServerError
@@ -17,8 +17,7 @@ _TURN = 1.0
 """The length of one wait for GTIDs, seconds. After each wait the threads' errors are checked."""
 
 
-@dataclass(frozen=True)
-class ThreadError:
+class ThreadError(NamedTuple):
     """The last error of a thread of a replica."""
 
     number: int
@@ -63,17 +62,14 @@ class ReplicaStatus:
         return self.io_state == "No" or not self.sql_running
 
 
+@dataclass(frozen=True)
 class Channel:
     """One channel of a real replica. The name of the default channel is empty."""
 
-    def __init__(self, server: SqlServer, name: str = "", rules: Sequence[str] = ()) -> None:
-        """Describe a channel of ``server``, without changing the server.
-
-        ``rules`` are the channel's filter rules. The server's command line must have them, too.
-        """
-        self.server = server
-        self.name = name
-        self._rules = rules
+    server: SqlServer
+    name: str = ""
+    rules: Sequence[str] = ()
+    """The channel's filter rules. The server's command line must have them, too."""
 
     def follow(self, source: SourceAddress, *, place: Place | None = None, start: bool = True) -> None:
         """Set the channel's source, and start its threads unless ``start`` is False.
@@ -85,7 +81,7 @@ class Channel:
         if self.status() is not None:
             self._control("STOP")
         self.server.sql(
-            words.follow(self.name, source, place), *words.new_channel_rules(self.name, self._rules)
+            words.follow(self.name, source, place), *words.new_channel_rules(self.name, self.rules)
         )
         if start:
             self._control("START")
@@ -106,7 +102,12 @@ class Channel:
 
         Without ``applies`` the SQL thread stays stopped.
         """
-        self.server.sql(*self.server.dialect.delay(self.name, seconds, applies=applies))
+        words = self.server.dialect
+        self.server.sql(
+            words.controlled("STOP", self.name),
+            words.changed(self.name, f"{words.source}_DELAY={seconds}"),
+            words.controlled("START", self.name, "" if applies else "IO_THREAD"),
+        )
 
     def status(self) -> ReplicaStatus | None:
         """Return the channel's status; None if the channel has no source."""
@@ -114,28 +115,32 @@ class Channel:
 
 
 def replica_status(server: SqlServer) -> tuple[ReplicaStatus, ...]:
-    """Return the status of all channels of a server; empty for a server without channels."""
+    """Return the status of all channels of a server; empty for a server without channels.
+
+    Raises ConnectionLost and StatementRefused.
+    """
     words = server.dialect
     return tuple(_status(str(row[words.channel_column]), row) for row in server.rows(words.status))
 
 
 def _status(channel: str, raw: Mapping[str, Any]) -> ReplicaStatus:
     named = {key.replace("Slave", "Replica").replace("Master", "Source"): value for key, value in raw.items()}
+
+    def error(thread: str) -> ThreadError | None:
+        number = int(named[f"Last_{thread}_Errno"])
+        return ThreadError(number, str(named[f"Last_{thread}_Error"])) if number else None
+
     return ReplicaStatus(
         channel,
         str(named["Replica_IO_Running"]),
         named["Replica_SQL_Running"] == "Yes",
         Place(named["Source_Log_File"], int(named["Read_Source_Log_Pos"])),
         Place(named["Relay_Source_Log_File"], int(named["Exec_Source_Log_Pos"])),
-        _error(named["Last_IO_Errno"], named["Last_IO_Error"]),
-        _error(named["Last_SQL_Errno"], named["Last_SQL_Error"]),
+        error("IO"),
+        error("SQL"),
         str(named.get("Retrieved_Gtid_Set") or named.get("Gtid_IO_Pos") or "").replace("\n", ""),
         raw,
     )
-
-
-def _error(number: object, text: object) -> ThreadError | None:
-    return ThreadError(int(str(number)), str(text)) if int(str(number)) else None
 
 
 def wait_for_gtids(
@@ -147,11 +152,9 @@ def wait_for_gtids(
     may start again, so that the wait continues to its limit. Raises ReplicaBehind after ``timeout`` seconds, or when a
     thread of the replica has stopped.
     """
-    if not gtids:
-        return
     deadline = time.monotonic() + timeout
     stopped_before = False
-    while True:
+    while gtids:
         left = max(deadline - time.monotonic(), 0.0)
         try:
             if server.sql(server.dialect.wait(gtids, min(left, _TURN))) == [(0,)]:
@@ -159,27 +162,22 @@ def wait_for_gtids(
             channels = replica_status(server)
         except ServerError as error:
             raise ReplicaBehind(f"{server.name}: cannot be waited for: {error}") from None
+        if not channels:
+            raise ReplicaBehind(f"{server.name}: is no replica: point it at a source")
         # A thread without an error may be about to start, after a restart of the server or a change of its delay.
-        reason = held()
-        stopped = not reason and any(status.has_stopped for status in channels)
+        paused = held()
+        stopped = not paused and any(status.has_stopped for status in channels)
         has_failed = stopped and (stopped_before or any(status.errors for status in channels))
         stopped_before = stopped
-        if has_failed or not channels or left == 0.0:
-            if reason:
-                raise ReplicaBehind(
-                    f"{server.name}: {reason}: did not reach within {human_seconds(timeout)} {gtids}, and is at "
-                    f"{server.applied_gtids() or 'no GTID'}"
-                )
-            raise ReplicaBehind(_behind(server, gtids, channels, timeout, has_stopped=has_failed))
-
-
-def _behind(
-    server: SqlServer, gtids: str, channels: tuple[ReplicaStatus, ...], timeout: float, *, has_stopped: bool
-) -> str:
-    if not channels:
-        return f"{server.name}: is no replica: point it at a source"
-    states = "; ".join(
-        f"channel {status.channel!r}: applied up to {status.applied}, {status}" for status in channels
-    )
-    why = "has stopped before" if has_stopped else f"did not reach within {human_seconds(timeout)}"
-    return f"{server.name}: {why} {gtids}, and is at {server.applied_gtids() or 'no GTID'}; {states}"
+        if has_failed or left == 0.0:
+            why = "has stopped before" if has_failed else f"did not reach within {human_seconds(timeout)}"
+            # The threads of a paused replica have stopped on purpose.
+            states = "".join(
+                f"; channel {status.channel!r}: applied up to {status.applied}, {status}"
+                for status in channels
+                if not paused
+            )
+            raise ReplicaBehind(
+                f"{server.name}: {f'{paused}: ' if paused else ''}{why} {gtids}, and is at "
+                f"{server.applied_gtids() or 'no GTID'}{states}"
+            )

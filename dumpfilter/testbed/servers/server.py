@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import random
 import secrets
@@ -39,7 +40,6 @@ REPLICATION = "repl"
 
 _LOWEST_PORT = 10_000
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
-_MOST_TRIES = 1000
 
 
 class Server(SqlServer):
@@ -63,7 +63,6 @@ class Server(SqlServer):
         is_replica: bool = False,
         domain: int = 0,
         port: int = 0,
-        log: Path | None = None,
         spawn: Spawn = spawn_here,
     ) -> None:
         """Describe a server, which does not run yet.
@@ -81,7 +80,6 @@ class Server(SqlServer):
             is_replica: whether the server reads from another node.
             domain: the domain of MariaDB's GTIDs. Sources of one replica need different domains.
             port: the port, or 0 for a free one.
-            log: the file for the error log. None: ``error.log`` in the directory.
             spawn: the function that starts the server's process.
         """
         super().__init__(name, program.family, ADDRESS, port, Account(ADMIN, ""))
@@ -89,74 +87,46 @@ class Server(SqlServer):
         self.directory = directory
         self.server_id = server_id
         self.data = directory / "data"
-        self.log = log or directory / "error.log"
+        self.log = directory / "error.log"
+        self.socket = self.data / "socket"
+        """The path of the socket file."""
         self.replication = Account(REPLICATION, "")
+        self.replication_password_file = directory / "replication.password"
+        """The file with only the password of ``replication``, for ``mysql://…?password-file=FILE``."""
+        self._admin_password_file = directory / "admin.password"
+        self._first_statements = directory / "first.sql"
+        """The file with the statements of a new server. It is removed when they and ``init`` have run."""
         self.process: Process | None = None
         self._spawn = spawn
-        self._init = init
-        self._is_replica = is_replica
-        self._options = [
-            *self.dialect.small,
-            *self.dialect.options,
-            *self.dialect.identity(domain),
-            *self.dialect.rule_options(rules or {}),
-            *(option if option.startswith("-") else f"--{option}" for option in options),
-        ]
-        self._given = options
+        self._init = [self.dialect.without_binlog, *init] if is_replica else init
+        self._options = [option if option.startswith("-") else f"--{option}" for option in options]
         self._rules = rules or {}
-
-    # -- files
-
-    @property
-    def replication_password_file(self) -> Path:
-        """The file with only the password of ``replication``, for ``mysql://…?password-file=FILE``."""
-        return self.directory / "replication.password"
+        self._domain = [f"--gtid-domain-id={domain}"] if domain else []
 
     @property
     def replication_address(self) -> SourceAddress:
         """The server's address and account for a replica."""
         return SourceAddress(self.host, self.port, self.replication.user, self.replication.password)
 
-    @property
-    def _admin_password_file(self) -> Path:
-        return self.directory / "admin.password"
-
-    @property
-    def socket(self) -> Path:
-        """The path of the socket file."""
-        # The server binds a path relative to its data directory, since a long path cannot be bound.
-        return self.data / "socket"
-
-    @property
-    def _first_statements(self) -> Path:
-        return self.directory / "first.sql"
-
-    @property
-    def _is_new(self) -> bool:
-        return self._first_statements.exists()
-
     def prepare(self) -> None:
         """Create the data directory and the passwords, if the server has no data directory. Raises ServerFailed."""
-        if not self.data.exists():
-            self.directory.mkdir(parents=True, exist_ok=True)
-            (self.directory / "tmp").mkdir(exist_ok=True)
+        is_new = not self.data.exists()
+        if is_new:
+            (self.directory / "tmp").mkdir(parents=True, exist_ok=True)
             for path in (self._admin_password_file, self.replication_password_file):
                 write_secret(path, secrets.token_urlsafe(12))
-            self._read_passwords()
+        self.account = Account(ADMIN, self._admin_password_file.read_text())
+        self.replication = Account(REPLICATION, self.replication_password_file.read_text())
+        if is_new:
             write_secret(self._first_statements, "".join(f"{each};\n" for each in self._accounts()))
             # A copy that somebody interrupts is no data directory.
             making = self.directory / "data.new"
             shutil.rmtree(making, ignore_errors=True)
             self._make_data(making)
             making.rename(self.data)
-        self._read_passwords()
 
     def _make_data(self, directory: Path) -> None:
-        make_data(self.program, directory, self.dialect.small, self._given)
-
-    def _read_passwords(self) -> None:
-        self.account = Account(ADMIN, self._admin_password_file.read_text())
-        self.replication = Account(REPLICATION, self.replication_password_file.read_text())
+        make_data(self.program, directory, self._options)
 
     def _accounts(self) -> list[str]:
         admin, replication = f"'{ADMIN}'@'{ADDRESS}'", f"'{REPLICATION}'@'{ADDRESS}'"
@@ -167,8 +137,6 @@ class Server(SqlServer):
             f"CREATE USER IF NOT EXISTS {replication} IDENTIFIED BY {quoted(self.replication.password)}",
             f"GRANT {self.dialect.privileges} ON *.* TO {replication}",
         ]
-
-    # -- the process
 
     def start(self, timeout: float = START_TIMEOUT, *, replicates: bool = True) -> None:
         """Start the server and wait until it answers. On a new server the ``init`` statements then run.
@@ -183,37 +151,30 @@ class Server(SqlServer):
         except OSError as error:
             raise ServerFailed(f"{self.name}: its files cannot be made: {error}") from None
         options = [] if replicates else [self.dialect.without_replication]
-        if is_new := self._is_new:
+        is_new = self._first_statements.exists()
+        if is_new:
             options.append(f"--init-file={self._first_statements.resolve()}")
+        answer: Exception | None = None
 
         def launch(attempt: int) -> Process:
             if self.port == 0 or (attempt and is_new):
                 self.port = free_port()
             environment = {**os.environ, "TMPDIR": str((self.directory / "tmp").resolve())}
             try:
-                self.process = self._spawn([*self.command(), *options], environment)
+                self.process = self._spawn([*self._command(), *options], environment)
             except OSError as error:
                 raise ServerFailed(f"{self.name}: {self.program.path} cannot be run: {error}") from None
             return self.process
 
-        answer: Exception | None = None
-
         def is_ready() -> bool:
             nonlocal answer
             try:
-                pymysql.connect(
-                    host=self.host,
-                    port=self.port,
-                    user=self.account.user,
-                    password=self.account.password,
-                    ssl_disabled=True,
-                    connect_timeout=_ANSWER_TIMEOUT,
-                    read_timeout=_ANSWER_TIMEOUT,
-                ).close()
-            except (pymysql.Error, OSError) as error:
+                SqlServer.connect(self, connect_timeout=_ANSWER_TIMEOUT, read_timeout=_ANSWER_TIMEOUT).close()
+            except ConnectionLost as error:
                 answer = error
-                return False
-            return True
+            else:
+                return True
+            return False
 
         def failure(told: str, code: int | None) -> ServerFailed:
             self.kill()
@@ -230,16 +191,20 @@ class Server(SqlServer):
             deadline=time.monotonic() + timeout,
         )
         if is_new:
-            self._run_init()
+            try:
+                self.sql(*self._init)
+            except ServerError as error:
+                self.kill()
+                raise ServerFailed(f"{error}: correct the statement in init") from None
             self._first_statements.unlink()
 
-    def command(self) -> list[str]:
-        """Return the command line of the server's process."""
+    def _command(self) -> list[str]:
         directory = self.directory.resolve()
         return [
             *self.program.command,
             f"--datadir={directory / 'data'}",
             f"--tmpdir={directory / 'tmp'}",
+            # The server binds a path relative to its data directory, since a long path cannot be bound.
             "--socket=socket",
             f"--pid-file={directory / 'pid'}",
             f"--log-error={self.log.resolve()}",
@@ -247,18 +212,12 @@ class Server(SqlServer):
             f"--bind-address={ADDRESS}",
             f"--port={self.port}",
             *as_root(),
+            *self.dialect.small,
+            *self.dialect.options,
+            *self._domain,
+            *self.dialect.rule_options(self._rules),
             *self._options,
         ]
-
-    def _run_init(self) -> None:
-        if not self._init:
-            return
-        statements = [self.dialect.without_binlog] if self._is_replica else []
-        try:
-            self.sql(*statements, *self._init)
-        except ServerError as error:
-            self.kill()
-            raise ServerFailed(f"{error}: correct the statement in init") from None
 
     @property
     def is_running(self) -> bool:
@@ -272,23 +231,19 @@ class Server(SqlServer):
 
     def stop(self, timeout: float = STOP_TIMEOUT) -> None:
         """Stop the server by a regular shutdown, and wait for its end. A server that does not end in time is killed."""
-        if self._is_new:
+        if self._first_statements.exists():
             # A server that is still starting can lose the signal of a request to end, and it has nothing to lose.
             self.kill()
-        elif self.is_running:
-            self._end_dumps()
-            end_process(self.process, in_order=True, timeout=timeout)
-
-    def _end_dumps(self) -> None:
-        """End MySQL's dump threads, which would delay the server's end by about ten seconds."""
-        if self.family != "mysql":
             return
-        with contextlib.suppress(ServerError, ConnectionLost):
-            # Without the limit a replica would be back before the server ends. The administrator may always connect.
-            self.sql("SET GLOBAL max_connections = 1")
-            for number, command in self.sql("SELECT id, command FROM information_schema.processlist"):
-                if str(command).startswith("Binlog Dump"):
-                    self.sql(f"KILL {number}")
+        if self.is_running and self.family == "mysql":
+            # MySQL's dump threads would delay the server's end by about ten seconds.
+            with contextlib.suppress(ServerError, ConnectionLost):
+                # Without the limit a replica would be back before the server ends. It does not hold the administrator.
+                self.sql("SET GLOBAL max_connections = 1")
+                for number, command in self.sql("SELECT id, command FROM information_schema.processlist"):
+                    if str(command).startswith("Binlog Dump"):
+                        self.sql(f"KILL {number}")
+        end_process(self.process, in_order=True, timeout=timeout)
 
     def kill(self) -> None:
         """Kill the server, as a crash does, and wait for its end."""
@@ -326,20 +281,22 @@ def free_port() -> int:
     """Return a port of 127.0.0.1 on which no process listens now.
 
     The port is below the range that the system uses for outgoing connections. So none of them takes it while a server
-    is stopped.
+    is stopped. If that range begins too low, the port is any that the system chooses.
     """
     highest = 32_768
     with contextlib.suppress(OSError, ValueError, IndexError):
         highest = int(_EPHEMERAL.read_text().split()[0])
     chance = random.SystemRandom()
-    for _ in range(_MOST_TRIES if highest > _LOWEST_PORT else 0):
-        port = chance.randrange(_LOWEST_PORT, highest)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind((ADDRESS, port))
-            return port
-    with socket.socket() as probe:
-        probe.bind((ADDRESS, 0))
-        return int(probe.getsockname()[1])
+    while True:
+        port = chance.randrange(_LOWEST_PORT, highest) if highest > _LOWEST_PORT else 0
+        with socket.socket() as probe:
+            try:
+                probe.bind((ADDRESS, port))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+            else:
+                return int(probe.getsockname()[1])
 
 
 def free_ports(number: int) -> list[int]:

@@ -95,16 +95,12 @@ class SqlServer:
                         cursor.execute(statement, arguments)
                         rows = list(cursor.fetchall())
                 except pymysql.Error as error:
-                    raise self._refused(statement, error) from None
+                    number, text = error.args if len(error.args) > 1 else (0, error)
+                    shown = statement[:_LONGEST_STATEMENT] + "…" * (len(statement) > _LONGEST_STATEMENT)
+                    refused = StatementRefused(f"{self.name}: error {number}: {text}: {shown}")
+                    refused.number = number
+                    raise refused from None
         return rows
-
-    def _refused(self, statement: str, error: pymysql.Error) -> StatementRefused:
-        number = int(error.args[0]) if error.args and isinstance(error.args[0], int) else 0
-        text = error.args[1] if len(error.args) > 1 else str(error)
-        shown = statement if len(statement) <= _LONGEST_STATEMENT else f"{statement[:_LONGEST_STATEMENT]}…"
-        refused = StatementRefused(f"{self.name}: error {number}: {text}: {shown}")
-        refused.number = number
-        return refused
 
     def value(self, expression: str) -> str:
         """Return the value of an SQL expression as text; an empty text for NULL."""

@@ -17,10 +17,11 @@ from pathlib import Path
 
 from dumpfilter.base.endings import uninterrupted
 from dumpfilter.base.errors import ServerFailed
+from dumpfilter.testbed.servers.dialect import DIALECTS
 from dumpfilter.testbed.servers.programs import Program
 
 CACHE_VARIABLE = "DUMPFILTER_CACHE"
-"""The environment variable that names another cache directory."""
+"""The environment variable that names the directory for files that dumpfilter can regenerate."""
 
 _FORM = 1
 """The version of templates. It must change when the content of templates changes."""
@@ -36,23 +37,14 @@ _FIXED_AT_FIRST = (
 """Options that are fixed when a data directory is created."""
 
 
-def cache_directory() -> Path:
-    """Return the directory for files that dumpfilter can regenerate."""
-    named = os.environ.get(CACHE_VARIABLE)
-    if named:
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "dumpfilter"
-
-
-def make_data(program: Program, directory: Path, small: Sequence[str], options: Sequence[str] = ()) -> None:
+def make_data(program: Program, directory: Path, options: Sequence[str] = ()) -> None:
     """Create the data directory ``directory`` of a new server.
 
-    ``small`` has the options with which each server of the program's family runs. ``options`` are the server's own
-    options. Only the own options that are fixed at the creation of a data directory are used. Raises ServerFailed if
-    the program cannot create a data directory.
+    ``options`` are the server's own options. Only those that are fixed at the creation of a data directory are used.
+    Raises ServerFailed if the program cannot create a data directory.
     """
-    fixed = [*small, *(option for option in options if _name(option) in _FIXED_AT_FIRST)]
+    own = (option for option in options if _name(option) in _FIXED_AT_FIRST)
+    fixed = [*DIALECTS[program.family].small, *own]
     try:
         shutil.copytree(_template(program, fixed), directory, symlinks=True)
     except OSError as error:
@@ -68,7 +60,8 @@ def _name(option: str) -> str:
 
 def _template(program: Program, fixed: Sequence[str]) -> Path:
     """Return a data directory to copy for a new server, made if missing. Processes that need it meanwhile wait."""
-    cache = cache_directory() / "servers"
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    cache = Path(os.environ.get(CACHE_VARIABLE) or Path(base, "dumpfilter")) / "servers"
     cache.mkdir(parents=True, exist_ok=True, mode=0o700)
     home = cache / _key(program, fixed)
     with open(f"{home}.lock", "w") as lock:
@@ -89,16 +82,8 @@ def _template(program: Program, fixed: Sequence[str]) -> Path:
 def _key(program: Program, fixed: Sequence[str]) -> str:
     """Return the name of a template (a data directory to copy), which changes with the program and its options."""
     status = os.stat(program.path)
-    parts = [
-        _FORM,
-        program,
-        os.path.realpath(program.path),
-        status.st_size,
-        status.st_mtime_ns,
-        os.geteuid(),
-        *fixed,
-    ]
-    digest = hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()
+    of_file = os.path.realpath(program.path), status.st_size, status.st_mtime_ns
+    digest = hashlib.sha256(repr((_FORM, program, of_file, os.geteuid(), fixed)).encode()).hexdigest()
     return f"{program.family}-{program.version}-{digest[:16]}"
 
 

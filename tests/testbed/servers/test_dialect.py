@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from dumpfilter.testbed.servers import Account, Channel, Family, SqlServer
 from dumpfilter.testbed.servers.dialect import DIALECTS, SourceAddress, quoted
 from dumpfilter.testbed.values import Place
 
@@ -60,14 +63,30 @@ def test_literals_are_escaped_for_both_families() -> None:
 def test_a_wait_for_gtids_always_has_a_limit() -> None:
     assert DIALECTS["mysql"].wait("u:1", 0.0) == "SELECT WAIT_FOR_EXECUTED_GTID_SET('u:1', 0.001000)"
     assert DIALECTS["mysql"].wait("u:1", 0.5) == "SELECT WAIT_FOR_EXECUTED_GTID_SET('u:1', 0.500000)"
-    assert DIALECTS["mariadb"].wait("0-1-1", 0.0) == "SELECT MASTER_GTID_WAIT('0-1-1', 0.0)"
+    assert DIALECTS["mariadb"].wait("0-1-1", 0.0) == "SELECT MASTER_GTID_WAIT('0-1-1', 0.001)"
 
 
-def test_a_new_delay_leaves_a_stopped_sql_thread_alone() -> None:
-    assert DIALECTS["mariadb"].delay("", 3, applies=False) == [
-        "STOP SLAVE",
-        "CHANGE MASTER TO MASTER_DELAY=3",
-        "START SLAVE IO_THREAD",
-    ]
-    assert "START REPLICA SQL_THREAD" not in DIALECTS["mysql"].delay("", 3, applies=False)
-    assert DIALECTS["mysql"].delay("", 3)[-1] == "START REPLICA SQL_THREAD"
+class Recorded(SqlServer):
+    """A server that only records its statements."""
+
+    def sql(self, *statements: str, arguments: object = None, database: str | None = None) -> list[Any]:
+        self.told = statements
+        return []
+
+
+@pytest.mark.parametrize(
+    ("family", "told"),
+    [
+        ("mariadb", ("STOP SLAVE", "CHANGE MASTER TO MASTER_DELAY=3", "START SLAVE")),
+        (
+            "mysql",
+            ("STOP REPLICA", "CHANGE REPLICATION SOURCE TO SOURCE_DELAY=3", "START REPLICA"),
+        ),
+    ],
+)
+def test_a_new_delay_leaves_a_stopped_sql_thread_alone(family: Family, told: tuple[str, ...]) -> None:
+    server = Recorded("r", family, "127.0.0.1", 1, Account("root", ""))
+    Channel(server).set_delay(3)
+    assert server.told == told
+    Channel(server).set_delay(3, applies=False)
+    assert server.told == (*told[:-1], f"{told[-1]} IO_THREAD")

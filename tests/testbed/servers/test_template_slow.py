@@ -16,10 +16,7 @@ import pytest
 from dumpfilter.base.errors import ServerFailed
 from dumpfilter.testbed.servers import find_program
 from dumpfilter.testbed.servers import template as module
-from dumpfilter.testbed.servers.dialect import DIALECTS
 from dumpfilter.testbed.servers.template import CACHE_VARIABLE, make_data
-
-SMALL = DIALECTS["mariadb"].small
 
 
 @pytest.fixture(autouse=True)
@@ -38,19 +35,19 @@ def test_a_template_is_made_once_for_parallel_users(
     program = find_program("mariadb")
     targets = [tmp_path / str(number) for number in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda target: make_data(program, target, SMALL), targets))
+        list(pool.map(lambda target: make_data(program, target), targets))
     assert len(made) == 1
     assert {(target / "ibdata1").stat().st_size for target in targets} == {
         (targets[0] / "ibdata1").stat().st_size
     }
     assert (cache / "servers").stat().st_mode & 0o077 == 0
-    make_data(program, tmp_path / "page", SMALL, ["--innodb_page_size=8k", "--max-connections=9"])
+    make_data(program, tmp_path / "page", ["--innodb_page_size=8k", "--max-connections=9"])
     assert len(made) == 2
 
 
 def test_a_cache_that_cannot_be_written_is_no_trouble(tmp_path: Path, cache: Path) -> None:
     cache.write_text("a file")
-    make_data(find_program("mariadb"), tmp_path / "data", SMALL)
+    make_data(find_program("mariadb"), tmp_path / "data")
     assert (tmp_path / "data" / "ibdata1").exists()
 
 
@@ -67,7 +64,7 @@ def test_ctrl_c_while_a_template_is_made_leaves_nothing(tmp_path: Path, cache: P
     interrupting = threading.Thread(target=interrupt)
     interrupting.start()
     with pytest.raises(KeyboardInterrupt):
-        make_data(find_program("mariadb"), tmp_path / "data", SMALL)
+        make_data(find_program("mariadb"), tmp_path / "data")
     interrupting.join()
     assert [path.suffix for path in (cache / "servers").iterdir()] == [".lock"]
     commands = []
@@ -82,5 +79,5 @@ def test_a_data_directory_that_cannot_be_made_tells_why(tmp_path: Path, cache: P
     assert false is not None
     program = dataclasses.replace(find_program("mariadb"), install=false)
     with pytest.raises(ServerFailed, match="false failed"):
-        make_data(program, tmp_path / "data", SMALL)
+        make_data(program, tmp_path / "data")
     assert [path.suffix for path in (cache / "servers").iterdir()] == [".lock"]
