@@ -19,8 +19,19 @@ from dumpfilter.base.security.client_tls import CA_OPTION, ClientTls
 _NOW = datetime.datetime.now(datetime.UTC)
 _DAY = datetime.timedelta(days=1)
 
-
 YESTERDAY = _NOW - _DAY
+
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 def client_context(ca: Path) -> ssl.SSLContext:
@@ -60,6 +71,7 @@ class Authority:
         built = self._builder(self._name, self._key, _NOW - _DAY, _NOW + _DAY).add_extension(
             x509.BasicConstraints(ca=True, path_length=0), critical=True
         )
+        built = built.add_extension(_SIGNS_CERTIFICATES, critical=True)
         self._write(self.certificate, built)
 
     def issue(
@@ -105,6 +117,11 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(begins)
             .not_valid_after(ends)
+            # Python 3.13 checks strictly, and then wants to be told which keys belong together.
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
+            )
         )
 
     def _write(self, path: Path, builder: x509.CertificateBuilder) -> None:
