@@ -208,7 +208,6 @@ def _plan(store: BinlogStore, place: DumpPlace) -> First | None:
 def _placed(store: BinlogStore, place: DumpPlace, first: First, plans: Sequence[ChunkPlan]) -> Step:
     segment, thread, shared = first.segment, first.thread, first.shared
     position = place.position
-    store.scan_ahead(place.source, segment.end)
     outcome = plans[0].outcome if len(plans) == 1 else None
     key = None
     if outcome is not None:

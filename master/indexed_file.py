@@ -10,6 +10,7 @@ import bisect
 import functools
 import itertools
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -23,7 +24,7 @@ from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import Window
 from dumpfilter.index.fileset import BinlogFile, ScanPoint, SegmentReader, ends_with_rotation
-from dumpfilter.index.scanner import MAX_OPENED
+from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import Prepared
@@ -57,6 +58,12 @@ _REPLACED = (
     "another file with other events has taken this file's name; start the slave again at a position or GTID set of the "
     "new file, or set the slave up from a backup if the server began its binlogs anew (RESET MASTER)"
 )
+
+_QUICK_SECONDS = 0.005
+"""The longest time of a scan that counts as quick, seconds. A segment of rows events in the page cache takes 1 ms."""
+
+_SLOW_BYTES = 16 * SEGMENT_SIZE
+"""The number of bytes after a slow scan whose scan is assumed to be slow, too."""
 
 _numbers = itertools.count(1)
 
@@ -113,6 +120,10 @@ class IndexedFile:
         self.cold_until = 0
         """The byte offset before which the file's bytes are probably not in the page cache, and must be read from the
         disk.
+        """
+        self._slow_until = self.file.first_event + 1
+        """The byte offset before which a scan probably takes long: for compressed transactions, statements or a slow
+        disk. A worker thread always scans the first segment.
         """
         self._read_segments = functools.partial(
             SegmentReader, subjects=subjects, sources=sources, max_opened=max_opened
@@ -202,6 +213,18 @@ class IndexedFile:
         number = self._place(position, places)
         key = None if number is None else (self.number, places[number].start)
         return self._cache.get(key) if key is not None and key in self._cache else None
+
+    def is_quick_to_scan(self, position: int) -> bool:
+        """Tell whether the asyncio loop itself may scan the segment at the byte offset ``position``, as far as the scan
+        before and the page cache tell.
+
+        Return False for a scanned part, and near the file's end, where a server may be writing.
+        """
+        end = position + 2 * SEGMENT_SIZE
+        if not self._slow_until <= position == self.scanned_to or end > self.file.size or self._lock.locked():
+            return False
+        byte = np.empty(1, np.uint8)
+        return self.file.read_cached(byte, position) and self.file.read_cached(byte, end - 1)
 
     @property
     def gone(self) -> bool:
@@ -356,6 +379,7 @@ class IndexedFile:
             merged = []
         if merged:
             reader.rewind(merged[0].start, merged[0].point)
+        begun = time.perf_counter()
         try:
             point = reader.point
             segment = reader.next()
@@ -370,6 +394,8 @@ class IndexedFile:
             raise
         if segment is None:
             return False
+        if time.perf_counter() - begun > _QUICK_SECONDS:
+            self._slow_until = segment.end + _SLOW_BYTES
         if merged and segment.start == merged[0].start:
             # Another thread may be looking for a place in the old list.
             self._places = self._places[: -len(merged)]

@@ -331,11 +331,15 @@ class SharedReader:
         return False
 
     def _is_quick(self, place: DumpPlace) -> bool:
-        """Tell whether at most one dump is running, and the segment (scanned events) at its position is in memory and
-        quick to decide.
+        """Tell whether at most one dump is running, and the segment at its position is in memory and quick to decide,
+        or quick to scan.
         """
-        segment = place.source.in_memory(place.position) if self._is_alone else None
-        return segment is not None and not segment.payloads and not segment.unknown_ends
+        if not self._is_alone:
+            return False
+        segment = place.source.in_memory(place.position)
+        if segment is None:
+            return place.source.is_quick_to_scan(place.position)
+        return not segment.payloads and not segment.unknown_ends
 
     def _plan_here(self) -> None:
         """Plan all queued requests in this turn of the asyncio loop. For little work this takes less time than a
@@ -400,6 +404,9 @@ class SharedReader:
             step = step_from(self.store, request.place, first)
             if step is not None:
                 self._make_small(step)
+                source, position = step.after.source, step.after.position
+                if not (self._is_alone and source.is_quick_to_scan(position)):
+                    self.store.scan_ahead(source, position)
             return step
         except Exception as error:
             # The dumps that wait for the step raise the error, even one that nobody foresaw.

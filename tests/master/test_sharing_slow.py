@@ -7,6 +7,7 @@ import contextlib
 import errno
 import gc
 import itertools
+import math
 import tempfile
 import threading
 import uuid
@@ -22,10 +23,13 @@ from hypothesis import strategies as st
 from dumpfilter.base.errors import PositionError
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import read_format_description
+from dumpfilter.binlog.workload.generate import generate
 from dumpfilter.filter import Filter
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.index.fileset import BinlogFile, BinlogSet
-from dumpfilter.master import placed, sharing
+from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
+from dumpfilter.index.scanner import SEGMENT_SIZE
+from dumpfilter.index.segment import Segment
+from dumpfilter.master import indexed_file, placed, sharing
 from dumpfilter.master.advance import DumpPlace, First, Step, step_from
 from dumpfilter.master.chunks import GrpcPlan
 from dumpfilter.master.commits import OtherEvents, cut_commits
@@ -504,6 +508,49 @@ def test_one_dump_of_a_scanned_binlog_needs_no_worker(monkeypatch: pytest.Monkey
 
     assert run(follow()) > 20
     assert threads["step"] == threads["messages"] == {threading.current_thread()}
+
+
+@pytest.mark.parametrize(
+    ("quick_seconds", "cached", "dumps", "is_in_the_loop"),
+    [
+        (math.inf, True, 1, True),
+        (-1, True, 1, False),
+        (math.inf, False, 1, False),
+        (math.inf, True, 2, False),
+    ],
+)
+def test_one_dump_scans_in_the_loop_what_is_cached_and_quick(
+    quick_seconds: float,
+    cached: bool,
+    dumps: int,
+    is_in_the_loop: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Handing each scan to a worker took a fifth of the processor time of a first dump."""
+    made = generate(tmp_path, 6 * SEGMENT_SIZE)
+    scans: list[bool] = []
+    loop_thread, scan = threading.get_ident(), SegmentReader.next
+
+    def read_cached(self: BinlogFile, buffer: Any, offset: int) -> bool:
+        # A file system in memory cannot tell.
+        return cached and self.read_into(buffer, offset) == buffer.size
+
+    def noting_scan(self: SegmentReader) -> Segment | None:
+        scans.append(threading.get_ident() == loop_thread)
+        return scan(self)
+
+    monkeypatch.setattr(indexed_file, "_QUICK_SECONDS", quick_seconds)
+    monkeypatch.setattr(SegmentReader, "next", noting_scan)
+    monkeypatch.setattr(BinlogFile, "read_cached", read_cached)
+    wanted = [Wanted(number) for number in range(1, dumps + 1)]
+    found = run(together(made.index, wanted, [0] * dumps))
+    # Workers scan the first segment, and the last two, where a server may be writing.
+    assert scans[0] is False
+    assert (sum(scans) >= 3) is is_in_the_loop
+    assert any(scans) is is_in_the_loop
+    monkeypatch.undo()
+    assert found == [alone(made.index, wanted[0])] * dumps
 
 
 @pytest.mark.parametrize("cached", ["all", "nothing", "some"])
