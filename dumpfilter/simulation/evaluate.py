@@ -1,5 +1,5 @@
-"""The computation of a node's lag and of the bytes on its links. Inputs are the bytes of each transaction and the
-routes from the origins to the node.
+"""The computation of the times at which transactions arrive at a node, and of the bytes on its links. Inputs are the
+bytes of each transaction and the routes from the origins to the node.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dumpfilter.simulation import lag
 from dumpfilter.simulation._hop import Dropped
-from dumpfilter.simulation.flow import Arrived, Flow, LinkOutcome, Outcome, outages_of, outcomes_of
+from dumpfilter.simulation.flow import Arrived, Flow
 from dumpfilter.simulation.hop import MICROSECOND, NEVER, Crossed, Hop, cross, looks, times_of
 from dumpfilter.simulation.route import AGAIN, AT_ONCE, Form, Passage, Route
 from dumpfilter.simulation.traffic import Ints, SetTraffic
@@ -58,19 +58,15 @@ def content(traffic: SetTraffic, form: Form, number: int | None, seen: Ints | No
     ``number`` is the index of the filter on the link (None: no filter). ``seen`` has the time at which the sender
     sees each transaction. It matters for stand-ins only; None means that the sender sees all transactions together.
     """
-    sent = traffic.everything if number is None else traffic.filtered[number]
-    match form:
-        case Form.EVENTS:
-            return Content(sent.transaction, sent.bytes, None)
-        case Form.COMPRESSED:
-            return Content(sent.transaction, sent.compressed, None)
-        case Form.PACKETS:
-            return Content(sent.transaction, sent.bytes + PACKET_BYTES * sent.events, None)
-        case Form.SPLIT:
-            split = None if number is None else traffic.split[number]
-            split = split or traffic.everything
-            return Content(split.transaction, split.bytes, None)
+    filtered = traffic.split if form is Form.SPLIT else traffic.filtered
+    sent = traffic.everything if number is None else filtered[number]
+    if form is Form.COMPRESSED:
+        return Content(sent.transaction, sent.compressed, None)
+    if form in (Form.EVENTS, Form.SPLIT):
+        return Content(sent.transaction, sent.bytes, None)
     packets = Content(sent.transaction, sent.bytes + PACKET_BYTES * sent.events, None)
+    if form is Form.PACKETS:
+        return packets
     return _with_stand_ins(traffic, packets, np.zeros(len(traffic), np.int64) if seen is None else seen)
 
 
@@ -96,16 +92,6 @@ def _with_stand_ins(traffic: SetTraffic, sent: Content, seen: Ints) -> Content:
     sizes[sent.transaction] = sent.bytes
     kept = np.flatnonzero(sizes)
     return Content(kept, sizes[kept], is_sent[kept])
-
-
-class Crossing(NamedTuple):
-    """The part of a link's simulation that does not depend on the link's rate and delay: the transactions with their
-    commit times.
-    """
-
-    content: Content
-    committed: Ints
-    """The commit time of each entry of ``content``, microseconds since the start of the run."""
 
 
 _KEPT = 4
@@ -162,6 +148,16 @@ def told_at(transaction: Ints, seen: Ints, crossed: Crossed, hop: Hop, empty_chu
     return reached
 
 
+class Departing(NamedTuple):
+    """The transactions that a sender sends over a hop."""
+
+    content: Content
+    committed: Ints
+    """The time of each commit, microseconds since the start of the run."""
+    ready: Ints
+    """The time at which the sender has each transaction, nanoseconds."""
+
+
 class Schedule:
     """The commit times of one origin (the node that wrote the binlog) in one run, with cached results computed from
     them.
@@ -175,174 +171,130 @@ class Schedule:
         """
         self.traffic = traffic
         self.overhead = MESSAGE_OVERHEAD[traffic.family]
-        self._load = load
-        kept = functools.lru_cache(_KEPT)
-        self.crossing = kept(self._crossing)
-        self._reached = kept(self._at_last)
-        self._seen = kept(self._looked)
-        self._told = kept(self._dropped)
-
-    @functools.cached_property
-    def committed(self) -> Ints:
+        self.committed = _committed(traffic.time, load)
         """The commit time of each transaction in the origin's binlog, microseconds since the start of the run."""
-        times = self.traffic.time
-        if not len(times) or self._load is None:
-            return np.zeros(len(times), np.int64)
-        # The product of months and a large denominator would not fit into 64 bits.
-        whole, rest = np.divmod(times - times[0], self._load.numerator)
-        committed: Ints = (
-            whole * self._load.denominator + rest * self._load.denominator // self._load.numerator
-        )
-        return committed
+        self._from_start = self.committed * MICROSECOND
+        kept = functools.lru_cache(_KEPT)
+        self._departing = kept(self._make_departing)
+        self._reached = kept(self._make_reached)
+        self._seen = kept(self._make_seen)
+        self._dropped = kept(self._make_dropped)
 
-    def _crossing(
-        self, form: Form, number: int | None, passages: tuple[Passage, ...] = (), hop: Hop | None = None
-    ) -> Crossing:
+    def passed(self, passages: tuple[Passage, ...]) -> tuple[Departing, Crossed]:
+        """Simulate sending the transactions over ``passages``, one hop after the other. Return those that crossed the
+        last hop, and their times of departure and arrival.
+        """
+        *before, last = passages
+        way, hop = tuple(before), last.hop
+        together = None
+        if last.form is Form.STAND_INS and self.traffic.stand_ins_joined:
+            # The rate and the delay do not matter, so that more routes have the same content.
+            together = Hop(tick=hop.tick or AT_ONCE, downs=last.idle)
+        departing = self._departing(last.form, last.filter, way, together)
+        # The sender polls for the transactions of all filters.
+        seen = departing.ready
+        if hop.tick:
+            seen = self._seen(way, hop.tick)[departing.content.transaction]
+        dropped = None
+        if last.form is Form.EVENTS and last.filter is not None:
+            dropped = self._dropped(way, hop.tick, last.filter)
+        if hop.message:
+            hop = replace(hop, message_overhead=self.overhead)
+        return departing, cross(seen, departing.content.bytes, hop, dropped)
+
+    def reached(self, passages: tuple[Passage, ...]) -> Ints:
+        """Return the time at which each transaction reaches the end of ``passages``, nanoseconds. Without passages
+        that is its commit.
+        """
+        return self._reached(passages) if passages else self._from_start
+
+    def _make_departing(
+        self, form: Form, number: int | None, way: tuple[Passage, ...], hop: Hop | None
+    ) -> Departing:
         """Return the transactions that cross a link in a given form. ``number`` is the index of the filter (None: no
-        filter).
+        filter), and ``way`` has the hops to the link's sender.
 
-        ``passages`` are the hops from the origin to the link's sender. If ``hop`` is given, transactions that reach
-        the sender during an outage of this hop are seen together when the outage is over.
+        If ``hop`` is given, transactions that reach the sender during an outage of this hop are seen together when the
+        outage is over.
         """
         seen = None
         if hop is not None:
-            seen = self._seen(passages, hop.tick)
+            seen = self._seen(way, hop.tick)
             for down in hop.downs:
                 seen = np.where((seen >= down.start) & (seen < down.restart), down.restart, seen)
         found = content(self.traffic, form, number, seen)
-        return Crossing(found, self.committed[found.transaction])
+        return Departing(found, self.committed[found.transaction], self.reached(way)[found.transaction])
 
-    def at_sender(self, passages: tuple[Passage, ...]) -> Ints | None:
-        """Return the time at which each transaction reaches the end of ``passages``, nanoseconds. Without passages
-        return None, because the origin has each transaction at its commit.
-        """
-        return self._reached(passages) if passages else None
-
-    def _at_last(self, passages: tuple[Passage, ...]) -> Ints:
-        crossing, crossed, _ = self.passed(passages)
-        last = passages[-1]
+    def _make_reached(self, passages: tuple[Passage, ...]) -> Ints:
+        departing, crossed = self.passed(passages)
+        transaction = departing.content.transaction
+        *before, last = passages
         if last.form is Form.EVENTS and last.filter is not None and last.hop.tick:
-            seen = self._seen(passages[:-1], last.hop.tick)
-            return told_at(crossing.content.transaction, seen, crossed, last.hop, self.overhead + EMPTY_BYTES)
+            seen = self._seen(tuple(before), last.hop.tick)
+            return told_at(transaction, seen, crossed, last.hop, self.overhead + EMPTY_BYTES)
         # A transaction that this reader was not sent takes the time of the one before it, so that the times ascend.
         at = np.full(len(self.traffic), -1, np.int64)
-        at[crossing.content.transaction] = crossed.received
+        at[transaction] = crossed.received
         reached: Ints = np.maximum.accumulate(at)
         return reached
 
-    def passed(self, passages: tuple[Passage, ...]) -> tuple[Crossing, Crossed, Ints]:
-        """Simulate sending the transactions over ``passages``, one hop after the other.
-
-        Return three values for the last hop: what crossed it, the times of departure and arrival, and the times at
-        which its sender had the transactions (nanoseconds).
-        """
-        last = passages[-1]
-        if last.form is Form.STAND_INS and self.traffic.stand_ins_joined:
-            # The rest of the hop does not matter, so that more routes have the same crossing.
-            crossing = self.crossing(
-                last.form,
-                last.filter,
-                passages[:-1],
-                Hop(tick=last.hop.tick or AT_ONCE, downs=last.idle),
-            )
-        else:
-            crossing = self.crossing(last.form, last.filter)
-        before = self.at_sender(passages[:-1])
-        at = crossing.committed * MICROSECOND if before is None else before[crossing.content.transaction]
-        hop, dropped, seen = last.hop, None, at
-        if hop.tick:
-            # The sender polls for the transactions of all filters.
-            seen = self._seen(passages[:-1], hop.tick)[crossing.content.transaction]
-        if hop.message:
-            hop = replace(hop, message_overhead=self.overhead)
-        if last.form is Form.EVENTS and last.filter is not None:
-            dropped = self._told(passages[:-1], last.hop.tick, last.filter)
-        return crossing, cross(seen, crossing.content.bytes, hop, dropped), at
-
-    def _dropped(self, passages: tuple[Passage, ...], tick: int, number: int | None) -> Dropped:
+    def _make_dropped(self, passages: tuple[Passage, ...], tick: int, number: int) -> Dropped:
         """Return the reports about dropped transactions that the sender at the end of ``passages`` makes. ``number``
         is the index of the filter.
         """
-        transaction = self.crossing(Form.EVENTS, number).content.transaction
         seen = self._seen(passages, tick) if tick else None
-        return dropped_before(transaction, seen, self.overhead + EMPTY_BYTES)
+        return dropped_before(self.traffic.filtered[number].transaction, seen, self.overhead + EMPTY_BYTES)
 
-    def _looked(self, passages: tuple[Passage, ...], tick: int) -> Ints:
+    def _make_seen(self, passages: tuple[Passage, ...], tick: int) -> Ints:
         """Return the time at which the sender at the end of ``passages`` sees each transaction, nanoseconds. It
         polls every ``tick`` nanoseconds.
         """
-        before = self.at_sender(passages)
-        return looks(self.committed * MICROSECOND if before is None else before, tick, AGAIN)
+        return looks(self.reached(passages), tick, AGAIN)
 
 
-def without_delay(routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], int]:
-    """Return the routes of a node with the last hop's delay set to 0, and this delay in microseconds.
-
-    A delay without jitter and outages makes each transaction later by this constant, so nodes that differ only in it
-    are computed together. If the last hop has jitter or outages, or the node has several routes, return ``routes``
-    unchanged and 0.
-    The benchmark ``simulation`` measures 10,000 such nodes at ten rates.
+def _committed(times: Ints, load: Fraction | None) -> Ints:
+    """Return the time of each commit, microseconds since the first one, compressed by the factor ``load`` (None: all
+    are 0).
     """
-    *before, last = routes[0].passages
-    hop = last.hop
-    if len(routes) > 1 or hop.jitter or hop.downs or hop.delay % MICROSECOND:
-        return routes, 0
-    passages = (*before, replace(last, hop=replace(hop, delay=0)))
-    return (replace(routes[0], passages=passages),), hop.delay // MICROSECOND
-
-
-def evaluate(
-    routes: Sequence[Route], schedules: Mapping[str, Schedule], *, limit: int, delays: Sequence[int] = (0,)
-) -> list[Outcome]:
-    """Compute the lag of a node and the bytes on the last link of each of its routes. A node has one route for each
-    channel.
-
-    Return one outcome for each of ``delays``, microseconds, which is added to all arrival times. ``schedules`` has
-    the schedule of each origin by name. ``limit`` is the lag (microseconds) above which time is counted.
-    """
-    return outcomes_of(routes, flows_of(routes, schedules), limit=limit, delays=delays)
+    if not len(times) or load is None:
+        return np.zeros(len(times), np.int64)
+    # The product of months and a large denominator would not fit into 64 bits.
+    whole, rest = np.divmod(times - times[0], load.numerator)
+    committed: Ints = whole * load.denominator + rest * load.denominator // load.numerator
+    return committed
 
 
 def flows_of(routes: Sequence[Route], schedules: Mapping[str, Schedule]) -> list[Flow]:
     """Simulate each route: send its origin's transactions over all its hops. Return the arrivals of each route, in
-    order.
+    order. ``schedules`` has the schedule of each origin by name.
     """
     return [_travel(route, schedules[route.origin]) for route in routes]
 
 
 def _travel(route: Route, schedule: Schedule) -> Flow:
     last = route.passages[-1]
-    crossing, crossed, at = schedule.passed(route.passages)
-    (transaction, sizes, counts), received = crossing.content, crossed.received
+    ((transaction, sizes, counts), committed, ready), crossed = schedule.passed(route.passages)
+    received = crossed.received
     if route.apply is not None:
-        received = _apply(schedule.traffic, route, crossing.content, received)
+        received = _applied(schedule.traffic, route.apply, route.applied, transaction, received)
     # Times ascend, so that those of a link that stays down are at the end.
     came = _before_never(received)
     kept = came if counts is None else np.flatnonzero(counts[came])
-    arrived = Arrived(
-        transaction[kept],
-        crossing.committed[kept],
-        lag.microseconds(received[kept]),
-        len(received if counts is None else np.flatnonzero(counts)) - len(received[kept]),
-    )
-    downs = [
-        (down.start // MICROSECOND, None if down.end >= NEVER else down.end // MICROSECOND)
-        for down in last.hop.downs
-    ]
+    arrived = lag.microseconds(received[kept])
+    missing = (len(transaction) if counts is None else int(counts.sum())) - len(arrived)
+    there, gone = _before_never(ready), _before_never(crossed.departed)
     # Each transaction of MySQL's protocol is a message of its own, and the protocol's bytes count with its events.
     has_messages = last.hop.message > 0
-    link = LinkOutcome(
+    return Flow(
+        Arrived(transaction[kept], committed[kept], arrived, missing),
         int(sizes[_before_never(crossed.received)].sum()),
-        len(arrived.transaction),
         crossed.messages if has_messages else None,
         crossed.messages * schedule.overhead + crossed.told if has_messages else None,
-        outages_of(arrived, downs),
-    )
-    there, gone = _before_never(at), _before_never(crossed.departed)
-    return Flow(
-        arrived,
-        link,
-        (at[there] // MICROSECOND, sizes[there]),
+        [
+            (down.start // MICROSECOND, None if down.end >= NEVER else down.end // MICROSECOND)
+            for down in last.hop.downs
+        ],
+        (ready[there] // MICROSECOND, sizes[there]),
         (crossed.departed[gone] // MICROSECOND, sizes[gone], times_of(sizes[gone], last.hop) // MICROSECOND),
     )
 
@@ -351,14 +303,17 @@ def _before_never(ascending: Ints) -> slice:
     return slice(int(np.searchsorted(ascending, NEVER)))
 
 
-def _apply(traffic: SetTraffic, route: Route, crossing: Content, received: Ints) -> Ints:
-    assert route.apply is not None
-    passes = traffic.everything if route.applied is None else traffic.filtered[route.applied]
+def _applied(
+    traffic: SetTraffic, applier: Hop, number: int | None, transaction: Ints, received: Ints
+) -> Ints:
+    """Return the time at which a node has applied each transaction that it received, nanoseconds. ``number`` is the
+    index of the filter of what it applies (None: everything).
+    """
+    passes = traffic.everything if number is None else traffic.filtered[number]
     sizes = np.zeros(len(traffic), np.int64)
     sizes[passes.transaction] = passes.bytes
-    wanted = sizes[crossing.transaction] > 0
-    done = cross(received[wanted], sizes[crossing.transaction][wanted], route.apply).received
+    wanted = sizes[transaction] > 0
     found = np.full(len(received), -1, np.int64)
-    found[wanted] = done
+    found[wanted] = cross(received[wanted], sizes[transaction][wanted], applier).received
     # A transaction without anything to apply is applied with the one before it.
     return np.maximum(np.maximum.accumulate(found), received)

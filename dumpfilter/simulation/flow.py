@@ -5,17 +5,19 @@ A simulation computes arrival times and bytes; an experiment measures them. Both
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dumpfilter.simulation import lag
-from dumpfilter.simulation.lag import Lag, Window
-from dumpfilter.simulation.plan import Leg, PlannedNode
-from dumpfilter.simulation.results import LagFigures, LinkFigures, NodeFigures, OutageFigures, Series
-from dumpfilter.simulation.route import Form, Passage, Route
+from dumpfilter.simulation.lag import Window
+from dumpfilter.simulation.plan import PlannedNode
+from dumpfilter.simulation.results import LinkFigures, NodeFigures, OutageFigures, Run, Series, Setting
+from dumpfilter.simulation.route import Form, Route
 from dumpfilter.simulation.traffic import Ints
 
 POINTS = 400
@@ -25,32 +27,32 @@ _WIDTHS = [step * 10**power for power in range(3, 13) for step in (1, 2, 5)]
 
 
 class Arrived(NamedTuple):
-    """The transactions that arrived at the end of a route. Times are microseconds since the start of the run."""
+    """The transactions that arrived at the end of a route (the links from an origin to a node). Times are
+    microseconds since the start of the run.
+    """
 
     transaction: Ints
+    """The index of each transaction in the binlog set of its origin."""
     committed: Ints
     received: Ints
     missing: int
     """The number of transactions that never arrive. The arrays leave them out."""
 
 
-@dataclass(frozen=True)
-class LinkOutcome:
-    """The traffic of the last link of a route: bytes, transactions, messages, and outages (microseconds)."""
-
-    bytes: int
-    transactions: int
-    messages: int | None = None
-    overhead: int | None = None
-    """The bytes that the protocols add to the events. None: not known."""
-    outages: tuple[OutageFigures, ...] = ()
-
-
 class Flow(NamedTuple):
-    """The transactions of one origin that came over one channel. Times are microseconds since the start of the run."""
+    """The transactions of one origin that came over one channel, and the traffic of the channel's last link. Times
+    are microseconds since the start of the run.
+    """
 
     arrived: Arrived
-    link: LinkOutcome
+    bytes: int
+    """The bytes of the transactions that arrived."""
+    messages: int | None
+    """The number of messages of the protocol. None: not known."""
+    overhead: int | None
+    """The bytes that the protocols add to the events. None: not known."""
+    outages: Sequence[tuple[int, int | None]]
+    """The start and the end (None: no end) of each outage of the last link."""
     offered: tuple[Ints, Ints]
     """Two arrays for the last link: the time at which the sender had each transaction, and the transaction's bytes."""
     carried: tuple[Ints, Ints, Ints]
@@ -59,75 +61,143 @@ class Flow(NamedTuple):
     """
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The lag of a node in one run, and the traffic of its links."""
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Nodes that have equal routes in one run, and therefore equal lag and traffic. Groups are compared by identity."""
 
-    lag: Lag
-    channels: Sequence[Lag]
-    links: tuple[LinkOutcome, ...]
-    """The traffic of the last link of each channel."""
+    setting: Setting
+    """The parameters of the run."""
+    routes: tuple[Route, ...]
+    nodes: tuple[PlannedNode, ...]
+    delay: int = 0
+    """A part of the last link's delay that ``routes`` do not contain, microseconds. It is added to all arrival times.
+    Groups that differ in this part only are computed together.
+    """
+
+
+class Outcome(NamedTuple):
+    """The figures of a group of equal nodes in one run."""
+
+    nodes: list[NodeFigures]
+    """The figures of the whole node, and if it has several channels also those of each channel."""
+    links: list[LinkFigures]
+    """The figures of each link over which the node reads."""
     duration: int
     """The time at which the node had received everything, microseconds since the start of the run."""
 
 
-@dataclass(frozen=True)
-class Group:
-    """Nodes with equal routes, and therefore equal lag and traffic."""
+def window_of(outcomes: Iterable[Outcome]) -> Window:
+    """Return the intervals of a series for a run with the outcomes ``outcomes``: at most ``POINTS``, with a round
+    width in microseconds.
 
-    routes: tuple[Route, ...]
-    nodes: tuple[PlannedNode, ...]
-
-
-def window_of(duration: int) -> Window:
-    """Return the intervals of a series for a run of ``duration`` microseconds: at most ``POINTS``, with a round
-    width.
-
-    >>> window_of(60_000_000)
+    >>> window_of([Outcome([], [], 60_000_000)])
     Window(width=200000, count=301)
     """
+    duration = max(outcome.duration for outcome in outcomes)
     width = next((each for each in _WIDTHS if duration // each < POINTS), _WIDTHS[-1])
     return Window(width, duration // width + 1)
 
 
-def outages_of(arrived: Arrived, outages: Iterable[tuple[int, int | None]]) -> tuple[OutageFigures, ...]:
-    """Return for each outage the time that the reader needed to catch up. ``outages`` has start and end (None: no
-    end) of each, microseconds.
+def outcomes_of(groups: Sequence[Group], flows: Sequence[Flow], *, limit: int) -> list[Outcome]:
+    """Compute the figures of each of ``groups`` (groups of equal nodes), which differ in their ``delay`` only.
+
+    ``flows`` has the arrivals over each channel of a node. ``limit`` is the lag (microseconds) above which time is
+    counted.
     """
-    return tuple(
-        OutageFigures(
-            start=start,
-            end=end,
-            catch_up=None
-            if end is None or arrived.missing
-            else lag.catch_up(arrived.committed, arrived.received, start, end),
-        )
-        for start, end in outages
+    whole = at_node(groups[0], flows)
+    arrivals = [whole, *(flow.arrived for flow in flows if len(flows) > 1)]
+    delays = [group.delay for group in groups]
+    lags = [lag.measure(one.committed, one.received, delays, limit=limit) for one in arrivals]
+    last = int(whole.received[-1]) if len(whole.received) else None
+    found = []
+    for number, group in enumerate(groups):
+        channels = group.nodes[0].channels
+        names = tuple(node.name for node in group.nodes)
+        nodes = [
+            NodeFigures(
+                name=names[0],
+                channel=channels[n - 1].name if n else None,
+                count=len(names),
+                members=names if len(names) > 1 else (),
+                transactions=len(arrived.transaction),
+                missing=arrived.missing,
+                bytes=flows[n - 1].bytes if n else sum(flow.bytes for flow in flows),
+                lag=lags[n][number],
+            )
+            for n, arrived in enumerate(arrivals)
+        ]
+        links: dict[str, LinkFigures] = {}
+        for n, flow in enumerate(flows):
+            link = _link(group, n, flow)
+            links[link.name] = _added(links[link.name], link) if link.name in links else link
+        found.append(Outcome(nodes, list(links.values()), 0 if last is None else last + group.delay))
+    return found
+
+
+def _link(group: Group, number: int, flow: Flow) -> LinkFigures:
+    """Return the figures of the last link of a channel, as far as the channel's transactions are concerned."""
+    leg, last = group.nodes[0].channels[number].legs[-1], group.routes[number].passages[-1]
+    arrived = flow.arrived
+    outages = []
+    for start, end in flow.outages:
+        caught_up = None
+        if end is not None and not arrived.missing:
+            caught_up = lag.catch_up(arrived.committed, arrived.received, start, end)
+        outages.append(OutageFigures(start=start, end=end, catch_up=caught_up))
+    return LinkFigures(
+        name=leg.link,
+        source=leg.source,
+        target=leg.target,
+        count=len(group.nodes),
+        rate=last.hop.rate,
+        delay=last.hop.delay // 1000 + group.delay,
+        jitter=last.hop.jitter // 1000,
+        bytes=flow.bytes,
+        estimated=last.form is Form.COMPRESSED,
+        transactions=len(arrived.transaction),
+        messages=flow.messages,
+        overhead=flow.overhead,
+        outages=tuple(outages),
     )
 
 
-def outcomes_of(
-    routes: Sequence[Route], flows: Sequence[Flow], *, limit: int, delays: Sequence[int] = (0,)
-) -> list[Outcome]:
-    """Compute the lag of a node from ``flows``, the arrivals over each of its channels. Return one outcome for each
-    of ``delays``.
+def _added(one: LinkFigures, other: LinkFigures) -> LinkFigures:
+    """Return the figures of a link that carries two channels, from those of each channel."""
+    changes: dict[str, Any] = {}
+    for name in ("bytes", "transactions", "messages", "overhead"):
+        values = (getattr(one, name), getattr(other, name))
+        changes[name] = None if None in values else sum(values)
+    pairs = zip(one.outages, other.outages, strict=True)
+    changes["outages"] = tuple(max(pair, key=_catch_up) for pair in pairs)
+    return one.model_copy(update=changes)
 
-    A delay (microseconds) is added to all arrival times; for a node with several channels it must be 0. ``limit`` is
-    the lag (microseconds) above which time is counted.
+
+def _catch_up(outage: OutageFigures) -> float:
+    return math.inf if outage.catch_up is None else outage.catch_up
+
+
+def at_node(group: Group, flows: Sequence[Flow]) -> Arrived:
+    """Return the arrivals at a node of ``group`` over all its channels, in the order of receipt, without the group's
+    ``delay``.
+
+    ``flows`` has the arrivals over each channel. If several channels bring one origin's transactions, a transaction's
+    first arrival counts.
     """
-    channels = [
-        lag.measure(one.committed, one.received, delays, limit=limit, missing=one.missing)
-        for one in (flow.arrived for flow in flows)
-    ]
-    arrived, whole = _at_node(routes, flows), channels[0]
-    if len(flows) > 1:
-        whole = lag.measure(arrived.committed, arrived.received, delays, limit=limit, missing=arrived.missing)
-    last = int(arrived.received[-1]) if len(arrived.received) else None
-    links = tuple(flow.link for flow in flows)
-    return [
-        Outcome(one, each, links, 0 if last is None else last + delay)
-        for delay, one, *each in zip(delays, whole, *channels, strict=True)
-    ]
+    if len(flows) == 1:
+        return flows[0].arrived
+    missing: dict[str, int] = {}
+    for route, flow in zip(group.routes, flows, strict=True):
+        missing[route.origin] = min(flow.arrived.missing, missing.get(route.origin, flow.arrived.missing))
+    origin = np.repeat(
+        [list(missing).index(route.origin) for route in group.routes],
+        [len(flow.arrived.transaction) for flow in flows],
+    )
+    columns = zip(*(flow.arrived[:3] for flow in flows), strict=True)
+    transaction, committed, received = map(np.concatenate, columns)
+    order = np.argsort(received, kind="stable")
+    _, first = np.unique(np.stack([origin, transaction])[:, order], axis=1, return_index=True)
+    kept = order[np.sort(first)]
+    return Arrived(transaction[kept], committed[kept], received[kept], sum(missing.values()))
 
 
 def curves_of(group: Group, flows: Sequence[Flow], window: Window) -> Series:
@@ -136,95 +206,36 @@ def curves_of(group: Group, flows: Sequence[Flow], window: Window) -> Series:
     ``flows`` has the arrivals over each of its channels.
     """
     node = group.nodes[0]
-    links = [channel.legs[-1].link for channel in node.channels]
-    arrived = _at_node(group.routes, flows)
-    lags = lag.series(arrived.committed, arrived.received, window)
+    arrived = at_node(group, flows)
+    lags = lag.series(arrived.committed, arrived.received + group.delay, window)
+    offered: dict[str, Ints] = {}
+    carried: dict[str, Ints] = {}
+    for channel, flow in zip(node.channels, flows, strict=True):
+        name = channel.legs[-1].link
+        offered[name] = lag.offered(*flow.offered, window) + offered.get(name, 0)
+        carried[name] = lag.carried(*flow.carried, window) + carried.get(name, 0)
     return Series(
         start=0,
         width=window.width,
-        offered={
-            name: tuple(lag.offered(*flow.offered, window).tolist())
-            for name, flow in zip(links, flows, strict=True)
-        },
-        carried={
-            name: tuple(lag.carried(*flow.carried, window).tolist())
-            for name, flow in zip(links, flows, strict=True)
-        },
+        offered={name: tuple(values.tolist()) for name, values in offered.items()},
+        carried={name: tuple(values.tolist()) for name, values in carried.items()},
         lag={node.name: tuple(lags.tolist())},
     )
 
 
-def _at_node(routes: Sequence[Route], flows: Sequence[Flow]) -> Arrived:
-    """Return the arrivals at a node over all its channels, in the order of receipt.
+def run_of(outcomes: Sequence[Outcome], curves: Sequence[Series], window: Window, **fields: Any) -> Run:
+    """Return the results of a run from the outcomes of its groups of nodes, and from the series of some of its nodes.
 
-    If several channels bring one origin's transactions, a transaction's first arrival counts.
+    ``window`` has the intervals of the series. ``fields`` are further fields of the run, such as its setting.
     """
-    if len(flows) == 1:
-        return flows[0].arrived
-    missing: dict[str, int] = {}
-    for route, flow in zip(routes, flows, strict=True):
-        missing[route.origin] = min(flow.arrived.missing, missing.get(route.origin, flow.arrived.missing))
-    origin = np.repeat(
-        [list(missing).index(route.origin) for route in routes], [len(flow.arrived[0]) for flow in flows]
-    )
-    transaction, committed, received = map(
-        np.concatenate, zip(*(flow.arrived[:3] for flow in flows), strict=True)
-    )
-    order = np.argsort(received, kind="stable")
-    _, first = np.unique(np.stack([origin, transaction])[:, order], axis=1, return_index=True)
-    kept = order[np.sort(first)]
-    return Arrived(transaction[kept], committed[kept], received[kept], sum(missing.values()))
-
-
-def series_of(window: Window, found: Iterable[Series]) -> Series:
-    """Return the series of several nodes as one."""
-    whole = Series(start=0, width=window.width, offered={}, carried={}, lag={})
-    for one in found:
-        whole.offered.update(one.offered)
-        whole.carried.update(one.carried)
-        whole.lag.update(one.lag)
-    return whole
-
-
-def link_figures(group: Group, outcome: Outcome) -> Iterable[LinkFigures]:
-    """Yield the traffic of the last link of each channel, for a group of equal nodes."""
-    for n, channel in enumerate(group.nodes[0].channels):
-        names = {node.channels[n].legs[-1].link for node in group.nodes}
-        yield _link(channel.legs[-1], group.routes[n].passages[-1], outcome.links[n], len(names))
-
-
-def _link(leg: Leg, last: Passage, outcome: LinkOutcome, count: int) -> LinkFigures:
-    return LinkFigures(
-        name=leg.link,
-        source=leg.source,
-        target=leg.target,
-        rate=last.hop.rate,
-        delay=last.hop.delay // 1000,
-        jitter=last.hop.jitter // 1000,
-        estimated=last.form is Form.COMPRESSED,
-        count=count,
-        **vars(outcome),
-    )
-
-
-def node_figures(group: Group, outcome: Outcome, nbytes: int) -> Iterable[NodeFigures]:
-    """Yield the lag of a group of equal nodes: of the whole node, and of each channel if there are several.
-
-    ``nbytes`` is the sum of the bytes over all last links of one node.
-    """
-    first = group.nodes[0]
-    names = tuple(node.name for node in group.nodes)
-    alike: dict[str, Any] = {
-        "name": first.name,
-        "count": len(names),
-        "members": names if len(names) > 1 else (),
+    series = {
+        name: dict(chain.from_iterable(getattr(one, name).items() for one in curves))
+        for name in ("offered", "carried", "lag")
     }
-    yield NodeFigures(**alike, **_lag(outcome.lag), bytes=nbytes)
-    if len(first.channels) > 1:
-        for channel, one, link in zip(first.channels, outcome.channels, outcome.links, strict=True):
-            yield NodeFigures(**alike, **_lag(one), channel=channel.name, bytes=link.bytes)
-
-
-def _lag(one: Lag) -> dict[str, Any]:
-    figures = LagFigures(p50=one.p50, p95=one.p95, p99=one.p99, worst=one.worst, above=one.above)
-    return {"transactions": one.transactions, "missing": one.missing, "lag": figures}
+    return Run(
+        duration=max(outcome.duration for outcome in outcomes),
+        links=tuple(chain.from_iterable(outcome.links for outcome in outcomes)),
+        nodes=tuple(chain.from_iterable(outcome.nodes for outcome in outcomes)),
+        series=Series(start=0, width=window.width, **series),
+        **fields,
+    )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dumpfilter.simulation.results import LagFigures
 from dumpfilter.simulation.traffic import Ints
 
 CAUGHT_UP_SHARE = 99
@@ -31,23 +32,6 @@ class Window:
     count: int
 
 
-@dataclass(frozen=True)
-class Lag:
-    """The lag of a node's transactions, microseconds: percentiles over the transactions, maximum, and the time above
-    the limit.
-    """
-
-    transactions: int
-    p50: int
-    p95: int
-    p99: int
-    worst: int
-    above: int
-    """The time during which the node's lag was above the limit, microseconds."""
-    missing: int = 0
-    """The number of transactions that never arrived. The other fields do not include them."""
-
-
 def percentile(ordered: Ints, share: int) -> int:
     """Return the ``share``-th percentile of the ascending numbers ``ordered``, by the nearest-rank method.
 
@@ -57,17 +41,14 @@ def percentile(ordered: Ints, share: int) -> int:
     return int(ordered[max(-(-len(ordered) * share // 100) - 1, 0)])
 
 
-def measure(
-    committed: Ints, received: Ints, delays: Sequence[int] = (0,), *, limit: int, missing: int = 0
-) -> list[Lag]:
+def measure(committed: Ints, received: Ints, delays: Sequence[int] = (0,), *, limit: int) -> list[LagFigures]:
     """Measure the lag of transactions from their times of commit and receipt, both in the order of receipt.
 
     Return one result for each of ``delays`` (microseconds), with this delay added to all times of receipt. ``limit``
-    is the lag (microseconds) above which time is counted. ``missing`` is the number of transactions that never
-    arrived; it is only copied into the results.
+    is the lag (microseconds) above which time is counted.
     """
     if not len(committed):
-        return [Lag(0, 0, 0, 0, 0, 0, missing) for _ in delays]
+        return [LagFigures(p50=0, p95=0, p99=0, worst=0, above=0) for _ in delays]
     lags = np.sort(received - committed)
     p50, p95, p99 = (percentile(lags, share) for share in (50, 95, 99))
     worst = int(lags[-1])
@@ -80,7 +61,7 @@ def measure(
         ages = lags if (since == committed).all() else np.sort(received - since)
         above = _excess(ages, limits) - _excess(np.sort(received[:-1] - since[1:]), limits)
     return [
-        Lag(len(lags), p50 + delay, p95 + delay, p99 + delay, worst + delay, time, missing)
+        LagFigures(p50=p50 + delay, p95=p95 + delay, p99=p99 + delay, worst=worst + delay, above=time)
         for delay, time in zip(delays, above.tolist(), strict=True)
     ]
 

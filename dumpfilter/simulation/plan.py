@@ -94,6 +94,13 @@ class Leg:
         """The link's name, ``SOURCE:TARGET``."""
         return f"{self.source}:{self.target}"
 
+    @property
+    def unfiltered(self) -> FilterKey:
+        """The filter of the events that cross the link when nobody filters. A slave still does not get the
+        transactions of origins that it ignores.
+        """
+        return FilterKey((), self.logged.origin)
+
 
 @dataclass(frozen=True)
 class Channel:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import enum
 import functools
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from operator import attrgetter
 
 from dumpfilter.dump.stream.pace import BUFFERS, LARGEST, message_size
 from dumpfilter.simulation.hop import MICROSECOND, NANOSECONDS, NEVER, Down, Hop
@@ -46,25 +47,21 @@ class Form(enum.StrEnum):
     """The events of those per-schema binlogs of a split that the reader needs."""
 
 
-class Filtering(enum.Enum):
-    """The side of a link that filters: nobody, the reader, or the sender."""
-
-    NOBODY = enum.auto()
-    READERS = enum.auto()
-    SENDERS = enum.auto()
-
-
-_WAYS: Mapping[Variant, tuple[Filtering, Form]] = {
-    Variant.NONE: (Filtering.NOBODY, Form.EVENTS),
-    Variant.SLAVE: (Filtering.READERS, Form.EVENTS),
-    Variant.MASTER: (Filtering.SENDERS, Form.EVENTS),
-    Variant.NONE_COMPRESSED: (Filtering.NOBODY, Form.COMPRESSED),
-    Variant.MASTER_COMPRESSED: (Filtering.SENDERS, Form.COMPRESSED),
-    Variant.SPLIT: (Filtering.SENDERS, Form.SPLIT),
-    Variant.REPLICA: (Filtering.SENDERS, Form.STAND_INS),
-    Variant.PLAIN: (Filtering.SENDERS, Form.EVENTS),
+_WAYS: Mapping[Variant, tuple[Callable[[Leg], FilterKey], Form]] = {
+    Variant.NONE: (attrgetter("unfiltered"), Form.EVENTS),
+    Variant.SLAVE: (attrgetter("logged"), Form.EVENTS),
+    Variant.MASTER: (attrgetter("sent"), Form.EVENTS),
+    Variant.NONE_COMPRESSED: (attrgetter("unfiltered"), Form.COMPRESSED),
+    Variant.MASTER_COMPRESSED: (attrgetter("sent"), Form.COMPRESSED),
+    Variant.SPLIT: (attrgetter("sent"), Form.SPLIT),
+    Variant.REPLICA: (attrgetter("sent"), Form.STAND_INS),
+    Variant.PLAIN: (attrgetter("sent"), Form.EVENTS),
 }
-"""For each variant, the side that filters, and the encoding in which transactions reach dumpfilter slaves."""
+"""For each variant, the filter of the events that cross a link, and the encoding in which they reach dumpfilter slaves.
+"""
+
+_UNFILTERED = (Variant.NONE, Variant.NONE_COMPRESSED)
+"""The variants in which a node applies all events."""
 
 
 @dataclass(frozen=True)
@@ -112,40 +109,25 @@ class Router:
 
     def routes(self, node: PlannedNode, setting: Setting) -> tuple[Route, ...]:
         """Return one route for each channel of ``node`` under ``setting``."""
-        is_filtered = self._applier and _WAYS[setting.variant][0] is not Filtering.NOBODY
+        is_filtered = self._applier and setting.variant not in _UNFILTERED
         return tuple(
             Route(
                 channel.origin,
                 tuple(self._passage(leg, setting) for leg in channel.legs),
                 self._applier,
-                self._number(channel.applied) if is_filtered else None,
+                self._numbers.get(channel.applied) if is_filtered else None,
             )
             for channel in node.channels
         )
 
-    def _number(self, key: FilterKey) -> int | None:
-        return self._numbers[key] if key.is_on else None
-
     def _make_passage(self, leg: Leg, setting: Setting) -> Passage:
-        filtering, form = _WAYS[setting.variant]
-        passed = self._number(
-            {
-                # A slave without rules still does not get the transactions of origins that it ignores.
-                Filtering.NOBODY: FilterKey((), leg.logged.origin),
-                Filtering.READERS: leg.logged,
-                Filtering.SENDERS: leg.sent,
-            }[filtering]
-        )
+        filter_of, form = _WAYS[setting.variant]
+        # A filter without rules has no number.
+        number = self._numbers.get(filter_of(leg))
         if not leg.is_grpc:
             form = Form.STAND_INS if leg.filters else Form.PACKETS
-        if form is Form.STAND_INS and passed is None:
+        if form is Form.STAND_INS and number is None:
             form = Form.PACKETS
-        idle: tuple[Down, ...] = ()
-        if form is Form.STAND_INS:
-            idle = tuple(Down(at, end, end) for at, end in (map(_nanoseconds, one) for one in leg.idle))
-        return Passage(form, passed, self._hop(leg, form, setting), idle)
-
-    def _hop(self, leg: Leg, form: Form, setting: Setting) -> Hop:
         shape = leg.shape
         if setting.link in (None, leg.link):
             if setting.rate is not None:
@@ -155,15 +137,31 @@ class Router:
         hop = hop_of(shape, leg.retries, seed=self._seed ^ zlib.crc32(leg.link.encode()))
         if leg.filters:
             hop = replace(hop, tick=TICK if leg.looks else AT_ONCE)
-        if form in (Form.PACKETS, Form.STAND_INS):
-            return hop
-        most = leg.chunk_size or LARGEST
-        return replace(
-            hop,
-            message=message_size(told_rate(shape), most),
-            most_message=most,
-            ahead=BUFFERS,
-        )
+        if form not in (Form.PACKETS, Form.STAND_INS):
+            most = leg.chunk_size or LARGEST
+            message = message_size(told_rate(shape), most)
+            hop = replace(hop, message=message, most_message=most, ahead=BUFFERS)
+        idle: list[Down] = []
+        if form is Form.STAND_INS:
+            for start, end in leg.idle:
+                idle.append(Down(_nanoseconds(start), _nanoseconds(end), _nanoseconds(end)))
+        return Passage(form, number, hop, tuple(idle))
+
+
+def without_delay(routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], int]:
+    """Return the routes of a node with the last hop's delay set to 0, and this delay in microseconds.
+
+    A delay without jitter and outages makes each transaction later by this constant, so nodes that differ only in it
+    are computed together. If the last hop has jitter or outages, or the node has several routes, return ``routes``
+    unchanged and 0.
+    The benchmark ``simulation`` measures 10,000 such nodes at ten rates.
+    """
+    *before, last = routes[0].passages
+    hop = last.hop
+    if len(routes) > 1 or hop.jitter or hop.downs or hop.delay % MICROSECOND:
+        return routes, 0
+    passages = (*before, replace(last, hop=replace(hop, delay=0)))
+    return (replace(routes[0], passages=passages),), hop.delay // MICROSECOND
 
 
 def told_rate(shape: LinkShape) -> float:

@@ -6,43 +6,41 @@ from __future__ import annotations
 
 import bisect
 import functools
-import itertools
+import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
 
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.index.time_spans import active_seconds, spans_of
-from dumpfilter.simulation.evaluate import Schedule, evaluate, flows_of, without_delay
+from dumpfilter.simulation.evaluate import Schedule, flows_of
 from dumpfilter.simulation.flow import (
+    Flow,
     Group,
     Outcome,
+    at_node,
     curves_of,
-    link_figures,
-    node_figures,
-    series_of,
+    outcomes_of,
+    run_of,
     window_of,
 )
 from dumpfilter.simulation.hop import Hop
-from dumpfilter.simulation.lag import Lag, Window
 from dumpfilter.simulation.plan import Plan, PlannedNode
 from dumpfilter.simulation.results import (
     Basis,
     Found,
-    LinkFigures,
     Method,
-    NodeFigures,
     Results,
     Run,
-    Series,
     Setting,
     SourceFigures,
     Variant,
 )
-from dumpfilter.simulation.route import Route, Router, scaled
+from dumpfilter.simulation.route import Route, Router, scaled, without_delay
 from dumpfilter.simulation.traffic import Clock, SetTraffic
 
 MOST_SERIES = 24
@@ -154,81 +152,48 @@ class _Simulation:
     def runs(self, settings: Sequence[Setting]) -> tuple[Run, ...]:
         """Return the results of ``settings``, in order.
 
-        The nodes of all settings are computed together, so that the traffic of each filter is looked up once.
+        The nodes of all settings are computed together, so that the traffic of each filter is looked up once. Groups
+        of nodes that differ only in the delay of their last hop are computed once.
         """
         groups = [self._groups(self._plan.nodes, setting) for setting in settings]
-        outcomes = self._outcomes(settings, groups)
-        windows = [window_of(max(one.duration for one in each)) for each in outcomes]
-        chosen = [_worst(*each) for each in zip(groups, outcomes, strict=True)]
-        items = [
-            (setting.load, groups[n][k].routes, (groups[n][k], windows[n]))
-            for n, setting in enumerate(settings)
-            for k in chosen[n]
+        families: dict[tuple[float, tuple[Route, ...]], list[Group]] = {}
+        for group in chain.from_iterable(groups):
+            families.setdefault((group.setting.load, group.routes), []).append(group)
+        outcome = dict(chain.from_iterable(self._ordered(self._outcomes, list(families.values()))))
+        windows = [window_of(outcome[group] for group in each) for each in groups]
+        chosen = [
+            (group, window)
+            for each, window in zip(groups, windows, strict=True)
+            for group in heapq.nsmallest(MOST_SERIES, each, key=lambda group: _rank(outcome[group]))
         ]
-        curves = iter(self._ordered(self._curves, items))
+        curves = self._ordered(lambda of: curves_of(of[0], self._flows(of[0]), of[1]), chosen)
+        curve = dict(zip((group for group, _ in chosen), curves, strict=True))
         return tuple(
-            self._figures(
-                setting,
-                groups[n],
-                outcomes[n],
-                series_of(windows[n], itertools.islice(curves, len(chosen[n]))),
+            run_of(
+                [outcome[group] for group in each],
+                [curve[group] for group in each if group in curve],
+                window,
+                method=Method.SIMULATED,
+                setting=setting,
+                basis=Basis.APPLIED if self._options.applier else Basis.RECEIVED,
             )
-            for n, setting in enumerate(settings)
+            for setting, each, window in zip(settings, groups, windows, strict=True)
         )
 
-    def _outcomes(
-        self, settings: Sequence[Setting], groups: Sequence[Sequence[Group]]
-    ) -> list[list[Outcome]]:
-        """Compute for each setting the outcomes of its groups of equal nodes, in order. Groups that differ only in
-        the delay of their last hop are computed once.
-        """
-        together: dict[tuple[float, tuple[Route, ...]], dict[tuple[int, int], int]] = {}
-        for n, setting in enumerate(settings):
-            for k, group in enumerate(groups[n]):
-                routes, delay = without_delay(group.routes)
-                together.setdefault((setting.load, routes), {})[n, k] = delay
-        items = [(*alike, tuple(delays.values())) for alike, delays in together.items()]
-        found = self._ordered(self._lags, items)
-        by_place = {
-            place: outcome
-            for delays, outcomes in zip(together.values(), found, strict=True)
-            for place, outcome in zip(delays, outcomes, strict=True)
-        }
-        return [[by_place[n, k] for k in range(len(each))] for n, each in enumerate(groups)]
-
-    def _ordered(self, function: Callable[..., _Result], items: Sequence[_Item]) -> list[_Result]:
-        """Call ``function`` with the values of each item, and return the results in the items' order. Items with
+    def _ordered(self, function: Callable[[Any], _Result], items: Sequence[Sequence[Any]]) -> list[_Result]:
+        """Call ``function`` with each item, and return the results in the items' order. Items whose first groups have
         equal traffic are called one after the other, so that caches help.
         """
-        order = sorted(range(len(items)), key=lambda k: (_traffic_of(items[k][1]), items[k][0]))
-        done = self._run(lambda item: function(*item), [items[k] for k in order])
-        found = dict(zip(order, done, strict=True))
+        order = sorted(range(len(items)), key=lambda k: _traffic_of(items[k][0]))
+        found = dict(zip(order, self._run(function, [items[k] for k in order]), strict=True))
         return [found[k] for k in range(len(items))]
 
-    def _lags(self, load: float, routes: tuple[Route, ...], delays: tuple[int, ...]) -> list[Outcome]:
-        return evaluate(routes, self._schedules[load], limit=self._options.limit, delays=delays)
+    def _outcomes(self, groups: Sequence[Group]) -> list[tuple[Group, Outcome]]:
+        outcomes = outcomes_of(groups, self._flows(groups[0]), limit=self._options.limit)
+        return list(zip(groups, outcomes, strict=True))
 
-    def _curves(self, load: float, routes: tuple[Route, ...], of: tuple[Group, Window]) -> Series:
-        group, window = of
-        return curves_of(group, flows_of(routes, self._schedules[load]), window)
-
-    def _figures(
-        self, setting: Setting, groups: Sequence[Group], outcomes: Sequence[Outcome], series: Series
-    ) -> Run:
-        links: list[LinkFigures] = []
-        nodes: list[NodeFigures] = []
-        for group, outcome in zip(groups, outcomes, strict=True):
-            links += link_figures(group, outcome)
-            nodes += node_figures(group, outcome, sum(link.bytes for link in outcome.links))
-        return Run(
-            method=Method.SIMULATED,
-            setting=setting,
-            basis=Basis.APPLIED if self._options.applier else Basis.RECEIVED,
-            duration=max(outcome.duration for outcome in outcomes),
-            links=tuple(links),
-            nodes=tuple(nodes),
-            series=series,
-        )
+    def _flows(self, group: Group) -> list[Flow]:
+        return flows_of(group.routes, self._schedules[group.setting.load])
 
     def search(self, search: Search) -> list[Found]:
         """Run a search. Return the rate or delay that was found for each group of equal nodes."""
@@ -240,7 +205,7 @@ class _Simulation:
             or any(leg.link == setting.link for channel in node.channels for leg in channel.legs)
         ]
         # Nodes that are equal at one value of what is searched are equal at all values.
-        groups = self._groups(nodes, _with(setting, search.what, 1))
+        groups = self._groups(nodes, setting.model_copy(update={search.what: 1}))
         answers = self._run(lambda group: self._find(group.nodes[0], search), groups)
         return [
             Found(
@@ -260,43 +225,46 @@ class _Simulation:
         """Search the limiting rate or delay for one node by bisection. Return the value and the worst lag with it,
         or two None if no value keeps the limit.
         """
-        limit, schedules = self._options.limit, self._schedules[search.setting.load]
 
         @functools.cache
-        def lag_with(value: int) -> Lag:
-            routes = self._router.routes(node, _with(search.setting, search.what, value))
-            return evaluate(routes, schedules, limit=limit)[0].lag
+        def worst_with(value: int) -> int | None:
+            (group,) = self._groups([node], search.setting.model_copy(update={search.what: value}))
+            arrived = at_node(group, self._flows(group))
+            if arrived.missing:
+                return None
+            return int((arrived.received + group.delay - arrived.committed).max(initial=0))
 
         def is_good(value: int) -> bool:
-            lag = lag_with(value)
-            return not lag.missing and lag.worst <= limit
+            worst = worst_with(value)
+            return worst is not None and worst <= self._options.limit
 
         values = _RATES if search.what == "rate" else _DELAYS
         number = bisect.bisect_left(values, True, key=is_good)
-        return (values[number], lag_with(values[number]).worst) if number < len(values) else (None, None)
+        return (values[number], worst_with(values[number])) if number < len(values) else (None, None)
 
     def _groups(self, nodes: Iterable[PlannedNode], setting: Setting) -> list[Group]:
-        found: dict[tuple[Route, ...], list[PlannedNode]] = {}
+        found: dict[tuple[tuple[Route, ...], int], list[PlannedNode]] = {}
         for node in nodes:
-            found.setdefault(self._router.routes(node, setting), []).append(node)
-        return [Group(routes, tuple(each)) for routes, each in found.items()]
+            found.setdefault(without_delay(self._router.routes(node, setting)), []).append(node)
+        return [Group(setting, routes, tuple(each), delay) for (routes, delay), each in found.items()]
 
-
-_Item = tuple[float, tuple[Route, ...], Any]
-"""A load, the routes of a group of nodes, and a third argument of the computation: delays, or for curves the group and
-a window.
-"""
 
 _Result = TypeVar("_Result")
 
 
-def _traffic_of(routes: tuple[Route, ...]) -> tuple[object, ...]:
-    """Return a sort key that puts routes with equal traffic next to one another."""
-    return tuple(
+def _traffic_of(group: Group) -> tuple[object, ...]:
+    """Return a sort key that puts groups with equal traffic next to one another."""
+    traffic = tuple(
         (route.origin, passage.form.value, -1 if passage.filter is None else passage.filter)
-        for route in routes
+        for route in group.routes
         for passage in reversed(route.passages)
     )
+    return traffic, group.setting.load
+
+
+def _rank(outcome: Outcome) -> tuple[int, str]:
+    """Return a sort key that puts groups of nodes with a great lag before others."""
+    return -outcome.nodes[0].lag.p99, outcome.nodes[0].name
 
 
 def _factor(load: float, speed: float | None) -> Fraction | None:
@@ -304,16 +272,6 @@ def _factor(load: float, speed: float | None) -> Fraction | None:
     all commits at once.
     """
     return None if speed is None else scaled(load) * scaled(speed)
-
-
-def _worst(groups: Sequence[Group], outcomes: Sequence[Outcome]) -> list[int]:
-    """Return the indexes of the ``MOST_SERIES`` groups with the greatest lag, ascending. These groups get a series."""
-    worst = sorted(range(len(groups)), key=lambda k: (-outcomes[k].lag.p99, groups[k].nodes[0].name))
-    return sorted(worst[:MOST_SERIES])
-
-
-def _with(setting: Setting, what: str, value: int) -> Setting:
-    return setting.model_copy(update={what: value})
 
 
 def _source(name: str, traffic: SetTraffic) -> SourceFigures:

@@ -67,7 +67,7 @@ class SetTraffic:
     """The traffic that each distinct filter passes, by the filter's index. The sequence may compute an item at each
     access.
     """
-    split: Sequence[Sent | None] = ()
+    split: Sequence[Sent] = ()
     """For each distinct filter, the traffic of the per-schema binlogs of a split that a slave with this filter reads.
     """
     stand_in_bytes: Ints = field(default_factory=lambda: np.zeros(0, np.int64))

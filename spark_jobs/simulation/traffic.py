@@ -191,7 +191,7 @@ def set_traffic(
     by_schema, whole = measured_ratios(samples)
     ratio = traffic.ratios(encoded_schemas, by_schema, whole) if options.compressed else None
     time, clock = times_of(traffic)
-    split: Sequence[Sent | None] = ()
+    split: Sequence[Sent] = ()
     if options.split:
         subjects = frozenset().union(*(one.subjects for one in counted))
         needed = [schemas_for(number, subjects) for number in range(len(filters))]

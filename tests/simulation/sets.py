@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from dumpfilter.simulation.evaluate import Schedule, flows_of
+from dumpfilter.simulation.flow import Group, Outcome, outcomes_of
+from dumpfilter.simulation.plan import Channel, FilterKey, Leg, PlannedNode
+from dumpfilter.simulation.results import Setting, Variant
+from dumpfilter.simulation.retries import Retries
+from dumpfilter.simulation.route import Route
 from dumpfilter.simulation.traffic import Clock, Ints, Sent, SetTraffic
+from dumpfilter.topology.links.shape import PLAIN
 
 SECOND = 1_000_000
 
@@ -41,3 +48,32 @@ def traffic(
         stand_ins_joined=joined,
         nbytes=sum(sizes),
     )
+
+
+def group_of(routes: Sequence[Route], delay: int = 0, *, shared: bool = False) -> Group:
+    """Return a group of one node, ``web``, that reads each route over a link of its own, or all over one (``shared``).
+
+    ``delay`` is the delay that the routes do not contain, microseconds.
+    """
+    key = FilterKey(())
+    names = ["s0" if shared else f"s{k}" for k in range(len(routes))]
+    channels = [
+        Channel(
+            name,
+            route.origin,
+            (Leg(name, "web", PLAIN, True, True, True, key, key, Retries()),),
+            key,
+        )
+        for name, route in zip(names, routes, strict=True)
+    ]
+    setting = Setting(variant=Variant.MASTER)
+    return Group(setting, tuple(routes), (PlannedNode("web", tuple(channels)),), delay)
+
+
+def outcome_of(
+    routes: Sequence[Route], schedules: Mapping[str, Schedule], *, limit: int, shared: bool = False
+) -> Outcome:
+    """Return the figures of a node with these routes."""
+    group = group_of(routes, shared=shared)
+    (outcome,) = outcomes_of([group], flows_of(routes, schedules), limit=limit)
+    return outcome

@@ -11,16 +11,13 @@ from dumpfilter.simulation.evaluate import (
     Schedule,
     content,
     dropped_before,
-    evaluate,
     flows_of,
 )
-from dumpfilter.simulation.flow import Group, curves_of
+from dumpfilter.simulation.flow import curves_of
 from dumpfilter.simulation.hop import NEVER, Down, Hop, cross
 from dumpfilter.simulation.lag import Window
-from dumpfilter.simulation.plan import plan_topology
 from dumpfilter.simulation.route import Form, Passage, Route, scaled
-from dumpfilter.topology import parse_string
-from tests.simulation.sets import SECOND, traffic
+from tests.simulation.sets import SECOND, group_of, outcome_of, traffic
 
 MILLISECOND = 1_000_000
 """The nanoseconds of a millisecond."""
@@ -48,16 +45,16 @@ def test_one_stand_in_serves_dropped_transactions_that_the_master_sees_together(
     given = traffic([second * SECOND for second in range(8)], [100] * 8, [[0, 7]], stand_in=50, joined=True)
     for downs, expected in (((), 8), ((Down(1_500_000_000, 4_000_000_000, 4_500_000_000),), 6)):
         route = Route("m", (Passage(Form.STAND_INS, 0, Hop(KILOBYTE_IN_8_MS, downs=downs, tick=1), downs),))
-        crossing, _, _ = Schedule(given).passed(route.passages)
-        assert len(crossing.content.transaction) == expected
+        departing, _ = Schedule(given).passed(route.passages)
+        assert len(departing.content.transaction) == expected
 
 
 def test_a_transaction_counts_once_and_stand_ins_do_not_count() -> None:
     given = traffic([0, SECOND, 2 * SECOND], [1000] * 3, [[1]], stand_in=50)
     route = Route("m", (Passage(Form.STAND_INS, 0, Hop(KILOBYTE_IN_8_MS)),))
-    (outcome,) = evaluate([route], {"m": Schedule(given)}, limit=SECOND)
-    assert outcome.lag.transactions == 1
-    assert outcome.lag.worst == 8 * (1000 + 2 * PACKET_BYTES)
+    outcome = outcome_of([route], {"m": Schedule(given)}, limit=SECOND)
+    assert outcome.nodes[0].transactions == 1
+    assert outcome.nodes[0].lag.worst == 8 * (1000 + 2 * PACKET_BYTES)
     assert outcome.links[0].bytes == 1010 + 2 * (50 + 3 * PACKET_BYTES)
 
 
@@ -65,10 +62,10 @@ def test_a_chain_passes_on_what_has_arrived() -> None:
     given = traffic([0, 0], [1000, 1000], [[0, 1], [1]])
     first = Passage(Form.EVENTS, 0, Hop(KILOBYTE_IN_8_MS, delay=5 * MILLISECOND))
     second = Passage(Form.EVENTS, 1, Hop(2 * KILOBYTE_IN_8_MS))
-    (outcome,) = evaluate([Route("m", (first, second))], {"m": Schedule(given)}, limit=0)
-    assert outcome.lag.transactions == 1
+    outcome = outcome_of([Route("m", (first, second))], {"m": Schedule(given)}, limit=0)
+    assert outcome.nodes[0].transactions == 1
     # The second link also tells that the first transaction was dropped.
-    assert outcome.lag.worst == (8 + 8 + 5 + 4) * 1000 + GAP_BYTES * 4
+    assert outcome.nodes[0].lag.worst == (8 + 8 + 5 + 4) * 1000 + GAP_BYTES * 4
     assert outcome.links[0].bytes == 1000, "a node counts the bytes of its own link"
 
 
@@ -76,8 +73,8 @@ def test_what_never_arrives_is_missing_at_all_nodes_behind() -> None:
     given = traffic([0, SECOND], [1000, 1000])
     down = Hop(downs=(Down(SECOND * 1000 // 2, NEVER, NEVER),))
     route = Route("m", (Passage(Form.EVENTS, None, down), Passage(Form.EVENTS, None, Hop())))
-    (outcome,) = evaluate([route], {"m": Schedule(given)}, limit=0)
-    assert (outcome.lag.transactions, outcome.lag.missing) == (1, 1)
+    outcome = outcome_of([route], {"m": Schedule(given)}, limit=0)
+    assert (outcome.nodes[0].transactions, outcome.nodes[0].missing) == (1, 1)
     assert outcome.links[0].bytes == 1000
 
 
@@ -96,10 +93,23 @@ def test_two_ways_to_an_origin_bring_a_transaction_once_as_soon_as_the_first_bri
     given = traffic([0, 0], [1000, 1000], [[0], [0, 1]])
     fast = Route("m", (Passage(Form.EVENTS, 0, Hop(delay=MILLISECOND)),))
     slow = Route("m", (Passage(Form.EVENTS, 1, Hop(delay=9 * MILLISECOND)),))
-    (outcome,) = evaluate([fast, slow], {"m": Schedule(given)}, limit=0)
-    assert outcome.lag.transactions == 2
-    assert (outcome.lag.p50, outcome.lag.worst) == (1000, 9000)
-    assert [lag.worst for lag in outcome.channels] == [1000, 9000]
+    outcome = outcome_of([fast, slow], {"m": Schedule(given)}, limit=0)
+    assert outcome.nodes[0].transactions == 2
+    assert (outcome.nodes[0].lag.p50, outcome.nodes[0].lag.worst) == (1000, 9000)
+    assert [node.lag.worst for node in outcome.nodes[1:]] == [1000, 9000]
+
+
+def test_two_origins_of_one_source_share_a_link() -> None:
+    given = {"m": Schedule(traffic([0, 10], [100, 100])), "n": Schedule(traffic([0], [1000]))}
+    downs = (Down(5_000, 20_000, 30_000),)
+    routes = [Route(name, (Passage(Form.EVENTS, None, Hop(message=2048, downs=downs)),)) for name in "mn"]
+    outcome = outcome_of(routes, given, limit=0, shared=True)
+    (link,) = outcome.links
+    assert (link.bytes, link.transactions, link.messages, link.overhead) == (1200, 3, 3, 3 * 93)
+    assert [outage.catch_up for outage in link.outages] == [10]
+    assert [node.bytes for node in outcome.nodes] == [1200, 200, 1000]
+    curves = curves_of(group_of(routes, shared=True), flows_of(routes, given), Window(1000, 1))
+    assert curves.offered == curves.carried == {"s0:web": (1200,)}
 
 
 def test_a_node_with_two_origins_is_above_the_limit_when_one_of_them_is() -> None:
@@ -108,17 +118,21 @@ def test_a_node_with_two_origins_is_above_the_limit_when_one_of_them_is() -> Non
         Route("m", (Passage(Form.EVENTS, None, Hop(delay=20 * MILLISECOND)),)),
         Route("n", (Passage(Form.EVENTS, None, Hop(delay=15 * MILLISECOND)),)),
     ]
-    (outcome,) = evaluate(routes, given, limit=5_000)
+    outcome = outcome_of(routes, given, limit=5_000)
     # From 5 to 20 ms for both origins, and from 35 to 45 ms for the second one.
-    assert outcome.lag.above == 25_000
-    assert outcome.lag.transactions == 3
+    assert outcome.nodes[0].lag.above == 25_000
+    assert outcome.nodes[0].transactions == 3
 
 
 def test_applying_takes_its_time_and_only_for_what_passes() -> None:
     given = traffic([0, 0, 0], [1000] * 3, [[0, 2]])
     route = Route("m", (Passage(Form.EVENTS, None, Hop()),), Hop(KILOBYTE_IN_8_MS, fixed=MILLISECOND), 0)
-    (outcome,) = evaluate([route], {"m": Schedule(given)}, limit=0)
-    assert (outcome.lag.p50, outcome.lag.worst, outcome.lag.transactions) == (9000, 18_000, 3)
+    outcome = outcome_of([route], {"m": Schedule(given)}, limit=0)
+    assert (outcome.nodes[0].lag.p50, outcome.nodes[0].lag.worst, outcome.nodes[0].transactions) == (
+        9000,
+        18_000,
+        3,
+    )
 
 
 @given(
@@ -131,13 +145,12 @@ def test_curves_have_all_bytes_and_the_worst_lag(gaps: list[int], load: float, m
     hop = Hop(20_000, delay=MILLISECOND, message=1 << 18 if messages else 0)
     route = Route("m", (Passage(Form.EVENTS, None, hop),))
     schedules = {"m": Schedule(given, scaled(load))}
-    (outcome,) = evaluate([route], schedules, limit=0)
+    outcome = outcome_of([route], schedules, limit=0)
     window = Window(SECOND, outcome.duration // SECOND + 1)
-    group = Group((route,), plan_topology(parse_string("m >> web")).nodes)
-    curves = curves_of(group, flows_of([route], schedules), window)
-    carried = curves.carried["m:web"]
-    assert sum(curves.offered["m:web"]) == sum(carried) == outcome.links[0].bytes
-    assert max(curves.lag["web"]) == outcome.lag.worst
+    curves = curves_of(group_of([route]), flows_of([route], schedules), window)
+    carried = curves.carried["s0:web"]
+    assert sum(curves.offered["s0:web"]) == sum(carried) == outcome.links[0].bytes
+    assert max(curves.lag["web"]) == outcome.nodes[0].lag.worst
     # A second carries what the rate allows, and the transaction under way at its end.
     assert max(carried) <= 20_000 // 8 + 1
 
@@ -166,10 +179,9 @@ def test_the_third_tier_hears_of_what_was_dropped_for_the_second() -> None:
     hop = Hop(64_000, delay=5 * MILLISECOND, message=4096, tick=1)
     first = Passage(Form.EVENTS, 0, hop)
     schedule = Schedule(given)
-    reached = schedule.at_sender((first,))
-    assert reached is not None
+    reached = schedule.reached((first,))
     assert reached.tolist() == [16 * MILLISECOND + 5 * MILLISECOND, 10**9 + 12_875_000 + 5 * MILLISECOND]
-    (outcome,) = evaluate([Route("m", (first, first))], {"m": schedule}, limit=0)
+    outcome = outcome_of([Route("m", (first, first))], {"m": schedule}, limit=0)
     assert outcome.links[0].overhead == 2 * 93 + 35
 
 

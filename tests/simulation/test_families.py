@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.simulation import lag
-from dumpfilter.simulation.evaluate import Schedule, evaluate, without_delay
+from dumpfilter.simulation.evaluate import Schedule, flows_of
+from dumpfilter.simulation.flow import outcomes_of
 from dumpfilter.simulation.hop import MICROSECOND, Down, Hop
-from dumpfilter.simulation.route import Form, Passage, Route
+from dumpfilter.simulation.route import Form, Passage, Route, without_delay
 from dumpfilter.simulation.traffic import Clock, Ints, Sent, SetTraffic
+from tests.simulation.sets import group_of, outcome_of
 
 
 def _sent(numbers: list[int], sizes: list[int]) -> Sent:
@@ -78,10 +80,10 @@ def test_nodes_that_differ_in_a_delay_have_the_outcomes_that_each_has_alone(
         alike, delay = without_delay(tuple(each))
         together.setdefault(alike, []).append((number, delay))
     for alike, members in together.items():
-        delays = [delay for _, delay in members]
-        outcomes = evaluate(alike, {"m": Schedule(traffic)}, limit=limit, delays=delays)
+        groups = [group_of(alike, delay) for _, delay in members]
+        outcomes = outcomes_of(groups, flows_of(alike, {"m": Schedule(traffic)}), limit=limit)
         for (number, _), outcome in zip(members, outcomes, strict=True):
-            assert [outcome] == evaluate(nodes[number], {"m": Schedule(traffic)}, limit=limit)
+            assert outcome == outcome_of(nodes[number], {"m": Schedule(traffic)}, limit=limit)
 
 
 def test_slaves_that_differ_in_their_delays_are_computed_together() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dumpfilter.simulation.flow import window_of
+from dumpfilter.simulation.flow import Outcome, window_of
 from dumpfilter.simulation.hop import Hop
 from dumpfilter.simulation.plan import Plan, plan_topology
 from dumpfilter.simulation.results import Found, Results, Setting, Variant
@@ -145,6 +145,6 @@ def test_an_outage_is_told_with_the_time_to_catch_up(given: SetTraffic) -> None:
 
 @pytest.mark.parametrize("duration", [0, 1, 999, 60_000_000, 86_400_000_000, 10**14])
 def test_a_series_has_enough_points_and_not_too_many(duration: int) -> None:
-    window = window_of(duration)
+    window = window_of([Outcome([], [], duration)])
     assert window.count <= 400
     assert window.width * (window.count - 1) <= duration < window.width * window.count

@@ -12,18 +12,13 @@ from dumpfilter.simulation.flow import (
     Arrived,
     Flow,
     Group,
-    LinkOutcome,
-    Outcome,
     curves_of,
-    link_figures,
-    node_figures,
-    outages_of,
     outcomes_of,
-    series_of,
+    run_of,
     window_of,
 )
 from dumpfilter.simulation.plan import Channel, Plan, PlannedNode
-from dumpfilter.simulation.results import Method, NodeFigures, Run, Setting
+from dumpfilter.simulation.results import Method, Run, Setting
 from dumpfilter.simulation.route import Form, Route, Router
 from dumpfilter.simulation.traffic import Ints, SetTraffic
 from dumpfilter.testbed.experiment.logged import Key, Log
@@ -72,61 +67,57 @@ class Measured:
 def figures(measured: Measured) -> Run:
     """Return the results of a measured run: the lags of the nodes, and the bytes of the links."""
     router = Router(measured.plan)
-    found: list[tuple[Group, list[Flow], Outcome]] = []
-    for node in measured.plan.nodes:
-        group = Group(router.routes(node, measured.setting), (node,))
-        flows = [
-            _flow(measured, node, channel, route)
-            for channel, route in zip(node.channels, group.routes, strict=True)
-        ]
-        (outcome,) = outcomes_of(group.routes, flows, limit=measured.limit)
-        found.append((group, flows, outcome))
-    duration = max(outcome.duration for *_, outcome in found)
-    window = window_of(duration)
-    curves = [curves_of(group, flows, window) for group, flows, _ in found]
-    # The channels of a node that read several origins of one source share a link.
-    links = {link.name: link for group, _, outcome in found for link in link_figures(group, outcome)}
-    nodes: list[NodeFigures] = []
-    for group, _, outcome in found:
-        names = {channel.legs[-1].link for channel in group.nodes[0].channels}
-        nodes += node_figures(group, outcome, sum(links[name].bytes for name in names))
-    return Run(
+    groups = [
+        Group(measured.setting, router.routes(node, measured.setting), (node,))
+        for node in measured.plan.nodes
+    ]
+    flows = [[_flow(measured, group.nodes[0], *each) for each in enumerate(group.routes)] for group in groups]
+    outcomes = [
+        outcomes_of([group], each, limit=measured.limit)[0] for group, each in zip(groups, flows, strict=True)
+    ]
+    window = window_of(outcomes)
+    return run_of(
+        outcomes,
+        [curves_of(*each, window) for each in zip(groups, flows, strict=True)],
+        window,
         method=Method.MEASURED,
         setting=measured.setting,
         repetition=measured.repetition,
-        duration=duration,
-        links=tuple(links.values()),
-        nodes=tuple(nodes),
-        series=series_of(window, curves),
     )
 
 
-def _flow(measured: Measured, node: PlannedNode, channel: Channel, route: Route) -> Flow:
-    leg, last = channel.legs[-1], route.passages[-1]
-    traffic = measured.committed[channel.origin].traffic
-    crossing = measured.crossings[leg.link]
-    crossed = content(traffic, last.form, last.filter)
+def _flow(measured: Measured, node: PlannedNode, number: int, route: Route) -> Flow:
+    """Return the transactions that the channel ``number`` of a node received, and their bytes.
+
+    The first of several channels that share a link has the bytes that belong to none of them, too.
+    """
+    channel, last = node.channels[number], route.passages[-1]
+    leg = channel.legs[-1]
+    sharing = [one for one in node.channels if one.legs[-1].link == leg.link]
+    origin, log = measured.committed[channel.origin], measured.received[node.name, channel.name]
+    crossed = content(origin.traffic, last.form, last.filter)
     arrived = _arrived(measured, node, channel, crossed)
-    sizes = np.zeros(len(traffic), np.int64)
+    sizes = np.zeros(len(origin.traffic), np.int64)
     sizes[crossed.transaction] = crossed.bytes
-    nbytes, events = _crossed(measured, node, channel)
+    counted = [one for one in log.transactions if one.key in origin.keys]
+    nbytes, events = sum(one.bytes for one in counted), sum(one.events for one in counted)
+    is_first = channel is sharing[0]
+    if is_first and all(measured.committed[one.origin].is_whole for one in sharing):
+        nbytes, events = nbytes + log.bytes_before, events + log.events_before
     # A real replica in place of a slave reads MySQL's protocol, too.
     nbytes += PACKET_BYTES * events if last.form in (Form.PACKETS, Form.STAND_INS) else 0
-    outages = [
-        (_microseconds(one.start), None if one.end is None else _microseconds(one.end))
-        for one in crossing.outages
-    ]
-    link = LinkOutcome(
-        nbytes,
-        len(arrived.transaction),
-        overhead=crossing.counters.down - nbytes,
-        outages=outages_of(arrived, outages),
-    )
+    crossing = measured.crossings[leg.link]
     return Flow(
         arrived,
-        link,
+        nbytes,
+        None,
+        (crossing.counters.down if is_first else 0) - nbytes,
+        [
+            (_microseconds(one.start), None if one.end is None else _microseconds(one.end))
+            for one in crossing.outages
+        ],
         (arrived.committed, sizes[arrived.transaction]),
-        _carried(crossing.spans, leg.shape.delay),
+        _carried(crossing.spans if is_first else (), leg.shape.delay),
     )
 
 
@@ -163,20 +154,6 @@ def _arrived(measured: Measured, node: PlannedNode, channel: Channel, crossing: 
         origin.traffic.time[came] - start,
         np.maximum.accumulate(times[came]) - start,
         len(expected) - len(came),
-    )
-
-
-def _crossed(measured: Measured, node: PlannedNode, channel: Channel) -> tuple[int, int]:
-    """Return the bytes and the number of the source's events that a channel received over its link in a run."""
-    origins = [
-        measured.committed[one.origin] for one in node.channels if one.legs[-1].link == channel.legs[-1].link
-    ]
-    log = measured.received[node.name, channel.name]
-    is_whole = all(one.is_whole for one in origins)
-    counted = [one for one in log.transactions if any(one.key in origin.keys for origin in origins)]
-    return (
-        sum(one.bytes for one in counted) + (log.bytes_before if is_whole else 0),
-        sum(one.events for one in counted) + (log.events_before if is_whole else 0),
     )
 
 
