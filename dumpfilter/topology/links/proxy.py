@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import socket
+import struct
+import termios
 import time
 from collections.abc import Callable
 from random import Random
 
 from dumpfilter.base.errors import LinkError
-from dumpfilter.topology.links.connection import Connection, End, prepare, receive_buffer
-from dumpfilter.topology.links.line import Line, Mark
+from dumpfilter.topology.links.line import BITS, WINDOW, Delivery, Line, Mark
 from dumpfilter.topology.links.records import Counters, History, Journal, State
 from dumpfilter.topology.links.shape import LinkShape
 
@@ -28,34 +30,152 @@ FLUSH_INTERVAL = 0.001
 seconds.
 """
 
+MOST_READ = 256 << 10
+"""The limit of the bytes that one ``recv`` reads."""
 
-class _Timer:
-    """A timer of the event loop, which makes at most one call at a later time."""
+WRITE_BUFFER = 256 << 10
+"""The bytes that may wait for a socket whose peer reads nothing. With more of them the other socket is no
+longer read.
+"""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._handle: asyncio.TimerHandle | None = None
+SEGMENT = 1448
+"""The TCP segment size of the link's sockets, bytes, as on an Ethernet. Loopback's segments of 64 KiB do not fit a slow
+link's small buffer.
+"""
 
-    def set(self, time: float, call: Callable[..., None], *arguments: object) -> None:
-        """Call a function at the time ``time`` of the event loop's clock. An earlier call that was set is cancelled."""
-        self.stop()
-        self._handle = self._loop.call_at(time, call, *arguments)
+SMALLEST_BUFFER, LARGEST_BUFFER = 16 << 10, 4 << 20
+"""The bounds of the TCP receive buffer of a socket whose link has a rate, bytes."""
 
-    def stop(self) -> None:
-        """Cancel the call. Without a call nothing happens."""
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+RESET_ON_CLOSE, FLUSH_ON_CLOSE = struct.pack("ii", 1, 0), struct.pack("ii", 0, 0)
+"""``struct linger`` that makes the system reset a connection when its socket is closed, or send what waits first."""
+
+_buffer = memoryview(bytearray(MOST_READ))
+"""The memory into which all sockets of the process are read. They can share it, since each read is copied at once."""
+
+
+class _End(asyncio.BufferedProtocol):
+    """One of the two sockets of a connection: the one to the source, or the one to the target."""
+
+    def __init__(self, link: Link, way: _Direction, accepted: socket.socket | None = None) -> None:
+        self._link = link
+        self.way = way
+        """The direction that carries the bytes which this socket sends."""
+        self.peer = self
+        self.transport: asyncio.Transport | None = None
+        self.is_gone = False
+        self._accepted = accepted
+        self._is_accepting = True
+        """Whether the socket's buffer has room."""
+        self._is_ended = False
+        """Whether the end of the stream to this socket has been passed on."""
+        self._has_ended = False
+        """Whether the stream from this socket has ended."""
+        self._early: list[Delivery[_End]] = []
+        """Deliveries that came out of the line before the socket was connected."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        if self.is_gone:
+            transport.abort()
+            return
+        transport.set_write_buffer_limits(high=WRITE_BUFFER)
+        self.update_reading()
+        for delivery in self._early:
+            self.deliver(delivery)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return _buffer[: max(1, min(MOST_READ, self.way.room()))]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.way.take(self.peer, bytes(_buffer[:nbytes]))
+
+    def eof_received(self) -> bool:
+        self._has_ended = True
+        self.way.take(self.peer, b"", Mark.END)
+        return True
+
+    def pause_writing(self) -> None:
+        self._is_accepting = False
+        self.peer.update_reading()
+
+    def resume_writing(self) -> None:
+        self._is_accepting = True
+        self.peer.update_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        if self.is_gone:
+            return
+        self.is_gone = True
+        if self.peer.transport is None:
+            self._link.end(self)
+        else:
+            self.way.take(self.peer, b"", Mark.RESET)
+
+    def update_reading(self) -> None:
+        """Start or stop reading. The socket is read only while the link and the other socket accept its bytes."""
+        if self.transport is not None and not self.is_gone and not self._has_ended:
+            wanted = self.way.is_open and self.peer._is_accepting
+            (self.transport.resume_reading if wanted else self.transport.pause_reading)()
+
+    def deliver(self, delivery: Delivery[_End]) -> bool:
+        """Write a delivery's bytes to the socket, or end or reset the stream if the delivery has this mark.
+
+        Returns False for a socket that is already closed.
+        """
+        if self.is_gone:
+            return False
+        if delivery.mark is Mark.RESET:
+            self._link.end(self)
+        elif self.transport is None:
+            self._early.append(delivery)
+        elif delivery.mark is Mark.BYTES:
+            self.transport.write(delivery.data)
+        else:
+            self._is_ended = True
+            if self.peer._is_ended:
+                self._link.end(self, is_reset=False)
+            elif self.transport.can_write_eof() and not self.transport.is_closing():
+                self.transport.write_eof()
+        return True
+
+    def unsent(self) -> int:
+        """Return the number of delivered bytes that the peer's system has not acknowledged yet.
+
+        The bytes wait in asyncio's buffer or in the system's (``SIOCOUTQ`` of ``tcp(7)``). A reset would discard them.
+        """
+        if self.transport is None:
+            return 0
+        queued = fcntl.ioctl(self.transport.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4))
+        return self.transport.get_write_buffer_size() + int(struct.unpack("i", queued)[0])
+
+    def set_option(self, option: int, value: int | bytes) -> None:
+        """Set an option of the socket layer, such as ``SO_RCVBUF``, if the socket is connected."""
+        if self.transport is not None:
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, option, value)
+
+    def close(self, *, is_reset: bool) -> None:
+        """Close the socket: at once with a TCP reset, or after the bytes that wait for the socket have been sent."""
+        self.is_gone = True
+        if self.transport is None:
+            if self._accepted is not None:
+                self._accepted.close()
+        elif is_reset:
+            self.transport.abort()
+        else:
+            self.set_option(socket.SO_LINGER, FLUSH_ON_CLOSE)
+            self.transport.close()
 
 
 class _Direction:
     """One direction of a link: the line (queue), the timer that empties it, and the number of bytes that it passed."""
 
-    def __init__(self, link: Link, line: Line[End], count: Callable[[float, int], None]) -> None:
+    def __init__(self, link: Link, line: Line[_End], count: Callable[[float, int], None]) -> None:
         self._link = link
         self.line = line
         self._count = count
-        self.timer = _Timer(link.loop)
+        self._timer: asyncio.TimerHandle | None = None
         self.passed = 0
         """The bytes that have come out for a socket that was there."""
         self._is_full = False
@@ -73,7 +193,7 @@ class _Direction:
         """Return the number of bytes that the direction accepts now."""
         return self.line.room(self._link.loop.time())
 
-    def take(self, receiver: End, data: bytes, mark: Mark = Mark.BYTES) -> None:
+    def take(self, receiver: _End, data: bytes, mark: Mark = Mark.BYTES) -> None:
         """Put bytes, or a mark (end or reset of the stream), into the line for the socket ``receiver``."""
         now = self._link.loop.time()
         until, since = self._resumed
@@ -85,7 +205,7 @@ class _Direction:
 
     def pump(self) -> None:
         """Deliver the bytes that have come out of the line, and set the timer for the next ones."""
-        self.timer.stop()
+        _cancel(self._timer)
         if not self._link.passes:
             return
         now = self._link.loop.time()
@@ -108,49 +228,50 @@ class _Direction:
             self._is_full = False
             self._resumed = (now + READ_AT_ONCE, self.line.room_time())
             self._link.update_reading()
-        times = [at for at in (self.line.next_time(), self._room_time(now)) if at is not None]
-        if times:
-            self.timer.set(min(times), self.pump)
+        at, room_at = self.line.next_time(), self.line.room_time()
+        if self._is_full and room_at > now:
+            at = room_at if at is None else min(at, room_at)
+        if at is not None:
+            self._timer = self._link.loop.call_at(at, self.pump)
 
     def clear(self) -> int:
         """Discard everything in the line, so that it has room for the bytes of new connections. Return the number of
         discarded bytes.
         """
-        self.timer.stop()
+        _cancel(self._timer)
         self._is_full = False
         return self.line.clear(self._link.loop.time())
-
-    def _room_time(self, now: float) -> float | None:
-        at = self.line.room_time()
-        return at if self._is_full and at > now else None
 
 
 class Link:
     """A link between two nodes: its port, its connections, its shape (rate, delay, outages) and its faults."""
 
     def __init__(self, name: str, address: tuple[str, int], shape: LinkShape, port: int = 0) -> None:
-        """Open a link in the running event loop. Raises LinkError for an invalid shape and for a port that is taken."""
+        """Open a link in the running event loop. Raises LinkError for an invalid shape and for a port that is taken.
+
+        ``address`` is the host and port of the source. ``port`` is the link's own port; 0 lets the system choose.
+        """
         _check(shape)
-        self.name = name
         self.loop = asyncio.get_running_loop()
-        self.address = address
+        self._address = address
         self._wall = time.time() - self.loop.time()
         self._shape = shape
         random = Random(name)
         self._journal = journal = Journal()
         self._down = _Direction(self, Line(shape, random), lambda time, count: journal.count(time, count, 0))
         self._up = _Direction(self, Line(shape, random), lambda time, count: journal.count(time, 0, count))
-        self._connections: set[Connection] = set()
+        self._ends: set[_End] = set()
+        """Both sockets of each connection."""
         self._tasks: set[asyncio.Task[None]] = set()
+        """The tasks that connect to the source."""
         self._accepted = 0
         """The connections that were ever accepted."""
         self.lost = 0
         self._is_cut = False
         self._is_scheduled_out = False
         self._silent_since: float | None = None
-        self._end_of_fault = _Timer(self.loop)
-        self._schedule_timer = _Timer(self.loop)
-        self._accept_timer = _Timer(self.loop)
+        self._end_of_fault: asyncio.TimerHandle | None = None
+        self._schedule: list[asyncio.TimerHandle] = []
         self._listener: socket.socket | None = None
         self._keeper = _bind(port)
         self.port: int = self._keeper.getsockname()[1]
@@ -172,15 +293,14 @@ class Link:
 
     def counters(self) -> Counters:
         """Return the number of bytes and connections since the link was opened, and its state."""
-        waiting = self._down.line.held + self._up.line.held
         return Counters(
             self.state,
             self._down.passed,
             self._up.passed,
             self.lost,
-            waiting,
+            self._down.line.held + self._up.line.held,
             self._accepted,
-            len(self._connections),
+            len(self._ends) // 2,
         )
 
     def history(self) -> History:
@@ -193,24 +313,22 @@ class Link:
         The times of outages count from now on. Raises LinkError for values that no link can have.
         """
         _check(shape)
-        now = self.loop.time()
         if shape != self._shape or shape.outages:
             self._note("shape", _describe(shape))
         self._shape = shape
-        for direction in (self._down, self._up):
-            direction.line.change(now, shape)
-        size = receive_buffer(shape)
+        size = _receive_buffer(shape)
         if size is not None:
-            for connection in self._connections:
-                for end in connection.ends:
-                    end.set_receive_buffer(size)
+            for end in self._ends:
+                end.set_option(socket.SO_RCVBUF, size)
+        for direction in (self._down, self._up):
+            direction.line.change(self.loop.time(), shape)
         self._begin_schedule()
         for direction in (self._down, self._up):
             direction.pump()
 
     def retarget(self, address: tuple[str, int]) -> None:
         """Connect new connections to another address (host and port) of the source. Open connections stay."""
-        self.address = address
+        self._address = address
         self._note("shape", f"to {address[0]}:{address[1]}")
 
     def cut(self, seconds: float | None = None) -> None:
@@ -218,7 +336,7 @@ class Link:
         length = _length_of(seconds)
         self._forget_plans()
         self._is_cut = True
-        self._go_down("cut", length)
+        self._go_down(length)
         self._heal_after(seconds)
 
     def cut_after(self, count: int, seconds: float | None = None) -> None:
@@ -241,7 +359,7 @@ class Link:
         """
         if self._down.limit is None:
             return
-        if any(connection.target.unsent() for connection in self._connections):
+        if any(end.unsent() for end in self._ends if end.way is self._up):
             self.loop.call_later(FLUSH_INTERVAL, self.cut_when_flushed)
             return
         self.cut(self._cut_seconds)
@@ -271,15 +389,23 @@ class Link:
     def close(self) -> None:
         """Reset all connections, and release the port."""
         self._forget_plans()
-        self._schedule_timer.stop()
+        self._stop_schedule()
         self._stop_listening()
         self._reset_connections()
         self._keeper.close()
 
+    def end(self, end: _End, *, is_reset: bool = True) -> None:
+        """Close both sockets of a connection, one of which is ``end``: with a TCP reset, or when all bytes are sent."""
+        if end in self._ends:
+            self._ends -= {end, end.peer}
+            end.close(is_reset=is_reset)
+            end.peer.close(is_reset=is_reset)
+            self._note("ended")
+
     def update_reading(self) -> None:
         """Start or stop reading from each socket. A socket is read only while link and peer accept its bytes."""
-        for connection in tuple(self._connections):
-            connection.update_reading()
+        for end in tuple(self._ends):
+            end.update_reading()
 
     def wall_time(self) -> float:
         """Return the time of day for the history, seconds since 1970, by a clock that never jumps."""
@@ -290,11 +416,11 @@ class Link:
 
     def _forget_plans(self) -> None:
         self._down.limit = None
-        self._end_of_fault.stop()
+        _cancel(self._end_of_fault)
 
     def _heal_after(self, seconds: float | None) -> None:
         if seconds is not None:
-            self._end_of_fault.set(self.loop.time() + seconds, self._end_fault)
+            self._end_of_fault = self.loop.call_later(seconds, self._end_fault)
 
     def _end_fault(self) -> None:
         """End a cut or a silence whose time is over. A scheduled outage goes on."""
@@ -302,22 +428,26 @@ class Link:
         self._come_up()
 
     def _begin_schedule(self) -> None:
-        self._schedule_timer.stop()
-        self._schedule_begin = self.loop.time()
+        self._stop_schedule()
+        begin = self.loop.time()
+        times = {at for one in self._shape.outages for at in (one.start, one.end) if at}
+        self._schedule = [self.loop.call_at(begin + at, self._follow_schedule, at) for at in times]
         self._follow_schedule(0.0)
 
+    def _stop_schedule(self) -> None:
+        for timer in self._schedule:
+            timer.cancel()
+
     def _follow_schedule(self, elapsed: float) -> None:
+        """Begin or end a scheduled outage. ``elapsed`` is the time since the shape was set, seconds."""
         was_out, self._is_scheduled_out = self._is_scheduled_out, self._shape.is_down(elapsed)
         if self._is_scheduled_out and not was_out:
-            self._go_down("cut", "as scheduled")
+            self._go_down("as scheduled")
         elif was_out:
             self._come_up()
-        after = self._shape.next_change(elapsed)
-        if after is not None:
-            self._schedule_timer.set(self._schedule_begin + after, self._follow_schedule, after)
 
-    def _go_down(self, kind: str, detail: str) -> None:
-        self._note(kind, detail)
+    def _go_down(self, detail: str) -> None:
+        self._note("cut", detail)
         self._silent_since = None
         self._stop_listening()
         self._reset_connections()
@@ -344,59 +474,91 @@ class Link:
     def _reset_connections(self) -> None:
         for task in self._tasks:
             task.cancel()
-        for connection in tuple(self._connections):
-            connection.reset()
+        for end in tuple(self._ends):
+            self.end(end)
         for direction in (self._down, self._up):
             self.lost += direction.clear()
 
     def _listen(self) -> None:
         if self._listener is None:
             self._listener = _bind(self.port)
-            prepare(self._listener, self._shape)
+            _prepare(self._listener, self._shape)
             self._listener.listen(BACKLOG)
-            self._await_connections()
+            self._await_connections(self._listener)
 
-    def _await_connections(self) -> None:
-        assert self._listener is not None
-        self.loop.add_reader(self._listener, self._accept)
+    def _await_connections(self, listener: socket.socket) -> None:
+        if listener is self._listener:
+            self.loop.add_reader(listener, self._accept, listener)
 
     def _stop_listening(self) -> None:
         if self._listener is not None:
-            self._accept_timer.stop()
             self.loop.remove_reader(self._listener)
             self._listener.close()
             self._listener = None
 
-    def _accept(self) -> None:
-        assert self._listener is not None
+    def _accept(self, listener: socket.socket) -> None:
         try:
-            accepted, _ = self._listener.accept()
+            accepted, _ = listener.accept()
         except OSError:
             # The connection ended before it was accepted, or the process has no file descriptor left for it. In the
             # latter case the connection stays in the backlog, and the loop would find it again at once.
-            self.loop.remove_reader(self._listener)
-            self._accept_timer.set(self.loop.time() + ACCEPT_RETRY, self._await_connections)
+            self.loop.remove_reader(listener)
+            self.loop.call_later(ACCEPT_RETRY, self._await_connections, listener)
             return
         accepted.setblocking(False)
         self._accepted += 1
         self._note("connected")
-        connection = Connection(accepted, self._down, self._up, self._connection_ended)
-        self._connections.add(connection)
-        task = self.loop.create_task(self._run(connection))
+        target, source = _End(self, self._up, accepted), _End(self, self._down)
+        target.peer, source.peer = source, target
+        self._ends |= {target, source}
+        task = self.loop.create_task(self._connect(accepted, target, source))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, connection: Connection) -> None:
-        try:
-            await connection.run(*self.address, self._shape)
-        except OSError as error:
-            self._note("failed", f"{self.address[0]}:{self.address[1]}: {error}")
-            connection.reset()
+    async def _connect(self, accepted: socket.socket, target: _End, source: _End) -> None:
+        """Connect an accepted socket to the source, in the time that TCP's handshake takes over the link.
 
-    def _connection_ended(self, connection: Connection) -> None:
-        if connection in self._connections:
-            self._connections.discard(connection)
-            self._note("ended")
+        A handshake is three messages. The target sends its first bytes after two of them, and the source accepts the
+        connection after three.
+        """
+        host, port = self._address
+        shape = self._shape
+        try:
+            await asyncio.sleep(2 * shape.delay)
+            await self.loop.connect_accepted_socket(lambda: target, accepted)
+            await asyncio.sleep(shape.delay)
+            if not target.is_gone:
+                sock = await self._connected(host, port, shape)
+                await self.loop.create_connection(lambda: source, sock=sock)
+        except OSError as error:
+            self._note("failed", f"{host}:{port}: {error}")
+            self.end(target)
+
+    async def _connected(self, host: str, port: int, shape: LinkShape) -> socket.socket:
+        """Return a socket that is connected to the first of a host's addresses that accepts it. Raises OSError.
+
+        The name ``localhost`` often has an IPv6 address first, at which many servers do not listen.
+        """
+        failed = OSError("the host has no address")
+        for family, kind, protocol, _, to in await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            sock = socket.socket(family, kind, protocol)
+            try:
+                sock.setblocking(False)
+                _prepare(sock, shape)
+                await self.loop.sock_connect(sock, to)
+            except BaseException as error:
+                sock.close()
+                if not isinstance(error, OSError):
+                    raise
+                failed = error
+            else:
+                return sock
+        raise failed
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
 
 
 def _length_of(seconds: float | None) -> str:
@@ -409,6 +571,32 @@ def _length_of(seconds: float | None) -> str:
     if not isinstance(seconds, int | float) or not seconds >= 0:
         raise LinkError(f"{seconds!r} is no length of a fault: give seconds, as a number of 0 or more")
     return f"for {seconds:g} s"
+
+
+def _receive_buffer(shape: LinkShape) -> int | None:
+    """Return the size of the TCP receive buffer for the sockets of a link, bytes; None for the system's default.
+
+    The size is about the number of bytes that the link and its queues carry in a round trip.
+    """
+    if shape.rate is None:
+        return None
+    size = int(shape.rate / BITS * (2 * shape.delay + 2 * WINDOW))
+    return min(LARGEST_BUFFER, max(SMALLEST_BUFFER, size))
+
+
+def _prepare(sock: socket.socket, shape: LinkShape) -> None:
+    """Set the options of a socket that must be set before it connects or listens. Accepted sockets inherit them.
+
+    A slow line hands over a message in pieces, each at its time. Nagle's algorithm would hold back the later ones until
+    the receiver's delayed acknowledgement. asyncio does not turn it off for accepted sockets of an unnamed protocol.
+    """
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SEGMENT)
+    # A connection is reset unless it has ended in order.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+    size = _receive_buffer(shape)
+    if size is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
 
 
 def _bind(port: int) -> socket.socket:

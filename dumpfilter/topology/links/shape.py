@@ -40,11 +40,6 @@ class LinkShape:
         """Tell whether the link is in a scheduled outage at ``time``, seconds. At the end of an outage it is up."""
         return any(one.start <= time and (one.end is None or time < one.end) for one in self.outages)
 
-    def next_change(self, time: float) -> float | None:
-        """Return the first time after ``time`` at which an outage begins or ends, seconds. None: there is none."""
-        times = (at for one in self.outages for at in (one.start, one.end) if at is not None)
-        return min((at for at in times if at > time), default=None)
-
 
 PLAIN = LinkShape()
 """The shape of a link without limit, delay and outages. Such a link only counts bytes."""
