@@ -173,23 +173,18 @@ class LinkSettings(TopologyOptions):
         ``heal`` (end a fault). The arguments are the bytes of ``cut_after``, if given, and the duration in seconds
         (None: until healed). ``heal`` has none. Raises OptionError for options that exclude each other.
         """
-        faults = {
-            "--cut": self.cut,
-            "--silence": self.silence,
-            "--cut-after": bool(self.cut_after),
-            "--heal": self.heal,
-        }
-        given = [option for option, is_given in faults.items() if is_given]
+        given = [name for name in ("cut", "silence", "cut_after", "heal") if getattr(self, name)]
+        options = [f"--{name.replace('_', '-')}" for name in given]
         if len(given) > 1:
-            raise OptionError(f"{given[0]} stands beside {given[1]}; give one of them")
-        if self.duration and given in ([], ["--heal"]):
+            raise OptionError(f"{options[0]} stands beside {options[1]}; give one of them")
+        if self.duration and given in ([], ["heal"]):
             raise OptionError("--for goes with --cut, --silence or --cut-after; give one of them")
-        arguments: list[float | None] = (
-            [] if self.heal else [parse_time(self.duration, option="--for") if self.duration else None]
-        )
+        arguments: list[float | None] = []
         if self.cut_after:
-            arguments.insert(0, parse_size(self.cut_after, option="--cut-after"))
-        return given[0].removeprefix("--").replace("-", "_") if given else None, arguments
+            arguments.append(parse_size(self.cut_after, option="--cut-after"))
+        if not self.heal:
+            arguments.append(parse_time(self.duration, option="--for") if self.duration else None)
+        return given[0] if given else None, arguments
 
     def shape(self) -> dict[str, Any]:
         """Return the new rate and delay of the link, with the keys ``rate``, ``delay`` and ``jitter`` as far as the
@@ -198,17 +193,17 @@ class LinkSettings(TopologyOptions):
         Rates are in bits per second (None: unlimited), times in seconds. Raises OptionError for options that exclude
         each other.
         """
-        if self.plain and (self.rate or self.delay or self.jitter):
+        given = {name: text for name in ("rate", "delay", "jitter") if (text := getattr(self, name))}
+        if self.plain and given:
             raise OptionError("--plain stands beside --rate, --delay or --jitter; give one of them")
         if self.plain:
             return {"rate": None, "delay": 0.0, "jitter": 0.0}
-        shape: dict[str, Any] = {}
-        if self.rate:
-            shape["rate"] = None if self.rate == "none" else parse_rate(self.rate, option="--rate")
-        for name, written in (("delay", self.delay), ("jitter", self.jitter)):
-            if written:
-                shape[name] = parse_time(written, option=f"--{name}")
-        return shape
+        return {
+            name: (parse_rate if name == "rate" else parse_time)(text, option=f"--{name}")
+            if (name, text) != ("rate", "none")
+            else None
+            for name, text in given.items()
+        }
 
 
 @verb(NODES)

@@ -51,8 +51,7 @@ def up_command(named: TopologyArgument, place: TopologyOptions, given: UpSetting
         dumpfilter topology up --detach \
             "m\[server=mariadb] >> f >> r\[server=mariadb]"
     """
-    from dumpfilter.commands.topology.detached import start_detached
-    from dumpfilter.commands.topology.foreground import run_in_foreground
+    from dumpfilter.commands.topology.running import run_in_foreground, start_detached
     from dumpfilter.topology import topology_from
 
     read = topology_from(named.topology)
@@ -73,7 +72,7 @@ def down_command(place: TopologyOptions) -> None:
 
         dumpfilter topology down
     """
-    from dumpfilter.commands.topology.detached import end_topology
+    from dumpfilter.commands.topology.running import end_topology
 
     end_topology(place.directory)
 

@@ -1,0 +1,134 @@
+"""The run of a topology in this process or in the background, and the end of a topology that runs elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from dumpfilter.base.compiler import notice
+from dumpfilter.base.endings import endings_interrupt, ignore_endings
+from dumpfilter.commands.topology.views import report_view, status_view, watch_status
+from dumpfilter.testbed import Testbed, up
+from dumpfilter.testbed.control import Control, ControlFailed, ControlServer
+from dumpfilter.testbed.errors import NotUp
+from dumpfilter.testbed.leftovers import STATE, clean, owner_of, remove_files
+from dumpfilter.topology.model import Topology
+
+_HINT = "Ctrl-C ends. Other terminals: dumpfilter topology status, link, sql, kill, check …"
+_MOST_ERRORS = 1 << 20
+"""The most bytes of the errors of a background process that are shown."""
+_POLL_SECONDS = 0.02
+
+
+def run_in_foreground(
+    topology: Topology, directory: Path, *, timeout: float, keep: bool, table: bool
+) -> None:
+    """Start a topology, run it until Ctrl-C or ``dumpfilter topology down``, and print the report of bytes and lags.
+
+    ``directory`` gets the topology's files, and stays after the end with ``keep``. ``timeout`` is the time limit of a
+    node's start, seconds. ``table`` shows a live table of the status on a terminal.
+    """
+    # The directory of a topology that was killed has a state file.
+    is_ours = not directory.exists() or (directory / STATE).exists()
+    with endings_interrupt():
+        try:
+            with (
+                up(topology, directory, keep=keep, timeout=timeout, is_command=True) as bed,
+                ControlServer(bed),
+            ):
+                # Ctrl-C and `dumpfilter topology down` are how people end a topology, so they are no failure.
+                with contextlib.suppress(KeyboardInterrupt):
+                    _show_until_end(bed, table=table)
+                ignore_endings()
+                report = bed.report()
+                bed.down()
+        finally:
+            if is_ours and not keep:
+                _remove_directory(directory)
+    Console(highlight=False).print(report_view(report))
+
+
+def _show_until_end(bed: Testbed, *, table: bool) -> None:
+    def status() -> dict[str, Any]:
+        return bed.status().as_dict()
+
+    if table and Console().is_terminal:
+        watch_status(status, is_transient=True, hint=_HINT)
+    Console(highlight=False).print(status_view(status()))
+    typer.echo(f"{bed.topology.name} is up in {bed.directory}")
+    # Ctrl-C, and the SIGTERM of `dumpfilter topology down`, interrupt the wait.
+    threading.Event().wait()
+
+
+def start_detached(topology: str, directory: Path, *, timeout: str, keep: bool) -> None:
+    """Start a topology in a background process, and return when all nodes run.
+
+    ``topology`` is a short string such as ``m >> web``, or the path of a TOML file. ``directory`` gets the topology's
+    files, and stays after the end with ``keep``. ``timeout`` is the time limit of a node's start, such as ``60s``.
+    Raises DumpfilterError with the text and exit code of a background process that fails.
+    """
+    command = [sys.executable, "-m", "dumpfilter", "topology", "up", topology]
+    command += ["--directory", str(directory), "--timeout", timeout, *(["--keep"] if keep else [])]
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+        )
+        try:
+            while not _is_up(directory, process.pid):
+                code = process.poll()
+                text = os.pread(errors.fileno(), _MOST_ERRORS, 0).decode(errors="replace").strip()
+                if code is not None:
+                    told = text.removeprefix("dumpfilter: ") or f"the start ended with code {code}"
+                    raise ControlFailed(told, abs(code) or 1)
+                if notice.TEXT in text:
+                    notice.told_once()
+                time.sleep(_POLL_SECONDS)
+        except KeyboardInterrupt:
+            process.terminate()
+            process.wait()
+            raise
+    typer.echo(f"up in {directory}; dumpfilter topology down ends it")
+
+
+def _is_up(directory: Path, pid: int) -> bool:
+    """Tell whether the process ``pid`` runs the topology of ``directory``, and accepts commands."""
+    try:
+        return bool(Control(directory).ask("pid") == pid)
+    except NotUp:
+        return False
+
+
+def end_topology(directory: Path) -> None:
+    """End the topology that runs in ``directory``, or remove the files of a killed topology. Raises NotUp if the
+    directory has neither.
+    """
+    try:
+        Control(directory).down()
+    except NotUp:
+        # The process may have been killed. Then its topology is cleaned here.
+        if owner_of(directory) is not None or not clean(directory):
+            raise
+        _remove_directory(directory)
+
+
+def _remove_directory(directory: Path) -> None:
+    """Remove the directory of an ended topology, with its files. Do nothing while the directory has a state file, since
+    its topology then still runs or was not cleaned.
+    """
+    if directory.exists() and not (directory / STATE).exists():
+        remove_files(directory, keep=())
+        directory.rmdir()
