@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +29,7 @@ class Clock(enum.StrEnum):
     """The times at which a program saw the transactions arrive in the binlog, in microseconds."""
 
 
-@dataclass(frozen=True, eq=False)
-class Sent:
+class Sent(NamedTuple):
     """The transactions of a binlog set that one filter passes.
 
     The arrays have one entry for each transaction of which at least one byte is sent.

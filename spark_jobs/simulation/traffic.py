@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, overload
+from typing import Protocol
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.analyse.traffic.transactions import (
     MILLION,
     GivenFilter,
-    Sums,
     TransactionTally,
     TransactionTraffic,
     Verdicts,
@@ -42,7 +41,6 @@ from dumpfilter.index.subjects import Subjects
 from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
 from dumpfilter.spark_jobs.engines.runner import Runner
 from dumpfilter.spark_jobs.ranges.range_index import (
-    IndexedSet,
     ReadOptions,
     ReadRanges,
     index_set,
@@ -168,49 +166,27 @@ def read_traffic(
     """
     options = options or TrafficOptions()
     indexed = index_set(source, run, options)
-    count = CountRanges(
-        options=options,
-        job=uuid.uuid4().hex,
-        filters=tuple((one.filter(indexed.names), one.origin) for one in filters),
-    )
+    given = tuple((one.filter(indexed.names), one.origin) for one in filters)
+    count = CountRanges(options=options, job=uuid.uuid4().hex, filters=given)
     groups = grouped(indexed.ranges, options.range_size)
     counted = run(count, groups, "counting transactions", amount=amount_of(indexed.ranges)) or [count([])]
-    return set_traffic(indexed, counted, count.filters, options)
-
-
-def set_traffic(
-    indexed: IndexedSet, counted: Sequence[Counted], filters: Sequence[GivenFilter], options: TrafficOptions
-) -> SetTraffic:
-    """Join the counts of consecutive parts of a set into the input of a simulation. ``filters`` are those with which
-    the parts were counted.
-    """
     traffic = join([one.traffic for one in counted])
     samples = Samples()
     for one in counted:
         samples.add(one.samples)
     by_schema, whole = measured_ratios(samples)
     ratio = traffic.ratios(encoded_schemas, by_schema, whole) if options.compressed else None
+    everything = Sent(*traffic.weighted(traffic.facts.sent(None)))
     time, clock = times_of(traffic)
-    split: Sequence[Sent] = ()
-    if options.split:
-        subjects = frozenset().union(*(one.subjects for one in counted))
-        needed = [schemas_for(number, subjects) for number in range(len(filters))]
-        of_condition = [schemas or frozenset({REST}) for schemas in traffic.schemas(encoded_schemas)]
-
-        def of_split(number: int) -> Sent:
-            binlogs = np.array([len(needed[number] & schemas) for schemas in of_condition], np.int64)
-            return _sent(traffic.weighted(binlogs[traffic.facts.condition], ratio))
-
-        split = Made(of_split, len(filters))
     return SetTraffic(
         time=time,
         clock=clock,
         end=traffic.end,
         file=traffic.file.astype(np.int64),
         files=tuple(replace_invalid_utf8(one.name) for one in indexed.files),
-        everything=_everything(traffic, whole),
-        filtered=Made(lambda number: _sent(traffic.of_filter(filters[number], number, ratio)), len(filters)),
-        split=split,
+        everything=everything._replace(compressed=everything.bytes * whole // MILLION),
+        filtered=Made(lambda number: Sent(*traffic.of_filter(given[number], number, ratio)), len(given)),
+        split=_split(traffic, counted, len(given), ratio) if options.split else (),
         stand_in_bytes=traffic.stand_in.astype(np.int64),
         stand_in_events=EVENTS[indexed.family],
         stand_ins_joined=indexed.family == "mariadb",
@@ -221,8 +197,28 @@ def set_traffic(
     )
 
 
+def _split(
+    traffic: TransactionTraffic, counted: Sequence[Counted], filters: int, ratio: Ints | None
+) -> Sequence[Sent]:
+    """Return for each filter the traffic of the binlogs that its slave must read after a split by schema."""
+    needed: list[set[str]] = [set() for _ in range(filters)]
+    for senders, schemas in frozenset().union(*(one.subjects for one in counted)):
+        for number in range(filters):
+            if senders >> number & 1:
+                needed[number] |= schemas or {REST}
+    of_condition = [schemas or {REST} for schemas in traffic.schemas(encoded_schemas)]
+
+    def of_filter(number: int) -> Sent:
+        binlogs = np.array([len(needed[number] & schemas) for schemas in of_condition], np.int64)
+        return Sent(*traffic.weighted(binlogs[traffic.facts.condition], ratio))
+
+    return Made(of_filter, filters)
+
+
 class Made(Sequence[Sent]):
-    """A sequence of the traffic under each filter. Items are computed at access, and the latest ones are cached."""
+    """A sequence of the traffic under each filter, without slices. Items are computed at access, and the latest ones
+    are cached.
+    """
 
     def __init__(self, make: Callable[[int], Sent], length: int) -> None:
         self._make = functools.lru_cache(_KEPT)(make)
@@ -231,15 +227,7 @@ class Made(Sequence[Sent]):
     def __len__(self) -> int:
         return self._length
 
-    @overload
-    def __getitem__(self, number: int) -> Sent: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[Sent]: ...
-
-    def __getitem__(self, number: int | slice) -> Sent | Sequence[Sent]:
-        if isinstance(number, slice):
-            return [self[k] for k in range(*number.indices(self._length))]
+    def __getitem__(self, number: int) -> Sent:  # type: ignore[override]
         if not 0 <= number < self._length:
             raise IndexError(number)
         return self._make(number)
@@ -263,21 +251,3 @@ def times_of(traffic: TransactionTraffic) -> tuple[Ints, Clock]:
     count = np.diff(first, append=len(second))
     within = np.arange(len(second)) - np.repeat(first, count)
     return second * _SECOND + within * _SECOND // np.repeat(count, count), Clock.SECONDS
-
-
-def schemas_for(number: int, subjects: frozenset[tuple[int, frozenset[str]]]) -> frozenset[str]:
-    """Return the schemas whose binlogs a slave must read after a split by schema. ``number`` is the index of its
-    filter.
-    """
-    return frozenset(
-        schema for sent, schemas in subjects if sent >> number & 1 for schema in (schemas or (REST,))
-    )
-
-
-def _everything(traffic: TransactionTraffic, ratio: int) -> Sent:
-    sums = traffic.weighted(traffic.facts.sent(None))
-    return _sent(sums._replace(compressed=sums.bytes * ratio // MILLION))
-
-
-def _sent(sums: Sums) -> Sent:
-    return Sent(sums.transaction, sums.bytes, sums.events, sums.compressed)
