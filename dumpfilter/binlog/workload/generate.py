@@ -40,19 +40,22 @@ from dumpfilter.binlog.gtid_wire import GtidList, encode_gtid_list, encode_previ
 from dumpfilter.binlog.workload.transactions import (
     SERVER_ID,
     UUID,
+    Form,
     Ints,
     Style,
     Transaction,
     Transactions,
     written,
 )
-from dumpfilter.binlog.writer import make_event, rebase
+from dumpfilter.binlog.writer import rebase
 
 __all__ = ["SERVER_ID", "START", "UUID", "GeneratedSet", "Span", "Style", "generate", "schema_names"]
 
 START = 1_790_000_000
 """The Unix time of the first event of a generated binlog set, seconds."""
 
+_SECOND = 1_000_000
+"""The number of microseconds in a second."""
 _DAY = 86_400
 """The length of a day, seconds."""
 _DAILY_SWING = 0.7
@@ -106,7 +109,7 @@ class Span:
             traffic = seconds - _DAILY_SWING * _DAY / (2 * math.pi) * np.sin(of_day)
             traffic -= traffic[0]
         at = np.interp(done * traffic[-1], traffic, seconds)
-        times: Ints = self.start * 1_000_000 + (at * 1_000_000).astype(np.int64)
+        times: Ints = self.start * _SECOND + (at * _SECOND).astype(np.int64)
         return times
 
 
@@ -159,10 +162,12 @@ def generate(
         span: the time over which the commits are spread. None: a transaction in each 0.2 ms from :data:`START` on.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    names = schema_names(schemas)
+    names, form = schema_names(schemas), Form(style, checksum)
     made = GeneratedSet(directory / f"{base}.index")
-    supply = _supply(Transactions(names, tables, statements, style=style, checksum=checksum, seed=seed), seed)
-    clock = _Clock(size, span, seed)
+    supply = _supply(Transactions(names, tables, statements, form, seed=seed), seed)
+    chance = np.random.default_rng(seed)
+    now = (START if span is None else span.start) * _SECOND
+    done = 0.0
     counts: Counter[int] = Counter()
     while made.bytes < size or not made.files:
         number = len(made.files) + 1
@@ -170,26 +175,27 @@ def generate(
         stop = min(file_size, size - made.bytes)
         with open(path, "wb") as file:
             before = made.transactions
-            at = file.write(file_head(path.name, clock.seconds, before, style=style, checksum=checksum))
+            at = file.write(file_head(path.name, now // _SECOND, before, form))
             while at < stop:
                 block = list(_block(supply, min(stop - at, _BLOCK)))
                 for one in block:
                     counts.update(one.schemas)
-                times = clock.advance(np.array([len(one.events) for one in block], np.int64))
+                if span is None:
+                    times = now + np.cumsum(chance.integers(*_PAUSE, size=len(block)))
+                else:
+                    sizes = np.array([len(one.events) for one in block], np.int64)
+                    # The bytes written so far, weighted by the random pauses.
+                    written_by = done + np.cumsum(sizes * chance.uniform(0, 2 * _ENDS_EARLY, len(block)))
+                    done = float(written_by[-1])
+                    times = span.times(np.minimum(written_by / size, 1))
+                now = int(times[-1])
                 first = made.transactions + 1
-                at += file.write(
-                    written(block, at, first, first - before, times, style=style, checksum=checksum)
-                )
+                at += file.write(written(block, at, first, first - before, times, form))
                 made.transactions += len(block)
             if made.bytes + at < size:
                 rotate = encode_rotate(Rotate(f"{base}.{number + 1:06}", 4))
-                at += file.write(
-                    rebase(
-                        _event(EventType.ROTATE, rotate, clock.seconds, checksum=checksum),
-                        at,
-                        checksum=checksum,
-                    )
-                )
+                event = form.event(EventType.ROTATE, rotate, now=now // _SECOND)
+                at += file.write(rebase(event, at, checksum=checksum))
         made.files.append(path)
         made.bytes += at
     made.index.write_text("".join(f"./{path.name}\n" for path in made.files))
@@ -218,70 +224,31 @@ def _block(supply: Iterator[Transaction], size: int) -> Iterator[Transaction]:
         yield one
 
 
-class _Clock:
-    """The clock of a generated set of ``size`` bytes: its commit times never decrease. Without ``span`` the pauses
-    between commits are about 0.2 ms.
-    """
-
-    def __init__(self, size: int, span: Span | None, seed: int) -> None:
-        self._random = np.random.default_rng(seed)
-        self._span = span
-        self._size = size
-        self._done = 0.0
-        """The bytes written so far, weighted by the random pauses."""
-        self._now = (START if span is None else span.start) * 1_000_000
-
-    @property
-    def seconds(self) -> int:
-        """The Unix time of the last commit, seconds."""
-        return self._now // 1_000_000
-
-    def advance(self, sizes: Ints) -> Ints:
-        """Return the commit times of the next transactions, microseconds of Unix time. ``sizes`` are the transactions'
-        sizes in bytes.
-        """
-        if self._span is None:
-            times = self._now + np.cumsum(self._random.integers(*_PAUSE, size=sizes.size))
-        else:
-            done = self._done + np.cumsum(sizes * self._random.uniform(0, 2 * _ENDS_EARLY, sizes.size))
-            self._done = float(done[-1])
-            times = self._span.times(np.minimum(done / self._size, 1))
-        self._now = int(times[-1])
-        return times
-
-
-def file_head(name: str, now: int, last: int, *, style: Style, checksum: bool) -> bytes:
+def file_head(name: str, now: int, last: int, form: Form) -> bytes:
     """Return the beginning of a generated binlog file: the events before the first transaction.
 
     They are the format description event and the GTIDs of earlier files, and in MariaDB also a Binlog_checkpoint
-    event. ``last`` is the number of transactions in the earlier files.
+    event. ``name`` is the file's name, ``now`` the Unix time in seconds, ``last`` the number of transactions in the
+    earlier files, and ``form`` the form of the events.
     """
-    mariadb = style == "mariadb"
-    version, lengths = (_MARIADB_VERSION, _MARIADB_LENGTHS) if mariadb else (_MYSQL_VERSION, _MYSQL_LENGTHS)
-    created = now if not last else 0
-    description = (
-        (4).to_bytes(2, "little") + version.ljust(50, b"\0") + created.to_bytes(4, "little") + b"\x13" + lengths
-        + bytes([checksum])
-    )  # fmt: skip
-    if mariadb:
+    version, lengths = (_MYSQL_VERSION, _MYSQL_LENGTHS)
+    if form.is_mariadb:
+        version, lengths = (_MARIADB_VERSION, _MARIADB_LENGTHS)
         gtids = encode_gtid_list(GtidList((MariadbGtid(0, SERVER_ID, last),) if last else ()))
         checkpoint = len(name).to_bytes(4, "little") + name.encode()
-        others = _event(EventType.GTID_LIST, gtids, now, checksum=checksum)
-        others += _event(EventType.BINLOG_CHECKPOINT, checkpoint, now, checksum=checksum)
+        others = form.event(EventType.GTID_LIST, gtids, now=now)
+        others += form.event(EventType.BINLOG_CHECKPOINT, checkpoint, now=now)
     else:
         before = MysqlGtidSet()
         if last:
             before.add_range((UUID.bytes, ""), 1, last)
-        others = _event(
-            EventType.PREVIOUS_GTIDS, encode_previous_gtids(before), now, flags=0x80, checksum=checksum
-        )
+        others = form.event(EventType.PREVIOUS_GTIDS, encode_previous_gtids(before), 0x80, now)
+    created = now if not last else 0
+    description = (
+        (4).to_bytes(2, "little") + version.ljust(50, b"\0") + created.to_bytes(4, "little") + b"\x13" + lengths
+        + bytes([form.checksum])
+    )  # fmt: skip
     # A format description event has a checksum even when the other events have none.
-    first = rebase(
-        _event(EventType.FORMAT_DESCRIPTION, description, now, checksum=True), len(MAGIC), checksum=True
-    )
-    head = MAGIC + first
-    return bytes(head + rebase(others, len(head), checksum=checksum))
-
-
-def _event(kind: EventType, body: bytes, now: int, *, flags: int = 0, checksum: bool) -> bytes:
-    return make_event(kind, body, timestamp=now, server_id=SERVER_ID, flags=flags, checksum=checksum)
+    first = Form(form.style).event(EventType.FORMAT_DESCRIPTION, description, now=now)
+    head = MAGIC + rebase(first, len(MAGIC), checksum=True)
+    return bytes(head + rebase(others, len(head), checksum=form.checksum))

@@ -11,7 +11,7 @@ import struct
 import uuid as uuids
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,27 @@ Ints = npt.NDArray[np.int64]
 UUID = uuids.UUID("5e1ec7ed-b109-11f1-a980-0002fc000000")
 """The server_uuid in the GTIDs of generated binlog sets of the style ``mysql``."""
 SERVER_ID = 1
+
+
+class Form(NamedTuple):
+    """The form of the events of a generated binlog set: the server that would write such events, and whether they end
+    in a CRC32.
+    """
+
+    style: Style = "mysql"
+    checksum: bool = True
+
+    @property
+    def is_mariadb(self) -> bool:
+        """Whether the events are those of MariaDB, not of MySQL."""
+        return self.style == "mariadb"
+
+    def event(self, kind: int, body: bytes, flags: int = 0, now: int = 0) -> bytes:
+        """Return an event with the type ``kind``, the content ``body``, the header's ``flags``, and the Unix time
+        ``now`` (seconds). Its position is a placeholder.
+        """
+        return make_event(kind, body, timestamp=now, server_id=SERVER_ID, flags=flags, checksum=self.checksum)
+
 
 _LONGLONG, _LONG, _DOUBLE, _TINY, _TIMESTAMP2, _NEWDECIMAL, _VARCHAR, _BLOB = 8, 3, 5, 1, 17, 246, 15, 252
 _NUMERIC = (_LONGLONG, _LONG, _TINY, _DOUBLE, _NEWDECIMAL)
@@ -130,16 +151,13 @@ class Transactions:
         schemas: the names of the schemas.
         tables: the number of tables in each schema.
         statements: the largest number of statements in a transaction.
+        form: the form of the events.
         seed: a number from which all random choices follow.
     """
 
-    def __init__(
-        self, schemas: list[str], tables: int, statements: int, *, style: Style, checksum: bool, seed: int
-    ) -> None:
+    def __init__(self, schemas: list[str], tables: int, statements: int, form: Form, *, seed: int) -> None:
         self._random = random.Random(seed)
-        self._style: Style = style
-        self._is_mariadb = style == "mariadb"
-        self._checksum = checksum
+        self._form = form
         self._statements = statements
         self._names = schemas
         self._schema_weights, self._table_weights = _zipf(len(schemas)), _zipf(tables)
@@ -171,7 +189,7 @@ class Transactions:
             events = list(self._statement(schema))
             schemas[schema] = schemas.get(schema, 0) + sum(map(len, events))
             changes.extend(events)
-        made = transaction(changes, self._names[home], style=self._style, checksum=self._checksum)
+        made = transaction(changes, self._names[home], self._form)
         schemas[home] += len(made.events) - sum(map(len, changes))
         return Transaction(made.events, made.offsets, schemas)
 
@@ -183,7 +201,7 @@ class Transactions:
         nullable = ((1 << len(types)) - 2).to_bytes((len(types) + 7) // 8, "little")
         # MySQL's optional metadata of a table has the field SIGNEDNESS, with a zero bit for each signed numeric column.
         numeric = (sum(t in _NUMERIC for t in types) + 7) // 8
-        optional = b"" if self._is_mariadb else bytes([1, numeric]) + bytes(numeric)
+        optional = b"" if self._form.is_mariadb else bytes([1, numeric]) + bytes(numeric)
         table_id = 100 + schema * tables + number
         table_map = TableMap(
             table_id, 1, name, f"table_{number:03}", types, b"\x00" + kind.metadata, nullable, optional
@@ -204,11 +222,11 @@ class Transactions:
             (EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS),
             (_INSERTS, _UPDATES, _DELETES),
         )[0]
-        if self._is_mariadb:
-            yield self._event(EventType.ANNOTATE_ROWS, self._words(draw.randrange(40, 200)))
+        if self._form.is_mariadb:
+            yield self._form.event(EventType.ANNOTATE_ROWS, self._words(draw.randrange(40, 200)))
         for mapped in (table, triggered):
             if mapped is not None:
-                yield self._event(EventType.TABLE_MAP, mapped.map_body)
+                yield self._form.event(EventType.TABLE_MAP, mapped.map_body)
         for _ in range(large):
             yield self._rows_event(table, change, _LARGE, ends=False)
         yield self._rows_event(table, change, self._rows_size(), ends=triggered is None)
@@ -219,16 +237,18 @@ class Transactions:
         size = self._random.lognormvariate(math.log(_MEDIAN), _SPREAD)
         return int(min(max(size, _SMALLEST), _LARGEST))
 
-    def _rows_event(self, table: _Table, change: EventType, size: int, *, ends: bool) -> bytes:
+    def _rows_event(self, table: _Table, change: int, size: int, *, ends: bool) -> bytes:
         """Return a rows event of about ``size`` bytes. Its rows have the table's usual size. ``ends`` sets the flag
         STMT_END_F that marks the last rows event of a statement.
         """
         kind = table.kind
+        columns, images = len(_FIRST_COLUMNS) + len(kind.types), 2 if change == EventType.UPDATE_ROWS else 1
         head = table.number.to_bytes(6, "little") + int(ends).to_bytes(2, "little")
-        if not self._is_mariadb:
+        if self._form.is_mariadb:
+            # MariaDB writes version 1 of the rows events, and MySQL version 2.
+            change += EventType.WRITE_ROWS_V1 - EventType.WRITE_ROWS
+        else:
             head += b"\x02\x00"
-        columns = len(_FIRST_COLUMNS) + len(kind.types)
-        images = 2 if change == EventType.UPDATE_ROWS else 1
         head += bytes([columns]) + images * kind.bitmap * b"\xff"
         fixed = kind.bitmap + _FIRST_VALUES.size + len(kind.fixed) + kind.variable * kind.prefix
         room = max(size - HEADER_LENGTH - len(head), fixed * images)
@@ -237,7 +257,7 @@ class Transactions:
         if kind.variable:
             length = min(max((room // (rows * images) - fixed) // kind.variable, 0), kind.longest)
         # In a row's null bitmap, MariaDB sets the bits after the last column, and MySQL clears them.
-        nulls = (0xFF << columns) & ((1 << 8 * kind.bitmap) - 1) if self._is_mariadb else 0
+        nulls = (0xFF << columns) & ((1 << 8 * kind.bitmap) - 1) if self._form.is_mariadb else 0
         start, end = nulls.to_bytes(kind.bitmap, "little"), kind.fixed
         at = self._random.getrandbits(32).to_bytes(4, "big")
         pieces = [head]
@@ -248,45 +268,30 @@ class Transactions:
                 pieces.extend(
                     length.to_bytes(kind.prefix, "little") + self._words(length) for _ in range(kind.variable)
                 )
-        return self._event(self._rows_type(change), b"".join(pieces))
-
-    def _rows_type(self, change: EventType) -> int:
-        """Return the number of the rows event type for ``change`` that the server writes: version 1 for MariaDB,
-        version 2 for MySQL.
-        """
-        if not self._is_mariadb:
-            return change
-        return change - EventType.WRITE_ROWS + EventType.WRITE_ROWS_V1
+        return self._form.event(change, b"".join(pieces))
 
     def _words(self, length: int) -> bytes:
         at = self._random.randrange(len(self._text) - length)
         return self._text[at : at + length]
 
-    def _event(self, kind: int, body: bytes, flags: int = 0) -> bytes:
-        return make_event(kind, body, server_id=SERVER_ID, flags=flags, checksum=self._checksum)
 
-
-def transaction(changes: list[bytes], schema: str, *, style: Style, checksum: bool) -> Transaction:
+def transaction(changes: list[bytes], schema: str, form: Form) -> Transaction:
     """Return an encoded transaction, with placeholders for GTID, times and checksums.
 
-    ``changes`` are its Table_map and rows events, and ``schema`` is the default database. ``style`` is the server whose
-    events it imitates, and ``checksum`` tells whether events end in a CRC32.
+    ``changes`` are its Table_map and rows events, and ``schema`` is the default database. ``form`` is the form of its
+    events.
     """
-
-    def event(kind: EventType, body: bytes, flags: int = 0) -> bytes:
-        return make_event(kind, body, server_id=SERVER_ID, flags=flags, checksum=checksum)
-
-    events = [*changes, event(EventType.XID, bytes(8))]
-    if style == "mariadb":
-        gtid = event(EventType.MARIADB_GTID, _MARIADB_GTID.pack(0, 0, _MARIADB_FLAGS), _SUPPRESS_USE)
+    events = [*changes, form.event(EventType.XID, bytes(8))]
+    if form.is_mariadb:
+        gtid = form.event(EventType.MARIADB_GTID, _MARIADB_GTID.pack(0, 0, _MARIADB_FLAGS), _SUPPRESS_USE)
     else:
-        events.insert(0, event(EventType.QUERY, _begin(schema), _SUPPRESS_USE))
+        events.insert(0, form.event(EventType.QUERY, _begin(schema), _SUPPRESS_USE))
         body = _MYSQL_GTID.pack(0, UUID.bytes, 0, 2, 0, 0, bytes(7))
         version = _SERVER_VERSION.to_bytes(4, "little")
-        size = len(event(EventType.GTID, body + version)) + sum(map(len, events))
+        size = len(form.event(EventType.GTID, body + version)) + sum(map(len, events))
         # The transaction length counts its own bytes.
         size += len(packed_integer(size + 4))
-        gtid = event(EventType.GTID, body + packed_integer(size) + version)
+        gtid = form.event(EventType.GTID, body + packed_integer(size) + version)
     events.insert(0, gtid)
     sizes = np.array([len(event) for event in events], np.int64)
     return Transaction(b"".join(events), np.cumsum(sizes) - sizes, {})
@@ -298,9 +303,7 @@ def written(
     first_gno: int,
     first_sequence: int,
     times: Ints,
-    *,
-    style: Style,
-    checksum: bool,
+    form: Form,
 ) -> bytearray:
     """Return the bytes of consecutive generated transactions, for a file in which they begin at byte offset
     ``position``.
@@ -317,7 +320,7 @@ def written(
     offsets = np.concatenate([one.offsets for one in transactions]) + np.repeat(begin, counts)
     _put(data, offsets, np.repeat(times // 1_000_000, counts), 4)
     gno = np.arange(first_gno, first_gno + sizes.size)
-    if style == "mariadb":
+    if form.is_mariadb:
         _put(data, begin + HEADER_LENGTH, gno, 8)
     else:
         sequence = np.arange(first_sequence, first_sequence + sizes.size)
@@ -327,7 +330,7 @@ def written(
         # Bit 55 of the commit time is clear, since the original commit time is equal.
         _put(data, begin + _SEQUENCE_AT + 16, times, 7)
     _put(data, offsets[np.cumsum(counts) - 1] + HEADER_LENGTH, gno + 1000, 8)
-    return rebase(events, position, checksum=checksum)
+    return rebase(events, position, checksum=form.checksum)
 
 
 def _put(data: npt.NDArray[np.uint8], at: Ints, values: Ints, width: int) -> None:
