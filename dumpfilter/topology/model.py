@@ -258,10 +258,6 @@ class Workload(Model):
     first real server that is reached, or else ``mysql``.
     """
 
-    def with_style(self, style: Family) -> Workload:
-        """Return a copy with ``style`` if the workload has no style of its own."""
-        return self if self.style else self.model_copy(update={"style": style})
-
 
 class Node(Model):
     """A node of a topology. Its kind (server, recording, master …) follows from the keys that are set.

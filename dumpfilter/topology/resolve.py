@@ -165,29 +165,34 @@ def _with_masters(ordered: list[Node]) -> list[Node]:
 
     ``ordered`` has sources before their readers, and so has the result.
     """
-    taken = {node.name.casefold() for node in ordered}
+    readers: dict[str, list[str]] = {node.name: [] for node in ordered}
+    for node in ordered:
+        for reading in node.reads:
+            readers[reading.source].append(node.name)
+    # The readers of a recording have the roles that they would have without a master in between.
     roles: dict[str, Role | None] = {}
+    for node in ordered:
+        roles[node.name] = _role(node, roles, bool(readers[node.name]))
+    taken = {name.casefold() for name in readers}
     files: dict[str, str] = {}
     """The new names of recordings and workloads, by their old names, which their masters took."""
     between: dict[str, str] = {}
     """The name of the master that stands between a source and its readers, by the source's name as written."""
-    made: list[Node] = []
-    readers: dict[str, list[Node]] = {}
     tls = {node.name: node.tls for node in ordered}
+    made: list[Node] = []
+
+    def add_master(name: str, source: str, written: str) -> None:
+        made.append(
+            Node.model_validate({"name": name, "role": "master", "from": source, "tls": tls[written]})
+        )
+
     for node in ordered:
-        for reading in node.reads:
-            readers.setdefault(reading.source, []).append(node)
-    for node in ordered:
-        if node.is_files and _gets_own_master(node, readers):
-            files[node.name] = _free_name(f"{node.name}-{node.kind}", taken)
-            made += [
-                node.with_(name=files[node.name], role=None, tls=False),
-                _master(node.name, files[node.name], tls=node.tls),
-            ]
-            # The readers of a recording have the roles that they would have without the master in between.
-            roles[node.name] = node.role
+        name, role = node.name, roles[node.name]
+        if node.is_files and not (readers[name] and all(roles[each] == "master" for each in readers[name])):
+            files[name] = _free_name(f"{name}-{node.kind}", taken)
+            made.append(node.with_(name=files[name], role=None, tls=False))
+            add_master(name, files[name], name)
             continue
-        roles[node.name] = role = _role(node, roles, node.name in readers)
         reads = []
         for reading in node.reads:
             source = reading.source
@@ -196,26 +201,11 @@ def _with_masters(ordered: list[Node]) -> list[Node]:
             elif role == "slave" and roles[source] is None and source not in files:
                 if source not in between:
                     between[source] = _free_name(f"{source}-master", taken)
-                    made.append(_master(between[source], source, tls=tls[source]))
+                    add_master(between[source], source, source)
                 source = between[source]
             reads.append(reading.model_copy(update={"source": source}))
         made.append(node.with_(role=role, reads=tuple(reads)))
     return made
-
-
-def _master(name: str, source: str, *, tls: bool) -> Node:
-    return Node.model_validate({"name": name, "role": "master", "from": source, "tls": tls})
-
-
-def _gets_own_master(node: Node, readers: Mapping[str, list[Node]]) -> bool:
-    """Tell whether a recording or workload gets a new master, which takes the name of the recording or workload.
-
-    ``readers`` has the readers of each node by name.
-    """
-    mine = readers.get(node.name, [])
-    if node.role:
-        return not mine or any(each.role != "master" for each in mine)
-    return not mine or any(each.kinds or _role(each, {}, each.name in readers) == "slave" for each in mine)
 
 
 def _role(node: Node, roles: Mapping[str, Role | None], has_readers: bool) -> Role | None:
@@ -226,7 +216,7 @@ def _role(node: Node, roles: Mapping[str, Role | None], has_readers: bool) -> Ro
     if node.kinds or node.role:
         return node.role
     has_rules = any(reading.rules for reading in node.reads)
-    sources = [roles.get(reading.source) for reading in node.reads]
+    sources = [roles[reading.source] for reading in node.reads]
     return "master" if sources == [None] and has_readers and not has_rules else "slave"
 
 
@@ -250,12 +240,11 @@ def _with_styles(topology: Topology) -> Topology:
         for reading in node.reads if node.server else ():
             for writer in topology.writers(reading.source):
                 families.setdefault(writer.name, node.family)
-    return replace(
-        topology,
-        nodes=tuple(
-            node.with_(workload=node.workload.with_style(families.get(node.name, DEFAULT_STYLE)))
-            if node.workload
-            else node
-            for node in topology.nodes
-        ),
-    )
+
+    def styled(node: Node) -> Node:
+        if node.workload is None or node.workload.style:
+            return node
+        style = families.get(node.name, DEFAULT_STYLE)
+        return node.with_(workload=node.workload.model_copy(update={"style": style}))
+
+    return replace(topology, nodes=tuple(map(styled, topology.nodes)))
