@@ -42,8 +42,9 @@ class TestbedLink(OpenLink):
         """The port at which the target connects."""
 
     def open(self, port: int, host: str) -> int:
-        """Open the link to a port of the source, or redirect it to another port. Return the port to which the target
-        connects.
+        """Open the link to a port of the source, or redirect an open link to this port of the host ``host``.
+
+        Return the port of 127.0.0.1 to which the target (the reading node) connects.
         """
         if self.port:
             self.retarget(port, host=host)
@@ -53,7 +54,7 @@ class TestbedLink(OpenLink):
         return self.port
 
     def begin_outages(self) -> None:
-        """Start the clock of the scheduled outages."""
+        """Start the clock to which the times of the link's scheduled outages refer. Without outages nothing happens."""
         if self.shape.outages:
             self._began = time.monotonic()
             self._set(self.shape)
@@ -127,7 +128,7 @@ class TestbedLink(OpenLink):
         )
 
     def status(self, counters: Counters | None = None) -> LinkStatus:
-        """Return the link's status. ``counters`` are its current counters; None: the method reads them."""
+        """Return the link's state, rate, delay and bytes. ``counters`` are the current counters; None: read them."""
         found = self.counters if counters is None else counters
         return LinkStatus(
             name=self.name,

@@ -31,9 +31,10 @@ def link(
     jitter: str | float = 0.0,
     down: str | Sequence[str] = (),
 ) -> LinkShape:
-    """Return the shape of a link: its rate, delay, jitter and outages.
+    """Return the shape of a link (network connection of two nodes): its rate, delay, jitter and outages.
 
-    A rate that is a number is in bits per second, a delay or jitter that is a number in seconds.
+    A rate that is a number is in bits per second; None: no limit. A delay or jitter that is a number is in seconds.
+    ``down`` has the outages, such as ``"60s-120s"`` since the start. Raises OptionError for a wrong value.
 
     >>> link("2mbit", delay="50ms", down="60s-120s")
     LinkShape(rate=2000000, delay=0.05, jitter=0.0, outages=(Outage(start=60.0, end=120.0),))
@@ -43,7 +44,10 @@ def link(
 
 
 def read(source: str | Node, *, rules: Sequence[str] = (), link: LinkShape = PLAIN) -> Reading:
-    """Return a source for a node with several sources, with the filter rules and the link of this source alone."""
+    """Return a source for the argument ``reads`` of a node with several sources.
+
+    ``source`` is the node that is read, or its name. The filter rules and the link apply to this source alone.
+    """
     name = source if isinstance(source, str) else source.name
     return _node(name, {}, name, rules, link).reads[0]
 
@@ -62,7 +66,10 @@ def server(
     gtid: bool = True,
     tls: bool = False,
 ) -> Node:
-    """Return the node of a database server that is started for the topology. With ``reads`` the server is a replica.
+    """Return the node of a database server that is started for the topology.
+
+    A server with ``reads`` (the nodes to replicate from) is a replica. ``rules`` are its filter rules, such as
+    ``"do-db=shop"``, and ``link`` is the connection to each source. ``options`` are for the server's command line.
 
     ``program`` is the server's executable (None: the one on the PATH), and ``root`` a root directory that contains it.
     ``init`` are SQL statements that run once, when the server is new. With ``gtid`` False a replica continues by file
@@ -73,7 +80,10 @@ def server(
 
 
 def running(name: str, url: str) -> Node:
-    """Return the node of a server that runs already, at an address such as ``mysql://repl@db1:3306/``."""
+    """Return the node of a server that runs already, at an address such as ``mysql://repl@db1:3306/``.
+
+    The topology reads its binlog, and neither stops nor changes the server.
+    """
     return _node(name, {"connect": url})
 
 
@@ -107,9 +117,10 @@ def workload(
 def master(
     name: str, reads: Source, *, link: LinkShape = PLAIN, options: Sequence[str] = (), tls: bool = False
 ) -> Node:
-    """Return the node of a master of dumpfilter.
+    """Return the node of a master of dumpfilter, which reads one node and serves the binlog to slaves and replicas.
 
-    The master reads a server, a recording or a workload, and serves its binlog to slaves.
+    ``reads`` is a server, a recording or a workload, ``link`` the connection to a server. ``options`` are for the
+    command line of ``dumpfilter master``. With ``tls`` the readers connect by TLS.
     """
     return _node(name, {"role": "master", "tls": tls}, reads, (), link, options)
 
@@ -123,18 +134,19 @@ def slave(
     options: Sequence[str] = (),
     tls: bool = False,
 ) -> Node:
-    """Return the node of a slave of dumpfilter.
+    """Return the node of a slave of dumpfilter, which reads masters and other slaves.
 
-    ``rules`` (filter rules) and ``link`` apply to each source that :func:`read` did not make. Such a source has its own
-    rules and link.
+    ``rules`` (filter rules such as ``"do-db=shop"``) and ``link`` (the connection's rate and delay) apply to each
+    source. A source that :func:`read` made has its own instead. ``options`` are for ``dumpfilter slave``. With ``tls``
+    the readers of the slave connect by TLS.
     """
     return _node(name, {"role": "slave", "tls": tls}, reads, rules, link, options)
 
 
 def make_topology(*nodes: Node, name: str = "topology") -> Topology:
-    """Check nodes, and return the topology that they form.
+    """Return the checked topology that the nodes form. Masters that a slave needs, and that are missing, are added.
 
-    Raises OptionError, whose text names the node and the remedy.
+    ``name`` is the topology's name in reports. Raises OptionError, whose text names the node and the remedy.
     """
     return resolve(nodes, name)
 

@@ -23,27 +23,33 @@ one, so a later rule may rely on an earlier one.
 
 
 def of_node(node: str, key: str) -> str:
-    """Return the place of a key in a topology that was made in Python, such as ``node web: rules``, for errors."""
+    """Return the beginning of an error about the key ``key`` of a node that Python code made: ``node web: rules``."""
     return f"node {node}: {key}".rstrip(": ")
 
 
 def refuse(node: Node, problems: Problems, where: Where) -> None:
-    """Raise OptionError for the first of a node's ``problems``, if there is one."""
+    """Raise OptionError for the first of a node's ``problems`` (pairs of a key and what is wrong), if there is one.
+
+    The text begins with the result of ``where`` for the node's name and the key.
+    """
     for key, text in problems:
         raise OptionError(f"{where(node.name, key)}: {text}")
 
 
 def check_topology(topology: Topology, where: Where = of_node) -> None:
-    """Check that each node of a topology can read its sources. Raises OptionError.
+    """Check that each node of a topology can replicate from its sources, and that its filter rules are valid.
 
-    The error's text begins with the result of ``where``, which names the node and the key.
+    Raises OptionError. The text begins with ``where(NODE, KEY)``, which says where the wrong key was written.
     """
     for node in topology.nodes:
         refuse(node, _problems(topology, node), where)
 
 
 def problems_of_keys(node: Node, nodes: Mapping[str, Node]) -> Problems:
-    """Yield the keys of a written node that may not stand together, and its sources that are not in ``nodes``."""
+    """Yield pairs of a wrong key of a node and what is wrong: keys that exclude each other, and unknown sources.
+
+    ``nodes`` are all nodes of the topology by name.
+    """
     kinds, given = node.kinds, node.model_fields_set
     if len(kinds) > 1:
         yield KINDS[kinds[1]].key, f"stands beside {KINDS[kinds[0]].key}; a node is one of them"

@@ -37,7 +37,7 @@ Kind = Literal["server", "running", "recording", "workload", "master", "slave"]
 
 
 class KindOfNode(NamedTuple):
-    """The properties of one kind of nodes that notations and checks need."""
+    """One kind of nodes, such as servers or recordings: the keys that such a node may have, and how it is read."""
 
     key: str = ""
     """The key of a node's table that determines this kind. Empty: a node of dumpfilter, whose role determines it."""
@@ -141,7 +141,9 @@ def _sources(value: object) -> object:
 
 
 def full_rule(text: str) -> str:
-    """Return a filter rule with the full name of its option. Raises OptionError for a name that is no rule.
+    """Return a filter rule, which may be shortened or spelled with underscores, with the full name of its option.
+
+    Raises OptionError for a name that is no rule, and for a wrong value.
 
     >>> full_rule("do-db=shop"), full_rule("--replicate_do_db=shop"), full_rule("do=shop.%")
     ('replicate-do-db=shop', 'replicate-do-db=shop', 'do=shop.%')
@@ -205,8 +207,9 @@ Speed = Annotated[
 
 
 class LinkTable(Model):
-    """The table ``link`` of a node, of one of its sources, or of a slave in a slaves file, with texts such as
-    ``2mbit``.
+    """The TOML table ``link`` with the rate, delay, jitter and outages of a connection, as texts such as ``2mbit``.
+
+    Nodes of a topology, their sources, and slaves of a slaves file have this table.
     """
 
     rate: Rate | None = None
@@ -216,7 +219,10 @@ class LinkTable(Model):
 
     @classmethod
     def of(cls, shape: LinkShape) -> dict[str, Any]:
-        """Return the table of a link's shape (rate, delay, jitter, outages), without keys that have default values."""
+        """Return a link's shape (rate, delay, jitter, outages) as a TOML table, with texts such as ``2mbit`` as values.
+
+        Keys that have default values are left out.
+        """
         table = cls(rate=shape.rate, delay=shape.delay, jitter=shape.jitter, down=shape.outages)
         return table.model_dump(exclude_defaults=True)
 
@@ -236,7 +242,7 @@ else:
 
 
 class Reading(Model):
-    """One source that a node reads: the channel's filter rules, and the link to the source."""
+    """One source that a node replicates from: its name, the channel's filter rules, and the link to the source."""
 
     source: Annotated[str, Field(alias="node")]
     """The name of the node that is read."""
@@ -246,7 +252,7 @@ class Reading(Model):
 
 
 class Workload(Model):
-    """A generated binlog set that grows at a steady rate."""
+    """A generated binlog set, which grows at a steady rate as if a server were writing it."""
 
     size: Size = 1 << 20
     """The size of the whole generated set, bytes."""
@@ -260,9 +266,10 @@ class Workload(Model):
 
 
 class Node(Model):
-    """A node of a topology. Its kind (server, recording, master …) follows from the keys that are set.
+    """A node of a topology: a server, a binlog set (recording or workload), or a master or slave of dumpfilter.
 
-    A node of a :class:`Topology` has its role, and each of its sources has its own rules and link.
+    The kind follows from the fields that are set. In a checked :class:`Topology` a master or slave has its role, and
+    the fields ``rules`` and ``link`` have been copied to each source.
     """
 
     name: Annotated[str, Field(exclude=True)] = ""
@@ -305,14 +312,14 @@ class Node(Model):
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The kinds that the node's keys name, such as ``server``. A node with more than one kind is an error."""
+        """The kinds that the fields name, such as ``server``. A master or slave has none. Several are an error."""
         return tuple(
             kind for kind, facts in KINDS.items() if facts.key and getattr(self, facts.key) is not None
         )
 
     @property
     def kind(self) -> Kind:
-        """The kind of the node. A node whose keys name no kind is a node of dumpfilter: its role, or a slave."""
+        """The kind of the node. A node whose fields name no kind is a master or (by default) slave of dumpfilter."""
         return next(iter(self.kinds), self.role or "slave")
 
     @property
@@ -336,7 +343,10 @@ class Node(Model):
         return self.model_copy(update=changes)
 
     def with_own_sources(self) -> Node:
-        """Return a copy in which each source without its own rules or link has the rules or link of the node."""
+        """Return a copy in which each source without its own filter rules or link has those of the node.
+
+        The copy itself has neither rules nor a link.
+        """
         if not self.reads:
             return self
         shared = {"rules": self.rules, "link": self.link}
@@ -355,7 +365,7 @@ class Node(Model):
 
 @dataclass(frozen=True)
 class Link:
-    """The network connection from a node (``target``) to one of its sources."""
+    """The network connection from a node (``target``) to one of its sources, and the rate and delay that it gets."""
 
     source: str
     target: str
@@ -369,7 +379,10 @@ class Link:
 
 @dataclass(frozen=True)
 class Topology:
-    """Nodes that read from one another, without cycles. In ``nodes`` each source stands before its readers."""
+    """A checked set of nodes (servers, binlog sets, masters, slaves) that replicate from one another, without cycles.
+
+    In ``nodes`` each source stands before its readers.
+    """
 
     nodes: tuple[Node, ...]
     name: str = "topology"

@@ -48,10 +48,10 @@ _PLACE_OF_KEY = {
 
 
 def node_of(name: str, table: Mapping[str, Any], where: Where, *, written: bool = True) -> Node:
-    """Return the node ``name`` that a table of a TOML file, a short string or a Python call describes.
+    """Return the node ``name`` with the fields of ``table``, whose keys are those of a TOML table ``[node.NAME]``.
 
     ``written`` means that a person wrote the table, so that sizes and times need units. Raises OptionError, whose text
-    names the node and the key by ``where``.
+    begins with ``where(NODE, KEY)``.
     """
     if "name" in table:
         raise OptionError(f"{where(name, 'name')}: there is no such key; the table has the node's name")
@@ -68,9 +68,9 @@ def node_of(name: str, table: Mapping[str, Any], where: Where, *, written: bool 
 def topology_of(
     tables: Mapping[str, Mapping[str, Any]], name: str, where: Where, directory: Path
 ) -> Topology:
-    """Return the topology of nodes whose tables a person wrote, by the nodes' names.
+    """Return the checked topology that a person has written as tables, one for each node's name.
 
-    Relative paths of binlogs begin at ``directory``. Raises OptionError as :func:`resolve` does.
+    Relative paths of binlogs begin at ``directory``. Raises OptionError, whose text begins with ``where(NODE, KEY)``.
     """
     nodes = [node_of(key, table, where) for key, table in tables.items()]
     return resolve(
@@ -85,9 +85,10 @@ def resolve(
     name: str = "topology",
     where: Where = of_node,
 ) -> Topology:
-    """Return the topology of the given nodes, with their roles, the inserted masters, and sources before their readers.
+    """Return the checked topology of the given nodes, in which each source stands before its readers.
 
-    Raises OptionError, whose text names the node, the key (by ``where``) and the remedy.
+    Nodes without a role get one, and a master is inserted where a slave reads a server or files. Raises OptionError,
+    whose text begins with ``where(NODE, KEY)`` and says the remedy.
     """
     written = _by_name([node.with_own_sources() for node in nodes], where)
     for node in written.values():

@@ -75,7 +75,9 @@ class _Mention(NamedTuple):
 
 
 def parse_string(text: str, *, name: str = "topology", directory: Path = Path()) -> Topology:
-    """Return the topology that a short string describes. Relative paths in the string begin at ``directory``.
+    """Return the topology that a short string such as ``m >> web[do-db=shop]`` describes.
+
+    The arrow means that ``web`` reads from ``m``. Relative paths of binlogs begin at ``directory``.
 
     Raises OptionError, whose text names the node and the key, or the column of the string.
 

@@ -42,7 +42,7 @@ class _File(Model):
 
 @dataclass(frozen=True)
 class SlaveDefinition:
-    """A slave of one master, with its filter rules and the link to the master.
+    """A slave of one master, with its filter rules and the link to the master, for simulations and for Spark jobs.
 
     A slave with a ``server_id`` does not receive transactions with this server id, as in real replication. ``origin``
     is the slave's filter of server ids and domain ids, or None.
@@ -86,7 +86,7 @@ def load_slaves(path: Path) -> list[SlaveDefinition]:
 
 
 def check_names(slaves: Iterable[SlaveDefinition], place: str = "") -> None:
-    """Raise OptionError if two slaves have the same name. ``place`` is put before the error's text."""
+    """Raise OptionError if two slaves have the same name. The error's text begins with ``place`` (``FILE: ``)."""
     for name, times in Counter(one.name for one in slaves).items():
         if times > 1:
             raise OptionError(f"{place}{name!r}: two slaves have this name; give each its own")

@@ -36,7 +36,7 @@ def parse_toml_topology(
 def topology_of_tables(
     tables: Mapping[str, Any], *, file: str = "topology", directory: Path = Path(), name: str = "topology"
 ) -> Topology:
-    """Return the topology that parsed TOML tables describe.
+    """Return the topology that parsed TOML tables describe, with a table ``node`` of all nodes by name.
 
     ``file`` is the file's name for errors. Relative paths begin at ``directory``. ``name`` is the name of a topology
     whose tables have none. Raises OptionError that names the file and the key.
@@ -61,7 +61,10 @@ def topology_of_tables(
 
 
 def to_toml(topology: Topology) -> str:
-    """Return a topology as TOML text. The text has all nodes, even the masters that a person may leave out."""
+    """Return a topology as TOML text, which :func:`parse_toml_topology` reads.
+
+    The text has all nodes, even the masters that a person may leave out.
+    """
     parts = [] if topology.name == "topology" else [f"name = {_toml(topology.name)}\n"]
     for node in topology.nodes:
         lines = [f"[node.{node.name}]", *(f"{key} = {_toml(value)}" for key, value in _table(node).items())]

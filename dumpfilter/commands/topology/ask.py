@@ -72,7 +72,7 @@ class WaitOptions(TopologyOptions):
 
     @property
     def limits(self) -> dict[str, float | bool]:
-        """The options ``timeout`` (seconds) and ``running_only`` as keyword arguments of the commands that wait."""
+        """The limit of a wait in seconds (key ``timeout``), and whether only running nodes count (``running_only``)."""
         return {"timeout": parse_time(self.timeout, option="--timeout"), "running_only": self.running_only}
 
 

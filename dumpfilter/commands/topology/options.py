@@ -72,7 +72,7 @@ class JsonOption(Settings):
     """Print JSON instead of tables."""
 
     def print(self, told: Any, view: Callable[[Any], RenderableType], *, indent: int | None = 1) -> None:
-        """Print the answer ``told`` of a topology as JSON, or as the tables that ``view`` makes from the answer.
+        """Print a topology's answer ``told``: as JSON with ``--json``, otherwise as the tables that ``view`` makes.
 
         ``indent`` is the indentation of the JSON; with None the JSON is one line.
         """

@@ -26,8 +26,9 @@ parent may keep it open.
 
 
 async def serve(caller: Connection) -> None:
-    """Open and change links as the requests over ``caller`` say, until the other side closes it or the parent process
-    has ended.
+    """Open and change links (proxies with rate and delay) at the requests of ``caller``.
+
+    Return when the other side closes ``caller``. If the parent process has ended, this process ends at once.
 
     A request is the name of a method of :class:`Link`, a link's name (None: all links) and the arguments. The answer
     is the method's result, or its error.

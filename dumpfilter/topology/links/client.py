@@ -22,7 +22,9 @@ END_TIMEOUT = 10.0
 
 
 class LinkProcess:
-    """A process that carries the links of one topology. It ends with its caller, however the caller ends.
+    """A process that carries the links (TCP proxies with rate, delay and faults) of one topology.
+
+    The process ends with its caller, however the caller ends.
 
     All methods may be called from any thread. They raise :class:`dumpfilter.base.errors.LinkError` when the process has
     ended, or when it refuses a request.
@@ -55,7 +57,7 @@ class LinkProcess:
     def open(
         self, name: str, target_port: int, shape: LinkShape = PLAIN, *, host: str = "127.0.0.1", port: int = 0
     ) -> int:
-        """Open a link to a source's port, and return the port of 127.0.0.1 at which the target connects.
+        """Open a link named ``name`` to a source's port, and return the port of 127.0.0.1 at which the reader connects.
 
         ``target_port`` and ``host`` are the address at which the source listens. The source need not listen yet.
         ``port`` is the link's own port; 0 lets the system choose one.
@@ -94,7 +96,7 @@ class LinkProcess:
         self.close()
 
     def ask(self, name: str | None, method: str, *arguments: Any) -> Any:
-        """Call a method of the link ``name`` in the process, and return its result.
+        """Call a method of :class:`.proxy.Link`, such as ``cut``, for the link ``name``, and return the result.
 
         With ``name`` None the method of every link is called, and the results are returned by the links' names. Raises
         LinkError.
@@ -126,14 +128,17 @@ class LinkProcess:
 
 
 class OpenLink:
-    """One link of a :class:`LinkProcess`, by its name. The methods raise LinkError if link or process do not exist."""
+    """A handle for one open link (TCP proxy with rate, delay and faults) of a :class:`LinkProcess`.
+
+    The methods raise LinkError if the link or the process does not exist.
+    """
 
     def __init__(self, process: LinkProcess, name: str) -> None:
         self.name = name
         self._process = process
 
     def retarget(self, target_port: int, *, host: str = "127.0.0.1") -> None:
-        """Connect new connections to another port (and host) of the source. Open connections stay as they are."""
+        """Pass new connections on to another port (and host) of the source. Open connections stay as they are."""
         self._process.ask(self.name, "retarget", (host, target_port))
 
     def reshape(self, shape: LinkShape) -> None:

@@ -42,7 +42,10 @@ BITS = 8
 
 
 class Mark(Enum):
-    """The kinds of entries in a line. ``END`` (end of the stream) and ``RESET`` have no bytes, and queue like bytes."""
+    """The kinds of entries in a :class:`Line` (one direction of a link).
+
+    ``END`` (end of the TCP stream) and ``RESET`` (TCP reset) have no bytes, and wait in the queue like bytes.
+    """
 
     BYTES = "bytes"
     END = "end"
@@ -83,7 +86,7 @@ class _Parcel(Generic[Receiver]):
 
 @dataclass(frozen=True)
 class Delivery(Generic[Receiver]):
-    """Bytes, or a mark (end or reset of the stream), that came out of a line, with the socket that is to get them."""
+    """Bytes, or the end or reset of the stream, that have passed a line, with the socket that is to get them."""
 
     receiver: Receiver
     mark: Mark
@@ -91,7 +94,10 @@ class Delivery(Generic[Receiver]):
 
 
 class Line(Generic[Receiver]):
-    """One direction of a link: a queue that all connections of the link share."""
+    """One direction of a link: a queue with the link's rate and delay, which all connections of the link share.
+
+    The caller puts bytes in and takes them out at their times. Times are seconds of a clock that never runs backwards.
+    """
 
     def __init__(self, shape: LinkShape, random: Random) -> None:
         self._shape = shape
@@ -106,7 +112,7 @@ class Line(Generic[Receiver]):
 
     @property
     def held(self) -> int:
-        """The number of bytes in the line."""
+        """The number of bytes that have been put in and have not come out."""
         return self._held
 
     def room(self, now: float) -> int:
@@ -122,11 +128,11 @@ class Line(Generic[Receiver]):
         return min(room, int(max(1.0, WINDOW * rate / BITS) - waiting))
 
     def is_full(self, now: float) -> bool:
-        """Tell whether the line has so little room at the time ``now`` that sockets should not be read."""
+        """Tell whether the line has so little room at the time ``now`` that the senders' sockets should not be read."""
         return self._wire_free - now > FULL * WINDOW or MOST_HELD - self._held < MUCH_ROOM
 
     def has_much_room(self, now: float) -> bool:
-        """Tell whether the sockets of a line that was full should be read again at the time ``now``."""
+        """Tell whether a full line has so much room again at the time ``now`` that the sockets should be read."""
         return self.room_time() <= now and MOST_HELD - self._held >= 2 * MUCH_ROOM
 
     def room_time(self) -> float:
@@ -145,7 +151,7 @@ class Line(Generic[Receiver]):
         *,
         since: float | None = None,
     ) -> None:
-        """Put bytes, or a mark (end or reset of the stream), into the line at the time ``now``.
+        """Put bytes for the socket ``receiver``, or the end or reset of a stream, into the line at the time ``now``.
 
         ``since`` is an earlier time since which the bytes have waited outside a full line; None: they have not waited.
         The line's time then counts from ``since``, so that a process that accepts late does not slow the line.
@@ -161,9 +167,9 @@ class Line(Generic[Receiver]):
         self._held += len(data)
 
     def pop(self, now: float, limit: int | None = None) -> list[Delivery[Receiver]]:
-        """Remove and return the bytes and marks that have come out by the time ``now``.
+        """Remove and return the deliveries (bytes, ends and resets of streams) that have come out by the time ``now``.
 
-        At most ``limit`` bytes are returned; None for no limit.
+        The deliveries have at most ``limit`` bytes together; None: no limit.
         """
         found: list[Delivery[Receiver]] = []
         self._last_pop = now
@@ -218,7 +224,7 @@ class Line(Generic[Receiver]):
         self._wire_free += seconds
 
     def clear(self, now: float) -> int:
-        """Discard everything in the line, and return the number of discarded bytes."""
+        """Discard everything in the line at the time ``now``, and return the number of discarded bytes."""
         lost, self._held = self._held, 0
         self._parcels.clear()
         self._wire_free = self._last_out = now

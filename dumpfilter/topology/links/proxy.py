@@ -327,7 +327,7 @@ class Link:
             direction.pump()
 
     def retarget(self, address: tuple[str, int]) -> None:
-        """Connect new connections to another address (host and port) of the source. Open connections stay."""
+        """Pass new connections on to another address (host and port) of the source. Open connections stay."""
         self._address = address
         self._note("shape", f"to {address[0]}:{address[1]}")
 
@@ -353,7 +353,7 @@ class Link:
         self._down.pump()
 
     def cut_when_flushed(self) -> None:
-        """Carry out the cut that :meth:`cut_after` planned, if there is one.
+        """Cut the link as :meth:`cut_after` has planned. Without such a plan nothing happens.
 
         The cut waits until the target's system has acknowledged all delivered bytes.
         """

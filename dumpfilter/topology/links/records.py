@@ -31,7 +31,7 @@ class Counters:
 
 @dataclass(frozen=True)
 class Happening:
-    """One entry of a link's history: a change, a fault, or a connection."""
+    """One entry of a link's history: a change of its shape, a fault such as a cut, or a connection."""
 
     time: float
     """The time, seconds since 1970, by a clock that never jumps within one process of links."""
@@ -43,7 +43,7 @@ class Happening:
 
 @dataclass(frozen=True)
 class Span:
-    """The bytes that a link passed in one interval."""
+    """The bytes that a link passed in one interval, in each direction."""
 
     start: float
     """The begin of the interval, seconds since 1970."""
@@ -74,7 +74,10 @@ FIRST_SPAN = 0.1
 
 
 class Journal:
-    """The history of a link as it is recorded: its latest changes and faults, and its bytes in each interval."""
+    """The recorder of a link's history: the latest changes and faults, and the bytes in each interval.
+
+    The memory is limited. Old entries are removed, and intervals are joined when there are too many.
+    """
 
     def __init__(self) -> None:
         self._happenings: deque[Happening] = deque(maxlen=MOST_HAPPENINGS)

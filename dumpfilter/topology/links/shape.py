@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Outage:
-    """A scheduled interval in which a link is down.
+    """A scheduled interval in which a link (network connection of two nodes) is down.
 
     Times are seconds since the link was opened or its shape was set.
     """
@@ -21,7 +21,10 @@ class Outage:
 
 @dataclass(frozen=True)
 class LinkShape:
-    """The rate, delay, jitter and scheduled outages of a link. Each direction has the full rate."""
+    """The rate, delay, jitter and scheduled outages of a link (network connection of two nodes).
+
+    Each direction has the full rate.
+    """
 
     rate: int | None = None
     """Bits per second in each direction. None: no limit."""
