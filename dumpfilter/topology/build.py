@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dumpfilter.binlog.format import Family
+from dumpfilter.topology.checks import of_node
 from dumpfilter.topology.links.shape import PLAIN, LinkShape
 from dumpfilter.topology.model import Node, Reading, Topology
 from dumpfilter.topology.resolve import node_of, resolve
@@ -151,10 +152,6 @@ def make_topology(*nodes: Node, name: str = "topology") -> Topology:
     return resolve(nodes, name)
 
 
-def _where(name: str, key: str) -> str:
-    return f"node {name}: {key}"
-
-
 def _node(
     name: str,
     table: dict[str, Any],
@@ -167,6 +164,6 @@ def _node(
     table["options"] = tuple(options)
     if sources:
         table["from"] = tuple(each.name if isinstance(each, Node) else each for each in sources)
-    node = node_of(name, table | {"rules": tuple(rules), "link": link}, _where, written=False)
+    node = node_of(name, table | {"rules": tuple(rules), "link": link}, of_node, written=False)
     # Each source has its own rules and link from here on, so that the node can stand in a topology as it is.
     return node.with_own_sources()

@@ -140,6 +140,14 @@ def _sources(value: object) -> object:
     return tuple({"node": each} if isinstance(each, str) else each for each in sources)
 
 
+RULE_KINDS: Mapping[str, RuleKind | EffectiveRuleKind] = {
+    **{kind.worklog_option: kind for kind in RuleKind if kind.worklog_option},
+    **{kind.option.removeprefix("replicate-"): kind for kind in RuleKind},
+    **{kind.option: kind for kind in (*RuleKind, *EffectiveRuleKind)},
+}
+"""The kinds of filter rules by the names that topologies accept, such as ``do-db`` and ``replicate-do-db``."""
+
+
 def full_rule(text: str) -> str:
     """Return a filter rule, which may be shortened or spelled with underscores, with the full name of its option.
 
@@ -150,14 +158,9 @@ def full_rule(text: str) -> str:
     """
     name, equals, value = text.strip().removeprefix("--").partition("=")
     name = name.strip().replace("_", "-")
-    kinds = {
-        **{kind.worklog_option: kind for kind in RuleKind if kind.worklog_option},
-        **{kind.option.removeprefix("replicate-"): kind for kind in RuleKind},
-        **{kind.option: kind for kind in (*RuleKind, *EffectiveRuleKind)},
-    }
-    kind = kinds.get(name)
+    kind = RULE_KINDS.get(name)
     if kind is None:
-        near = did_you_mean(name, [kind.option for kind in (*RuleKind, *EffectiveRuleKind)])
+        near = did_you_mean(name, [kind.option for kind in RULE_KINDS.values()])
         raise OptionError(f"{text!r} is no filter rule{near}")
     if not equals:
         raise OptionError(f"{text!r}: the value is missing; write {name}={kind.metavar}")
@@ -395,8 +398,8 @@ class Topology:
     def _readers(self) -> dict[str, list[Node]]:
         found: dict[str, list[Node]] = {}
         for node in self.nodes:
-            for source in dict.fromkeys(reading.source for reading in node.reads):
-                found.setdefault(source, []).append(node)
+            for reading in node.reads:
+                found.setdefault(reading.source, []).append(node)
         return found
 
     def __getitem__(self, name: str) -> Node:

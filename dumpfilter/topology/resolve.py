@@ -166,33 +166,27 @@ def _with_masters(ordered: list[Node]) -> list[Node]:
 
     ``ordered`` has sources before their readers, and so has the result.
     """
-    readers: dict[str, list[str]] = {node.name: [] for node in ordered}
-    for node in ordered:
-        for reading in node.reads:
-            readers[reading.source].append(node.name)
+    written = Topology(tuple(ordered))
     # The readers of a recording have the roles that they would have without a master in between.
     roles: dict[str, Role | None] = {}
     for node in ordered:
-        roles[node.name] = _role(node, roles, bool(readers[node.name]))
-    taken = {name.casefold() for name in readers}
+        roles[node.name] = _role(node, roles, bool(written.readers(node.name)))
+    taken = {node.name.casefold() for node in ordered}
     files: dict[str, str] = {}
     """The new names of recordings and workloads, by their old names, which their masters took."""
     between: dict[str, str] = {}
     """The name of the master that stands between a source and its readers, by the source's name as written."""
-    tls = {node.name: node.tls for node in ordered}
     made: list[Node] = []
 
-    def add_master(name: str, source: str, written: str) -> None:
-        made.append(
-            Node.model_validate({"name": name, "role": "master", "from": source, "tls": tls[written]})
-        )
+    def add_master(name: str, source: str, *, tls: bool) -> None:
+        made.append(Node.model_validate({"name": name, "role": "master", "from": source, "tls": tls}))
 
     for node in ordered:
         name, role = node.name, roles[node.name]
-        if node.is_files and not (readers[name] and all(roles[each] == "master" for each in readers[name])):
+        if node.is_files and {roles[each.name] for each in written.readers(name)} != {"master"}:
             files[name] = _free_name(f"{name}-{node.kind}", taken)
             made.append(node.with_(name=files[name], role=None, tls=False))
-            add_master(name, files[name], name)
+            add_master(name, files[name], tls=node.tls)
             continue
         reads = []
         for reading in node.reads:
@@ -202,7 +196,7 @@ def _with_masters(ordered: list[Node]) -> list[Node]:
             elif role == "slave" and roles[source] is None and source not in files:
                 if source not in between:
                     between[source] = _free_name(f"{source}-master", taken)
-                    add_master(between[source], source, source)
+                    add_master(between[source], source, tls=written[source].tls)
                 source = between[source]
             reads.append(reading.model_copy(update={"source": source}))
         made.append(node.with_(role=role, reads=tuple(reads)))

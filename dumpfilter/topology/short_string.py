@@ -27,8 +27,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.near import did_you_mean
-from dumpfilter.filter.rules import EffectiveRuleKind, RuleKind
-from dumpfilter.topology.model import KINDS, LinkTable, Node, Topology, Workload
+from dumpfilter.topology.model import KINDS, RULE_KINDS, LinkTable, Node, Topology, Workload
 from dumpfilter.topology.resolve import topology_of
 from dumpfilter.topology.toml_notation import load_toml_topology
 
@@ -52,11 +51,6 @@ _NODE_KEYS = (
     *_WORKLOAD_KEYS,
     "option",
 )
-_RULE_KEYS = {
-    name
-    for kind in (*RuleKind, *EffectiveRuleKind)
-    for name in (kind.option, kind.option.removeprefix("replicate-"))
-}
 _LISTS = {"init": "init", "option": "options", "down": "down"}
 """For the keys that may be repeated, other than rules: the key of the table that has the list of all values."""
 _SAY_WHAT = {"from", "role", *(facts.key for facts in KINDS.values() if facts.key)}
@@ -207,9 +201,9 @@ def _add(tables: dict[str, dict[str, Any]], mention: _Mention) -> None:
     for written, value in mention.attributes:
         key = "option" if written == "options" else written
         where = _where(name, key)
-        belongs_to_arrow = key in _RULE_KEYS or key in _LINK_KEYS
+        belongs_to_arrow = key in RULE_KINDS or key in _LINK_KEYS
         if not belongs_to_arrow and key not in _NODE_KEYS:
-            near = did_you_mean(key, [*_NODE_KEYS, *_LINK_KEYS, *sorted(_RULE_KEYS)])
+            near = did_you_mean(key, [*_NODE_KEYS, *_LINK_KEYS, *sorted(RULE_KINDS)])
             raise OptionError(f"{where}: there is no such key{near}")
         if not value:
             raise OptionError(f"{where}: the value is missing")
@@ -219,7 +213,7 @@ def _add(tables: dict[str, dict[str, Any]], mention: _Mention) -> None:
         if belongs_to_arrow and not mention.sources and not (key == "rate" and is_first):
             raise _misplaced(name, key, value)
         into = link if mention.sources and key in _LINK_KEYS else table
-        if key in _RULE_KEYS:
+        if key in RULE_KINDS:
             rules.append(f"{key}={value}")
         elif key in _LISTS:
             into.setdefault(_LISTS[key], []).append(value)
