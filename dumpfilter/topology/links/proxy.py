@@ -63,7 +63,8 @@ class _End(asyncio.BufferedProtocol):
         self.peer = self
         self.transport: asyncio.Transport | None = None
         self.is_gone = False
-        self._accepted = accepted
+        self.accepted = accepted
+        """The accepted socket, until asyncio has it."""
         self._is_accepting = True
         """Whether the socket's buffer has room."""
         self._is_ended = False
@@ -159,8 +160,8 @@ class _End(asyncio.BufferedProtocol):
         """Close the socket: at once with a TCP reset, or after the bytes that wait for the socket have been sent."""
         self.is_gone = True
         if self.transport is None:
-            if self._accepted is not None:
-                self._accepted.close()
+            if self.accepted is not None:
+                self.accepted.close()
         elif is_reset:
             self.transport.abort()
         else:
@@ -525,6 +526,8 @@ class Link:
         shape = self._shape
         try:
             await asyncio.sleep(2 * shape.delay)
+            # From here on asyncio closes the socket. Its number must not be free while asyncio still uses it.
+            target.accepted = None
             await self.loop.connect_accepted_socket(lambda: target, accepted)
             await asyncio.sleep(shape.delay)
             if not target.is_gone:

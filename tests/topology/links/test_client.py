@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -302,6 +303,17 @@ def test_a_source_that_does_not_listen_resets_the_target(links: LinkProcess) -> 
     with connect(port) as connection:
         assert received(connection, 5) == b"moved"
     other.close()
+
+
+def test_a_target_that_gives_up_while_the_link_connects_is_no_open_connection(
+    links: LinkProcess, source: Source
+) -> None:
+    port = links.open("early", source.port, LinkShape(None, 0.05))
+    with connect(port) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    wait_for(lambda: links.counters()["early"].connections == 1)
+    wait_for(lambda: links.counters()["early"].open == 0)
+    assert links.history()["early"].happenings[-1].kind == "ended"
 
 
 def test_a_source_that_ends_ends_the_connection(links: LinkProcess) -> None:
