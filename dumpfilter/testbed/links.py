@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -36,8 +35,8 @@ class TestbedLink(OpenLink):
         self._link = link
         self._wait_timeout = wait_timeout
         self._held = 0.0
-        self._began: float | None = None
-        """The time to which the scheduled outages refer (``time.monotonic``). None before the topology is up."""
+        self._outages: tuple[Outage, ...] = ()
+        """The scheduled outages, which are empty before :meth:`begin_outages`."""
         self.port = 0
         """The port at which the target connects."""
 
@@ -54,9 +53,9 @@ class TestbedLink(OpenLink):
         return self.port
 
     def begin_outages(self) -> None:
-        """Start the clock to which the times of the link's scheduled outages refer. Without outages nothing happens."""
+        """Start the clock to which the times of the link's scheduled outages refer. Call this once."""
         if self.shape.outages:
-            self._began = time.monotonic()
+            self._outages = self.shape.outages
             self._set(self.shape)
 
     def wait(self, state: State, timeout: float | None = None) -> None:
@@ -110,22 +109,8 @@ class TestbedLink(OpenLink):
         self.heal()
 
     def _set(self, shape: LinkShape) -> None:
-        self.reshape(replace(shape, delay=shape.delay + self._held, outages=self._remaining(shape.outages)))
+        self.reshape(replace(shape, delay=shape.delay + self._held, outages=self._outages))
         self.shape = shape
-
-    def _remaining(self, outages: Sequence[Outage]) -> tuple[Outage, ...]:
-        """Return the ``outages`` that are not over, with their times in seconds from now.
-
-        The process of the links counts the times of outages from the last change of the link.
-        """
-        if self._began is None:
-            return ()
-        past = time.monotonic() - self._began
-        return tuple(
-            Outage(max(one.start - past, 0.0), None if one.end is None else one.end - past)
-            for one in outages
-            if one.end is None or one.end > past
-        )
 
     def status(self, counters: Counters | None = None) -> LinkStatus:
         """Return the link's state, rate, delay and bytes. ``counters`` are the current counters; None: read them."""

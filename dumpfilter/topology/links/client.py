@@ -142,8 +142,9 @@ class OpenLink:
         self._process.ask(self.name, "retarget", (host, target_port))
 
     def reshape(self, shape: LinkShape) -> None:
-        """Change the link's rate, delay, jitter and scheduled outages. The outages' times count from now on.
+        """Change the link's rate, delay, jitter and scheduled outages.
 
+        The times of outages count from now on, unless the link has the same outages already.
         A shorter delay applies to the bytes under way, too.
         """
         self._process.ask(self.name, "set", shape)

@@ -311,11 +311,13 @@ class Link:
     def set(self, shape: LinkShape) -> None:
         """Change the rate, delay, jitter and scheduled outages of the link.
 
-        The times of outages count from now on. Raises LinkError for values that no link can have.
+        The times of outages count from now on, unless the link has the same outages already. Raises LinkError for
+        values that no link can have.
         """
         _check(shape)
-        if shape != self._shape or shape.outages:
+        if shape != self._shape:
             self._note("shape", _describe(shape))
+        has_other_outages = shape.outages != self._shape.outages
         self._shape = shape
         size = _receive_buffer(shape)
         if size is not None:
@@ -323,7 +325,8 @@ class Link:
                 end.set_option(socket.SO_RCVBUF, size)
         for direction in (self._down, self._up):
             direction.line.change(self.loop.time(), shape)
-        self._begin_schedule()
+        if has_other_outages:
+            self._begin_schedule()
         for direction in (self._down, self._up):
             direction.pump()
 

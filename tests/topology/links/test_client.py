@@ -280,6 +280,15 @@ def test_scheduled_outages_come_and_go(links: LinkProcess, source: Source) -> No
     assert links.counters()["schedule"].state == "up"
 
 
+def test_a_change_of_the_rate_leaves_outages_as_they_are(links: LinkProcess, source: Source) -> None:
+    outages = (Outage(0.0, None),)
+    links.open("kept", source.port, LinkShape(outages=outages))
+    links["kept"].heal()
+    links["kept"].reshape(LinkShape(1_000_000, outages=outages))
+    assert links.counters()["kept"].state == "up"
+    assert [one.kind for one in links.history()["kept"].happenings] == ["opened", "cut", "healed", "shape"]
+
+
 def test_a_shorter_delay_frees_the_bytes_under_way(links: LinkProcess, source: Source) -> None:
     port = links.open("free", source.port, LinkShape(None, 0.001))
     with connect(port) as connection:
