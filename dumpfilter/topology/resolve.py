@@ -141,8 +141,6 @@ def _sources_first(nodes: Mapping[str, Node], where: Where) -> list[Node]:
         )
 
     def visit(name: str, readers: tuple[str, ...]) -> int:
-        if name in before:
-            return before[name]
         if name in readers:
             path = (name, *reversed(readers[readers.index(name) :]))
             raise OptionError(
@@ -150,11 +148,12 @@ def _sources_first(nodes: Mapping[str, Node], where: Where) -> list[Node]:
             )
         if len(readers) > MOST_SOURCES:
             raise too_long(readers[0])
-        sources = (visit(reading.source, (*readers, name)) for reading in nodes[name].reads)
-        before[name] = found = max((number + 1 for number in sources), default=0)
-        if found > MOST_SOURCES:
+        if name not in before:
+            sources = (visit(reading.source, (*readers, name)) + 1 for reading in nodes[name].reads)
+            before[name] = max(sources, default=0)
+        if before[name] > MOST_SOURCES:
             raise too_long(name)
-        return found
+        return before[name]
 
     for name in nodes:
         visit(name, ())

@@ -94,20 +94,17 @@ class Journal:
 
         ``down`` is the number of bytes to the target, ``up`` the number of bytes to the source.
         """
-        span = self._spans.setdefault(int(time / self._seconds), [0, 0])
+        self._add(int(time / self._seconds), down, up)
+        while len(self._spans) > MOST_SPANS:
+            spans, self._spans = self._spans, {}
+            self._seconds *= 2
+            for number, counts in spans.items():
+                self._add(number // 2, *counts)
+
+    def _add(self, number: int, down: int, up: int) -> None:
+        span = self._spans.setdefault(number, [0, 0])
         span[0] += down
         span[1] += up
-        while len(self._spans) > MOST_SPANS:
-            self._join()
-
-    def _join(self) -> None:
-        joined: dict[int, list[int]] = {}
-        for number, (down, up) in self._spans.items():
-            span = joined.setdefault(number // 2, [0, 0])
-            span[0] += down
-            span[1] += up
-        self._spans = joined
-        self._seconds *= 2
 
     def history(self) -> History:
         """Return the recorded history as an immutable value."""
