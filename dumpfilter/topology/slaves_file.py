@@ -80,7 +80,28 @@ def load_slaves(path: Path) -> list[SlaveDefinition]:
     An entry with ``count = N`` stands for N slaves. Their names end in ``-1``, ``-2`` …, and their server ids are
     consecutive. Raises OptionError with the file and the key.
     """
-    found = _from_toml(path)
+    parsed = load_toml(path, _File)
+    found: list[SlaveDefinition] = []
+    for number, one in enumerate(parsed.slave, 1):
+        try:
+            for k in range(one.count):
+                server_id = None if one.server_id is None else one.server_id + k
+                origin = OriginFilter(
+                    one.ignore_server_ids, one.do_domain_ids, one.ignore_domain_ids, server_id or 0
+                )
+                slave = SlaveDefinition(
+                    one.name if one.count == 1 else f"{one.name}-{k + 1}",
+                    one.rules,
+                    one.semantics,
+                    parsed.lower_case_table_names,
+                    server_id,
+                    origin if origin.is_on else None,
+                    one.link.shape(),
+                )
+                found.append(slave)
+            found[-one.count].filter(NameRules())
+        except OptionError as error:
+            raise OptionError(f"{path}: slave[{number}]: {error}") from None
     check_names(found, f"{path}: ")
     return found
 
@@ -90,33 +111,3 @@ def check_names(slaves: Iterable[SlaveDefinition], place: str = "") -> None:
     for name, times in Counter(one.name for one in slaves).items():
         if times > 1:
             raise OptionError(f"{place}{name!r}: two slaves have this name; give each its own")
-
-
-def _from_toml(path: Path) -> list[SlaveDefinition]:
-    parsed = load_toml(path, _File)
-    found: list[SlaveDefinition] = []
-    for number, one in enumerate(parsed.slave, 1):
-        for k in range(one.count):
-            server_id = None if one.server_id is None else one.server_id + k
-            try:
-                found.append(
-                    SlaveDefinition(
-                        one.name if one.count == 1 else f"{one.name}-{k + 1}",
-                        one.rules,
-                        one.semantics,
-                        parsed.lower_case_table_names,
-                        server_id,
-                        _origin(one, server_id),
-                        one.link.shape(),
-                    )
-                )
-                if not k:
-                    found[-1].filter(NameRules())
-            except OptionError as error:
-                raise OptionError(f"{path}: slave[{number}]: {error}") from None
-    return found
-
-
-def _origin(one: _Slave, server_id: int | None) -> OriginFilter | None:
-    made = OriginFilter(one.ignore_server_ids, one.do_domain_ids, one.ignore_domain_ids, server_id or 0)
-    return made if made.is_on else None
