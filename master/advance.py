@@ -135,7 +135,10 @@ class Encoding(ABC):
 
 @dataclass(eq=False)
 class Step:
-    """The chunks that lead a dump from one place (position, filter and state) to the next."""
+    """The chunks (messages to a slave) of one segment, up to 4 MiB of the binlog, or of the change to the next file.
+
+    They lead a dump from the place ``before`` to the place ``after``. A place is a position with filter and state.
+    """
 
     pieces: Sequence[bytes | PlacedPlan]
     """The chunks, each as a finished message or as a plan from which messages can be made."""
@@ -146,7 +149,9 @@ class Step:
 
 
 class First(NamedTuple):
-    """The segment (scanned events) at a dump's position, and the chunks that the dump thread has planned for it."""
+    """The segment (scanned events) at a dump's position, and the chunks that the dump thread has planned for it, when
+    both were made for several dumps together.
+    """
 
     segment: Segment
     thread: DumpThread

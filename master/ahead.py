@@ -86,9 +86,10 @@ class Wanted:
 def ahead_of(wanted: Wanted, logged: Logged, server_uuid: str) -> ReplicaAhead | None:
     """Return the error for a dump request that a server with the logged transactions ``logged`` would refuse, or None.
 
-    MySQL refuses replica GTIDs with the UUID ``server_uuid`` (the binlog's server) that are not logged. GTIDs of other
-    UUIDs pass. MariaDB refuses an unlogged GTID in a domain that has logged transactions. ``server_uuid`` has no
-    effect there. Without GTIDs, a file and position after the end of the binlog are refused.
+    MySQL refuses replica GTIDs with the UUID ``server_uuid`` (the binlog's server) that are not logged, from the first
+    logged one on. GTIDs of other UUIDs pass. MariaDB refuses an unlogged GTID in a domain that has logged transactions;
+    a replica with ``gtid_ignore_duplicates`` may be ahead of the newest. ``server_uuid`` has no effect there. Without
+    GTIDs, a file and position after the end of the binlog are refused.
     """
     match wanted.gtids:
         case MysqlGtidSet() as have:

@@ -31,7 +31,7 @@ MOST_REFUSALS = 1000
 
 
 class Presence(enum.StrEnum):
-    """The state of a slave at its master."""
+    """The state of a slave at its master: connected, gone, refused, drained, never seen, finished or registered."""
 
     CONNECTED = "connected"
     """A dump to the slave is running."""

@@ -53,8 +53,8 @@ class Logged:
         return replace(self, gtids=self.gtids.copy(), last=dict(self.last))
 
     def list(self, gtids: Sequence[MariadbGtid]) -> None:
-        """Store GTIDs as the last ones of their domain and server. They come from a Gtid_list event, in the order of
-        their logging.
+        """Store MariaDB's GTIDs as the newest of their domain and server. They come from a Gtid_list event, in the
+        order of their logging.
         """
         for gtid in gtids:
             self.last[gtid.domain_id, gtid.server_id] = gtid.seq_no

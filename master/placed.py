@@ -53,7 +53,7 @@ class Extent(NamedTuple):
 
 
 def join(one: Extent, other: Extent) -> Extent:
-    """Return the smallest extent (part of a file) that contains both extents and the bytes between them."""
+    """Return the smallest part of a binlog file that contains two parts and the bytes between them."""
     return Extent(
         min(one.low, other.low), max(one.high, other.high), one.pieces + other.pieces, one.size + other.size
     )
