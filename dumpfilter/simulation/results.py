@@ -188,7 +188,7 @@ class Run(Figures):
     """The time from the first commit until the last node had received everything, microseconds."""
     links: tuple[LinkFigures, ...]
     nodes: tuple[NodeFigures, ...]
-    series: Series | None = None
+    series: Series
 
 
 class Found(Figures):

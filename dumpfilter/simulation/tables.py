@@ -150,8 +150,6 @@ def _series(setting: dict[str, Any], run: Run, key: str, columns: Sequence[str])
     link's or node's name.
     """
     series = run.series
-    if series is None:
-        return
     found: list[dict[str, tuple[int, ...]]] = [getattr(series, column) for column in columns]
     for name, values in found[0].items():
         lists = [of.get(name, (None,) * len(values)) for of in found]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dumpfilter.analyse.report.figures import Chart, Json
 from dumpfilter.analyse.report.text import human_rate_of_bits
 from dumpfilter.base.printable import visible
 from dumpfilter.simulation.page.view import Look, look_of, nodes_by_name, worst_nodes
-from dumpfilter.simulation.results import LinkFigures, NodeFigures, Results, Run, Variant
+from dumpfilter.simulation.results import LagFigures, LinkFigures, Results, Run, Variant
 from dumpfilter.simulation.terminal import microseconds
 
 MOST_CHOICES = 24
@@ -43,126 +44,114 @@ class ChoicePlot:
 
 
 def lag_plot(results: Results) -> ChoicePlot | None:
-    """Return the plot of each node's lag over time, with one line for each variant. None: no run has a series."""
-    runs = list(_runs_with_series(results))
+    """Return the plot of each node's lag over time, with one line for each variant. None: no node was ever behind."""
+    runs = _with_own_links(results)
     looks = _looks(runs)
     choices: dict[str, Json] = {}
-    level = _limit(results)
-    for node in _most_behind(runs):
+    for node in worst_nodes(runs, MOST_CHOICES):
         for load in sorted({run.setting.load for run in runs}):
             found = {look_of(run): run for run in runs if run.setting.load == load}
-            if not any(any(run.series.lag.get(node, ())) for run in found.values() if run.series):
-                continue
-            lines = [_lag_line(found.get(look), node) for look in looks]
-            name = node if load == 1 else f"{node}, load × {load:g}"
-            choices[name] = {"lines": lines, "segments": _span(lines), "level": level}
+            if any(any(run.series.lag.get(node, ())) for run in found.values()):
+                lines = [_lag_line(found.get(look), node) for look in looks]
+                name = node if load == 1 else f"{node}, load × {load:g}"
+                choices[name] = {"lines": lines, "segments": _span(lines), "level": _limit(results)}
     lines = [_line(look) for look in _drawn(looks)]
     return _plot(_drawn(looks), lines, choices, height=360, x={"kind": "duration"}, y=_LAG_AXIS)
 
 
 def rate_plot(results: Results) -> ChoicePlot | None:
-    """Return the plot of each link's traffic over time, with the link's rate as a level. None: no run has a series."""
-    runs = [
-        run
-        for run in _runs_with_series(results)
+    """Return the plot of each link's traffic over time, with the link's rate as a level. None: no link carried
+    anything.
+    """
+    found = {
+        look_of(run): run
+        for run in _with_own_links(results)
         if run.setting.load == 1 and run.setting.variant in (Variant.NONE, Variant.MASTER)
-    ]
-    looks = _looks(runs)
-    found = {look_of(run): run for run in runs}
+    }
+    links: dict[str, LinkFigures] = {}
+    for run in found.values():
+        for link in run.links:
+            if link.name in run.series.carried:
+                links.setdefault(link.name, link)
     choices: dict[str, Json] = {}
-    for link in _busiest(runs):
+    for name, link in sorted(links.items(), key=lambda each: -each[1].bytes)[:MOST_CHOICES]:
         lines = [
-            _rate_line(found[look], values) for look in looks for values in _of_link(found[look], link.name)
+            _rate_line(run.series.width, values.get(name, ()))
+            for run in found.values()
+            for values in (run.series.offered, run.series.carried)
         ]
-        if not any(any(line["y"]) for line in lines):
-            continue
-        choice: Json = {"lines": lines, "segments": _span(lines)}
-        if link.rate is not None:
-            text = f"the link's rate, {human_rate_of_bits(link.rate)}"
-            choice["level"] = {"value": link.rate / _BITS, "text": text}
-        choices[link.name] = choice
+        if any(any(line["y"]) for line in lines):
+            choices[name] = {"lines": lines, "segments": _span(lines)}
+            if link.rate is not None:
+                text = f"the link's rate, {human_rate_of_bits(link.rate)}"
+                choices[name]["level"] = {"value": link.rate / _BITS, "text": text}
+    looks = _drawn(list(found))
     shown: list[Json] = []
-    for look in _drawn(looks):
+    for look in looks:
         offered = {"name": f"{look.name}, committed", "area": look.area, "width": 0}
         carried = {"name": f"{look.name}, on the link"}
         shown += [{**_line(look), "step": True, **offered}, {**_line(look), "step": True, **carried}]
     y = {"kind": "rate", "unit": "bits"}
-    return _plot(_drawn(looks), shown, choices, height=340, x={"kind": "duration"}, y=y)
+    return _plot(looks, shown, choices, height=340, x={"kind": "duration"}, y=y)
 
 
 def frontier_plot(results: Results) -> ChoicePlot | None:
     """Return the plot of each node's lag against the rate of its link. None: the runs have fewer than two rates."""
-    runs = [run for run in results.runs if run.setting.rate is not None]
-    rates = sorted({run.setting.rate for run in runs if run.setting.rate is not None})
+    runs = [(run.setting.rate, run) for run in results.runs if run.setting.rate is not None]
+    runs.sort(key=lambda each: each[0])
+    rates = list(dict.fromkeys(rate for rate, _ in runs))
     if len(rates) < 2:
         return None
-    loads = sorted({run.setting.load for run in runs})
-    delays = sorted({run.setting.delay for run in runs}, key=lambda delay: -1 if delay is None else delay)
-    looks = _looks(runs)
-    figures = {id(run): nodes_by_name(run) for run in runs}
-    level = _limit(results)
+    loads = sorted({run.setting.load for _, run in runs})
+    delays = sorted({run.setting.delay for _, run in runs}, key=lambda delay: -1 if delay is None else delay)
+    looks = _looks([run for run in results.runs if run.setting.rate is not None])
+    figures = [(rate, run, nodes_by_name(run)) for rate, run in runs]
     choices: dict[str, Json] = {}
-    for node in worst_nodes(runs, MOST_CHOICES):
-        for load in loads:
-            for delay in delays:
-                of_case = [run for run in runs if (run.setting.load, run.setting.delay) == (load, delay)]
-                lines = [_frontier_line(of_case, look, node, figures) for look in looks]
-                parts = [node]
-                parts += [f"load × {load:g}"] * (len(loads) > 1)
-                parts += [f"delay {microseconds(delay)}"] * (len(delays) > 1)
-                choices[", ".join(parts)] = {"lines": lines, "level": level}
+    for node in worst_nodes([run for _, run in runs], MOST_CHOICES):
+        for load, delay in itertools.product(loads, delays):
+            points = [
+                (look_of(run), rate, nodes[node].lag)
+                for rate, run, nodes in figures
+                if node in nodes and (run.setting.load, run.setting.delay) == (load, delay)
+            ]
+            parts = [node]
+            parts += [f"load × {load:g}"] * (len(loads) > 1)
+            parts += [f"delay {microseconds(delay)}"] * (len(delays) > 1)
+            choices[", ".join(parts)] = {
+                "lines": [
+                    _frontier_line([(rate, lag) for of, rate, lag in points if of == look]) for look in looks
+                ],
+                "level": _limit(results),
+            }
     shown = [{**_line(look), "points": True} for look in _drawn(looks)]
     return _plot(
         looks, shown, choices, height=360, x={"kind": "bits", "log": True, "ticks": rates}, y=_LAG_AXIS
     )
 
 
-def _runs_with_series(results: Results) -> Iterable[Run]:
-    for run in results.runs:
-        setting = run.setting
-        if run.series is not None and setting.rate is None and setting.delay is None and run.repetition == 1:
-            yield run
-
-
-def _looks(runs: Sequence[Run]) -> list[Look]:
-    return list(dict.fromkeys(look_of(run) for run in runs))
-
-
-def _most_behind(runs: Sequence[Run]) -> list[str]:
+def _with_own_links(results: Results) -> list[Run]:
+    """Return the first run of each variant and load with the topology's own rates and delays."""
     return [
-        name
-        for name in worst_nodes(runs, MOST_CHOICES)
-        if any(run.series and name in run.series.lag for run in runs)
+        run
+        for run in results.runs
+        if run.setting.rate is None and run.setting.delay is None and run.repetition == 1
     ]
 
 
-def _busiest(runs: Sequence[Run]) -> list[LinkFigures]:
-    found: dict[str, LinkFigures] = {}
-    for run in runs:
-        for link in run.links:
-            if run.series and link.name in run.series.carried:
-                found.setdefault(link.name, link)
-    return sorted(found.values(), key=lambda link: -link.bytes)[:MOST_CHOICES]
+def _looks(runs: Sequence[Run]) -> list[Look]:
+    return list(dict.fromkeys(map(look_of, runs)))
 
 
 def _lag_line(run: Run | None, node: str) -> Json:
-    series = run.series if run is not None else None
-    lags = series.lag.get(node, ()) if series is not None else ()
-    if series is None or not lags:
+    lags = run.series.lag.get(node, ()) if run is not None else ()
+    if run is None or not lags:
         return {"x0": 0, "dx": 1, "y": []}
-    dx = series.width / _SECOND
-    values = [max(round(lag / _SECOND, 4), LEAST_LAG) for lag in lags]
-    return {"x0": dx / 2, "dx": dx, "y": values}
-
-
-def _of_link(run: Run, name: str) -> tuple[Sequence[int], Sequence[int]]:
-    assert run.series is not None
-    return run.series.offered.get(name, ()), run.series.carried.get(name, ())
-
-
-def _rate_line(run: Run, values: Sequence[int]) -> Json:
-    assert run.series is not None
     dx = run.series.width / _SECOND
+    return {"x0": dx / 2, "dx": dx, "y": [max(round(lag / _SECOND, 4), LEAST_LAG) for lag in lags]}
+
+
+def _rate_line(width: int, values: Sequence[int]) -> Json:
+    dx = width / _SECOND
     rates = [round(value / dx) for value in values]
     while rates and not rates[-1]:
         rates.pop()
@@ -174,23 +163,14 @@ def _span(lines: Sequence[Json]) -> list[list[float]]:
     return [[0, max((line["dx"] * len(line["y"]) for line in lines), default=0) or 1]]
 
 
-def _frontier_line(
-    runs: Sequence[Run], look: Look, node: str, figures: Mapping[int, Mapping[str, NodeFigures]]
-) -> Json:
-    points = []
-    for run in runs:
-        found = figures[id(run)].get(node)
-        if look_of(run) == look and found is not None and run.setting.rate is not None:
-            lag = found.lag
-            text = (
-                f"p50 {microseconds(lag.p50)}, p99 {microseconds(lag.p99)}, worst {microseconds(lag.worst)}"
-            )
-            points.append((run.setting.rate, max(lag.worst / _SECOND, LEAST_LAG), text))
-    points.sort()
+def _frontier_line(points: Sequence[tuple[int, LagFigures]]) -> Json:
     return {
-        "x": [point[0] for point in points],
-        "y": [round(point[1], 4) for point in points],
-        "notes": [point[2] for point in points],
+        "x": [rate for rate, _ in points],
+        "y": [round(max(lag.worst / _SECOND, LEAST_LAG), 4) for _, lag in points],
+        "notes": [
+            f"p50 {microseconds(lag.p50)}, p99 {microseconds(lag.p99)}, worst {microseconds(lag.worst)}"
+            for _, lag in points
+        ],
     }
 
 
