@@ -23,7 +23,7 @@ from dumpfilter.binlog.rows_events import TableMap, encode_table_map
 from dumpfilter.binlog.workload.generate import START, file_head, generate, schema_names
 from dumpfilter.binlog.workload.transactions import (
     SERVER_ID,
-    Form,
+    EventFormat,
     Transaction,
     Transactions,
     transaction,
@@ -78,7 +78,7 @@ class GrowingSet:
         self.transactions = generated.transactions
         """The number of transactions in the set, which is the number (gno) of the last one."""
         self.marks: list[Mark] = []
-        self._others = Transactions(schema_names(20), 50, 16, Form(), seed=2)
+        self._others = Transactions(schema_names(20), 50, 16, EventFormat(), seed=2)
         self._sequence = self.transactions
         self._open(self.files[-1])
         self.start = Start(*self.end, self.transactions)
@@ -99,7 +99,7 @@ class GrowingSet:
         self.marks.append(mark)
         times = np.full(len(block), START * 1_000_000, np.int64)
         gno, number = self.transactions + 1, self._sequence + 1
-        self._append(written(block, self._position, gno, number, times, Form()))
+        self._append(written(block, self._position, gno, number, times, EventFormat()))
         self.transactions += len(block)
         self._sequence += len(block)
         return mark
@@ -111,7 +111,7 @@ class GrowingSet:
             EventType.ROTATE, encode_rotate(Rotate(path.name, 4)), timestamp=START, server_id=SERVER_ID
         )
         self._append(rebase(rotate, self._position, checksum=True))
-        path.write_bytes(file_head(path.name, START, self.transactions, Form()))
+        path.write_bytes(file_head(path.name, START, self.transactions, EventFormat()))
         self.close()
         self.files.append(path)
         self._sequence = 0
@@ -154,7 +154,7 @@ def _marked_transaction(mark: Mark) -> Transaction:
     return transaction(
         [make_event(kind, body, server_id=SERVER_ID) for kind, body in changes],
         mark.schema,
-        Form(),
+        EventFormat(),
     )
 
 

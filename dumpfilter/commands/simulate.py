@@ -129,7 +129,9 @@ class ScenarioOptions(Settings, panel="Scenarios"):
 
 
 class SimulationOutput(Settings):
-    """The options for the output of ``dumpfilter simulate``."""
+    """The options for the output of ``dumpfilter simulate``: the directory of the results, and whether the HTML page
+    and JSON are wanted.
+    """
 
     output: Path = Path("simulation")
     """Directory for report.html, results.json and the Parquet tables."""

@@ -13,8 +13,8 @@ from dumpfilter.base.compiler.kernels import inlined, inner, kernel
 
 
 class Parameters(NamedTuple):
-    """The fields of a :class:`dumpfilter.simulation.hop.Hop` in the form that the compiled loops take. Sending a
-    byte takes ``numerator / denominator`` nanoseconds.
+    """The properties of a hop (a simulated link) as integers, for the compiled loops. Their meanings are those of the
+    fields of :class:`dumpfilter.simulation.hop.Hop`. Sending a byte takes ``numerator / denominator`` nanoseconds.
     """
 
     numerator: int
@@ -74,7 +74,9 @@ def time_of(size, numerator, denominator):
 @kernel
 def looks(arrived: Int64s, tick: int, again: int, found: Int64s):
     """Compute the time at which a polling sender sees each transaction, and write it into ``found``.
-    :func:`dumpfilter.simulation.hop.looks` describes the other parameters.
+
+    ``arrived`` has the time at which the sender's binlog has each transaction, ascending. The sender polls at multiples
+    of ``tick``, and ``again`` later after a poll that found transactions. All times are nanoseconds.
     """
     last = np.int64(_NONE)
     for i in range(len(arrived)):
@@ -108,11 +110,12 @@ def cross(
     departed: Int64s,
     received: Int64s,
 ):
-    """Simulate sending transactions over a hop. Write the time at which each left the sender into ``departed``, and
-    the time at which it was received into ``received``.
+    """Simulate sending transactions over a hop (a link). Write the time at which each left the sender into
+    ``departed``, and the time at which it was received into ``received``.
 
-    ``downs`` has one row for each outage: its start, the time at which the dump resumes, and the message size from
-    then on. Return the number of messages, and the bytes of the reports about dropped transactions.
+    ``arrived`` has the time at which the sender sees each transaction, and ``sizes`` its bytes. ``downs`` has one row
+    for each outage: its start, the time at which the dump resumes, and the message size from then on. Return the
+    number of messages, and the bytes of the reports about dropped transactions.
     """
     n = len(arrived)
     message = np.int64(hop.message)

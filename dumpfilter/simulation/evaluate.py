@@ -149,7 +149,7 @@ def told_at(transaction: Ints, seen: Ints, crossed: Crossed, hop: Hop, empty_chu
 
 
 class Departing(NamedTuple):
-    """The transactions that a sender sends over a hop."""
+    """The transactions that a sender sends over a link, with the times at which it can send them."""
 
     content: Content
     committed: Ints
@@ -181,8 +181,8 @@ class Schedule:
         self._dropped = kept(self._make_dropped)
 
     def passed(self, passages: tuple[Passage, ...]) -> tuple[Departing, Crossed]:
-        """Simulate sending the transactions over ``passages``, one hop after the other. Return those that crossed the
-        last hop, and their times of departure and arrival.
+        """Simulate sending the transactions over ``passages`` (consecutive links with their filters). Return the
+        transactions that crossed the last link, and their times of departure and arrival.
         """
         *before, last = passages
         way, hop = tuple(before), last.hop
@@ -203,8 +203,8 @@ class Schedule:
         return departing, cross(seen, departing.content.bytes, hop, dropped)
 
     def reached(self, passages: tuple[Passage, ...]) -> Ints:
-        """Return the time at which each transaction reaches the end of ``passages``, nanoseconds. Without passages
-        that is its commit.
+        """Return the time at which each transaction reaches the end of ``passages`` (consecutive links with their
+        filters), nanoseconds. Without passages that is the commit.
         """
         return self._reached(passages) if passages else self._from_start
 
@@ -265,8 +265,9 @@ def _committed(times: Ints, load: Fraction | None) -> Ints:
 
 
 def flows_of(routes: Sequence[Route], schedules: Mapping[str, Schedule]) -> list[Flow]:
-    """Simulate each route: send its origin's transactions over all its hops. Return the arrivals of each route, in
-    order. ``schedules`` has the schedule of each origin by name.
+    """Simulate each of ``routes``: send its origin's transactions over all its links. Return the arrivals and the
+    bytes of each route, in order. ``schedules`` has the commit times of each origin (the node that wrote the binlog),
+    by the origin's name.
     """
     return [_travel(route, schedules[route.origin]) for route in routes]
 

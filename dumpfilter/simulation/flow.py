@@ -87,8 +87,8 @@ class Outcome(NamedTuple):
 
 
 def window_of(outcomes: Iterable[Outcome]) -> Window:
-    """Return the intervals of a series for a run with the outcomes ``outcomes``: at most ``POINTS``, with a round
-    width in microseconds.
+    """Return the intervals into which the duration of a run is divided for its plots: at most ``POINTS``, each with
+    the same round width in microseconds. ``outcomes`` has the figures of all nodes of the run.
 
     >>> window_of([Outcome([], [], 60_000_000)])
     Window(width=200000, count=301)
@@ -201,9 +201,8 @@ def at_node(group: Group, flows: Sequence[Flow]) -> Arrived:
 
 
 def curves_of(group: Group, flows: Sequence[Flow], window: Window) -> Series:
-    """Compute the traffic and lag in each interval of ``window``, for the first node of a group of equal nodes.
-
-    ``flows`` has the arrivals over each of its channels.
+    """Return the bytes on each link and the greatest lag in each interval of ``window``, for the first node of a group
+    of equal nodes. ``flows`` has the arrivals over each channel of the node.
     """
     node = group.nodes[0]
     arrived = at_node(group, flows)

@@ -34,7 +34,7 @@ bits.
 
 @dataclass(frozen=True)
 class Down:
-    """An outage of a hop. Times are nanoseconds since the first transaction's commit."""
+    """An outage of a link. Times are nanoseconds since the first transaction's commit."""
 
     start: int
     end: int
@@ -47,7 +47,9 @@ class Down:
 
 @dataclass(frozen=True)
 class Hop:
-    """A link between two nodes, or an applier (a link without delay). Times are nanoseconds."""
+    """The properties of a simulated link between two nodes. The applier of a node is simulated as a link without delay.
+    Times are nanoseconds.
+    """
 
     rate: int | None = None
     """The bit rate, bits per second. None: no limit."""
@@ -83,7 +85,7 @@ class Hop:
 
 
 class Crossed(NamedTuple):
-    """The times at which transactions crossed a hop, nanoseconds, and the traffic that they made."""
+    """The times at which transactions crossed a link, nanoseconds, and the number of messages that they needed."""
 
     departed: Ints
     """The time at which the last byte of each transaction left the sender, nanoseconds."""

@@ -96,8 +96,8 @@ class Leg:
 
     @property
     def unfiltered(self) -> FilterKey:
-        """The filter of the events that cross the link when nobody filters. A slave still does not get the
-        transactions of origins that it ignores.
+        """The filter of the events that cross the link when neither side has rules. A slave still does not get the
+        transactions of server ids and domain ids that it ignores.
         """
         return FilterKey((), self.logged.origin)
 

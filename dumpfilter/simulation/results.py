@@ -16,7 +16,7 @@ FORMAT = 1
 
 
 class Variant(enum.StrEnum):
-    """A way to bring the binlog from the master to the slaves."""
+    """A way to bring the binlog from the master to the slaves, such as with filters on the master or without any."""
 
     NONE = "no-filter"
     """No filter: the master sends all events, and the slaves apply all of them."""
@@ -159,7 +159,9 @@ class Series(Figures):
 
 
 class Setting(Figures):
-    """The parameters of one run: the variant, the load, and a changed rate or delay."""
+    """The parameters of one run: its variant (way to bring the binlog to the slaves) and its load (factor of the pace
+    of commits). A rate or a delay may replace those of the links.
+    """
 
     variant: Variant
     load: float = 1.0

@@ -66,7 +66,7 @@ _UNFILTERED = (Variant.NONE, Variant.NONE_COMPRESSED)
 
 @dataclass(frozen=True)
 class Passage:
-    """One hop of a route from a source to a node: a link, with the filter that its sender applies.
+    """One link on the way from an origin to a node, with the filter that its sender applies, for one run.
 
     ``form`` is the protocol in which transactions cross the link: gRPC, or MySQL's own.
     """
@@ -83,7 +83,7 @@ class Passage:
 
 @dataclass(frozen=True)
 class Route:
-    """The hops over which one origin's transactions come to a node."""
+    """The links over which the transactions of one origin (a node that writes binlogs) come to a node, for one run."""
 
     origin: str
     passages: tuple[Passage, ...]
@@ -94,10 +94,10 @@ class Route:
 
 
 class Router:
-    """A factory of routes: it turns the channels of a plan into routes for one setting.
+    """Makes the routes of nodes: it applies the parameters of one run, such as a changed rate, to the links of a plan.
 
-    Every node has the applier ``applier``, as a hop; None: a transaction counts from its receipt. ``seed`` is the seed
-    of the links' jitter.
+    ``applier`` is the speed at which each node applies transactions; None: a transaction counts from its receipt.
+    ``seed`` is the seed of the random jitter of links.
     """
 
     def __init__(self, plan: Plan, applier: Hop | None = None, seed: int = 0) -> None:
@@ -108,7 +108,7 @@ class Router:
         self._passage = functools.cache(self._make_passage)
 
     def routes(self, node: PlannedNode, setting: Setting) -> tuple[Route, ...]:
-        """Return one route for each channel of ``node`` under ``setting``."""
+        """Return one route for each channel of ``node``. ``setting`` has the parameters of the run."""
         is_filtered = self._applier and setting.variant not in _UNFILTERED
         return tuple(
             Route(
@@ -173,8 +173,8 @@ def told_rate(shape: LinkShape) -> float:
 
 
 def hop_of(shape: LinkShape, retries: Retries, *, seed: int) -> Hop:
-    """Return the hop that simulates a link with this shape. Without jitter the seed is set to 0, so that equal links
-    give equal hops.
+    """Return the properties of a simulated link from ``shape`` (rate, delay, jitter and outages). ``retries`` has the
+    reader's waits before it reconnects. Without jitter the seed is set to 0, so that equal links give equal hops.
     """
     downs: list[Down] = []
     for outage in sorted(shape.outages, key=lambda one: one.start):

@@ -40,7 +40,7 @@ from dumpfilter.binlog.gtid_wire import GtidList, encode_gtid_list, encode_previ
 from dumpfilter.binlog.workload.transactions import (
     SERVER_ID,
     UUID,
-    Form,
+    EventFormat,
     Ints,
     Style,
     Transaction,
@@ -162,7 +162,7 @@ def generate(
         span: the time over which the commits are spread. None: a transaction in each 0.2 ms from :data:`START` on.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    names, form = schema_names(schemas), Form(style, checksum)
+    names, form = schema_names(schemas), EventFormat(style, checksum)
     made = GeneratedSet(directory / f"{base}.index")
     supply = _supply(Transactions(names, tables, statements, form, seed=seed), seed)
     chance = np.random.default_rng(seed)
@@ -224,12 +224,12 @@ def _block(supply: Iterator[Transaction], size: int) -> Iterator[Transaction]:
         yield one
 
 
-def file_head(name: str, now: int, last: int, form: Form) -> bytes:
+def file_head(name: str, now: int, last: int, form: EventFormat) -> bytes:
     """Return the beginning of a generated binlog file: the events before the first transaction.
 
     They are the format description event and the GTIDs of earlier files, and in MariaDB also a Binlog_checkpoint
     event. ``name`` is the file's name, ``now`` the Unix time in seconds, ``last`` the number of transactions in the
-    earlier files, and ``form`` the form of the events.
+    earlier files. ``form`` tells the server family, and whether events have checksums.
     """
     version, lengths = (_MYSQL_VERSION, _MYSQL_LENGTHS)
     if form.is_mariadb:
@@ -249,6 +249,6 @@ def file_head(name: str, now: int, last: int, form: Form) -> bytes:
         + bytes([form.checksum])
     )  # fmt: skip
     # A format description event has a checksum even when the other events have none.
-    first = Form(form.style).event(EventType.FORMAT_DESCRIPTION, description, now=now)
+    first = EventFormat(form.style).event(EventType.FORMAT_DESCRIPTION, description, now=now)
     head = MAGIC + rebase(first, len(MAGIC), checksum=True)
     return bytes(head + rebase(others, len(head), checksum=form.checksum))

@@ -28,9 +28,9 @@ UUID = uuids.UUID("5e1ec7ed-b109-11f1-a980-0002fc000000")
 SERVER_ID = 1
 
 
-class Form(NamedTuple):
-    """The form of the events of a generated binlog set: the server that would write such events, and whether they end
-    in a CRC32.
+class EventFormat(NamedTuple):
+    """The format of the events in a generated binlog set: the server family that writes such events, and whether each
+    event ends in a CRC32.
     """
 
     style: Style = "mysql"
@@ -42,8 +42,8 @@ class Form(NamedTuple):
         return self.style == "mariadb"
 
     def event(self, kind: int, body: bytes, flags: int = 0, now: int = 0) -> bytes:
-        """Return an event with the type ``kind``, the content ``body``, the header's ``flags``, and the Unix time
-        ``now`` (seconds). Its position is a placeholder.
+        """Return an event: ``kind`` is its type, ``body`` its bytes after the header, ``flags`` the header's flags, and
+        ``now`` the Unix time, seconds. The end position in the header is a placeholder.
         """
         return make_event(kind, body, timestamp=now, server_id=SERVER_ID, flags=flags, checksum=self.checksum)
 
@@ -151,11 +151,13 @@ class Transactions:
         schemas: the names of the schemas.
         tables: the number of tables in each schema.
         statements: the largest number of statements in a transaction.
-        form: the form of the events.
+        form: the server family that the events are of, and whether they have checksums.
         seed: a number from which all random choices follow.
     """
 
-    def __init__(self, schemas: list[str], tables: int, statements: int, form: Form, *, seed: int) -> None:
+    def __init__(
+        self, schemas: list[str], tables: int, statements: int, form: EventFormat, *, seed: int
+    ) -> None:
         self._random = random.Random(seed)
         self._form = form
         self._statements = statements
@@ -275,11 +277,11 @@ class Transactions:
         return self._text[at : at + length]
 
 
-def transaction(changes: list[bytes], schema: str, form: Form) -> Transaction:
+def transaction(changes: list[bytes], schema: str, form: EventFormat) -> Transaction:
     """Return an encoded transaction, with placeholders for GTID, times and checksums.
 
-    ``changes`` are its Table_map and rows events, and ``schema`` is the default database. ``form`` is the form of its
-    events.
+    ``changes`` are its Table_map and rows events, and ``schema`` is the default database. ``form`` tells the
+    server family, and whether events have checksums.
     """
     events = [*changes, form.event(EventType.XID, bytes(8))]
     if form.is_mariadb:
@@ -303,7 +305,7 @@ def written(
     first_gno: int,
     first_sequence: int,
     times: Ints,
-    form: Form,
+    form: EventFormat,
 ) -> bytearray:
     """Return the bytes of consecutive generated transactions, for a file in which they begin at byte offset
     ``position``.
