@@ -17,7 +17,8 @@ from dumpfilter.simulation import lag
 from dumpfilter.simulation._hop import Dropped
 from dumpfilter.simulation.flow import Arrived, Flow
 from dumpfilter.simulation.hop import MICROSECOND, NEVER, Crossed, Hop, cross, looks, times_of
-from dumpfilter.simulation.route import AGAIN, AT_ONCE, Form, Passage, Route
+from dumpfilter.simulation.plan import AT_ONCE
+from dumpfilter.simulation.route import AGAIN, Form, Passage, Route
 from dumpfilter.simulation.traffic import Ints, SetTraffic
 
 PACKET_BYTES = 5
@@ -122,7 +123,11 @@ def dropped_before(transaction: Ints, seen: Ints | None, empty_chunk: int) -> Dr
 
 def _empty_looks(transaction: Ints, seen: Ints) -> npt.NDArray[np.bool_]:
     """Return a mask over all transactions: True for the first transaction seen by a poll that finds nothing to send."""
-    is_empty: npt.NDArray[np.bool_] = (np.diff(seen, prepend=-1) > 0) & ~np.isin(seen, seen[transaction])
+    is_first = np.diff(seen, prepend=-1) > 0
+    poll = np.cumsum(is_first)
+    sends = np.zeros(len(seen) + 1, np.bool_)
+    sends[poll[transaction]] = True
+    is_empty: npt.NDArray[np.bool_] = is_first & ~sends[poll]
     return is_empty
 
 
@@ -295,8 +300,12 @@ def _travel(route: Route, schedule: Schedule) -> Flow:
             (down.start // MICROSECOND, None if down.end >= NEVER else down.end // MICROSECOND)
             for down in last.hop.downs
         ],
-        (ready[there] // MICROSECOND, sizes[there]),
-        (crossed.departed[gone] // MICROSECOND, sizes[gone], times_of(sizes[gone], last.hop) // MICROSECOND),
+        lambda: (ready[there] // MICROSECOND, sizes[there]),
+        lambda: (
+            crossed.departed[gone] // MICROSECOND,
+            sizes[gone],
+            times_of(sizes[gone], last.hop) // MICROSECOND,
+        ),
     )
 
 

@@ -6,7 +6,7 @@ A simulation computes arrival times and bytes; an experiment measures them. Both
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -53,11 +53,13 @@ class Flow(NamedTuple):
     """The bytes that the protocols add to the events. None: not known."""
     outages: Sequence[tuple[int, int | None]]
     """The start and the end (None: no end) of each outage of the last link."""
-    offered: tuple[Ints, Ints]
-    """Two arrays for the last link: the time at which the sender had each transaction, and the transaction's bytes."""
-    carried: tuple[Ints, Ints, Ints]
-    """Three arrays for the last link: the time at which each transaction's last byte left, its bytes, and the
-    duration of sending them.
+    offered: Callable[[], tuple[Ints, Ints]]
+    """A function that returns two arrays for the last link: the time at which the sender had each transaction, and the
+    transaction's bytes. Only the few nodes with plots need them.
+    """
+    carried: Callable[[], tuple[Ints, Ints, Ints]]
+    """A function that returns three arrays for the last link: the time at which each transaction's last byte left, its
+    bytes, and the duration of sending them.
     """
 
 
@@ -211,8 +213,8 @@ def curves_of(group: Group, flows: Sequence[Flow], window: Window) -> Series:
     carried: dict[str, Ints] = {}
     for channel, flow in zip(node.channels, flows, strict=True):
         name = channel.legs[-1].link
-        offered[name] = lag.offered(*flow.offered, window) + offered.get(name, 0)
-        carried[name] = lag.carried(*flow.carried, window) + carried.get(name, 0)
+        offered[name] = lag.offered(*flow.offered(), window) + offered.get(name, 0)
+        carried[name] = lag.carried(*flow.carried(), window) + carried.get(name, 0)
     return Series(
         start=0,
         width=window.width,

@@ -23,6 +23,11 @@ from dumpfilter.topology.slaves_file import SlaveDefinition
 MOST_WAYS = 10_000
 """The limit of the ways from origins to one node. Their number may double with each node on the way."""
 
+TICK = 20_000_000
+"""The interval at which a master polls binlog files that another process writes, nanoseconds."""
+AT_ONCE = 1
+"""The polling interval of a node that its own receiver wakes, nanoseconds. It is so short that the node never waits."""
+
 Layers = tuple[tuple[str, ...], ...]
 """The filter rules of several nodes on one path, one tuple per node that has rules. An event must pass all of them."""
 
@@ -69,12 +74,9 @@ class Leg:
     """Whether both ends are nodes of dumpfilter, so that the link carries gRPC. Other links carry MySQL's
     replication protocol.
     """
-    filters: bool
-    """Whether the source is a node of dumpfilter, which can filter for its reader."""
-    looks: bool
-    """Whether the source is a master that polls binlog files written by another process.
-
-    Slaves, and masters that receive from a running server, are woken by their own receiver instead.
+    tick: int
+    """The interval at which the source, a node of dumpfilter, polls for new transactions, nanoseconds. 0: the source is
+    another server, which filters nothing for its readers.
     """
     sent: FilterKey
     """The filter of the events that cross the link when masters filter."""
@@ -201,9 +203,7 @@ def plan_topology(topology: Topology) -> Plan:
                         node.name,
                         reading.link,
                         filters and node.kind == "slave",
-                        filters,
-                        source.kind == "master"
-                        and any(topology[one.source].is_files for one in source.reads),
+                        _tick(topology, source),
                         FilterKey(sent),
                         FilterKey(content.logged),
                         retries_of(node),
@@ -221,6 +221,14 @@ def plan_topology(topology: Topology) -> Plan:
     if not planned:
         raise OptionError(f"{topology.name}: no node reads over a link; add a slave, such as m >> web")
     return Plan(topology.name, tuple(origins), tuple(planned), describe(topology))
+
+
+def _tick(topology: Topology, node: Node) -> int:
+    """Return the polling interval of a node. Only masters poll that read files which another process writes."""
+    if not node.is_own:
+        return 0
+    reads_files = any(topology[one.source].is_files for one in node.reads)
+    return TICK if node.kind == "master" and reads_files else AT_ONCE
 
 
 def describe(topology: Topology) -> tuple[NodeDescription, ...]:
@@ -253,7 +261,7 @@ def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:
         key = origin
         if one.rules:
             key = FilterKey((one.rules,), one.origin, one.lower_case_table_names, one.semantics)
-        leg = Leg(MASTER, one.name, one.link, True, True, True, key, origin, Retries())
+        leg = Leg(MASTER, one.name, one.link, True, TICK, key, origin, Retries())
         nodes.append(PlannedNode(one.name, (Channel(MASTER, MASTER, (leg,), key),)))
     return Plan(name, (MASTER,), tuple(nodes))
 

@@ -20,10 +20,6 @@ from dumpfilter.topology.links.shape import LinkShape
 
 CALL_BYTES, CALL_SECONDS = 217, 0.008
 """The bytes and the processing seconds of the gRPC call by which a slave measures its connection's rate. Measured."""
-TICK = 20_000_000
-"""The interval at which a master polls binlog files that another process writes, nanoseconds."""
-AT_ONCE = 1
-"""The polling interval of a node that its own receiver wakes, nanoseconds. It is so short that the node never waits."""
 AGAIN = 2_000_000
 """The time in which a node makes a chunk of the transactions that it found, before it polls again, nanoseconds.
 Measured: 0.9 to 2.5 ms.
@@ -125,7 +121,7 @@ class Router:
         # A filter without rules has no number.
         number = self._numbers.get(filter_of(leg))
         if not leg.is_grpc:
-            form = Form.STAND_INS if leg.filters else Form.PACKETS
+            form = Form.STAND_INS if leg.tick else Form.PACKETS
         if form is Form.STAND_INS and number is None:
             form = Form.PACKETS
         shape = leg.shape
@@ -135,8 +131,7 @@ class Router:
             if setting.delay is not None:
                 shape = replace(shape, delay=setting.delay / 1e6)
         hop = hop_of(shape, leg.retries, seed=self._seed ^ zlib.crc32(leg.link.encode()))
-        if leg.filters:
-            hop = replace(hop, tick=TICK if leg.looks else AT_ONCE)
+        hop = replace(hop, tick=leg.tick)
         if form not in (Form.PACKETS, Form.STAND_INS):
             most = leg.chunk_size or LARGEST
             message = message_size(told_rate(shape), most)

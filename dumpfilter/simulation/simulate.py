@@ -112,7 +112,13 @@ def simulate(
         speeds: the speed factor of each origin's replay; None: all transactions at once. An origin without an entry
             has 1.
     """
-    simulation = _Simulation(plan, traffics, options, run, speeds or {})
+    speeds = speeds or {}
+    loads = {setting.load for setting in options.settings} | {each.setting.load for each in options.searches}
+    schedules = {
+        load: {name: Schedule(one, _factor(load, speeds.get(name, 1.0))) for name, one in traffics.items()}
+        for load in loads
+    }
+    simulation = _Simulation(plan, options, run, schedules, Router(plan, options.applier, options.seed))
     runs = simulation.runs(options.settings)
     found = tuple(one for search in options.searches for one in simulation.search(search))
     return Results(
@@ -126,28 +132,14 @@ def simulate(
     )
 
 
+@dataclass(frozen=True)
 class _Simulation:
-    def __init__(
-        self,
-        plan: Plan,
-        traffics: Mapping[str, SetTraffic],
-        options: Options,
-        run: Runner,
-        speeds: Mapping[str, float | None],
-    ) -> None:
-        self._plan = plan
-        self._options = options
-        self._run = run
-        settings = (*options.settings, *(search.setting for search in options.searches))
-        self._schedules = {
-            load: {
-                name: Schedule(traffic, _factor(load, speeds.get(name, 1.0)))
-                for name, traffic in traffics.items()
-            }
-            for load in {setting.load for setting in settings}
-        }
-        """For each load, the schedule (commit times) of each origin by name."""
-        self._router = Router(plan, options.applier, options.seed)
+    plan: Plan
+    options: Options
+    run: Runner
+    schedules: Mapping[float, Mapping[str, Schedule]]
+    """For each load, the schedule (commit times) of each origin by name."""
+    router: Router
 
     def runs(self, settings: Sequence[Setting]) -> tuple[Run, ...]:
         """Return the results of ``settings``, in order.
@@ -155,7 +147,7 @@ class _Simulation:
         The nodes of all settings are computed together, so that the traffic of each filter is looked up once. Groups
         of nodes that differ only in the delay of their last hop are computed once.
         """
-        groups = [self._groups(self._plan.nodes, setting) for setting in settings]
+        groups = [self._groups(self.plan.nodes, setting) for setting in settings]
         families: dict[tuple[float, tuple[Route, ...]], list[Group]] = {}
         for group in chain.from_iterable(groups):
             families.setdefault((group.setting.load, group.routes), []).append(group)
@@ -175,7 +167,7 @@ class _Simulation:
                 window,
                 method=Method.SIMULATED,
                 setting=setting,
-                basis=Basis.APPLIED if self._options.applier else Basis.RECEIVED,
+                basis=Basis.APPLIED if self.options.applier else Basis.RECEIVED,
             )
             for setting, each, window in zip(settings, groups, windows, strict=True)
         )
@@ -185,28 +177,28 @@ class _Simulation:
         equal traffic are called one after the other, so that caches help.
         """
         order = sorted(range(len(items)), key=lambda k: _traffic_of(items[k][0]))
-        found = dict(zip(order, self._run(function, [items[k] for k in order]), strict=True))
+        found = dict(zip(order, self.run(function, [items[k] for k in order]), strict=True))
         return [found[k] for k in range(len(items))]
 
     def _outcomes(self, groups: Sequence[Group]) -> list[tuple[Group, Outcome]]:
-        outcomes = outcomes_of(groups, self._flows(groups[0]), limit=self._options.limit)
+        outcomes = outcomes_of(groups, self._flows(groups[0]), limit=self.options.limit)
         return list(zip(groups, outcomes, strict=True))
 
     def _flows(self, group: Group) -> list[Flow]:
-        return flows_of(group.routes, self._schedules[group.setting.load])
+        return flows_of(group.routes, self.schedules[group.setting.load])
 
     def search(self, search: Search) -> list[Found]:
         """Run a search. Return the rate or delay that was found for each group of equal nodes."""
         setting = search.setting
         nodes = [
             node
-            for node in self._plan.nodes
+            for node in self.plan.nodes
             if setting.link is None
             or any(leg.link == setting.link for channel in node.channels for leg in channel.legs)
         ]
         # Nodes that are equal at one value of what is searched are equal at all values.
         groups = self._groups(nodes, setting.model_copy(update={search.what: 1}))
-        answers = self._run(lambda group: self._find(group.nodes[0], search), groups)
+        answers = self.run(lambda group: self._find(group.nodes[0], search), groups)
         return [
             Found(
                 node=group.nodes[0].name,
@@ -236,7 +228,7 @@ class _Simulation:
 
         def is_good(value: int) -> bool:
             worst = worst_with(value)
-            return worst is not None and worst <= self._options.limit
+            return worst is not None and worst <= self.options.limit
 
         values = _RATES if search.what == "rate" else _DELAYS
         number = bisect.bisect_left(values, True, key=is_good)
@@ -245,7 +237,7 @@ class _Simulation:
     def _groups(self, nodes: Iterable[PlannedNode], setting: Setting) -> list[Group]:
         found: dict[tuple[tuple[Route, ...], int], list[PlannedNode]] = {}
         for node in nodes:
-            found.setdefault(without_delay(self._router.routes(node, setting)), []).append(node)
+            found.setdefault(without_delay(self.router.routes(node, setting)), []).append(node)
         return [Group(setting, routes, tuple(each), delay) for (routes, delay), each in found.items()]
 
 

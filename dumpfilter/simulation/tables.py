@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from dumpfilter.simulation.results import (
     OutageFigures,
     Results,
     Run,
+    Series,
 )
 
 
@@ -100,40 +101,21 @@ FORMS: Mapping[str, ParquetTable] = {
 
 def tables(results: Results) -> dict[str, pa.Table]:
     """Return the results as Arrow tables, by the table's name."""
-    runs = [(_setting(number, run), run) for number, run in enumerate(results.runs, 1)]
-    rows: dict[str, Iterable[dict[str, Any]]] = {
-        "links": (
-            {**setting, "link": link.name, **link.model_dump()} for setting, run in runs for link in run.links
-        ),
-        "nodes": (
-            {
-                **setting,
-                "basis": run.basis.value,
-                "node": node.name,
-                **node.model_dump(),
-                **node.lag.model_dump(),
-            }
-            for setting, run in runs
-            for node in run.nodes
-        ),
-        "outages": (
-            {**setting, "link": link.name, **outage.model_dump()}
-            for setting, run in runs
-            for link in run.links
-            for outage in link.outages
-        ),
-        "link_series": (
-            row for setting, run in runs for row in _series(setting, run, "link", ("offered", "carried"))
-        ),
-        "node_series": (row for setting, run in runs for row in _series(setting, run, "node", ("lag",))),
-        "found": (one.model_dump(mode="json") for one in results.found),
-        "members": (
-            {**setting, "node": node.name, "member": member}
-            for setting, run in runs
-            for node in run.nodes
-            for member in node.members
-        ),
-    }
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in FORMS}
+    for number, run in enumerate(results.runs, 1):
+        setting = _setting(number, run)
+        for link in run.links:
+            of_link = {**setting, "link": link.name}
+            rows["links"].append({**of_link, **link.model_dump()})
+            rows["outages"] += ({**of_link, **outage.model_dump()} for outage in link.outages)
+        for node in run.nodes:
+            of_node = {**setting, "node": node.name}
+            figures = {**node.model_dump(), **node.lag.model_dump()}
+            rows["nodes"].append({**of_node, "basis": run.basis.value, **figures})
+            rows["members"] += ({**of_node, "member": member} for member in node.members)
+        rows["link_series"] += _series(setting, run.series, "link", ("offered", "carried"))
+        rows["node_series"] += _series(setting, run.series, "node", ("lag",))
+    rows["found"] += (one.model_dump(mode="json") for one in results.found)
     return {name: form.of_rows(rows[name]) for name, form in FORMS.items()}
 
 
@@ -145,15 +127,21 @@ def _setting(number: int, run: Run) -> dict[str, Any]:
     return dict(zip(_Setting.model_fields, values, strict=True))
 
 
-def _series(setting: dict[str, Any], run: Run, key: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _series(
+    setting: dict[str, Any], series: Series, key: str, columns: Sequence[str]
+) -> Iterator[dict[str, Any]]:
     """Yield one row for each interval of each link or node of a run. ``key`` is the name of the column for the
     link's or node's name.
     """
-    series = run.series
     found: list[dict[str, tuple[int, ...]]] = [getattr(series, column) for column in columns]
     for name, values in found[0].items():
         lists = [of.get(name, (None,) * len(values)) for of in found]
         for k, row in enumerate(zip(*lists, strict=True)):
-            start = series.start + k * series.width
             own = dict(zip(columns, row, strict=True))
-            yield {**setting, key: name, "start": start, "width": series.width, **own}
+            yield {
+                **setting,
+                key: name,
+                "start": series.start + k * series.width,
+                "width": series.width,
+                **own,
+            }

@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 
-from dumpfilter.simulation.plan import Channel, FilterKey, Leg, Plan, PlannedNode, plan_topology
+from dumpfilter.simulation.plan import TICK, Channel, FilterKey, Leg, Plan, PlannedNode, plan_topology
 from dumpfilter.simulation.results import Method, Results, Setting, Variant
 from dumpfilter.simulation.retries import Retries
 from dumpfilter.simulation.simulate import Options, Search, simulate
@@ -96,8 +96,7 @@ def _slaves(names: list[str], *, name: str) -> Results:
             each,
             LinkShape(300_000 + 1000 * (k % 50)),
             True,
-            True,
-            True,
+            TICK,
             key,
             FilterKey(()),
             Retries(),

@@ -8,7 +8,7 @@ import numpy as np
 
 from dumpfilter.simulation.evaluate import Schedule, flows_of
 from dumpfilter.simulation.flow import Group, Outcome, outcomes_of
-from dumpfilter.simulation.plan import Channel, FilterKey, Leg, PlannedNode
+from dumpfilter.simulation.plan import TICK, Channel, FilterKey, Leg, PlannedNode
 from dumpfilter.simulation.results import Setting, Variant
 from dumpfilter.simulation.retries import Retries
 from dumpfilter.simulation.route import Route
@@ -61,7 +61,7 @@ def group_of(routes: Sequence[Route], delay: int = 0, *, shared: bool = False) -
         Channel(
             name,
             route.origin,
-            (Leg(name, "web", PLAIN, True, True, True, key, key, Retries()),),
+            (Leg(name, "web", PLAIN, True, TICK, key, key, Retries()),),
             key,
         )
         for name, route in zip(names, routes, strict=True)

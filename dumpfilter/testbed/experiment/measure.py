@@ -116,8 +116,8 @@ def _flow(measured: Measured, node: PlannedNode, number: int, route: Route) -> F
             (_microseconds(one.start), None if one.end is None else _microseconds(one.end))
             for one in crossing.outages
         ],
-        (arrived.committed, sizes[arrived.transaction]),
-        _carried(crossing.spans if is_first else (), leg.shape.delay),
+        lambda: (arrived.committed, sizes[arrived.transaction]),
+        lambda: _carried(crossing.spans if is_first else (), leg.shape.delay),
     )
 
 
