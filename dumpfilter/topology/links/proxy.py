@@ -261,6 +261,7 @@ class Link:
         self._journal = journal = Journal()
         self._down = _Direction(self, Line(shape, random), lambda time, count: journal.count(time, count, 0))
         self._up = _Direction(self, Line(shape, random), lambda time, count: journal.count(time, 0, count))
+        self._directions = (self._down, self._up)
         self._ends: set[_End] = set()
         """Both sockets of each connection."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -323,11 +324,11 @@ class Link:
         if size is not None:
             for end in self._ends:
                 end.set_option(socket.SO_RCVBUF, size)
-        for direction in (self._down, self._up):
+        for direction in self._directions:
             direction.line.change(self.loop.time(), shape)
         if has_other_outages:
             self._begin_schedule()
-        for direction in (self._down, self._up):
+        for direction in self._directions:
             direction.pump()
 
     def retarget(self, address: tuple[str, int]) -> None:
@@ -386,9 +387,8 @@ class Link:
     def heal(self) -> None:
         """End a cut, a silence or a scheduled outage, and cancel a cut that :meth:`cut_after` planned."""
         self._forget_plans()
-        was_up = self.state == "up"
         self._is_cut = self._is_scheduled_out = False
-        self._come_up(is_news=not was_up)
+        self._come_up()
 
     def close(self) -> None:
         """Reset all connections, and release the port."""
@@ -456,23 +456,20 @@ class Link:
         self._stop_listening()
         self._reset_connections()
 
-    def _come_up(self, *, is_news: bool = True) -> None:
-        """Accept connections and pass bytes again, unless another fault lasts.
-
-        With ``is_news`` the history gets an entry ``healed``.
-        """
-        if self._silent_since is not None:
-            silent = self.loop.time() - self._silent_since
+    def _come_up(self) -> None:
+        """Accept connections and pass bytes again, unless another fault lasts."""
+        was_silent, was_cut = self._silent_since, self._listener is None
+        if was_silent is not None:
             self._silent_since = None
-            for direction in (self._down, self._up):
-                direction.line.shift(silent)
+            for direction in self._directions:
+                direction.line.shift(self.loop.time() - was_silent)
         if self._is_cut or self._is_scheduled_out:
             return
-        if is_news:
+        if was_cut or was_silent is not None:
             self._note("healed")
         self._listen()
         self.update_reading()
-        for direction in (self._down, self._up):
+        for direction in self._directions:
             direction.pump()
 
     def _reset_connections(self) -> None:
@@ -480,7 +477,7 @@ class Link:
             task.cancel()
         for end in tuple(self._ends):
             self.end(end)
-        for direction in (self._down, self._up):
+        for direction in self._directions:
             self.lost += direction.clear()
 
     def _listen(self) -> None:
