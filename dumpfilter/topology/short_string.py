@@ -21,9 +21,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.near import did_you_mean
@@ -57,17 +56,6 @@ _SAY_WHAT = {"from", "role", *(facts.key for facts in KINDS.values() if facts.ke
 """The keys of a table without which a node of a short string is a generated workload."""
 
 
-class _Mention(NamedTuple):
-    """One occurrence of a node in the short string, with its attributes (keys and values) and its sources.
-
-    The sources are the nodes before the arrow that leads to this occurrence; empty without an arrow.
-    """
-
-    name: str
-    attributes: list[tuple[str, str]]
-    sources: list[str]
-
-
 def parse_string(text: str, *, name: str = "topology", directory: Path = Path()) -> Topology:
     """Return the topology that a short string such as ``m >> web[do-db=shop]`` describes.
 
@@ -78,9 +66,7 @@ def parse_string(text: str, *, name: str = "topology", directory: Path = Path())
     >>> [link.name for link in parse_string("m >> web[do-db=shop, rate=2mbit]; m >> hr >> hr2").links]
     ['m:web', 'm:hr', 'hr:hr2']
     """
-    tables: dict[str, dict[str, Any]] = {}
-    for mention in _mentions(text):
-        _add(tables, mention)
+    tables = _tables(text)
     for key, table in tables.items():
         _complete(key, table)
     return topology_of(tables, name, _where, directory)
@@ -116,11 +102,12 @@ def _where(name: str, key: str) -> str:
     return f"topology string: {name}[{key}]" if key and key != "from" else f"topology string: {name}"
 
 
-def _mentions(text: str) -> Iterator[_Mention]:
-    """Yield the occurrences of nodes in a short string in order, each with the nodes before its arrow as sources.
+def _tables(text: str) -> dict[str, dict[str, Any]]:
+    """Return the tables of the nodes in a short string by name, without the workloads that the string leaves out.
 
     Raises OptionError, which names the column, for a syntax error.
     """
+    tables: dict[str, dict[str, Any]] = {}
     at = 0
     sources: list[str] = []
     nodes: list[str] = []
@@ -136,7 +123,7 @@ def _mentions(text: str) -> Iterator[_Mention]:
             attributes, at = _attributes(text, at, token[0])
             nodes.append(token[0])
             is_wanted = False
-            yield _Mention(token[0], attributes, sources)
+            _add(tables, token[0], attributes, sources)
         elif kind != "space" and not is_wanted:
             if kind != "comma":
                 sources, nodes = nodes if kind == "arrow" else [], []
@@ -146,6 +133,7 @@ def _mentions(text: str) -> Iterator[_Mention]:
             _refuse(text, column, f"a node is missing before {token[0]!r}")
     if is_wanted and (nodes or sources):
         _refuse(text, len(text), "a node is missing at the end")
+    return tables
 
 
 def _refuse(text: str, at: int, what: str) -> NoReturn:
@@ -188,17 +176,20 @@ def _attributes(text: str, at: int, name: str) -> tuple[list[tuple[str, str]], i
     return found, at
 
 
-def _add(tables: dict[str, dict[str, Any]], mention: _Mention) -> None:
-    """Add a node's occurrence to the table of the node. Raises OptionError for a key that is unknown or misplaced.
+def _add(
+    tables: dict[str, dict[str, Any]], name: str, attributes: list[tuple[str, str]], sources: list[str]
+) -> None:
+    """Add one occurrence of the node ``name`` to the node's table.
 
-    The rules and the link of an occurrence belong to its sources. Other keys stand at the first occurrence only.
+    ``sources`` are the nodes before the arrow that leads to this occurrence. The rules and the link in ``attributes``
+    (pairs of key and value) belong to these sources. Other keys stand at the first occurrence only. Raises OptionError
+    for a key that is unknown or misplaced.
     """
-    name = mention.name
     is_first = name not in tables
     table = tables.setdefault(name, {})
     rules: list[str] = []
     link: dict[str, Any] = {}
-    for written, value in mention.attributes:
+    for written, value in attributes:
         key = "option" if written == "options" else written
         where = _where(name, key)
         belongs_to_arrow = key in RULE_KINDS or key in _LINK_KEYS
@@ -210,9 +201,9 @@ def _add(tables: dict[str, dict[str, Any]], mention: _Mention) -> None:
         if not belongs_to_arrow and not is_first:
             raise OptionError(f"{where}: says what the node is; write it where {name} stands first")
         # The rate of a node that reads nothing is the rate at which its workload grows.
-        if belongs_to_arrow and not mention.sources and not (key == "rate" and is_first):
+        if belongs_to_arrow and not sources and not (key == "rate" and is_first):
             raise _misplaced(name, key, value)
-        into = link if mention.sources and key in _LINK_KEYS else table
+        into = link if sources and key in _LINK_KEYS else table
         if key in RULE_KINDS:
             rules.append(f"{key}={value}")
         elif key in _LISTS:
@@ -221,7 +212,7 @@ def _add(tables: dict[str, dict[str, Any]], mention: _Mention) -> None:
             raise OptionError(f"{where}: stands there twice; keep one")
         else:
             into[key] = value
-    for source in mention.sources:
+    for source in sources:
         table.setdefault("from", []).append({"node": source, "rules": rules, "link": link})
 
 
