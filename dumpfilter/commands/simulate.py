@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
@@ -18,22 +18,7 @@ from dumpfilter.commands.option_groups.inputs import fetched
 
 if TYPE_CHECKING:
     from dumpfilter.simulation.plan import Plan
-    from dumpfilter.simulation.results import Variant
     from dumpfilter.simulation.simulate import Options
-    from dumpfilter.simulation.traffic import SetTraffic
-    from dumpfilter.spark_jobs.engines.runner import Runner
-
-
-class Planned(NamedTuple):
-    """A simulation that is ready to run: the topology's nodes and links, their binlog sets, and the speeds of replayed
-    recordings.
-    """
-
-    plan: Plan
-    speeds: dict[str, float | None]
-    """The speed at which each recording is replayed, by node; None: as fast as possible."""
-    binlogs: dict[str, str]
-    """The binlog set of each origin (a node whose server wrote the binlog), by the node's name."""
 
 
 class Inputs(Settings):
@@ -49,9 +34,11 @@ class Inputs(Settings):
     slaves: Path | None = setting(None, show_default=False)
     """Slaves of one master, in place of a topology (TOML, see docs/simulation.md)."""
 
-    def planned(self) -> Planned:
-        """Return the simulation that these options describe, with the nodes and links of the topology or of the slaves
-        file. Raises OptionError.
+    def planned(self) -> tuple[Plan, dict[str, str], dict[str, float | None]]:
+        """Return the nodes and links of the topology or of the slaves file, and for each origin (a node whose server
+        wrote a binlog) its binlog set. Raises OptionError.
+
+        The last value has the speed at which each recording is replayed, by node; None: as fast as possible.
         """
         from dumpfilter.simulation.plan import plan_slaves, plan_topology
         from dumpfilter.simulation.wishes import binlog_sets
@@ -63,11 +50,11 @@ class Inputs(Settings):
         binlogs = self.binlog or []
         if self.slaves is not None:
             plan = plan_slaves(slaves_of([self.slaves], []), self.slaves.stem)
-            return Planned(plan, {}, binlog_sets(plan, None, binlogs))
+            return plan, binlog_sets(plan, None, binlogs), {}
         model = topology_from(self.topology or "")
         plan = plan_topology(model)
         speeds = {node.name: node.speed for node in model.nodes if node.binlogs}
-        return Planned(plan, speeds, binlog_sets(plan, model, binlogs))
+        return plan, binlog_sets(plan, model, binlogs), speeds
 
 
 class ScenarioOptions(Settings, panel="Scenarios"):
@@ -166,41 +153,29 @@ def simulate_command(
 
     from dumpfilter.analyse.report.output import check_output
     from dumpfilter.commands.results import show_results
+    from dumpfilter.simulation.results import Variant
     from dumpfilter.simulation.simulate import simulate
     from dumpfilter.spark_jobs.engines.threads import ThreadRunner
-
-    planned = inputs.planned()
-    options = scenarios.options(planned.plan.links)
-    check_output(given.output, overwrite=given.overwrite)
-    progress = Console(stderr=True)
-    with engine.runner(progress, default="local") as run:
-        traffics = read_origins(planned, run, read, {setting.variant for setting in options.settings})
-    # The traffic is small. So the nodes are evaluated here, also when Spark has read the binlogs.
-    threads = partial(ThreadRunner(console=progress), label="simulating")
-    results = simulate(planned.plan, traffics, options, threads, speeds=planned.speeds)
-    show_results(results, given.output, progress, page=given.report, json=given.as_json)
-
-
-def read_origins(
-    given: Planned, run: Runner, read: JobReadOptions, variants: set[Variant]
-) -> dict[str, SetTraffic]:
-    """Return the traffic (bytes of each transaction) of each origin by its name. An origin is a node whose server wrote
-    a binlog.
-
-    ``given`` is the simulation, ``run`` the engine that reads in parallel, and ``read`` has the reading options.
-    ``variants`` are the compared ways to bring the binlog to the slaves, such as filtering on the master.
-    """
-    from dumpfilter.simulation.results import Variant
     from dumpfilter.spark_jobs.simulation.traffic import TrafficOptions, read_traffic
 
-    options = TrafficOptions(
+    plan, binlogs, speeds = inputs.planned()
+    options = scenarios.options(plan.links)
+    check_output(given.output, overwrite=given.overwrite)
+    variants = {setting.variant for setting in options.settings}
+    wanted = TrafficOptions(
         on_corrupt=read.on_corrupt,
         verify=read.verify_checksum,
         range_size=read.range_bytes,
         compressed=bool({Variant.NONE_COMPRESSED, Variant.MASTER_COMPRESSED} & variants),
         split=Variant.SPLIT in variants,
     )
-    return {
-        origin: read_traffic(fetched([binlogs], None)[0], given.plan.filters, run, options)
-        for origin, binlogs in given.binlogs.items()
-    }
+    progress = Console(stderr=True)
+    with engine.runner(progress, default="local") as run:
+        traffics = {
+            origin: read_traffic(fetched([binlog], None)[0], plan.filters, run, wanted)
+            for origin, binlog in binlogs.items()
+        }
+    # The traffic is small. So the nodes are evaluated here, also when Spark has read the binlogs.
+    threads = partial(ThreadRunner(console=progress), label="simulating")
+    results = simulate(plan, traffics, options, threads, speeds=speeds)
+    show_results(results, given.output, progress, page=given.report, json=given.as_json)

@@ -159,9 +159,6 @@ class Plan:
 
 def plan_topology(topology: Topology) -> Plan:
     """Return the simulation plan of a topology. Raises OptionError if no node reads over a link."""
-    contents: dict[str, list[_Content]] = {}
-    origins = []
-    planned = []
     idle = {
         node.name: all_down(
             (one.link, retries_of(reader))
@@ -175,52 +172,49 @@ def plan_topology(topology: Topology) -> Plan:
     depth: dict[str, int] = {}
     for node in topology.nodes:
         depth[node.name] = max((depth[reading.source] + 1 for reading in node.reads), default=0)
+    contents: dict[str, list[_Content]] = {}
+    planned = []
     # The results list the nodes by their distance from the origins.
     for node in sorted(topology.nodes, key=lambda node: depth[node.name]):
         if not node.reads:
-            origins.append(node.name)
             contents[node.name] = [_Content(node.name, (), (), ())]
             continue
-        ways = sum(len(contents[reading.source]) for reading in node.reads)
-        if ways > MOST_WAYS:
+        ways = [(reading, content) for reading in node.reads for content in contents[reading.source]]
+        if len(ways) > MOST_WAYS:
             raise OptionError(
-                f"{topology.name}: {ways:,} ways lead from origins to {node.name}, and the limit is {MOST_WAYS:,}; let "
-                "nodes read from fewer others"
+                f"{topology.name}: {len(ways):,} ways lead from origins to {node.name}, and the limit is "
+                f"{MOST_WAYS:,}; let nodes read from fewer others"
             )
-        found: list[_Content] = []
+        contents[node.name] = []
         channels = []
-        for reading in node.reads:
-            source = topology[reading.source]
-            has_link = not source.is_files
-            for content in contents[reading.source]:
-                own = (*content.sent, *((reading.rules,) if reading.rules else ()))
-                filters = source.is_own
-                sent = own if filters else content.sent
-                legs = content.legs
-                if has_link:
-                    leg = Leg(
-                        reading.source,
-                        node.name,
-                        reading.link,
-                        filters and node.kind == "slave",
-                        _tick(topology, source),
-                        FilterKey(sent),
-                        FilterKey(content.logged),
-                        retries_of(node),
-                        int(number_of(node, "--chunk-size") or 0),
-                        idle.get(reading.source, ()),
-                    )
-                    legs = (*legs, leg)
-                    channels.append(Channel(reading.source, content.origin, legs, FilterKey(own)))
-                # A server logs what it applied. A slave of dumpfilter serves what it was sent.
-                logged = own if node.server else content.logged
-                found.append(_Content(content.origin, legs, own if node.server else sent, logged))
-        contents[node.name] = found
+        for reading, content in ways:
+            source, legs = topology[reading.source], content.legs
+            own = (*content.sent, *((reading.rules,) if reading.rules else ()))
+            sent = own if source.is_own else content.sent
+            if not source.is_files:
+                leg = Leg(
+                    source.name,
+                    node.name,
+                    reading.link,
+                    source.is_own and node.kind == "slave",
+                    _tick(topology, source),
+                    FilterKey(sent),
+                    FilterKey(content.logged),
+                    retries_of(node),
+                    int(number_of(node, "--chunk-size") or 0),
+                    idle.get(source.name, ()),
+                )
+                legs = (*legs, leg)
+                channels.append(Channel(source.name, content.origin, legs, FilterKey(own)))
+            # A server logs what it applied. A slave of dumpfilter serves what it was sent.
+            sent, logged = (own, own) if node.server else (sent, content.logged)
+            contents[node.name].append(_Content(content.origin, legs, sent, logged))
         if channels:
             planned.append(PlannedNode(node.name, tuple(channels)))
     if not planned:
         raise OptionError(f"{topology.name}: no node reads over a link; add a slave, such as m >> web")
-    return Plan(topology.name, tuple(origins), tuple(planned), describe(topology))
+    origins = tuple(node.name for node in topology.nodes if not node.reads)
+    return Plan(topology.name, origins, tuple(planned), describe(topology))
 
 
 def _tick(topology: Topology, node: Node) -> int:

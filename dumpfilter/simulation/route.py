@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from operator import attrgetter
@@ -130,8 +130,15 @@ class Router:
                 shape = replace(shape, rate=setting.rate)
             if setting.delay is not None:
                 shape = replace(shape, delay=setting.delay / 1e6)
-        hop = hop_of(shape, leg.retries, seed=self._seed ^ zlib.crc32(leg.link.encode()))
-        hop = replace(hop, tick=leg.tick)
+        hop = Hop(
+            shape.rate,
+            _nanoseconds(shape.delay),
+            _nanoseconds(shape.jitter),
+            # Without jitter equal links have equal seeds, so that they are computed once.
+            self._seed ^ zlib.crc32(leg.link.encode()) if shape.jitter else 0,
+            tuple(_downs(shape, leg.retries)),
+            tick=leg.tick,
+        )
         if form not in (Form.PACKETS, Form.STAND_INS):
             most = leg.chunk_size or LARGEST
             message = message_size(told_rate(shape), most)
@@ -167,27 +174,19 @@ def told_rate(shape: LinkShape) -> float:
     return CALL_BYTES / (2 * shape.delay + on_line + CALL_SECONDS)
 
 
-def hop_of(shape: LinkShape, retries: Retries, *, seed: int) -> Hop:
-    """Return the properties of a simulated link from ``shape`` (rate, delay, jitter and outages). ``retries`` has the
-    reader's waits before it reconnects. Without jitter the seed is set to 0, so that equal links give equal hops.
-    """
-    downs: list[Down] = []
+def _downs(shape: LinkShape, retries: Retries) -> Iterator[Down]:
+    """Yield the outages of a link in ascending order, without those that begin during an earlier one."""
+    until = -NEVER
     for outage in sorted(shape.outages, key=lambda one: one.start):
         start = _nanoseconds(outage.start)
-        if downs and start < downs[-1].end:
+        if start < until:
             continue
         if outage.end is None:
-            downs.append(Down(start, NEVER, NEVER))
-            break
+            yield Down(start, NEVER, NEVER)
+            return
+        until = _nanoseconds(outage.end)
         restart = retries.restart(outage.start, outage.end, shape, outage.connected)
-        downs.append(Down(start, _nanoseconds(outage.end), _nanoseconds(restart)))
-    return Hop(
-        shape.rate,
-        _nanoseconds(shape.delay),
-        _nanoseconds(shape.jitter),
-        seed if shape.jitter else 0,
-        tuple(downs),
-    )
+        yield Down(start, until, _nanoseconds(restart))
 
 
 def _nanoseconds(seconds: float) -> int:

@@ -31,17 +31,6 @@ class ChoicePlot:
     chart: Chart
     looks: list[Look]
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the nodes or links in the menu."""
-        return self.chart.names
-
-    @property
-    def choices(self) -> list[Json]:
-        """The lines and axes of the chart for each entry of the menu, as JSON."""
-        found: list[Json] = self.chart.data["choices"]
-        return found
-
 
 def lag_plot(results: Results) -> ChoicePlot | None:
     """Return the plot of each node's lag over time, with one line for each variant. None: no node was ever behind."""

@@ -32,14 +32,6 @@ class Look:
     dash: str
     is_measured: bool = False
 
-    @staticmethod
-    def of(method: Method, variant: Variant) -> Look:
-        """Return the line style of a variant. A measured variant has a solid line and its own colour."""
-        name, colour, area, dash = _VARIANTS[variant]
-        if method is Method.MEASURED:
-            return Look(f"{name}, measured", f"{colour}-measured", area, "solid", True)
-        return Look(name, colour, area, dash)
-
 
 _VARIANTS = {
     Variant.NONE: ("no filter", "whole-line", "whole-area", "solid"),
@@ -54,8 +46,11 @@ _VARIANTS = {
 
 
 def look_of(run: Run) -> Look:
-    """Return the line style for the variant and method of a run."""
-    return Look.of(run.method, run.setting.variant)
+    """Return the line style for the variant and method of a run. A measured run has a solid line and its own colour."""
+    name, colour, area, dash = _VARIANTS[run.setting.variant]
+    if run.method is Method.MEASURED:
+        return Look(f"{name}, measured", f"{colour}-measured", area, "solid", True)
+    return Look(name, colour, area, dash)
 
 
 def nodes_by_name(run: Run) -> dict[str, NodeFigures]:

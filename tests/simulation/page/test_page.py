@@ -37,7 +37,7 @@ def test_the_lag_plot_has_the_worst_lag_of_each_variant() -> None:
     results = usual()
     plot = lag_plot(results)
     assert plot is not None
-    choice = plot.choices[plot.names.index("all")]
+    choice = plot.chart.data["choices"][plot.chart.names.index("all")]
     for look, line in zip(plot.looks, choice["lines"], strict=True):
         run = next(run for run in results.runs if run.setting.load == 1 and look == _look(run))
         worst = next(node.lag.worst for node in run.nodes if node.name == "all")
@@ -53,7 +53,7 @@ def _look(run: object) -> object:
 def test_no_link_carries_more_than_its_rate() -> None:
     plot = rate_plot(usual())
     assert plot is not None
-    for choice in plot.choices:
+    for choice in plot.chart.data["choices"]:
         rate = choice["level"]["value"]
         for line in choice["lines"][1::2]:
             assert max(line["y"]) <= rate * 1.001
@@ -62,7 +62,7 @@ def test_no_link_carries_more_than_its_rate() -> None:
 def test_the_frontier_falls_with_the_rate() -> None:
     plot = frontier_plot(usual())
     assert plot is not None
-    for choice in plot.choices:
+    for choice in plot.chart.data["choices"]:
         for line in choice["lines"]:
             assert line["x"] == sorted(line["x"])
             assert line["y"] == sorted(line["y"], reverse=True)
@@ -120,7 +120,7 @@ def test_many_slaves_are_grouped() -> None:
     assert all(len(run.nodes) == 50 for run in results.runs)
     plot = lag_plot(results)
     assert plot is not None
-    assert len(plot.names) == 24
+    assert len(plot.chart.names) == 24
 
 
 def test_the_page_tells_where_its_figures_are_from() -> None:
