@@ -18,6 +18,7 @@ from dumpfilter.analyse.report.audience import Audience
 from dumpfilter.analyse.report.headings import Headings
 from dumpfilter.analyse.report.periods import Division, OverTime, Period
 from dumpfilter.analyse.traffic.facts import Facts, Mask, SubjectFlags
+from dumpfilter.base.errors import OptionError
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog.format import Family
 from dumpfilter.dump.stand_ins import EVENTS
@@ -40,6 +41,14 @@ from dumpfilter.spark_jobs.split.ownership import REST, decode_name, encoded_sch
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
+Verdicts = tuple[SubjectFlags | None, int]
+"""A filter's verdicts about all tables and statements as bits (None: no rules), and its index among the measured
+filters.
+"""
+
+ALL: Verdicts = None, 0
+"""The verdicts of a filter without rules."""
+
 _PACKETS_OF_COMPRESSED = 2
 """The number of events in a compressed transaction: Gtid and Transaction_payload."""
 
@@ -53,11 +62,13 @@ class Evaluate:
 
     Parameters:
         measured: the measured counts of bytes and events.
-        flags: the verdicts of each filter (send, drop or undecided) about all tables and statements, as bits. None
-            stands for a filter without rules.
+        verdicts: for each filter its verdicts (send, drop or undecided) about all tables and statements, and its index
+            among the measured filters.
         family: the kind of server that wrote the binlogs, ``mysql`` or ``mariadb``.
-        numbers: for each filter the index of a measured filter with equal verdicts. None: the filters are the measured
-            ones, in the same order.
+        audience: the readers for whom bytes are counted. None: real replicas, unless filtering needs GTIDs that the
+            binlogs lack.
+
+    Raises OptionError for the audience of real replicas if they cannot be filtered.
 
     Counts that all filters treat alike are merged first, so the cost per slave does not depend on the size of the
     binlogs.
@@ -66,20 +77,26 @@ class Evaluate:
     def __init__(
         self,
         measured: Measured,
-        flags: Sequence[SubjectFlags | None],
+        verdicts: Sequence[Verdicts],
         family: Family,
-        numbers: Sequence[int] | None = None,
+        audience: Audience | None = None,
     ) -> None:
-        tallied = self.tallied = measured.tallied.folded(flags)
+        tallied = self.tallied = measured.tallied.folded([flags for flags, _ in verdicts])
         self._is_mariadb = family == "mariadb"
         self._events_of_stand_in = EVENTS[family]
-        self.has_gtids = family != "mysql" or bool(tallied.stand_ins.any()) or not tallied.transactions.any()
-        self._flags = flags
+        self._has_gtids = family != "mysql" or bool(tallied.stand_ins.any()) or not tallied.transactions.any()
+        can_filter = self._has_gtids or all(flags is None for flags, _ in verdicts)
+        if audience is Audience.REPLICAS and not can_filter:
+            raise OptionError(
+                "--for replicas: the binlogs have no GTIDs, which a real replica of MySQL behind a filter needs; "
+                "use --for slaves"
+            )
+        self.audience = (audience or Audience.REPLICAS) if can_filter else Audience.SLAVES
+        """The readers for whom bytes are counted."""
+        self._verdicts = verdicts
         self._on_tables = np.array(numbers_on_tables(tallied.subjects), np.int64)
-        self._numbers = range(len(flags)) if numbers is None else numbers
         self._schema_bytes = measured.schema_bytes
         self._factor = measured.transaction_factor
-        self.audience = Audience.SLAVES
         self.buckets: Ints = np.unique(tallied.bucket[tallied.bucket > 0])
         """The time buckets with traffic, ascending, as Unix seconds divided by the bucket length."""
         self.headings = Headings(tallied)
@@ -151,20 +168,17 @@ class Evaluate:
         """For each unit (row of the tally), the index of its time bucket in ``buckets``."""
         return np.clip(np.searchsorted(self.buckets, self.tallied.bucket), 0, len(self.buckets) - 1)
 
-    def received(self, flags: SubjectFlags | None, origin: OriginFilter | None, number: int) -> Floats:
+    def received(self, verdicts: Verdicts = ALL, origin: OriginFilter | None = None) -> Floats:
         """Return the bytes that one reader of the binlog receives, as one number for each unit (row of measured
         counts).
 
         The reader is a real replica or a dumpfilter slave, as ``self.audience`` says. For a real replica, a dropped
         unit counts with the empty transactions that the master sends for GTIDs.
 
-        Parameters:
-            flags: the verdicts of the reader's filter about all tables and statements, as bits. None: no rules.
-            origin: the server ids and domain ids that the reader accepts. None: all. A real replica receives all in any
-                case.
-            number: the index of a measured filter with the verdicts ``flags``.
+        ``verdicts`` are those of the reader's filter, and ``origin`` has the server ids and domain ids that the reader
+        accepts (None: all). A real replica receives all in any case.
         """
-        tallied = self.tallied
+        tallied, (flags, number) = self.tallied, verdicts
         if self.audience is Audience.SLAVES:
             return np.where(tallied.sent(flags, origin, number), tallied.bytes, 0).astype(np.float64)
         sent = tallied.sent(flags, None, number)
@@ -176,13 +190,13 @@ class Evaluate:
     def __call__(self, asked: Asked) -> tuple[SlaveFigures, tuple[int, ...]]:
         """Return the traffic of one slave, and the bytes that it receives in each time bucket."""
         tallied, definition = self.tallied, asked.definition
-        origin, flags, number = definition.origin, self._flags[asked.number], self._numbers[asked.number]
+        origin, verdicts = definition.origin, self._verdicts[asked.number]
+        flags, number = verdicts
         everything, sent = tallied.sent(None, origin), tallied.sent(flags, origin, number)
         of_tables = zip(self.headings.names, self.headings.sums(tallied.bytes, sent).tolist(), strict=True)
-        of_time, whole_of_time = (self.series(self.received(one, origin, number)) for one in (flags, None))
+        of_time, whole_of_time = (self.series(self.received(one, origin)) for one in (verdicts, ALL))
         sets = self._sets(flags)
-        now = self._bytes(flags, origin, number)
-        without = [self._bytes(self._flags[rest], origin, self._numbers[rest]) for rest in asked.without]
+        now, *without = (self._bytes(self._verdicts[k], origin) for k in (asked.number, *asked.without))
         made = SlaveFigures(
             name=definition.name,
             server_id=definition.server_id,
@@ -190,7 +204,7 @@ class Evaluate:
             rules=definition.rules,
             no_filter=_figures(tallied, everything),
             master_side=_figures(tallied, sent),
-            real_replica=self._real_replica(flags, number),
+            real_replica=self._real_replica(verdicts),
             undecided_events=int(tallied.undecided[sent & tallied.unsure(flags)].sum()),
             compressed_no_filter=self._compressed(everything),
             compressed=self._compressed(sent),
@@ -213,15 +227,17 @@ class Evaluate:
         )
         return made, tuple(of_time.tolist())
 
-    def _bytes(self, flags: SubjectFlags | None, origin: OriginFilter | None, number: int) -> int:
+    def _bytes(self, verdicts: Verdicts, origin: OriginFilter | None) -> int:
         """Return the bytes that one reader receives, a real replica or a dumpfilter slave as ``audience`` says."""
-        replica = self._real_replica(flags, number) if self.audience is Audience.REPLICAS else None
+        replica = self._real_replica(verdicts) if self.audience is Audience.REPLICAS else None
         if replica is not None:
             return replica.bytes
+        flags, number = verdicts
         return int(self.tallied.bytes[self.tallied.sent(flags, origin, number)].sum())
 
-    def _real_replica(self, flags: SubjectFlags | None, number: int) -> RealReplica | None:
-        if flags is not None and not self.has_gtids:
+    def _real_replica(self, verdicts: Verdicts) -> RealReplica | None:
+        flags, number = verdicts
+        if flags is not None and not self._has_gtids:
             return None
         tallied = self.tallied
         passing = tallied.sent(flags, None, number)

@@ -12,16 +12,17 @@ The measurements can be used for other filters, too, so a later job can start wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 
 from dumpfilter.analyse.lint.findings import Code, FilterWarning, Level
 from dumpfilter.analyse.lint.knowledge import knowledge_of
 from dumpfilter.analyse.lint.linting import lint
 from dumpfilter.analyse.lint.output import warning_line
-from dumpfilter.analyse.report.audience import Audience
-from dumpfilter.analyse.traffic.facts import SubjectFlags
+from dumpfilter.analyse.traffic.facts import flags_of
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.printable import replace_invalid_utf8, visible
 from dumpfilter.filter import ReplicationFilter
@@ -32,7 +33,6 @@ from dumpfilter.spark_jobs.bandwidth.measured_set import (
     BandwidthOptions,
     MeasuredSet,
     ask,
-    ask_filters,
     measure_set,
 )
 from dumpfilter.spark_jobs.bandwidth.results import (
@@ -43,13 +43,16 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     totals_of,
     with_totals,
 )
-from dumpfilter.spark_jobs.engines.runner import Runner, run_here
+from dumpfilter.spark_jobs.engines.runner import Amount, Runner, run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 _MOST_DECISIONS = 1_000_000
 """The maximum number of decisions (filters times subjects) for the check of filters. Further filters are not
 checked, to bound the time.
 """
+
+_SLICES = 16
+"""The maximum number of Spark tasks that evaluate filters. Starting a task takes time."""
 
 _WRONG_NAMES = frozenset(
     {
@@ -87,18 +90,18 @@ def filter_warnings(
     alike: dict[tuple[object, ...], tuple[ReplicationFilter, list[str]]] = {}
     for name, one in slaves:
         alike.setdefault((type(one), one.rules, one.names), (one, []))[1].append(name)
-    found: dict[str, list[str]] = {}
-    order: dict[str, tuple[int, bool, int]] = {}
     most = max(1, _MOST_DECISIONS // (len(subjects) + 1))
+    ranked: list[tuple[tuple[int, bool, int], str, list[str]]] = []
     for one, names in list(alike.values())[:most]:
         warnings = [warning for warning in lint(one, known) if warning.level is Level.WARNING]
         something_passes = all(warning.code is not Code.NOTHING_PASSES for warning in warnings)
         for place, warning in enumerate(sorted(warnings, key=_rank)):
-            text = warning_line(warning)
-            found.setdefault(text, []).extend(names)
-            here = (place, something_passes, _rank(warning))
-            order[text] = min(order.get(text, here), here)
-    return {replace_invalid_utf8(visible(text)): found[text] for text in sorted(found, key=order.__getitem__)}
+            text = replace_invalid_utf8(visible(warning_line(warning)))
+            ranked.append(((place, something_passes, _rank(warning)), text, names))
+    found: dict[str, list[str]] = {}
+    for _, text, names in sorted(ranked, key=itemgetter(0)):
+        found.setdefault(text, []).extend(names)
+    return found
 
 
 def _rank(warning: FilterWarning) -> int:
@@ -106,27 +109,6 @@ def _rank(warning: FilterWarning) -> int:
     if warning.code in _WRONG_NAMES:
         return 0
     return 1 if warning.code is Code.NOTHING_PASSES else 2
-
-
-def lines_of(warnings: Mapping[str, list[str]]) -> tuple[str, ...]:
-    """Return each warning as a line that begins with the names of its slaves. ``warnings`` maps a warning's text to the
-    slaves' names.
-    """
-    return tuple(
-        replace_invalid_utf8(f"slave{'s' if len(names) > 1 else ''} {some_of(names)}: {text}")
-        for text, names in warnings.items()
-    )
-
-
-def by_slave(warnings: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
-    """Return the texts of the warnings by the slave's name, for slaves that have any. ``warnings`` maps each text to
-    the names of the slaves.
-    """
-    found: dict[str, list[str]] = {}
-    for text, names in warnings.items():
-        for name in names:
-            found.setdefault(name, []).append(text)
-    return {name: tuple(texts) for name, texts in found.items()}
 
 
 def bandwidth(
@@ -166,12 +148,7 @@ def measure_and_evaluate(
     measured = measure_set(source, slaves, run, options, kept)
     # If no file has changed, nothing is worth the start of Spark.
     is_read = measured.reused < len(measured.files)
-    results = evaluate_slaves(measured, slaves, run if is_read else run_here, options)
-    if results is None:
-        measured = measure_set(source, slaves, run, options)
-        results = evaluate_slaves(measured, slaves, run, options)
-    assert results is not None
-    return results, measured
+    return evaluate_slaves(measured, slaves, run if is_read else run_here, options), measured
 
 
 def evaluate_slaves(
@@ -179,29 +156,38 @@ def evaluate_slaves(
     slaves: Sequence[SlaveDefinition],
     run: Runner = run_here,
     options: BandwidthOptions | None = None,
-) -> Results | None:
+) -> Results:
     """Compute the traffic of each slave from measurements, without reading the binlogs.
 
-    ``run`` executes the tasks that evaluate filters. Return None if the measurements are valid only for other filters,
-    because counts were merged or compressed transactions cut for those. The caller must then measure again.
+    The measurements must be valid for the slaves' filters, as those of :func:`measure_set` for the same slaves are.
+    ``run`` executes the tasks that evaluate filters. Raises OptionError if the options ask for real replicas and the
+    binlogs lack the GTIDs that these need.
     """
     options = options or BandwidthOptions()
-    indexed = measured.indexed
+    indexed, subjects = measured.indexed, measured.tallied.subjects
     asked, filters = ask(slaves, indexed.names)
-    flags = ask_filters(filters, measured.tallied.subjects, run)
-    numbers = measured.numbers_of(flags)
+    numbers = measured.numbers_of(filters)
     if numbers is None:
-        return None
-    evaluate = Evaluate(measured.measured, flags, indexed.family, numbers)
-    evaluate.audience = _audience(options.audience, evaluate, flags[: len(asked)])
+        raise ValueError("these measurements are valid for other filters alone")
+    distinct = list(filters.values())
+    amount = Amount("filters", slices=min(len(distinct), _SLICES))
+    flags = run(partial(flags_of, subjects=subjects), distinct, "asking filters", amount=amount)
+    evaluate = Evaluate(
+        measured.measured, list(zip(flags, numbers, strict=True)), indexed.family, options.audience
+    )
     found = [evaluate(one) for one in asked]
     warnings = filter_warnings(
-        ((one.name, given[0]) for one, given in zip(slaves, filters, strict=False)),
-        measured.tallied.subjects,
+        ((one.definition.name, distinct[one.number]) for one in asked),
+        subjects,
         is_whole=all(one.damage is None for one in indexed.files),
     )
-    of_slave = by_slave(warnings)
-    figures = tuple(one.model_copy(update={"warnings": of_slave.get(one.name, ())}) for one, _ in found)
+    of_slave: dict[str, list[str]] = {}
+    for text, names in warnings.items():
+        for name in names:
+            of_slave.setdefault(name, []).append(text)
+    figures = tuple(
+        one.model_copy(update={"warnings": tuple(of_slave.get(one.name, ()))}) for one, _ in found
+    )
     seconds = evaluate.tallied.bucket_seconds
     source = _source(measured)
     results = Results(
@@ -214,7 +200,7 @@ def evaluate_slaves(
         measured_at=measured.measured_at,
         tables=evaluate.tables(),
         series=Series(
-            no_filter=tuple(evaluate.series(evaluate.received(None, None, 0)).tolist()),
+            no_filter=tuple(evaluate.series(evaluate.received()).tolist()),
             slaves={one.name: series for one, series in found},
         ),
         over_time=evaluate.over_time(),
@@ -225,24 +211,13 @@ def evaluate_slaves(
         ),
         warnings=(
             *indexed.told_of_xa("sent to every slave"),
-            *lines_of(warnings),
+            *(
+                replace_invalid_utf8(f"slave{'s' if len(names) > 1 else ''} {some_of(names)}: {text}")
+                for text, names in warnings.items()
+            ),
         ),
     )
     return with_totals(results, options.price_per_gb)
-
-
-def _audience(wanted: Audience | None, evaluate: Evaluate, flags: Sequence[SubjectFlags | None]) -> Audience:
-    """Return the audience of the report. ``wanted`` None: real replicas, unless filtering needs GTIDs that the
-    binlogs lack. Raises OptionError if ``wanted`` is impossible.
-    """
-    if evaluate.has_gtids or all(one is None for one in flags):
-        return wanted or Audience.REPLICAS
-    if wanted is Audience.REPLICAS:
-        raise OptionError(
-            "--for replicas: the binlogs have no GTIDs, which a real replica of MySQL behind a filter needs; "
-            "use --for slaves"
-        )
-    return Audience.SLAVES
 
 
 def _source(measured: MeasuredSet) -> SourceFigures:

@@ -12,28 +12,27 @@ import itertools
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from dumpfilter.analyse.report.audience import Audience
 from dumpfilter.analyse.report.periods import PERIODS
-from dumpfilter.analyse.traffic.facts import DECIDING, Facts, SubjectFlags, flags_of, side_by_side
+from dumpfilter.analyse.traffic.facts import Facts, side_by_side
 from dumpfilter.analyse.traffic.tally import Tally
-from dumpfilter.analyse.traffic.transactions import GivenFilter
 from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogSet, open_file
-from dumpfilter.index.subjects import Subject, Subjects
+from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.time_spans import active_seconds
-from dumpfilter.spark_jobs.engines.runner import Amount, Runner, cores_of
+from dumpfilter.spark_jobs.engines.runner import Runner, cores_of
 from dumpfilter.spark_jobs.ranges.range_index import (
     FileIndex,
     IndexedSet,
@@ -106,39 +105,41 @@ class Asked:
     rule.
 
     The difference between these filters shows how many bytes each rule saves. The indexes refer to the list of all
-    measured filters.
+    distinct filters.
     """
 
     definition: SlaveDefinition
     number: int
-    """The index of the slave's filter in the list of all measured filters."""
+    """The index of the slave's filter in the list of all distinct filters."""
     without: tuple[int, ...]
     """For each rule of the slave, the index of the filter that has all rules but this one."""
 
 
 def ask(
-    definitions: Sequence[SlaveDefinition],
-    names: NameRules,
-) -> tuple[list[Asked], list[GivenFilter]]:
-    """Return the slaves with the indexes of their filters, and the list of all filters to measure, with their filters
-    of server ids.
+    definitions: Sequence[SlaveDefinition], names: NameRules
+) -> tuple[list[Asked], dict[str, ReplicationFilter]]:
+    """Return the slaves with the indexes of their filters, and all distinct filters by their digests.
 
-    The list begins with the slaves' filters, in the slaves' order. For each rule, a filter without this rule is added,
-    to show how many bytes the rule saves. ``names`` has the server's settings for comparing schema and table names.
+    A digest identifies a filter with its rules and names, also in a later run. For each rule of a slave, a filter
+    without this rule is added. ``names`` has the server's settings for comparing schema and table names.
     """
-    filters: list[GivenFilter] = [(one.filter(names), one.origin) for one in definitions]
-    asked = []
-    known: dict[tuple[object, ...], int] = {}
-    for number, one in enumerate(definitions):
-        without = []
-        for k in range(len(one.rules)):
-            rules = tuple(rule for j, rule in enumerate(one.rules) if j != k)
-            key = (rules, one.semantics, one.lower_case_table_names, one.origin)
-            if key not in known:
-                known[key] = len(filters)
-                filters.append((one.filter(names, without=k), one.origin))
-            without.append(known[key])
-        asked.append(Asked(one, number, tuple(without)))
+    filters: dict[str, ReplicationFilter] = {}
+    numbers: dict[str, int] = {}
+
+    def number_of(one: ReplicationFilter) -> int:
+        text = repr((type(one).__name__, one.rules, one.names))
+        key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        filters.setdefault(key, one)
+        return numbers.setdefault(key, len(numbers))
+
+    asked = [
+        Asked(
+            one,
+            number_of(one.filter(names)),
+            tuple(number_of(one.filter(names, without=k)) for k in range(len(one.rules))),
+        )
+        for one in definitions
+    ]
     return asked, filters
 
 
@@ -218,7 +219,7 @@ class MeasureRanges(ReadRanges):
 
     options: BandwidthOptions = BandwidthOptions()
     job: str
-    filters: tuple[GivenFilter, ...]
+    filters: tuple[ReplicationFilter, ...]
     bucket_seconds: int
     unknown_xa_schemas: tuple[str, ...] = ()
     nbytes: int = 0
@@ -230,8 +231,8 @@ class MeasureRanges(ReadRanges):
         """Read the ranges, and return the measurements of each file, by the file's index. Raises BinlogError with
         file and position.
         """
-        state = state_of_thread(self.job, self._state)
-        state.tally.take()
+        subjects, sources, verdicts, tally, owners = state_of_thread(self.job, self._state)
+        tally.take()
         ranges = tuple(ranges)
         nbytes = sum(one.end - one.start for one in ranges)
         by_file: dict[int, Measured] = {}
@@ -239,20 +240,22 @@ class MeasureRanges(ReadRanges):
             samples, schema_bytes = Samples(), Counter[str]()
             with open_file(path) as file:
                 for wanted in some:
-                    assigner = Assigner(state.owners)
-                    for k, block in enumerate(self.blocks(file, wanted, state.subjects, state.sources)):
-                        state.tally.add(block.segment, file.read)
+                    assigner = Assigner(owners)
+                    for k, block in enumerate(self.blocks(file, wanted, subjects, sources)):
+                        tally.add(block.segment, file.read)
                         for share in assigner.assign(block.segment, file.read):
-                            schema_bytes[state.owners.names[share.output]] += share.size
+                            schema_bytes[owners.names[share.output]] += share.size
                         if not k:
-                            _compress(block, state.subjects, wanted.number, samples)
+                            _compress(block, subjects, wanted.number, samples)
             # The driver adds up equal units, of which the part of a file has few.
-            tallied = state.tally.take(add_up=False)
-            by_file[number] = Measured(tallied, dict(schema_bytes), samples)
+            by_file[number] = Measured(tally.take(add_up=False), dict(schema_bytes), samples)
         units = sum(len(found.tallied.condition) for found in by_file.values())
         if units * max(self.nbytes, nbytes) > self.options.most_units * nbytes:
             for found in by_file.values():
-                found.tallied = found.tallied.folded(state.flags_of(found.tallied))
+                places = [subjects.number_of(subject) for subject in found.tallied.subjects]
+                found.tallied = found.tallied.folded(
+                    [one.array()[places] if one.is_on else None for one in verdicts]
+                )
         return by_file
 
     def nothing(self) -> Measured:
@@ -261,37 +264,13 @@ class MeasureRanges(ReadRanges):
             Tally(Subjects(), SourceNumbers(), filters=(), bucket_seconds=self.bucket_seconds).take()
         )
 
-    def _state(self) -> _ThreadState:
+    def _state(self) -> tuple[Subjects, SourceNumbers, list[TableFlags], Tally, Owners]:
         subjects, sources = Subjects(), SourceNumbers()
-        given = tuple((TableFlags(one, subjects), origin) for one, origin in self.filters)
+        verdicts = [TableFlags(one, subjects) for one in self.filters]
+        given = [(one, None) for one in verdicts]
         tally = Tally(subjects, sources, filters=given, bucket_seconds=self.bucket_seconds, any_origin=True)
         owners = BY_SCHEMA.owners(subjects, DEFAULT_NAMES, self.unknown_xa_schemas)
-        return _ThreadState(subjects, sources, tally, given, owners)
-
-
-@dataclass(frozen=True)
-class _ThreadState:
-    """The objects that all tasks of one thread share, so that each filter is evaluated only once per table."""
-
-    subjects: Subjects
-    sources: SourceNumbers
-    tally: Tally
-    given: tuple[tuple[TableFlags, OriginFilter | None], ...]
-    """For each filter its verdicts, and the filter of server ids and domain ids (None: none). The slaves' filters
-    come first.
-    """
-    owners: Owners
-    numbers: dict[Subject, int] = field(default_factory=dict)
-
-    def flags_of(self, tallied: Facts) -> list[SubjectFlags | None]:
-        """Return for each filter its verdicts about the subjects of ``tallied``, as bits. None: a filter without
-        rules.
-        """
-        for number in range(len(self.subjects)):
-            if self.subjects.members(number) is None:
-                self.numbers.setdefault(self.subjects[number], number)
-        places = np.array([self.numbers[subject] for subject in tallied.subjects], np.int64)
-        return [flags.array()[places] if flags.is_on else None for flags, _ in self.given]
+        return subjects, sources, verdicts, tally, owners
 
 
 def _compress(block: Block, subjects: Subjects, turn: int, samples: Samples) -> None:
@@ -320,9 +299,6 @@ _SHORT_BUCKETS = 60
 buckets of a minute would hide peaks.
 """
 
-_SLICES = 16
-"""The maximum number of Spark tasks that evaluate filters. Starting a task takes time."""
-
 
 @dataclass(frozen=True)
 class MeasuredFile:
@@ -332,6 +308,11 @@ class MeasuredFile:
     """The version of the file that was measured. None for a file that could not be opened."""
     index: FileIndex
     measured: Measured
+
+    def in_buckets(self, seconds: int) -> MeasuredFile:
+        """Return the measurements merged into time buckets of ``seconds``, a multiple of the measured length."""
+        tallied = self.measured.tallied.in_buckets(seconds)
+        return replace(self, measured=replace(self.measured, tallied=tallied))
 
 
 @dataclass(frozen=True)
@@ -345,12 +326,8 @@ class MeasuredSet:
     """The options of the measuring run (:attr:`BandwidthOptions.key`)."""
     unknown_xa: int
     """The number of XA transactions that end in the set but were prepared before it."""
-    verdicts: tuple[str | None, ...]
-    """For each measured filter, a digest of its verdicts about all tables and statements; None for a filter without
-    rules.
-
-    Empty if the measurements are valid for any filter.
-    """
+    filters: tuple[str, ...]
+    """The digests of the measured filters (:func:`ask`)."""
     measured_at: int
     """The time of the measurement, Unix seconds."""
     reused: int = 0
@@ -364,11 +341,6 @@ class MeasuredSet:
         """
         known = {found for one in self.files for found in _marks(one.version)}
         return any(found in known for version in versions for found in _marks(version))
-
-    def has_files_of(self, other: MeasuredSet) -> bool:
-        """Tell whether ``other`` has measurements of the same unchanged files, made with equal options."""
-        versions = [[one.version for one in each.files] for each in (self, other)]
-        return versions[0] == versions[1] and self.options == other.options
 
     @property
     def indexed(self) -> IndexedSet:
@@ -385,51 +357,19 @@ class MeasuredSet:
         """The counts of bytes, events and transactions in all files, by the condition under which filters send them."""
         return self.measured.tallied
 
-    def numbers_of(self, flags: Sequence[SubjectFlags | None]) -> list[int] | None:
-        """Return for each filter the index of a measured filter with equal verdicts, or None if the measurements are
-        not valid for all of the filters.
+    def numbers_of(self, filters: Mapping[str, ReplicationFilter]) -> list[int] | None:
+        """Return for each of ``filters`` its index among the measured filters, or None if the measurements are not
+        valid for all of ``filters``.
 
-        ``flags`` has for each filter its verdicts about all tables and statements of :attr:`tallied`. If
-        ``tallied.given_only`` is False, the measurements are valid for every filter, and the result is only 0, 1, 2 and
-        so on.
+        ``filters`` has the filters by their digests. If ``tallied.given_only`` is False, the measurements are valid for
+        every filter, and the result is only 0, 1, 2 and so on.
         """
         if not self.tallied.given_only:
-            return list(range(len(flags)))
-        # A filter without rules needs no number, because it is sent everything.
-        known = {verdicts: number for number, verdicts in enumerate(self.verdicts)} | {None: 0}
-        numbers = [known.get(_digest(one)) for one in flags]
-        found = [number for number in numbers if number is not None]
-        return found if len(found) == len(numbers) else None
-
-    def with_buckets(self, bucket_seconds: int) -> MeasuredSet | None:
-        """Return the measurements merged into time buckets of ``bucket_seconds``.
-
-        Return None if ``bucket_seconds`` is not a multiple of the measured bucket length.
-        """
-        if any(bucket_seconds % one.measured.tallied.bucket_seconds for one in self.files):
-            return None
-        return replace(
-            self,
-            files=tuple(
-                replace(
-                    one,
-                    measured=replace(one.measured, tallied=one.measured.tallied.in_buckets(bucket_seconds)),
-                )
-                for one in self.files
-            ),
-        )
-
-
-def ask_filters(
-    filters: Sequence[GivenFilter], subjects: tuple[Subject, ...], run: Runner
-) -> list[SubjectFlags | None]:
-    """Evaluate each filter for each table and statement in ``subjects``.
-
-    Return for each filter its verdicts as bits, one uint32 for each of ``subjects``, or None for a filter without
-    rules. ``run`` executes the tasks, because with many slaves this step takes long.
-    """
-    ask, amount = partial(flags_of, subjects=subjects), Amount("filters", slices=min(len(filters), _SLICES))
-    return run(ask, [one for one, _ in filters], "asking filters", amount=amount)
+            return list(range(len(filters)))
+        known = {digest: number for number, digest in enumerate(self.filters)}
+        # A filter without rules is sent everything, and needs no number.
+        numbers = [known.get(digest, -1 if one.is_on else 0) for digest, one in filters.items()]
+        return None if -1 in numbers else numbers
 
 
 def measure_set(
@@ -454,50 +394,53 @@ def measure_set(
     # The versions are taken before the files are read. A file that somebody changes meanwhile is measured again.
     paths = BinlogSet.open(source).addresses
     versions = versions_of(paths)
-    indexed, known = None, {}
+    known: dict[int, MeasuredFile] = {}
+    is_same = False
     if kept is not None and kept.options == options.key:
         known = _known(kept, versions)
-        again = replace(kept, files=tuple(known.values()), reused=len(known))
-        if len(known) == len(versions) == len(kept.files):
-            same = again.with_buckets(options.bucket_seconds or default_bucket_seconds(kept.indexed))
-            if same is not None:
-                return same
-        if known and not kept.tallied.given_only and not kept.indexed.has_xa:
-            indexed = index_paths(paths, run, options, {number: one.index for number, one in known.items()})
-            found = again.with_buckets(options.bucket_seconds or default_bucket_seconds(indexed))
-            if found is None or indexed.has_xa:
-                indexed = None
-            else:
-                known = dict(zip(known, found.files, strict=True))
-    if indexed is None:
-        indexed, known = index_paths(paths, run, options), {}
-    measured_at = int(time.time())
+        is_same = len(known) == len(versions) == len(kept.files)
+        if not is_same and (kept.tallied.given_only or kept.indexed.has_xa):
+            known = {}
+    if kept is not None and is_same:
+        indexed, digests, measured_at = kept.indexed, kept.filters, kept.measured_at
+    else:
+        indexed = index_paths(paths, run, options, {number: one.index for number, one in known.items()})
+        digests, measured_at = (), int(time.time())
     _, filters = ask(slaves, indexed.names)
-    groups = grouped(indexed.ranges, options.range_size, cores_of(run)) if indexed.ranges else []
+    seconds = options.bucket_seconds or default_bucket_seconds(indexed)
+    if kept is not None and known:
+        lengths = {one.measured.tallied.bucket_seconds for one in known.values()}
+        if (
+            any(seconds % length for length in lengths)
+            or (indexed.has_xa and not is_same)
+            or kept.numbers_of(filters) is None
+        ):
+            return measure_set(source, slaves, run, options)
     measure = MeasureRanges(
         options=options,
         job=uuid.uuid4().hex,
-        filters=tuple(filters),
-        bucket_seconds=options.bucket_seconds or default_bucket_seconds(indexed),
+        filters=tuple(filters.values()),
+        bucket_seconds=seconds,
         unknown_xa_schemas=schemas_among(indexed.subjects),
         nbytes=indexed.nbytes,
     )
     parts: dict[int, list[Measured]] = {}
-    for of_group in run(measure, groups, "measuring", amount=amount_of(indexed.ranges)):
-        for number, part in of_group.items():
-            parts.setdefault(number, []).append(part)
+    if indexed.ranges:
+        groups = grouped(indexed.ranges, options.range_size, cores_of(run))
+        for of_group in run(measure, groups, "measuring", amount=amount_of(indexed.ranges)):
+            for number, part in of_group.items():
+                parts.setdefault(number, []).append(part)
     files = tuple(
-        known[number]
+        known[number].in_buckets(seconds)
         if number in known
         else MeasuredFile(
             version, replace(index, bounds=()), merged(parts.get(number) or [measure.nothing()])
         )
         for number, (index, version) in enumerate(zip(indexed.files, versions, strict=True))
     )
-    made = MeasuredSet(files, options.key, indexed.unknown_xa, (), measured_at, len(known))
-    if not made.tallied.given_only:
-        return made
-    return replace(made, verdicts=tuple(map(_digest, ask_filters(filters, made.tallied.subjects, run))))
+    return MeasuredSet(
+        files, options.key, indexed.unknown_xa, digests or tuple(filters), measured_at, len(known)
+    )
 
 
 def _known(kept: MeasuredSet, versions: Sequence[FileVersion | None]) -> dict[int, MeasuredFile]:
@@ -529,9 +472,3 @@ def _marks(version: FileVersion | None) -> Iterator[tuple[object, ...]]:
     if version is not None:
         yield (version.path,)
         yield file_name(version.path), version.size, version.digest
-
-
-def _digest(verdicts: SubjectFlags | None) -> str | None:
-    if verdicts is None:
-        return None
-    return hashlib.blake2b((verdicts & DECIDING).tobytes(), digest_size=16).hexdigest()

@@ -143,7 +143,7 @@ def tables(results: Results) -> dict[str, pa.Table]:
 MEASUREMENTS = "measurements.parquet"
 """The name of the file with the measurements in the output directory."""
 
-FORMAT = 6
+FORMAT = 7
 """The format version of the measurements' file. It grows when a release changes what is measured, or the file's
 layout.
 """
@@ -179,7 +179,7 @@ class _Head:
     bucket_seconds: int
     options: tuple[Any, ...]
     unknown_xa: int
-    verdicts: tuple[str | None, ...]
+    filters: tuple[str, ...]
     measured_at: int
     files: tuple[_File, ...]
 
@@ -207,7 +207,7 @@ def write_measurements(measured: MeasuredSet, path: Path) -> None:
         whole.bucket_seconds,
         measured.options,
         measured.unknown_xa,
-        measured.verdicts,
+        measured.filters,
         measured.measured_at,
         tuple(
             _File(
@@ -262,7 +262,7 @@ def read_measurements(path: Path) -> MeasuredSet | None:
         )
         measured = Measured(facts, one.schema_bytes, one.samples)
         files.append(MeasuredFile(one.version, one.index, measured))
-    return MeasuredSet(tuple(files), head.options, head.unknown_xa, head.verdicts, head.measured_at)
+    return MeasuredSet(tuple(files), head.options, head.unknown_xa, head.filters, head.measured_at)
 
 
 def _digest(text: bytes, units: dict[str, Any]) -> bytes:
@@ -321,16 +321,17 @@ def results_for(
     results, measured = measure_and_evaluate(source, slaves, run, options, kept)
     if kept is not None:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.measured_at))
-        told = ""
         if measured.reused == len(measured.files):
             told = f"from the measurements of {when}: the binlogs have not changed"
         elif measured.reused:
             files = f"{measured.reused:,} of {len(measured.files):,} files"
             told = f"{files} from the measurements of {when}, the others read now"
-        elif measured.has_files_of(kept):
-            told = "compressed transactions have other sizes for these filters: the binlogs were read again"
-        if told:
-            progress.print(told, soft_wrap=True, highlight=False)
+        else:
+            told = (
+                f"the binlogs were read again: the measurements of {when} were made with other options, or compressed "
+                "transactions have other sizes for these filters"
+            )
+        progress.print(told, soft_wrap=True, highlight=False)
     return results, measured
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import TableSubject
-from dumpfilter.spark_jobs.bandwidth.job import by_slave, filter_warnings, lines_of
+from dumpfilter.spark_jobs.bandwidth.job import filter_warnings
 
 SUBJECTS = [TableSubject("shop", "orders"), TableSubject("hr", "emp")]
 
@@ -14,9 +14,9 @@ def test_slaves_with_the_same_fault_share_a_warning() -> None:
     right = Filter.from_options(["--replicate-do-db=shop"])
     slaves = [("a", wrong), ("b", right), ("c", wrong)]
     found = filter_warnings(slaves, SUBJECTS, is_whole=True)
-    (line,) = lines_of(found)
-    assert by_slave(found) == dict.fromkeys("ac", tuple(found))
-    assert line.startswith("slaves a, c: comma: --replicate-do-db=shop,hr: ")
+    ((text, names),) = found.items()
+    assert names == ["a", "c"]
+    assert text.startswith("comma: --replicate-do-db=shop,hr: ")
 
 
 def test_notes_are_left_out() -> None:
@@ -31,10 +31,10 @@ def test_the_gravest_warning_of_each_slave_comes_first() -> None:
         ("comma", Filter.from_options(["--replicate-do-db=shop", "--replicate-do-db=shop,hr"])),
         ("broken", Filter.from_options(["--replicate-do-table=shop.%"])),
     ]
-    found = lines_of(filter_warnings(slaves, SUBJECTS, is_whole=True))
-    assert [":".join(line.split(":")[:2]) for line in found] == [
-        "slave broken: wildcard",
-        "slave comma: comma",
-        "slave two: not-asked",
-        "slave broken: nothing-passes",
+    found = filter_warnings(slaves, SUBJECTS, is_whole=True)
+    assert [(*names, text.split(":")[0]) for text, names in found.items()] == [
+        ("broken", "wildcard"),
+        ("comma", "comma"),
+        ("two", "not-asked"),
+        ("broken", "nothing-passes"),
     ]
