@@ -9,7 +9,6 @@ from pathlib import Path
 
 from dumpfilter.analyse.lint.knowledge import SetKnowledge
 from dumpfilter.analyse.traffic.facts import flags_of
-from dumpfilter.analyse.traffic.transactions import GivenFilter
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.filter import Filter, FilterSemantics
@@ -67,15 +66,12 @@ def suggest(
     """
     options = options or SuggestOptions()
     indexed = index_set(source, run, options)
-    no_rules = Filter((), names=indexed.names)
-    origins = dict.fromkeys(one.origin for one in definitions) or {None: None}
-    measured = measure(indexed, [(no_rules, origin) for origin in origins], run, options, "measuring")
-    traffic = Traffic(measured)
-    slaves = _grouped(definitions or [NOBODY], traffic)
+    traffic = Traffic(measure(indexed, (), run, options, "measuring"))
     kept, unmatched = _kept(traffic, indexed, options.keep)
     knowledge = None if gather is None else gather()
     search = Search(traffic, indexed.names, kept, knowledge)
-    served = [one for one in slaves if not traffic.nothing_passes(search.state(one).flags)]
+    slaves = _grouped(definitions or [NOBODY], traffic, search)
+    served = [one for one in slaves if not traffic.nothing_passes(one.flags)]
     groups = [[one] for one in served] + ([served] if len(served) > 1 else [])
     found = run(
         partial(search.plan, most=options.most_rules), groups, "searching for rules", amount=Amount("filters")
@@ -86,8 +82,8 @@ def suggest(
     planned = dict.fromkeys(
         one for group, plan in (*plans, *together) for stage in _stages(group, plan) for one in stage
     )
-    exact = _exact(list(planned), traffic, search, indexed, run, options)
-    tables = _tables(traffic, slaves, search)
+    exact = _exact(list(planned), traffic, indexed, run, options)
+    tables = _tables(traffic, slaves)
     return Suggestions(
         files=len(indexed.files),
         checked=knowledge is not None,
@@ -95,8 +91,8 @@ def suggest(
         server_version=replace_invalid_utf8(indexed.newest.server_version),
         estimates=traffic.needs_exact_pass,
         tables=tables,
-        plans=tuple(_plan(group, plan, exact, traffic, search) for group, plan in plans),
-        together=_plan(*together[0], exact, traffic, search) if together else None,
+        plans=tuple(_plan(group, plan, exact, traffic) for group, plan in plans),
+        together=_plan(*together[0], exact, traffic) if together else None,
         without_reader=sum(one.bytes_with_parts for one in tables if not one.slaves),
         warnings=(
             *unmatched,
@@ -107,7 +103,7 @@ def suggest(
     )
 
 
-def _grouped(definitions: Sequence[SlaveDefinition], traffic: Traffic) -> list[Slave]:
+def _grouped(definitions: Sequence[SlaveDefinition], traffic: Traffic, search: Search) -> list[Slave]:
     """Return the slaves in groups that receive equal streams: with equal rules, and wanting the same servers of this
     set.
     """
@@ -115,7 +111,7 @@ def _grouped(definitions: Sequence[SlaveDefinition], traffic: Traffic) -> list[S
     for one in definitions:
         key = (one.rules, one.semantics, one.lower_case_table_names, traffic.wanted_origins(one.origin))
         groups.setdefault(key, []).append(one)
-    return [Slave(tuple(one.name for one in group), group[0]) for group in groups.values()]
+    return [search.measured(Slave(tuple(one.name for one in group), group[0])) for group in groups.values()]
 
 
 def _kept(
@@ -150,7 +146,6 @@ def _stages(slaves: Sequence[Slave], found: Found) -> list[Sequence[Slave]]:
 def _exact(
     slaves: Sequence[Slave],
     traffic: Traffic,
-    search: Search,
     indexed: IndexedSet,
     run: Runner,
     options: ReadOptions,
@@ -159,13 +154,13 @@ def _exact(
     over the binlogs counts them exactly.
     """
     if not traffic.needs_exact_pass:
-        return {one: search.state(one).nbytes for one in slaves}
-    filters: list[GivenFilter] = [(one.filter(indexed.names), one.definition.origin) for one in slaves]
+        return {one: one.nbytes for one in slaves}
+    filters = [one.filter(indexed.names) for one in slaves]
     tallied = measure(indexed, filters, run, options, "cutting transactions").tallied
     found = {}
-    for number, (slave, (one, origin)) in enumerate(zip(slaves, filters, strict=True)):
-        flags = flags_of(one, tallied.subjects)
-        found[slave] = int(tallied.bytes[tallied.sent(flags, origin, number)].sum())
+    for number, (slave, one) in enumerate(zip(slaves, filters, strict=True)):
+        sent = tallied.sent(flags_of(one, tallied.subjects), slave.definition.origin, number)
+        found[slave] = int(tallied.bytes[sent].sum())
     return found
 
 
@@ -174,13 +169,12 @@ def _plan(
     found: Found,
     exact: Mapping[Slave, int],
     traffic: Traffic,
-    search: Search,
 ) -> Plan:
     stages = _stages(slaves, found)
-    nbytes = [sum(len(one.names) * exact[one] for one in stage) for stage in stages]
-    tables = [sum(len(one.names) * search.state(one).tables for one in stage) for stage in stages]
+    nbytes = [sum(one.count * exact[one] for one in stage) for stage in stages]
+    tables = [sum(one.count * one.tables for one in stage) for stage in stages]
     # Slaves with one filter lose the same tables.
-    shown_as = len(slaves[0].names) if len(slaves) == 1 else 1
+    shown_as = slaves[0].count if len(slaves) == 1 else 1
     semantics = slaves[0].definition.semantics
     rules: list[Rule] = [step.candidate.rule(semantics) for step in found.steps]
     return Plan(
@@ -189,16 +183,14 @@ def _plan(
         rules=slaves[0].definition.rules if len(slaves) == 1 else (),
         bytes=nbytes[0],
         tables=tables[0] // shown_as,
-        nothing_passes=all(traffic.nothing_passes(search.state(one).flags) for one in slaves),
+        nothing_passes=all(traffic.nothing_passes(one.flags) for one in slaves),
         steps=tuple(
             RuleStep(
                 rule=str(rule),
                 saving=nbytes[n] - nbytes[n + 1],
                 bytes_after=nbytes[n + 1],
                 slaves=sum(
-                    len(one.names)
-                    for one, after in zip(stages[n], stages[n + 1], strict=True)
-                    if one != after
+                    one.count for one, after in zip(stages[n], stages[n + 1], strict=True) if one != after
                 ),
                 tables_dropped=(tables[n] - tables[n + 1]) // shown_as,
             )
@@ -209,14 +201,13 @@ def _plan(
     )
 
 
-def _tables(traffic: Traffic, slaves: Sequence[Slave], search: Search) -> tuple[TableWeight, ...]:
+def _tables(traffic: Traffic, slaves: Sequence[Slave]) -> tuple[TableWeight, ...]:
     whole = traffic.by_name(None, None)
     with_parts = traffic.by_name_with_parts(None, None)
     readers: dict[str, int] = {}
     for one in slaves:
-        flags = search.state(one).flags
-        for name in traffic.by_name_with_parts(flags, one.definition.origin):
-            readers[name] = readers.get(name, 0) + len(one.names)
+        for name in traffic.by_name_with_parts(one.flags, one.definition.origin):
+            readers[name] = readers.get(name, 0) + one.count
     total = max(sum(whole.values()), 1)
     found = [
         TableWeight(

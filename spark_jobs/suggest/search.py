@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -67,46 +67,34 @@ _MOST_REJECTED = 20
 
 @dataclass(frozen=True)
 class Slave:
-    """One slave, or several with equal filters, and the suggested rules that the search has added to the filter."""
+    """One slave, or several with equal filters, with the rules that the search has added, and the traffic that one
+    slave then receives.
+    """
 
     names: tuple[str, ...]
     definition: SlaveDefinition
     added: tuple[Rule, ...] = ()
+    flags: SubjectFlags | None = field(default=None, compare=False)
+    """The filter's verdicts about all tables and statements, as bits. None: a filter without rules."""
+    nbytes: int = field(default=0, compare=False)
+    """The bytes that one slave receives. With compressed transactions it is an estimate."""
+    tables: int = field(default=0, compare=False)
+    """The number of tables whose rows the filter passes."""
 
-    def filter(self, written_by: NameRules, more: Sequence[Rule] = ()) -> ReplicationFilter:
-        """Return the slave's replication filter with its own rules, the rules that the search added, and the rules
-        ``more``.
+    @property
+    def count(self) -> int:
+        """The number of slaves with this filter, for which the figures count."""
+        return len(self.names)
+
+    def filter(self, written_by: NameRules) -> ReplicationFilter:
+        """Return the slave's replication filter with its own rules and those that the search added.
 
         ``written_by`` has the settings by which the binlog's server compares names.
         """
         one = self.definition
         rules = [parse_option(rule, one.semantics) for rule in one.rules]
         names = written_by._replace(lower_case_table_names=one.lower_case_table_names)
-        return make_filter(one.semantics, [*rules, *self.added, *more], names=names)
-
-    def with_rule(self, candidate: Candidate) -> Slave:
-        """Return a copy of the slave to whose filter the rule of ``candidate`` is added."""
-        return replace(self, added=(*self.added, candidate.rule(self.definition.semantics)))
-
-
-@dataclass(frozen=True)
-class State:
-    """The decisions of a slave's filter about all tables and statements, and the bytes and tables that the slave
-    receives.
-    """
-
-    slave: Slave
-    flags: SubjectFlags | None
-    """The verdicts about all tables and statements, as bits. None: a filter without rules."""
-    nbytes: int
-    """The bytes that one slave receives. With compressed transactions it is an estimate."""
-    tables: int
-    """The number of tables whose rows the filter passes."""
-
-    @property
-    def count(self) -> int:
-        """The number of slaves with this filter, for which the figures count."""
-        return len(self.slave.names)
+        return make_filter(one.semantics, [*rules, *self.added], names=names)
 
 
 @dataclass(frozen=True)
@@ -155,7 +143,6 @@ class Search:
         self._kept = kept
         self._knowledge = knowledge
         self._faults: dict[Slave, list[FilterWarning]] = {}
-        self._states: dict[Slave, State] = {}
         self._subjects_of_table: dict[TableSubject, list[int]] = defaultdict(list)
         self._subjects_of_schema: dict[str, list[int]] = defaultdict(list)
         for number, subject in enumerate(traffic.subjects):
@@ -173,15 +160,14 @@ class Search:
         Each rule is added to the filter of every slave for which the rule saves bytes. Rules are rejected if they would
         break replication.
         """
-        states = [self.state(one) for one in slaves]
         steps: list[Step] = []
         rejected: dict[Candidate, RejectedRule] = {}
-        least = LEAST_SHARE * sum(state.nbytes * state.count for state in states)
+        least = LEAST_SHARE * sum(one.nbytes * one.count for one in slaves)
         while len(steps) < most and len(rejected) < _MOST_REJECTED:
-            best = self._best(states, least, rejected)
+            best = self._best(slaves, least, rejected)
             if best is None:
                 break
-            fault = self._fault(states, best)
+            fault = self._fault(slaves, best)
             if fault is not None:
                 rejected[best.candidate] = RejectedRule(
                     rule=str(best.candidate.rule(slaves[0].definition.semantics)),
@@ -192,17 +178,18 @@ class Search:
                     event=str(fault.evidence[0]) if fault.evidence else "",
                 )
                 continue
-            states = [self.state(one) for one in best.slaves]
-            steps.append(best)
+            # A trial asks the filter only about what the rule names. A rule can also drop other statements.
+            slaves = tuple(map(self.measured, best.slaves))
+            steps.append(replace(best, slaves=slaves))
         return Found(tuple(steps), tuple(sorted(rejected.values(), key=lambda one: -one.saving)))
 
-    def _fault(self, states: Sequence[State], step: Step) -> FilterWarning | None:
+    def _fault(self, slaves: Sequence[Slave], step: Step) -> FilterWarning | None:
         """Return a fault that a candidate rule would add to the filter of a slave for which it saves bytes. None: no
         fault.
         """
-        for state, after in zip(states, step.slaves, strict=True):
-            if after != state.slave:
-                had = {(one.code, one.rules) for one in self._lint(state.slave)}
+        for before, after in zip(slaves, step.slaves, strict=True):
+            if after != before:
+                had = {(one.code, one.rules) for one in self._lint(before)}
                 for one in self._lint(after):
                     if (one.code, one.rules) not in had:
                         return one
@@ -219,30 +206,27 @@ class Search:
             self._faults[slave] = [one for one in warnings if one.code in BREAKING]
         return self._faults[slave]
 
-    def state(self, slave: Slave) -> State:
-        """Return the decisions of a slave's filter, and the bytes and tables that the slave receives. The result is
-        cached.
-        """
-        if slave not in self._states:
-            traffic = self._traffic
-            flags = traffic.ask(slave.filter(self._written_by))
-            nbytes = traffic.bytes(flags, slave.definition.origin)
-            self._states[slave] = State(slave, flags, nbytes, traffic.count_tables(flags))
-        return self._states[slave]
+    def measured(self, slave: Slave) -> Slave:
+        """Return the slave with its filter's verdicts about all tables and statements, and the traffic that passes."""
+        return self._with_flags(slave, self._traffic.ask(slave.filter(self._written_by)))
 
-    def _best(self, states: Sequence[State], least: float, rejected: Container[Candidate]) -> Step | None:
+    def _with_flags(self, slave: Slave, flags: SubjectFlags | None) -> Slave:
+        nbytes = self._traffic.bytes(flags, slave.definition.origin)
+        return replace(slave, flags=flags, nbytes=nbytes, tables=self._traffic.count_tables(flags))
+
+    def _best(self, slaves: Sequence[Slave], least: float, rejected: Container[Candidate]) -> Step | None:
         """Return the best rule to add, or None if no rule has a score above ``least`` bytes."""
-        tables = sum(state.tables * state.count for state in states)
+        tables = sum(one.tables * one.count for one in slaves)
         best: Step | None = None
         # The weight of a candidate is at least what the candidate saves, so most candidates need not be tried.
-        for candidate, weight in self._candidates(states):
+        for candidate, weight in self._candidates(slaves):
             if weight <= max(least, 0 if best is None else best.score * (1 - _EQUAL)):
                 break
             if candidate in rejected:
                 continue
             # A search reads nothing, and ends here after Ctrl-C.
             step(0)
-            one = self._try(states, candidate, tables)
+            one = self._try(slaves, candidate, tables)
             if one.score <= least:
                 continue
             narrower = best is not None and candidate.breadth < best.candidate.breadth
@@ -250,11 +234,11 @@ class Search:
                 best = one
         return best
 
-    def _candidates(self, states: Sequence[State]) -> list[tuple[Candidate, int]]:
+    def _candidates(self, slaves: Sequence[Slave]) -> list[tuple[Candidate, int]]:
         """Return all candidate rules, each with an upper bound of its saving, in descending order of this bound."""
         of_subject: npt.NDArray[np.int64] = np.zeros(len(self._traffic.subjects), np.int64)
-        for state in states:
-            of_subject += state.count * self._traffic.weights(state.flags, state.slave.definition.origin)
+        for one in slaves:
+            of_subject += one.count * self._traffic.weights(one.flags, one.definition.origin)
         weights = {
             table: int(of_subject[numbers].sum()) for table, numbers in self._subjects_of_table.items()
         }
@@ -272,34 +256,29 @@ class Search:
             return self._subjects_of_schema[candidate.database]
         return sorted({number for table in candidate.tables for number in self._subjects_of_table[table]})
 
-    def _try(self, states: Sequence[State], candidate: Candidate, tables: int) -> Step:
+    def _try(self, slaves: Sequence[Slave], candidate: Candidate, tables: int) -> Step:
         """Return the effect of a candidate rule on all slaves. ``tables`` is the number of tables that slaves
         currently receive, summed over the slaves.
         """
-        saved = left = 0
-        slaves = []
-        for state in states:
-            saving, tables_left = self._tried(state, candidate)
-            # A slave that is sent nothing more is no slave.
-            is_helped = saving > 0 and tables_left > 0
-            saved += state.count * saving if is_helped else 0
-            left += state.count * (tables_left if is_helped else state.tables)
-            slaves.append(state.slave.with_rule(candidate) if is_helped else state.slave)
-        return Step(candidate, tuple(slaves), saved, saved * left / max(tables, 1))
-
-    def _tried(self, state: State, candidate: Candidate) -> tuple[int, int]:
-        """Return the bytes that a candidate rule saves for one slave, and the number of tables that the slave still
-        receives. Return zeros if the rule cannot be used.
-        """
-        semantics = state.slave.definition.semantics
-        if candidate.keeps_database and semantics is FilterSemantics.EFFECTIVE:
-            return 0, 0
         changed = self._changed_by(candidate)
-        if state.flags is not None:
-            changed = [number for number in changed if state.flags[number] & FILTER_BINLOG_SEND_F]
+        after = tuple(self._with_rule(one, candidate, changed) for one in slaves)
+        saved = sum(one.count * (one.nbytes - new.nbytes) for one, new in zip(slaves, after, strict=True))
+        left = sum(one.count * one.tables for one in after)
+        return Step(candidate, after, saved, saved * left / max(tables, 1))
+
+    def _with_rule(self, slave: Slave, candidate: Candidate, changed: Sequence[int]) -> Slave:
+        """Return a slave with the rule of ``candidate``, or unchanged if the rule saves nothing or drops all tables.
+
+        ``changed`` has the indexes of the tables and statements that the rule can drop.
+        """
+        semantics = slave.definition.semantics
+        if candidate.keeps_database and semantics is FilterSemantics.EFFECTIVE:
+            return slave
+        if slave.flags is not None:
+            changed = [number for number in changed if slave.flags[number] & FILTER_BINLOG_SEND_F]
         if not changed:
-            return 0, 0
-        rule = candidate.rule(semantics)
-        flags = self._traffic.ask_about(state.slave.filter(self._written_by, [rule]), state.flags, changed)
-        nbytes = self._traffic.bytes(flags, state.slave.definition.origin)
-        return state.nbytes - nbytes, self._traffic.count_tables(flags)
+            return slave
+        after = replace(slave, added=(*slave.added, candidate.rule(semantics)))
+        flags = self._traffic.ask_about(after.filter(self._written_by), slave.flags, changed)
+        after = self._with_flags(after, flags)
+        return after if after.nbytes < slave.nbytes and after.tables else slave

@@ -27,7 +27,6 @@ from dumpfilter.analyse.traffic.facts import (
     wants,
 )
 from dumpfilter.analyse.traffic.tally import Tally
-from dumpfilter.analyse.traffic.transactions import GivenFilter
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.stand_ins import Stretches
 from dumpfilter.filter.base import ReplicationFilter
@@ -98,7 +97,7 @@ class MeasureRanges(ReadRanges):
     """
 
     job: str
-    filters: Sequence[GivenFilter]
+    filters: Sequence[ReplicationFilter]
 
     def __call__(self, ranges: Iterable[Range]) -> Measured:
         """Read the ranges and return their measurements. Raises BinlogError with file and position."""
@@ -114,8 +113,9 @@ class MeasureRanges(ReadRanges):
 
     def _state(self) -> tuple[Subjects, SourceNumbers, Tally]:
         subjects, sources = Subjects(), SourceNumbers()
-        given = [(TableFlags(one, subjects), origin) for one, origin in self.filters]
-        return subjects, sources, Tally(subjects, sources, filters=given, bucket_seconds=_BUCKET_SECONDS)
+        given = [(TableFlags(one, subjects), None) for one in self.filters]
+        tally = Tally(subjects, sources, filters=given, bucket_seconds=_BUCKET_SECONDS, any_origin=True)
+        return subjects, sources, tally
 
 
 def _add_mixes(segment: Segment, subjects: Subjects, mixes: Mixes) -> None:
@@ -143,7 +143,7 @@ def _add_mixes(segment: Segment, subjects: Subjects, mixes: Mixes) -> None:
 
 
 def measure(
-    indexed: IndexedSet, filters: Sequence[GivenFilter], run: Runner, options: ReadOptions, label: str
+    indexed: IndexedSet, filters: Sequence[ReplicationFilter], run: Runner, options: ReadOptions, label: str
 ) -> Measured:
     """Count the traffic of a binlog set, so that the bytes that a filter passes can be computed without reading the
     binlogs again.
