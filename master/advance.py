@@ -25,8 +25,8 @@ from dumpfilter.master.store import BinlogStore
 
 @dataclass(frozen=True, eq=False)
 class DumpPlace:
-    """A binlog position that a dump has reached, with everything else that decides the next chunks, such as filter and
-    encoding. Immutable.
+    """A position that a dump has reached in a binlog file, with everything else that decides the dump's next messages:
+    the filter's state and the message format. Immutable.
     """
 
     source: IndexedFile
@@ -50,7 +50,9 @@ class DumpPlace:
 
     @property
     def file(self) -> str:
-        """The base name of the binlog file on this master."""
+        """The base name of the binlog file that the dump reads. In a relay log the name may differ from the one
+        that slaves know.
+        """
         return self.source.name
 
     @property
@@ -68,10 +70,10 @@ class DumpPlace:
         return self.source.file.begin.file, self.end
 
     def positions(self, segment: Segment, plans: Sequence[ChunkPlan]) -> list[ToldPositions]:
-        """Return the positions before and after each of ``plans`` (chunks), in the binlog of the server that wrote the
-        events.
+        """Return the positions before and after each chunk (message to a slave) of ``plans``, in the binlog of the
+        server that wrote the events.
 
-        The plans were made one after another, from this place on, in ``segment`` (scanned events).
+        ``plans`` describe consecutive chunks of ``segment`` (scanned events). The first chunk begins at this position.
         """
         file, end, resume, last = self.source.file.begin.file, self.end, self.resume, self.thread.resume
         out = []
@@ -85,7 +87,8 @@ class DumpPlace:
 
     @property
     def key(self) -> Hashable:
-        """The key under which dumps share chunks. Dumps with equal keys get equal messages from here on.
+        """The key under which dumps share chunks (messages with events). Dumps with equal keys get equal messages from
+        here on, so that the master makes each message once.
 
         The key is None inside a transaction, where no dumps share.
         """
@@ -104,16 +107,17 @@ class Encoding(ABC):
     def pieces(self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan]) -> Sequence[PlacedPlan]:
         """Return objects that make messages of this format, one or more for each of ``plans``.
 
-        The plans are the chunks that the dump thread has planned in ``segment`` (scanned events), from the place
-        ``place`` on.
+        Each plan describes one chunk: the byte ranges of ``segment`` (scanned events) that pass the filter. The first
+        chunk begins at ``place``, the dump's position.
         """
 
     @abstractmethod
     def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
-        """Return the message with which a dump, or a further file of it, begins. It has the format description event
+        """Return the first message of a dump or of the next binlog file in a dump. It has the format description event
         and the position.
 
-        ``previous`` is the binlog file that the dump has just left, or None at the beginning of the dump.
+        ``place`` is the position at which the dump begins in the file. ``previous`` is the binlog file that the dump
+        has just left, or None at the beginning of the dump.
         """
 
     def end_of_file(self, place: DumpPlace) -> Sequence[bytes]:
@@ -149,8 +153,8 @@ class Step:
 
 
 class First(NamedTuple):
-    """The segment (scanned events) at a dump's position, and the chunks that the dump thread has planned for it, when
-    both were made for several dumps together.
+    """The scanned events at a dump's position (a segment of up to 4 MiB), and the chunks (messages) that the dump's
+    filter makes of them. The shared reader makes several such objects from one scan, for dumps with different filters.
     """
 
     segment: Segment
@@ -162,8 +166,8 @@ class First(NamedTuple):
 
 @dataclass(eq=False)
 class Shared:
-    """A cache of results for one segment (scanned events): the GTID ranges of its transactions, and its chunks. Dumps
-    whose steps begin at different positions or with different filters share it.
+    """A cache of results for one segment (up to 4 MiB of scanned events): the GTID ranges of its transactions, and its
+    finished chunks. Dumps that read the segment from different positions or with different filters share the cache.
     """
 
     reaches: dict[int, Reach] = field(default_factory=dict)
@@ -231,8 +235,10 @@ def _placed(store: BinlogStore, place: DumpPlace, first: First, plans: Sequence[
 
 
 def place_after(store: BinlogStore, step: Step, piece: PlacedPlan) -> DumpPlace | None:
-    """Return the place (position, filter and state) of a dump after the chunk ``piece`` of a step. Return None if the
-    chunk does not end at a transaction boundary.
+    """Return the position of a dump after the chunk ``piece`` of ``step``, with the filter's state there. Return None
+    if the chunk does not end at a transaction boundary.
+
+    A dump calls this function to leave a step before the step's last chunk.
     """
     place, plan = step.before, piece.plan
     segment = store.segment_of(place.source, place.position)
@@ -245,7 +251,9 @@ def place_after(store: BinlogStore, step: Step, piece: PlacedPlan) -> DumpPlace 
 
 
 def step_to_file(place: DumpPlace, source: IndexedFile) -> Step:
-    """Return the step that leads a dump from the end of a file (``place``) to the beginning of the file ``source``."""
+    """Return the step (messages) that leads a dump from the end of a file, ``place``, to the beginning of the next
+    file, ``source``.
+    """
     after = place_in(source, place.thread.fork(), encoding=place.encoding)
     pieces = [*place.encoding.end_of_file(place), place.encoding.announcement(after, place.source)]
     return Step(pieces, after, Reach(), place)
@@ -259,12 +267,11 @@ def place_in(
     encoding: Encoding,
     told: int | None = None,
 ) -> DumpPlace:
-    """Return the place of a dump at a position in a binlog file. ``thread`` is the dump thread (the filter and its
-    state), which must not be in use elsewhere.
+    """Return the initial state of a dump in the binlog file ``source``. ``thread`` is the dump thread (the filter and
+    its state), which must not be in use elsewhere.
 
-    ``position`` is a byte offset in the file; None is the file's first event. ``told`` is the position in the writer's
-    binlog that a slave has named, if that lies inside a Gap event (dropped transactions) at ``position``. Otherwise it
-    is None.
+    ``position`` is a byte offset in the file; None is the file's first event. ``told`` is the writer's position that a
+    slave has named, if it lies inside a Gap event (dropped transactions) at ``position``. Otherwise ``told`` is None.
     """
     file = source.file
     relay_rotate = file.first_event if file.is_relay_log else None

@@ -60,8 +60,8 @@ class ReplicaAhead(PositionError):
     """The error for a replica or slave with GTIDs that its source lacks, or with a position after the end of the
     source's binlog.
 
-    ``told`` is the error text that a server of this family sends. ``is_diverged`` says that the source has logged
-    higher sequence numbers in the GTID's domain.
+    ``told`` is the error text, as a MySQL or MariaDB server sends it. ``is_diverged`` says that the source has logged
+    the same or a higher sequence number in the GTID's MariaDB domain.
     """
 
     def __init__(self, told: str, *, gtids: str = "", is_diverged: bool = False) -> None:
@@ -86,10 +86,10 @@ class Wanted:
 def ahead_of(wanted: Wanted, logged: Logged, server_uuid: str) -> ReplicaAhead | None:
     """Return the error for a dump request that a server with the logged transactions ``logged`` would refuse, or None.
 
-    MySQL refuses replica GTIDs with the UUID ``server_uuid`` (the binlog's server) that are not logged, from the first
-    logged one on. GTIDs of other UUIDs pass. MariaDB refuses an unlogged GTID in a domain that has logged transactions;
-    a replica with ``gtid_ignore_duplicates`` may be ahead of the newest. ``server_uuid`` has no effect there. Without
-    GTIDs, a file and position after the end of the binlog are refused.
+    MySQL refuses GTIDs of the server's own UUID, ``server_uuid``, that are not logged. GTIDs before the first logged
+    one of this UUID pass, and so do other UUIDs. MariaDB refuses an unlogged GTID in a domain that has logged
+    transactions. With ``ignores_duplicates`` a GTID above the newest logged one of its domain passes. Without GTIDs, a
+    file and position after the end of the binlog are refused.
     """
     match wanted.gtids:
         case MysqlGtidSet() as have:
@@ -126,8 +126,8 @@ def _mariadb_ahead(have: MariadbGtidSet, logged: Logged, *, ignores_duplicates: 
 
 
 def unknown_domains(have: GtidSet, store: BinlogStore) -> frozenset[int]:
-    """Return the MariaDB domains of a replica's GTIDs in which the binlog has no transaction yet. Return an empty set
-    for MySQL.
+    """Return the MariaDB domain ids in ``have``, a replica's GTIDs, of which the binlog has no transaction yet. Return
+    an empty set for MySQL.
 
     The dump checks the replica's GTID again when such a domain appears in the binlog.
     """
@@ -140,12 +140,12 @@ def unknown_domains(have: GtidSet, store: BinlogStore) -> frozenset[int]:
 
 
 async def check_place(wanted: Wanted, reader: SharedReader, server_uuid: str) -> None:
-    """Check the start of a dump that a slave or replica asks for. Raises ReplicaAhead for GTIDs that the source of the
-    binlog lacks.
+    """Check the GTIDs or the position from which a slave or replica wants the binlog. Raises ReplicaAhead for GTIDs
+    that the source of the binlog lacks.
 
-    If the master receives the binlog from a running server and only lags behind it, wait until the master has the
-    start. Raises BinlogUnreadable (momentary) if the master still lags after LONGEST_WAIT. A file and position that the
-    source lacks are accepted here, and refused when the dump's start is looked up.
+    If the master receives the binlog from a running server and only lags behind, wait until the master has received
+    what the replica has. Raises BinlogUnreadable (momentary) if the master still lags after LONGEST_WAIT. A file and
+    position that the source lacks are accepted here; the dump refuses them later.
     """
     store = reader.store
     ahead = await reader.serve(lambda: _ahead(wanted, store, server_uuid))
@@ -257,7 +257,8 @@ def _logged(store: BinlogStore) -> Logged | None:
 
 
 def check_no_hole(have: GtidSet, file: str, store: BinlogStore) -> None:
-    """Check that each GTID of a MariaDB replica in strict mode is in the binlog. Raises ReplicaAhead.
+    """Check that the binlog has each GTID in ``have``, the position of a MariaDB replica in strict mode. Raises
+    ReplicaAhead.
 
     MariaDB refuses a GTID that is missing between two logged sequence numbers of one server. ``file`` is the binlog
     file in which the replica's dump begins.

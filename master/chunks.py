@@ -60,8 +60,8 @@ def position_chunk(
 
 
 def kept_chunk(announcement: bytes, position: int, kept: int) -> bytes:
-    """Return a copy of ``announcement``, the first message of a dump, with the note that ``kept`` bytes of events are
-    left out. The slave has these bytes already.
+    """Return a copy of ``announcement``, the first message of a dump, that also tells the slave how many bytes of
+    events are left out. The slave has these ``kept`` bytes from an earlier dump.
 
     ``position`` is the position at which the next chunk of the dump begins.
     """
@@ -73,7 +73,9 @@ def kept_chunk(announcement: bytes, position: int, kept: int) -> bytes:
 
 @dataclass(eq=False, slots=True)
 class GrpcPlan(PlacedPlan):
-    """A planned chunk from which gRPC messages for dumpfilter's own slaves are made."""
+    """The description of one chunk (the byte ranges of events to send), which makes gRPC messages for dumpfilter's own
+    slaves.
+    """
 
     gaps: Gaps
     """The gaps (dropped transactions) of the plan, with positions in the writer's binlog file."""
@@ -131,8 +133,10 @@ class GrpcEncoding(Encoding):
     """The encoding of dumps for dumpfilter's own slaves: serialized chunks of ``dumpfilter.proto``."""
 
     def pieces(self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan]) -> list[PlacedPlan]:
-        """Return the plans (chunks) of one segment, each with the positions before and after it and the gaps (dropped
-        transactions) in it.
+        """Return an object for each chunk of ``plans`` that makes the chunk's gRPC messages. Each object has the
+        positions before and after its chunk, and the gaps (dropped transactions) in the chunk.
+
+        The chunks are consecutive in ``segment`` (scanned events), and begin at ``place``, the dump's position.
         """
         return [
             GrpcPlan(plan, place.source, told, plan.gaps.of_writer(segment))
@@ -168,9 +172,10 @@ def counts_to_proto(counts: Counts) -> pb.Counts:
 def runs_to_proto(runs: GtidRuns, key_of: Callable[[int], SourceKey]) -> pb.GtidRunsSet:
     """Return the gRPC message for ``runs``, the GTIDs of the transactions that end in a chunk.
 
-    ``runs`` has rows of a source's number, first and last transaction number. The message groups them by GTID source:
-    server UUID and tag, or domain and server id. In each group the runs ascend. Each run is stored as its distance from
-    the run before and its length. ``key_of`` returns the GTID source for a source's number.
+    ``runs`` has one row for each range of GTIDs: the number of the GTID source in the index, and the first and the last
+    transaction number. ``key_of`` turns a source's number into (server UUID, tag) or (domain id, server id). The
+    message groups the ranges by source, in ascending order. Each range is stored as its distance from the range before
+    and its length.
     """
     members = []
     for source, group in groupby(sorted(runs.tolist()), key=itemgetter(0)):

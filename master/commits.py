@@ -65,8 +65,8 @@ _MOST_DECISIONS = 10_000
 
 
 class OtherEvents(Exception):
-    """The exception for received events that are no plain row changes, so that their decision cannot be cached and the
-    dump thread must decide them.
+    """The exception for received events that are no plain row changes, such as DDL or XA. The dump thread must decide
+    them, because no cached filter decision can apply.
     """
 
 
@@ -140,11 +140,11 @@ class Tail:
         """The events received so far of a transaction that is not complete yet."""
 
     def add(self, file: str, offset: int, data: bytes, description: FormatDescription) -> list[Commit] | None:
-        """Return the transactions that ``data`` completes. ``data`` are whole events of a binlog file from the byte
-        offset ``offset`` on.
+        """Add received events, and return the transactions that are now complete. ``data`` are whole events of the
+        binlog file ``file`` from the byte offset ``offset`` on.
 
-        Return an empty list if ``data`` completes none. Return None if the dump thread must decide the events, for
-        example if the beginning of a transaction is unknown.
+        Return an empty list if no transaction is complete yet. Return None if the dump thread must decide the events,
+        for example if the beginning of a transaction is unknown.
         """
         if self._open and (file, offset) == (self._file, self._end):
             offset, data = offset - len(self._open), self._open + data
@@ -262,10 +262,7 @@ def _is_begin(event: bytes, checksum: int) -> bool:
 
 @dataclass(eq=False, slots=True)
 class CommitStep:
-    """The received commits as one dump gets them: the events to send, the counts, and the dump's place after them.
-
-    A place is a position with filter and state.
-    """
+    """The part of just received commits that one dump sends, with the counts and the dump's new position."""
 
     events: list[bytes]
     """The events to send."""
@@ -289,7 +286,9 @@ class Decider:
         self._description: FormatDescription | None = None
 
     def reach(self, commits: Sequence[Commit]) -> Reach:
-        """Return the ranges of GTIDs and the server ids of commits."""
+        """Return the ranges of GTIDs and the server ids of ``commits``. A dump uses them to tell quickly whether its
+        slave has some of these commits already.
+        """
         reach = Reach()
         for commit in commits:
             reach.server_ids.add(commit.server_id)
@@ -302,8 +301,8 @@ class Decider:
         return reach
 
     def step(self, place: DumpPlace, commits: Sequence[Commit], reach: Reach) -> CommitStep | None:
-        """Return the step of a dump at ``place`` (position, filter and state) over these commits: the events to send,
-        decided in memory.
+        """Decide in memory which events of the received ``commits`` a dump at the position ``place`` sends. Return
+        these events, with the dump's position after them.
 
         ``reach`` has the commits' GTID ranges and server ids. Return None if the dump thread must decide the commits,
         for example because an imposed filter takes part in the decision. Also return None for a dump of one of

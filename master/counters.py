@@ -31,7 +31,9 @@ _numbers = attrgetter(*Counts.__slots__)
 
 
 class SlaveKey(NamedTuple):
-    """The key of a slave's statistics. A slave that returns with an equal key continues its old counts."""
+    """The key of a slave's statistics: user, channel and UUID. A slave that returns with an equal key continues its old
+    counts.
+    """
 
     user: str
     channel: str
@@ -68,9 +70,10 @@ class SlaveCounts:
 
 
 class CounterBook:
-    """The statistics of all slaves that the master remembers, at most ``most``. Thread-safe.
+    """The statistics of all slaves that the master remembers. Thread-safe.
 
-    A slave is added at its first dump, so that clients that only register cannot displace other slaves.
+    ``most`` is the largest number of slaves. A slave is added at its first dump, so that clients that only register
+    cannot displace other slaves.
     """
 
     def __init__(self, records: Iterable[SlaveCounts] = (), *, most: int = MOST_REMEMBERED) -> None:
@@ -138,7 +141,9 @@ class CounterBook:
             total.bytes_read = total.bytes_sent + total.bytes_dropped
 
     def see(self, record: SlaveCounts, *, is_news: bool = True) -> None:
-        """Record that a slave was seen now. Without ``is_news`` the change alone is saved after a minute at most."""
+        """Record that a slave was seen now, and mark the statistics as changed, so that they are saved soon. Without
+        ``is_news`` they are marked at most once a minute.
+        """
         record.last_seen_at = time.time()
         if is_news or record.last_seen_at - self._noted_at >= _SAVED_SECONDS:
             self._noted_at = record.last_seen_at

@@ -480,8 +480,8 @@ class Dump:
 
 
 def ends_transaction(plan: ChunkPlan) -> bool:
-    """Tell whether a transaction ends in the chunk of ``plan``. After such a chunk a slave can resume at a later
-    position than before it.
+    """Tell whether a transaction ends in the chunk (message) that ``plan`` describes. After such a chunk a slave can
+    resume at a later position than before it.
     """
     return bool(plan.resume_bytes) or plan.end == plan.resume
 

@@ -31,7 +31,9 @@ _UNKNOWN_END = -1
 
 @dataclass(frozen=True)
 class DumpStart:
-    """The transaction boundary at which a dump begins to read, and the data of the request that the dump needs."""
+    """The transaction boundary at which a dump begins to read a binlog file, and the facts of the slave's request that
+    the dump needs, such as the slave's GTIDs.
+    """
 
     file: str = ""
     """The name of the binlog file on this master."""
@@ -88,7 +90,9 @@ def start_of(request: pb.DumpRequest, wanted: Wanted, store: BinlogStore) -> Dum
 
 
 def wanted_by(request: pb.DumpRequest, store: BinlogStore) -> Wanted:
-    """Return the start that a slave's request asks for, as GTIDs or as a file and position. Raises GtidError."""
+    """Return the GTIDs, or the file and position, at which the dump for a slave's request shall begin. Raises
+    GtidError.
+    """
     if request.WhichOneof("start") == "gtid_set":
         return Wanted(parse_gtid_set(request.gtid_set, family=store.family))
     place = getattr(request, "from")
@@ -96,7 +100,8 @@ def wanted_by(request: pb.DumpRequest, store: BinlogStore) -> Wanted:
 
 
 def start_after(have: GtidSet, store: BinlogStore) -> DumpStart:
-    """Return the start of a dump for a slave that has the transactions in ``have``: the beginning of a binlog file.
+    """Return the start of a dump for a slave that has the transactions in ``have``. The dump begins with a whole binlog
+    file, and leaves out the transactions in ``have``.
 
     Raises PositionError when the slave lacks GTIDs that the master has purged.
     """

@@ -63,8 +63,8 @@ class StoreExpiry:
         return self.look()
 
     def look(self) -> list[str]:
-        """Remove the expired files that no slave needs, and return their names. Errors are logged, and nothing is
-        returned then.
+        """Remove the expired files that no slave needs, and return their names. Errors are logged, and the returned
+        list is then empty.
         """
         binlogs = self._service.store.binlogs
         try:

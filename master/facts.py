@@ -54,13 +54,13 @@ def semantics_of(rule_filter: ReplicationFilter) -> str:
 
 
 def listed(values: Iterable[object]) -> str:
-    """Return values as one text, separated by commas."""
+    """Return the values as one text, separated by commas, for a column of a console table."""
     return ",".join(map(str, values))
 
 
 class SlaveView(NamedTuple):
-    """A slave, and the end of the binlog at one moment, from which the slave's lag is computed. Without the end (None)
-    the lag is not known.
+    """A slave with the end of the binlog at one moment. From both the columns of a slave's row are computed, such as
+    the lag. Without the end (None) the lag is not known.
     """
 
     slave: KnownSlave

@@ -62,8 +62,8 @@ class _Checked(NamedTuple):
 
 
 class FilterWarnings:
-    """The warnings about suspicious rules in filters, found with the tables and statements that the index knows so far.
-    Thread-safe.
+    """The warnings about suspicious rules in filters. The rules are compared with the tables and statements in the
+    binlog that were scanned so far. Thread-safe.
 
     ``clock`` returns a monotonic time in seconds.
     """
@@ -79,8 +79,8 @@ class FilterWarnings:
         self._logged: Recent[Hashable, None] = Recent(_MOST_LOGGED)
 
     def of(self, rule_filter: ReplicationFilter) -> tuple[FilterWarning, ...]:
-        """Return the warnings about a filter. The check runs again at most once a minute, when the index has more
-        tables or statements.
+        """Return the warnings about a filter. The check runs again at most once a minute, and only when the scanned
+        binlog has shown new tables or statements.
 
         If checks have taken much processor time, return the warnings of the last check, or none if there was no check.
         A filter with more than MOST_RULES rules is not checked, and has none.

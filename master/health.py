@@ -40,7 +40,9 @@ class Health(aio.HealthServicer):  # type: ignore[misc]  # the package has no ty
         self._facts = _Facts()
 
     async def tell(self, **facts: bool) -> None:
-        """Change conditions, which are fields of ``_Facts``, and report the new health to all clients that watch it."""
+        """Set conditions of the master, and report the new health to all clients that watch it. The keywords are
+        ``serving``, ``readable``, ``drained`` and ``receiving``; conditions that are not named stay.
+        """
         now = self._facts = self._facts._replace(**facts)
         serves = dict.fromkeys(self._services, now.readable and not now.drained)
         serves[PROCESS] = True

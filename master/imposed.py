@@ -23,8 +23,8 @@ ServerId = Annotated[int, Field(ge=1, le=0xFFFFFFFF)]
 
 
 class FilterTable(Model):
-    """The base class of the configuration tables that give a filter to slaves. It has the rules' semantics, and
-    conditions on server id and network.
+    """The base class of the configuration's TOML tables that give a filter to slaves. It has the rules' semantics
+    (effective or classic), and conditions on server id and network.
     """
 
     semantics: FilterSemantics = FilterSemantics.CLASSIC
@@ -84,7 +84,7 @@ class ImposedFilter(FilterTable):
 
     @property
     def sends(self) -> tuple[object, ...]:
-        """A key of the filter's verdicts, without the conditions on slaves. Filters with equal keys send and drop the
+        """A key of the filter's decisions, without the conditions on slaves. Filters with equal keys send and drop the
         same events.
         """
         return self.name, self.on_undecided, type(self.filter), self.filter.rules, self.filter.names

@@ -171,7 +171,9 @@ class IndexedFile:
 
     @property
     def scanned(self) -> tuple[int, int]:
-        """The number of bytes and of events that have been scanned. Parts that were scanned twice count once."""
+        """The number of bytes and of events that have been scanned so far. A part that was scanned twice counts
+        once.
+        """
         return self.scanned_to - self.file.first_event, sum(place.events for place in self._places)
 
     @property
@@ -215,10 +217,10 @@ class IndexedFile:
         return self._cache.get(key) if key is not None and key in self._cache else None
 
     def is_quick_to_scan(self, position: int) -> bool:
-        """Tell whether the asyncio loop itself may scan the segment at the byte offset ``position``, as far as the scan
-        before and the page cache tell.
+        """Tell whether a scan of the next segment, at the byte offset ``position``, is so quick that the asyncio loop
+        itself may run it. The file's earlier scans and the page cache decide.
 
-        Return False for a scanned part, and near the file's end, where a server may be writing.
+        Return False for a part that was scanned already, and near the file's end, where a server may be writing.
         """
         end = position + 2 * SEGMENT_SIZE
         if not self._slow_until <= position == self.scanned_to or end > self.file.size or self._lock.locked():
@@ -228,14 +230,14 @@ class IndexedFile:
 
     @property
     def gone(self) -> bool:
-        """Whether the file on the disk has lost the events that were scanned, because it was truncated or overwritten.
-        Reads then fail.
+        """Whether a check has found that the scanned events are no longer in the file, because the file was truncated
+        or overwritten. Reads then fail.
         """
         return self._lost is not None
 
     def gtid_source(self, number: int) -> SourceKey:
-        """Return the GTID source that has ``number`` in the index: (server UUID, tag) for MySQL, (domain id, server id)
-        for MariaDB.
+        """Return the GTID source that the index stores as ``number``: (server UUID, tag) for MySQL, (domain id, server
+        id) for MariaDB.
         """
         return self._sources.key(number, self.file.format_description.family)
 

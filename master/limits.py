@@ -104,15 +104,16 @@ class Overloaded(DumpfilterError):
 
 
 def open_calls(max_dumps: int) -> int:
-    """Return the number of calls that gRPC accepts at once.
+    """Return the number of calls that gRPC accepts at once, for a master with at most ``max_dumps`` dumps.
 
-    It exceeds the sum of the limits, so that excess calls get a proper error.
+    The number exceeds the sum of the limits of all kinds of calls, so that excess calls get a proper error.
     """
     return max_dumps + MAX_CALLS + MAX_WATCHES + _REFUSED_AT_ONCE
 
 
 def open_connections(max_dumps: int, open_files: int) -> int:
-    """Return how many connections the master accepts, when the system allows the process ``open_files`` open files.
+    """Return how many connections a master with at most ``max_dumps`` dumps accepts. ``open_files`` is the system's
+    limit on the open files of the process.
 
     Half of the files are left for binlog files and for the console.
     """
@@ -120,7 +121,9 @@ def open_connections(max_dumps: int, open_files: int) -> int:
 
 
 class Kind(Enum):
-    """The kinds of gRPC calls. Each kind but FREE has its own concurrency limit."""
+    """The kinds of gRPC calls: dumps, health watches, health checks and all other calls. Each kind but FREE (health
+    checks) has its own limit on concurrent calls.
+    """
 
     CALL = "calls"
     DUMP = "dumps"

@@ -38,8 +38,8 @@ class Logged:
     def has(self, gtid: MariadbGtid) -> bool:
         """Tell whether a MariaDB server accepts ``gtid`` as a replica's position.
 
-        The server must have logged this or a higher number of the GTID's domain and server, or applied the GTID as a
-        replica. A GTID with server id 0 (unknown) may belong to any server.
+        The server must have logged this or a higher sequence number of the GTID's domain and server id, or have
+        ``gtid`` in its ``gtid_slave_pos``. A GTID with server id 0 (unknown) may belong to any server.
         """
         if gtid in self.slave_position:
             return True
@@ -53,8 +53,8 @@ class Logged:
         return replace(self, gtids=self.gtids.copy(), last=dict(self.last))
 
     def list(self, gtids: Sequence[MariadbGtid]) -> None:
-        """Store MariaDB's GTIDs as the newest of their domain and server. They come from a Gtid_list event, in the
-        order of their logging.
+        """Add the GTIDs of a MariaDB Gtid_list event: the last sequence number of each domain and server id. ``gtids``
+        are in the order of their logging.
         """
         for gtid in gtids:
             self.last[gtid.domain_id, gtid.server_id] = gtid.seq_no
