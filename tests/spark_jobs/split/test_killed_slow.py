@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -117,20 +118,29 @@ def _command(
     )
 
 
-def _until(process: subprocess.Popen[bytes], folder: Path, pattern: str) -> None:
-    """Wait until a path matches ``pattern`` in ``folder``."""
+def _begun(
+    source: Path, output: Path, surroundings: dict[str, str], made: str, *engine: str
+) -> subprocess.Popen[bytes]:
+    """Return the process of a split that has made a path with the pattern ``made`` beside its output.
+
+    On a busy machine a whole split may pass unseen. Then another one begins.
+    """
     deadline = time.monotonic() + DEADLINE
-    while not any(folder.glob(pattern)):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
+    while time.monotonic() < deadline:
+        process = _command(source, output, surroundings, *engine)
+        while process.poll() is None:
+            if any(output.parent.glob(made)):
+                return process
+            time.sleep(0.002)
+        said = process.communicate()
+        assert process.returncode == 0, said
+        shutil.rmtree(output)
+    raise AssertionError(f"no split was seen to make {made}")
 
 
 def test_the_command_is_killed(source: Path, tmp_path: Path, surroundings: dict[str, str]) -> None:
     output = tmp_path / "out"
-    process = _command(source, output, surroundings, "--engine", "local")
-    with process:
-        _until(process, tmp_path, ".out.split-*/out/*-bin.0*")
+    with _begun(source, output, surroundings, ".out.split-*/out/*-bin.0*", "--engine", "local") as process:
         os.killpg(process.pid, signal.SIGKILL)
     wanted = dataclasses.replace(options(), range_size=1 << 20)
     split(source, tmp_path / "whole" / "out", run_here, wanted)
@@ -142,8 +152,8 @@ def test_the_command_is_killed(source: Path, tmp_path: Path, surroundings: dict[
 
 
 def test_ctrl_c(source: Path, tmp_path: Path, surroundings: dict[str, str]) -> None:
-    with _command(source, tmp_path / "out", surroundings, "--spark-master", "local[2]") as process:
-        _until(process, tmp_path, ".out.split-*/plan/*.plan")
+    planned = ".out.split-*/plan/*.plan"
+    with _begun(source, tmp_path / "out", surroundings, planned, "--spark-master", "local[2]") as process:
         os.killpg(process.pid, signal.SIGINT)
         said = process.communicate()[1]
     assert (process.returncode, b"Traceback" in said) == (130, False), said
