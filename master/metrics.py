@@ -45,7 +45,9 @@ class Master(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """A number of things of one kind, such as calls in progress, and the limit of this number; 0 for no limit."""
+    """A number of things of one kind at one scrape, such as calls in progress, and the limit of this number; 0 for no
+    limit. The metrics show both with ``kind`` as the label.
+    """
 
     kind: str
     number: float

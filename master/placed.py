@@ -139,14 +139,16 @@ class PlacedPlan(ABC):
 
     @abstractmethod
     def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
-        """Yield the chunk as messages for slaves, and set :attr:`committed_at`. Raises BinlogError.
+        """Yield the chunk as messages for slaves. Set :attr:`committed_at`, the Unix time of the chunk's first commit.
+        Raises BinlogError.
 
         ``chunk_size`` is the size of events above which a chunk may be split, bytes. ``window`` has bytes of the file
         that are in memory already; None for none.
         """
 
     def events(self, window: Window | None = None) -> memoryview:
-        """Return the bytes of the chunk's events, and set :attr:`committed_at`. Raises BinlogError.
+        """Return the bytes of the chunk's events. Set :attr:`committed_at`, the Unix time of the chunk's first commit.
+        Raises BinlogError.
 
         ``window`` has bytes of the file that are in memory already; None for none.
         """
@@ -174,7 +176,9 @@ class PlacedPlan(ABC):
 
 
 def extent_of(plan: ChunkPlan) -> Extent | None:
-    """Return the part of the binlog file that the chunk of ``plan`` needs. Return None for a chunk without events."""
+    """Return the part of the binlog file that holds the events of the chunk ``plan``. Return None for a chunk without
+    events.
+    """
     if not plan.size:
         return None
     ranges = plan.ranges

@@ -79,7 +79,7 @@ class Unregistered(DumpfilterError):
 
 @dataclass(frozen=True)
 class FilterChange:
-    """A slave's filter with its version number.
+    """A slave's filter with its version number, which is 1 at registration and grows by one with each change.
 
     A change of filter replaces the whole object, so that a running dump never sees half a change.
     """
@@ -175,13 +175,14 @@ class RegisteredSlave:
     def place(self) -> tuple[str, int] | None:
         """The binlog file and position (bytes) that the slave's dumps have reached.
 
-        Before the first dump of this registration it is :attr:`other_filter_until`, which may be None. The slave may
-        have received the events before that position through another filter.
+        Before the first dump of this registration, the value is the position that the slave's earlier registration had
+        reached, or None if that position is not known.
         """
         return (self.file, self.position) if self.file else self.other_filter_until
 
     def leave_filter(self, old: RegisteredSlave) -> None:
-        """Record that the filter of ``old`` has selected the events that the slave has up to now.
+        """Record that the events which the slave has up to now were selected by the filter of ``old``, and not by the
+        present filter.
 
         ``old`` is this registration before a change of its filter, or the registration that this one replaces.
         """
@@ -449,10 +450,12 @@ class Register:
     def earlier(
         self, slave: RegisteredSlave, names: Sequence[str], start: tuple[str, int], *, is_any: bool = False
     ) -> Earlier | None:
-        """Return the filters that selected what a slave has from before its next dump. None: the present filter.
+        """Return the earlier filters that may have selected the transactions which a slave already has when its next
+        dump begins. Return None if the present filter selected all of them.
 
         The dump begins to read at ``start``, a binlog file and position. ``names`` are the binlog files in order.
-        ``is_any`` says that the slave may have had any filter. Of many changes the register knows the last few.
+        ``is_any`` says that the slave may have had any filter. The register remembers only the last few filters of a
+        slave.
         """
         filters, until = slave.earlier, slave.other_filter_until
         if is_any:
@@ -557,7 +560,9 @@ class Register:
                     self._become_idle(slave)
 
     def holds(self, slave: RegisteredSlave, dump: int) -> bool:
-        """Tell whether the slave is still registered and ``dump`` is the number of its newest dump."""
+        """Tell whether ``dump`` is still the number of the slave's newest dump, and the slave is still registered.
+        Otherwise the dump must end.
+        """
         return slave.dump == dump and slave.slave_id in self._slaves
 
     def progress(self, slave: RegisteredSlave, file: str, position: int, counts: Counts | None) -> None:
@@ -595,8 +600,8 @@ class Register:
 
 
 def definition(rule_filter: ReplicationFilter) -> Hashable:
-    """Return a key of a filter: its class, its name comparison and its rules. Filters with equal keys give the same
-    verdicts.
+    """Return a key of a filter: its class, its rules for the comparison of names, and its filter rules. Filters with
+    equal keys decide every event alike.
     """
     return type(rule_filter), rule_filter.names, rule_filter.rules
 

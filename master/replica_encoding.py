@@ -28,7 +28,9 @@ _MOST_STAND_INS = 32_768
 
 @dataclass(eq=False, slots=True)
 class ReplicaPlan(PlacedPlan):
-    """The plan of a chunk, or of a part of a chunk, that makes messages for real replicas: plain binlog events."""
+    """The description of a chunk, or of a part of a chunk, for real replicas: the byte ranges of binlog events to send.
+    It makes the message of these plain events.
+    """
 
     dropped: Dropped = NOTHING_DROPPED
     """The dropped transactions for which the replica gets stand-ins (empty transactions with their GTIDs)."""
@@ -56,8 +58,9 @@ class ReplicaPlan(PlacedPlan):
 
     @property
     def extent(self) -> Extent | None:
-        """The part of the binlog file from which messages are made: the events, and the Gtid events for stand-ins
-        (empty transactions). None without any.
+        """The part of the binlog file from which messages are made: the chunk's events, and the Gtid events of dropped
+        transactions. A dropped transaction's Gtid event becomes a stand-in (an empty transaction). None if no bytes are
+        needed.
         """
         own, dropped = extent_of(self.plan), self.dropped
         if not len(dropped.place) or self._family == "mariadb" or not self.reads_extent:
@@ -140,10 +143,11 @@ class ReplicaEncoding(Encoding):
     """
 
     def pieces(self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan]) -> list[PlacedPlan]:
-        """Return one plan for each of ``plans``, with stand-ins (empty transactions) for the transactions that the plan
-        drops.
+        """Return an object for each chunk of ``plans`` that makes the chunk's message, with stand-ins (empty
+        transactions) for the dropped transactions.
 
-        In a relay log a plan with very many stand-ins is split into several.
+        The chunks are consecutive in ``segment`` (scanned events), and begin at ``place``, the dump's position. In a
+        relay log a chunk with very many stand-ins is split into several objects.
         """
         source, resume = place.source, place.thread.resume
         pieces: list[PlacedPlan] = []

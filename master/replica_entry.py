@@ -178,7 +178,9 @@ class ReplicaEntry(FilterTable):
         return Who(frozenset([self.user]), self.channel, self.server_ids, self.networks)
 
     def may_share(self, other: ReplicaEntry) -> bool:
-        """Tell whether the conditions on user and server id of both tables can select the same replica."""
+        """Tell whether some replica can meet the conditions on user and server id of both tables. Conditions on channel
+        and network are not compared.
+        """
         apart = self.server_ids and other.server_ids and self.server_ids.isdisjoint(other.server_ids)
         return self.user == other.user and not apart
 
@@ -266,10 +268,11 @@ def first_fitting(entries: Iterable[ReplicaEntry], peer: Peer) -> ReplicaEntry |
 
 
 def complete(entries: Sequence[ReplicaEntry]) -> None:
-    """Set each table's key. Copy a user's password to the tables of the user that have none.
+    """Set the key of each ``[[replica]]`` table, such as ``replica[2]``. Copy a user's password to the tables of the
+    user that have none.
 
-    Raises a validation error for a user without a password or with two different ones. Also raises it for a table that
-    no replica can match, because every such replica matches an earlier table.
+    Raises a validation error for a user without a password or with two different ones. Also raises a validation error
+    for a table that no replica can match, because every such replica matches an earlier table.
     """
     passwords: dict[str, StoredPassword] = {}
     for number, entry in enumerate(entries):

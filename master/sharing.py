@@ -85,8 +85,8 @@ _Found = Step | Exception | None
 
 
 class Follower(Protocol):
-    """A dump that waits at the end of the binlog. It can send new commits at once, in the turn of the asyncio loop in
-    which they arrive.
+    """A dump that waits at the end of the binlog and can send new commits at once, before they are read from the file.
+    The call comes in the turn of the asyncio loop in which the commits arrive.
     """
 
     def take(self, step: CommitStep) -> bool:
@@ -225,8 +225,8 @@ class SharedReader:
         return await self._loop.run_in_executor(self._workers, function)
 
     async def serve(self, function: Callable[[], T]) -> T:
-        """Call a function for a request other than a dump in a separate thread pool. Return its result, and raise its
-        errors. Dumps use other threads.
+        """Call a function for a request other than a dump, in threads that dumps do not use. Return the function's
+        result or raise its error.
         """
         return await self._loop.run_in_executor(self._servants, function)
 
@@ -623,10 +623,11 @@ class SharedReader:
         return len(self._dumps) < 2
 
     def prepare(self, step: Step, number: int, chunk_size: int) -> None:
-        """Read ahead for a dump that is about to send a chunk of ``step``: begin to make the next chunks' messages.
+        """Read ahead for a dump that is about to send a chunk (message) of ``step``: begin to make the messages of the
+        next chunks.
 
-        ``number`` is the index of the chunk that follows in the step. Near the step's end the next step is planned,
-        too. ``chunk_size`` is the size of events above which a chunk may be split, bytes.
+        ``number`` is the index in the step of the first of these next chunks. Near the step's end the following step is
+        planned, too. ``chunk_size`` is the size of events above which a chunk may be split, bytes.
         """
         after, coming = step.after, step.pieces[number : number + _CHUNKS_AHEAD]
         if len(coming) < _CHUNKS_AHEAD:

@@ -91,8 +91,8 @@ class LoopTurns:
         self.received = received
 
     def run(self, stream: socket.socket, turn: Callable[[], bool], tick: Callable[[], None]) -> None:
-        """Call ``turn`` in the loop whenever the socket ``stream`` has data to read, and ``tick`` every second. Wait
-        until ``turn`` returns False.
+        """Call ``turn``, which receives events, in the loop whenever the socket ``stream`` has data. Call ``tick``
+        every second. Wait until ``turn`` returns False.
 
         The method also returns when the loop ends. It raises the errors of ``turn`` and ``tick``.
         """
@@ -192,8 +192,8 @@ class SourceThread:
         return "connecting" if self.error is None else "failed"
 
     def ended(self) -> SourceEnded | None:
-        """Return the error with which dumps shall end at the end of the store, because the source can never continue
-        there. Return None if the source can, or if slaves shall wait.
+        """Return the error with which dumps end when they reach the end of the received binlog, because the source can
+        never continue there. Return None if the source can continue, or if slaves shall wait.
         """
         if self._keeps_waiting or not isinstance(self.error, _ENDED):
             return None
@@ -224,7 +224,9 @@ class SourceThread:
         self.error = None
 
     def wait_for_files(self) -> None:
-        """Wait until the store has a file to serve. If an error leaves the store empty, raise this error."""
+        """Wait until the store (the directory of received binlog files) has a file to serve. If an error leaves the
+        store empty, raise this error.
+        """
         if not self._is_new:
             return
         self._has_files.wait()

@@ -50,9 +50,11 @@ class Saved(State, Generic[T]):
 
 
 class Kept(Generic[T]):
-    """One state file of a master. The file holds a list, which is loaded at the start and replaced when it has changed.
+    """One state file of a master. The file holds a list, which is loaded at the master's start and replaced when the
+    list has changed.
 
-    ``most`` is the largest number of entries that are loaded; None for no limit.
+    ``model`` is the class that checks the file's content. ``most`` is the largest number of entries that are loaded;
+    None for no limit.
     """
 
     def __init__(self, path: Path, model: type[Saved[T]], most: int | None = None) -> None:
@@ -61,7 +63,9 @@ class Kept(Generic[T]):
         self._most = most
 
     def load(self) -> list[T]:
-        """Return the saved entries. Return an empty list if the file is missing; rename the file if it is unusable."""
+        """Return the saved entries. Return an empty list if the file is missing or unusable; an unusable file is
+        renamed, and a warning is logged.
+        """
         found = self._file.load_or_set_aside(self._warn) or self._model()
         return found.entries[: self._most]
 

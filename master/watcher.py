@@ -49,7 +49,9 @@ class Watcher:
         return self._grown
 
     def note(self) -> None:
-        """Record that the set has grown, without a call of the listener. The caller has told the listener already."""
+        """Record that the set has grown, without a call of the listener. Use this method when the listener already
+        knows of the growth.
+        """
         with self._changed:
             self.generation += 1
             self._listened = self.generation

@@ -162,6 +162,7 @@ class Who:
 
     def samples(self, others: Iterable[Who]) -> Iterator[Peer]:
         """Yield example slaves that meet these conditions, one for each combination that ``others`` can tell apart.
+        With the examples a caller finds out whether ``others`` cover all slaves of these conditions.
 
         If any slave meets these conditions and none of ``others``, then one of the examples does. Only users, channel,
         server ids and networks are considered.

@@ -32,7 +32,9 @@ _ON = (1, "1")
 
 
 class SessionState(NamedTuple):
-    """The properties of a replica, as it has stated them in session variables."""
+    """The properties of a replica that it has set as user variables on its connection, such as its UUID and heartbeat
+    interval.
+    """
 
     heartbeat_seconds: float | None
     """The interval between heartbeats while no event is sent, seconds. None: the replica has set none."""
@@ -57,9 +59,11 @@ class SessionState(NamedTuple):
 
 
 def answer(statement: str, source: Source, session: Session) -> Result | None:
-    """Return the result of a statement. Return None for a statement that the SQL console must execute.
+    """Return the result of a statement that replicas send before a dump, such as SET of user variables or SELECT of a
+    system variable. Return None for a statement that the SQL console must execute.
 
-    A SET changes the user variables of ``session``. The function may read binlog files. Raises SqlError.
+    ``source`` is the server that wrote the binlog, and may have to read binlog files. A SET changes the user variables
+    of ``session``. Raises SqlError.
     """
     if (item := plain_select(statement)) is not None:
         return _select(item, source)

@@ -88,7 +88,9 @@ _MOST_ASKED = 8
 
 
 class ReplicaPort:
-    """The objects that all connections of one replication port share."""
+    """The objects that all connections of one replication port share: the replicas' filters, the limits on calls, and
+    the key for registration secrets.
+    """
 
     def __init__(self, filters: ReplicaFilters, places: Places) -> None:
         self.filters = filters
@@ -98,10 +100,10 @@ class ReplicaPort:
         self._asking = asyncio.Semaphore(_MOST_ASKED)
 
     async def ask(self, work: Callable[[], _T]) -> _T:
-        """Call a function that connects to a replica in a thread of its own, and return its result.
+        """Call ``work``, which connects to a replica, in a new thread, and return its result.
 
         At most _MOST_ASKED such threads run, also if the caller is cancelled. The end of the process does not wait for
-        them, because a replica may not answer for minutes.
+        these threads, because a replica may not answer for minutes.
         """
         loop = asyncio.get_running_loop()
         await self._asking.acquire()
@@ -131,7 +133,8 @@ class ReplicaPort:
 class ReplicaConnection(Connection):
     """The connection of one replica, or of a program that reads the binlog like a replica.
 
-    ``door`` carries out the login. ``shared`` has the objects of the port, and ``service`` serves the replica's dump.
+    ``door`` carries out the login. ``shared`` has the filters and limits of the replication port, and ``service``
+    serves the replica's dump.
     """
 
     def __init__(self, door: Doorkeeper, shared: ReplicaPort, service: DumpFilterService) -> None:

@@ -39,7 +39,7 @@ _MOMENTARY: tuple[tuple[type[DumpfilterError], int], ...] = (
 
 
 class Said(enum.Enum):
-    """The errors that servers of both families send, each with MySQL's text and MariaDB's text."""
+    """The texts of replication errors (number 1236), each as MySQL and as MariaDB send it."""
 
     SAME_REPLICA = (
         "A replica with the same server_uuid/server_id as this replica has connected to the source",
@@ -104,10 +104,10 @@ def needs_gtids() -> SqlError:
 
 
 def no_such_part(file: str, position: int) -> SqlError:
-    """Return error 1236 for a replica that has a part of a transaction, while the master would send other events of
-    that transaction.
+    """Return error 1236 for a replica that lost its connection inside a transaction, if the master would now send other
+    events of that transaction. The cause may be a changed filter.
 
-    ``file`` and ``position`` say where the replica's part ends.
+    ``file`` and ``position`` say up to where the replica has the transaction.
     """
     return fatal(
         f"the slave has a part of a transaction, up to {position} of {file}, and the source now sends other events of "
@@ -117,7 +117,7 @@ def no_such_part(file: str, position: int) -> SqlError:
 
 
 def no_until() -> SqlError:
-    """Return the error for a MariaDB replica that wants the source to stop at a GTID."""
+    """Return the error for a MariaDB replica with START SLAVE UNTIL and a GTID. The master does not support this."""
     return fatal(
         "dumpfilter does not stop at a GTID for a slave: say START SLAVE UNTIL with master_log_file and "
         "master_log_pos, or without UNTIL"

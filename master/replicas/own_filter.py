@@ -48,8 +48,8 @@ _KEEPS = frozenset({RuleKind.DO_DB, RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE})
 
 @dataclass(frozen=True)
 class OwnFilter:
-    """The filter that a replica itself applies, as far as the master can read it. Commas in the replica's texts may
-    leave doubts.
+    """The replication filter that a replica itself applies, as the master reads it from the replica. A comma in the
+    replica's answer may separate two rules or belong to a name; therefore the filter may be uncertain.
     """
 
     sure: Filter
@@ -214,10 +214,12 @@ def _cure(error: BaseException, connect: ConnectBack) -> str:
 
 
 def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool, names: NameRules) -> OwnFilter:
-    """Parse the rules of each kind from the texts that a replica shows, and return the filter.
+    """Parse the filter rules of a replica, and return the filter. ``texts`` has the replica's answer for each kind of
+    rule.
 
-    ``commas_separate`` says that no name contains a comma. ``names`` says how the replica compares names. Raises
-    OptionError for a text that cannot be parsed, or that has too many possible meanings.
+    With ``commas_separate`` every comma separates two rules; otherwise a comma may also belong to a name. ``names``
+    says how the replica compares names. Raises OptionError for a text that cannot be parsed, or that has too many
+    possible meanings.
     """
     _check_size(texts)
     sure: list[Rule] = []

@@ -49,7 +49,7 @@ class MariadbFlag(enum.IntFlag):
 
 @dataclass(frozen=True)
 class Registration:
-    """The content of COM_REGISTER_SLAVE, with which a replica describes itself."""
+    """The content of COM_REGISTER_SLAVE: the server id, host and port that a replica states for SHOW REPLICAS."""
 
     server_id: int
     host: str
@@ -59,7 +59,9 @@ class Registration:
 
 @dataclass(frozen=True)
 class DumpRequest:
-    """The content of COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID."""
+    """The content of COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID: server id, flags, and the position or the GTIDs at which
+    the dump begins.
+    """
 
     server_id: int
     flags: int

@@ -60,8 +60,8 @@ _MARIADB_PREFIX = "5.5.5-"
 
 
 class OwnReplicas:
-    """An executor of console statements for a user of the replication port. SHOW REPLICAS lists the user's own replicas
-    only, and the operator's tables are missing.
+    """An executor of console statements for a user of the replication port. SHOW REPLICAS lists only the replicas that
+    log in as this user. The tables of the schema ``dumpfilter``, which are for operators, are missing.
     """
 
     def __init__(self, executor: Executor, user: str, register: Register) -> None:
@@ -70,8 +70,8 @@ class OwnReplicas:
         self._register = register
 
     def execute(self, command: Command) -> Result:
-        """Execute a statement that a real replica's user may send, and return its rows. Of SHOW REPLICAS these are the
-        replicas that logged in as the same user.
+        """Execute a statement that a real replica's user may send, and return the result. SHOW REPLICAS returns only
+        the replicas that logged in as the same user.
         """
         result = self._executor.execute(command)
         if not isinstance(command, ShowReplicas):
@@ -89,7 +89,9 @@ class OwnReplicas:
         return self._executor.table(schema, name) if (schema, name) in self.table_names() else None
 
     def table_names(self) -> list[tuple[str, str]]:
-        """Return the schema and the name of each table but those of the schema ``dumpfilter``."""
+        """Return the schema and the name of each table that users of the replication port can read. The tables of the
+        schema ``dumpfilter`` are left out.
+        """
         return [names for names in self._executor.table_names() if names[0] != "dumpfilter"]
 
     @property
@@ -166,8 +168,8 @@ class ReplicaServer(ClientPort):
         self.pool.shutdown(wait=False, cancel_futures=True)
 
     def take_over_accounts(self) -> None:
-        """Replace the port's users and passwords by those of the ``[[replica]]`` tables now in force. Any thread can
-        call this method.
+        """Replace the port's users and passwords by those of the ``[[replica]]`` tables that are in force now, after
+        the configuration was read again. Any thread can call this method.
         """
         self.change_users(self._shared.filters.accounts())
 

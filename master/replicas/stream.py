@@ -72,7 +72,7 @@ class KnownPosition:
     _at: int = 0
 
     def begin(self, file: str, position: int) -> None:
-        """Record that a Rotate event has told the replica this file and position."""
+        """Record that the replica's position is now ``position`` in ``file``, because a Rotate event has named them."""
         self._file, self._at = file, position
 
     def count(self, events: bytes, *, checksum: bool) -> None:
@@ -106,8 +106,10 @@ class KnownPosition:
         return self._at != position and (self.v2 or position <= LARGEST_V1_POSITION)
 
     def correction(self, position: int, *, checksum: bool) -> bytes:
-        """Return the event that sets the replica's position to ``position``, and record that the replica receives it.
-        It is a heartbeat for MySQL, and a Gtid_list event for MariaDB.
+        """Return the event that sets the replica's position to ``position``: a heartbeat for MySQL, and a Gtid_list
+        event for MariaDB. Record that the replica receives this event.
+
+        ``checksum`` says whether the event ends in a checksum.
         """
         if self.sums:
             self._at = position
