@@ -103,7 +103,7 @@ class Access:
 
     @property
     def is_open(self) -> bool:
-        """Whether there are no users, so that every slave is accepted."""
+        """Whether every slave is accepted without a password, because no users are configured."""
         return not self._users
 
     def check(self, user: str, password: str, *, peer: str, secret: bytes = b"") -> StoredPassword | None:

@@ -99,8 +99,8 @@ class DumpPlace:
 
 
 class Encoding(ABC):
-    """The message format in which one kind of slave gets the chunks of a dump. Encodings that compare equal write equal
-    messages.
+    """The message format of a dump: one for dumpfilter's own slaves, and one for real replicas. Encodings that compare
+    equal write equal messages.
     """
 
     @abstractmethod

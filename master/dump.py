@@ -331,9 +331,9 @@ class Dump:
     def take(self, step: CommitStep) -> bool:
         """Send the commits of ``step``, which the master has just received, at once. Return whether they were sent.
 
-        They are sent by the function ``sink``, which never waits. Nothing is sent if ``sink`` is missing or would have
-        to wait. Nothing is sent, too, if the dump must read these commits from the binlog, for example because the
-        filter has changed. Raises the errors of ``sink``.
+        The dump's function ``sink`` sends them without waiting. Nothing is sent if the dump has no ``sink`` or ``sink``
+        would have to wait. Nothing is sent either if the dump must read these commits from the binlog, for example
+        because the filter has changed. Raises the errors of ``sink``.
         """
         if (
             self.sink is None

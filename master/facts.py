@@ -159,7 +159,9 @@ SLAVES: Facts[SlaveView] = Facts(
 
 
 class DrainView(NamedTuple):
-    """A drain (the operator's order to send slaves away), and the registered slaves that its conditions select."""
+    """A drain (the operator's order to send slaves away) and the registered slaves that the drain's conditions select.
+    It is one row of a console table.
+    """
 
     drain: Drain
     slaves: list[RegisteredSlave]
@@ -257,7 +259,7 @@ DRIFT: Facts[Drift] = Facts(declared(_DriftFacts, PREFIX))
 
 
 class WarningView(NamedTuple):
-    """A warning about the filter of a registered slave."""
+    """A warning about the filter of a registered slave, with the slave. It is one row of a console table."""
 
     slave: RegisteredSlave
     warning: FilterWarning

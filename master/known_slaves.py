@@ -31,7 +31,9 @@ MOST_REFUSALS = 1000
 
 
 class Presence(enum.StrEnum):
-    """The state of a slave at its master: connected, gone, refused, drained, never seen, finished or registered."""
+    """The state of a slave at its master, from the running dump (connected) to a slave that only the configuration
+    names (never seen). The console and the metrics show the state.
+    """
 
     CONNECTED = "connected"
     """A dump to the slave is running."""
@@ -50,8 +52,8 @@ class Presence(enum.StrEnum):
 
     @property
     def is_missing(self) -> bool:
-        """Whether a slave in this state should be connected and is not. This is a problem unless the operator has
-        drained the slave.
+        """Whether a slave in this state should have a running dump and has none: gone, refused, drained or never seen.
+        Unless the operator has drained the slave, this is a problem.
         """
         return self in (Presence.GONE, Presence.REFUSED, Presence.DRAINED, Presence.NEVER_SEEN)
 

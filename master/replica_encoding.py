@@ -98,10 +98,10 @@ class ReplicaPlan(PlacedPlan):
         yield bytes(out)
 
     def parts(self, resume: int) -> Iterator[ReplicaPlan]:
-        """Split the plan, and yield parts with at most ``_MOST_STAND_INS`` stand-ins (empty transactions for dropped
-        ones) each.
+        """Split the chunk, and yield parts with at most ``_MOST_STAND_INS`` stand-ins (empty transactions for dropped
+        ones) each. So no message becomes too large.
 
-        ``resume`` is the last transaction boundary at or before the plan, a byte offset at which a dump can begin
+        ``resume`` is the last transaction boundary at or before the chunk, a byte offset at which a dump can begin
         again.
         """
         pages = list(self.dropped.pages(_MOST_STAND_INS))

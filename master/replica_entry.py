@@ -57,7 +57,9 @@ Hashes = _Hash | tuple[_Hash, ...]
 
 
 class OnDrift(enum.StrEnum):
-    """The action when a replica's own filter would apply events that the master drops for it (drift)."""
+    """The action when a replica's own filter would apply events that the master drops for the replica (drift): warn, or
+    refuse the replica.
+    """
 
     WARN = "warn"
     """The master and the replica log a warning, and the replica is served."""
@@ -67,7 +69,9 @@ class OnDrift(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Drift:
-    """A warning about a replica whose own filter is wider than its filter on the master, or cannot be compared."""
+    """A warning about a replica whose own filter is wider than its filter on the master: it would apply events that the
+    master drops. The warning is also given if the two filters cannot be compared.
+    """
 
     peer: Peer
     text: str
@@ -260,7 +264,8 @@ def stored_password(password: str | None, hashes: Hashes) -> StoredPassword:
 
 
 def first_fitting(entries: Iterable[ReplicaEntry], peer: Peer) -> ReplicaEntry | None:
-    """Return the first table whose conditions the replica ``peer`` meets, or None if there is none.
+    """Return the first ``[[replica]]`` table in ``entries`` whose conditions the replica ``peer`` meets, or None if
+    there is none.
 
     A replica with an unknown address meets no condition on networks.
     """

@@ -151,8 +151,8 @@ class _End(NamedTuple):
 
 
 class SharedReader:
-    """The reader of the binlog for all dumps of one master. All methods but :meth:`close` and :meth:`caches` must be
-    called in the asyncio loop's thread.
+    """The reader of the binlog for all dumps of one master. Dumps at equal positions with equal filters share its scans
+    and messages. All methods but :meth:`close` and :meth:`caches` must be called in the asyncio loop's thread.
     """
 
     def __init__(self, store: BinlogStore, loop: asyncio.AbstractEventLoop) -> None:

@@ -55,7 +55,7 @@ _END_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class FollowedSource:
-    """The server that a master follows, and the directory for the received binlog files."""
+    """The running server whose binlog a master receives and serves, and the directory for the received binlog files."""
 
     url: SourceUrl
     directory: Path
@@ -144,8 +144,8 @@ class LoopTurns:
 
 
 class SourceThread:
-    """The thread that follows a server and stores its binlog. The constructor starts the thread, and raises
-    DumpfilterError for a directory that cannot be used.
+    """The thread that receives the binlog of a running server and stores it in a directory, which the master serves.
+    The constructor starts the thread, and raises DumpfilterError for a directory that cannot be used.
     """
 
     def __init__(self, source: FollowedSource, *, retry_seconds: float = _RETRY_SECONDS) -> None:

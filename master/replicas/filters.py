@@ -270,7 +270,9 @@ class ReplicaFilters:
         return {entry.user: entry.stored for entry in self.entries}
 
     def find(self, peer: Peer) -> ReplicaEntry | None:
-        """Return the first table whose conditions a replica meets, or None if it meets those of no table."""
+        """Return the first ``[[replica]]`` table whose conditions the replica ``peer`` meets, or None if there is
+        none.
+        """
         return first_fitting(self.entries, peer)
 
     def asks(self, peer: Peer) -> bool:
@@ -279,14 +281,14 @@ class ReplicaFilters:
         return entry is not None and entry.connect is not None
 
     def filter_for(self, peer: Peer) -> tuple[ReplicaEntry, ReplicationFilter]:
-        """Return the filter for a replica that asks for a dump, and the table that the filter comes from. The call may
-        connect to the replica, and may take seconds.
+        """Return the filter for a replica that asks for a dump, and the ``[[replica]]`` table that the filter comes
+        from. The call may connect to the replica, and may take seconds.
 
-        The choice holds while the table is in :attr:`entries`. Another thread may replace the table meanwhile.
+        The result is valid while the table is in :attr:`entries`. Another thread may replace the table meanwhile.
 
-        Raises ReplicaRefused if the replica meets no ``[[replica]]`` table's conditions, or if its own filter is to be
-        adopted and cannot be read. A replica whose own filter is wider than its filter on the master is also refused
-        (drift). With ``on_drift = "warn"`` it is refused once with a warning, and its next attempt is served.
+        Raises ReplicaRefused if the replica meets no table's conditions, or if its own filter is to be adopted and
+        cannot be read. A replica whose own filter is wider than its filter on the master is also refused (drift). With
+        ``on_drift = "warn"`` it is refused once with a warning, and its next attempt is served.
         """
         entry = self.find(peer)
         if entry is None:

@@ -41,8 +41,8 @@ class Source:
         self.server_uuid = server_uuid
 
     def variable(self, name: str) -> Value:
-        """Return the value of a system variable of the server. ``name`` is in lower case. Return None for a variable
-        that replicas do not query.
+        """Return the value of a system variable of the server that wrote the binlog, such as ``server_id``. ``name`` is
+        in lower case. Return None for a variable that replicas do not query.
         """
         match name, self.family:
             case "server_id", _:

@@ -132,8 +132,8 @@ class KnownPosition:
 
 @dataclass
 class KnownEvents:
-    """The events that a replica or program already has of the transaction with which its dump begins. Its last
-    connection was lost inside this transaction.
+    """The events that a replica or program already has of the first transaction of its dump, because its last
+    connection was lost inside this transaction. The dump leaves these events out.
     """
 
     start: DumpStart
@@ -157,9 +157,10 @@ class KnownEvents:
         """The position after the events so far, as the client has computed it."""
 
     def rest(self, events: bytes) -> bytes | None:
-        """Return the events of ``events`` (one message) that the client lacks, or None when the client has all of them.
+        """Return the part of ``events`` (one message) that the client lacks, or None when the client has all of
+        ``events``.
 
-        The client lacks all events after the first result that is not None, so that the method need not be called
+        The client lacks everything after the first result that is not None, so that the method need not be called
         again. Raises SqlError 1236 if the events do not show which of them the client has.
         """
         told = self.told
@@ -207,7 +208,9 @@ class KnownEvents:
 
 @dataclass
 class ReplicaStream:
-    """The sending of one dump to one replica over its connection."""
+    """Sends one dump to one replica over the replica's connection: events, heartbeats and corrections of the replica's
+    position.
+    """
 
     packets: PacketStream
     dump: Dump
