@@ -7,6 +7,7 @@ file is scanned.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import functools
 import itertools
 import threading
@@ -222,11 +223,17 @@ class IndexedFile:
 
         Return False for a part that was scanned already, and near the file's end, where a server may be writing.
         """
-        end = position + 2 * SEGMENT_SIZE
-        if not self._slow_until <= position == self.scanned_to or end > self.file.size or self._lock.locked():
-            return False
-        byte = np.empty(1, np.uint8)
-        return self.file.read_cached(byte, position) and self.file.read_cached(byte, end - 1)
+        end, byte = position + 2 * SEGMENT_SIZE, np.empty(1, np.uint8)
+        # The scan itself meets and raises the error of a file that cannot be read.
+        with contextlib.suppress(BinlogError):
+            return (
+                self._slow_until <= position == self.scanned_to
+                and end <= self.file.size
+                and not self._lock.locked()
+                and self.file.read_cached(byte, position)
+                and self.file.read_cached(byte, end - 1)
+            )
+        return False
 
     @property
     def gone(self) -> bool:

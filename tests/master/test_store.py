@@ -15,9 +15,13 @@ from dumpfilter.base.errors import (
     BinlogMissing,
     BinlogReplaced,
     BinlogTruncated,
+    BinlogUnreadable,
     PositionError,
 )
 from dumpfilter.binlog.events import EventHeader
+from dumpfilter.binlog.workload.generate import generate
+from dumpfilter.index.fileset import BinlogFile
+from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.master import indexed_file
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.watcher import Watcher
@@ -325,3 +329,22 @@ def test_a_segment_in_memory_is_found_while_another_thread_scans() -> None:
         assert indexed.segment_at(segment.start) is segment
         assert indexed.in_memory(segment.end) is None
     store.close()
+
+
+def test_a_file_that_cannot_be_asked_for_its_size_is_not_quick_to_scan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = BinlogStore(generate(tmp_path, 4 * SEGMENT_SIZE).index)
+    indexed = store.open_file(store.binlogs.names[0])
+    first = indexed.segment_at(indexed.file.first_event)
+    assert first is not None
+    monkeypatch.setattr(indexed, "_slow_until", 0)
+    monkeypatch.setattr(BinlogFile, "read_cached", lambda *given: True)
+    assert indexed.is_quick_to_scan(first.end)
+    assert not indexed.is_quick_to_scan(first.start)
+
+    def fail(self: BinlogFile) -> int:
+        raise BinlogUnreadable("the file cannot be read", file=self.name)
+
+    monkeypatch.setattr(BinlogFile, "size", property(fail))
+    assert not indexed.is_quick_to_scan(first.end)
