@@ -108,7 +108,7 @@ class Who:
     @classmethod
     def of(cls, by: str, value: str | int, channel: str | None = None) -> Who:
         """Return the conditions that select slaves by ``value`` of the property ``by``: ``server_id``, ``uuid``,
-        ``user`` or ``host``. With ``all`` for ``by`` they select all slaves.
+        ``user`` or ``host``. With ``all`` for ``by`` they select all slaves, and ``value`` is ignored.
 
         ``channel`` is a further condition; None for any channel.
 

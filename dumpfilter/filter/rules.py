@@ -136,7 +136,11 @@ class RuleKind(BaseRuleKind):
 
 
 class EffectiveRuleKind(BaseRuleKind):
-    """The kinds of rule of the effective filter: DO, IGNORE and REWRITE (``--do``, ``--ignore``, ``--rewrite``)."""
+    """The kinds of rule of an effective filter (WL#2516), which decides by the tables that a statement changes: DO,
+    IGNORE and REWRITE.
+
+    A dumpfilter slave has them as options ``--do``, ``--ignore`` and ``--rewrite`` instead of ``--replicate-*``.
+    """
 
     DO = (
         "do",

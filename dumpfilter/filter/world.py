@@ -274,11 +274,12 @@ class World(Generic[C]):
         return tuple(self.ref(thing, name, default) for name in names)
 
     def body(self, names: Mentions, default: DatabaseNames) -> Body:
-        """Return the objects that the names ``names`` mean, which were found in the text of a statement, view, trigger
-        or routine. They are the tables that the text reads or changes, and the routines that it may call.
+        """Return the tables that a text reads or changes, and the routines that it may call, as objects of this model
+        of a replica.
 
-        ``default`` is the session's default database. A view is returned as a table, without the tables in the view's
-        query, which :meth:`uses` finds.
+        ``names`` are the names found in the text, which is a statement or the body of a view, trigger or routine. A
+        name without database belongs to ``default``, the session's default database. Unknown names are returned like
+        known ones. A view is returned as a table, without the tables in the view's query, which :meth:`uses` finds.
         """
         return Body(
             self._refs(Thing.TABLE, names.tables, default),

@@ -112,10 +112,10 @@ class Subjects:
         return self._members.get(number)
 
     def single(self, number: int) -> list[int]:
-        """Return a list of ``number`` itself or, for a set's number, of all tables and statements in the set and its
-        inner sets.
+        """Return the numbers of the tables and distinct statements for which ``number`` stands.
 
-        The list is ascending and has no number twice.
+        A number stands for one table or statement, or for a set of them: those that one transaction or statement
+        changes. A set may have sets inside. The list is ascending and has no number twice.
         """
         members = self.members(number)
         if members is None:

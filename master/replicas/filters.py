@@ -144,7 +144,7 @@ class ReplicaFilters:
         For each kind of rule, the last clause replaces all rules of that kind, as in CHANGE REPLICATION FILTER. If the
         rules then equal those of the configuration file, the table counts as unchanged again. Return the registered
         replicas of the table, and warnings for the operator. Raises OptionError for a rule that is not valid, and for a
-        table that adopts the replica's own filter.
+        TOML table with ``adopt``, whose filter is read from the replica itself.
         """
         old = entry.filter
         if old is None:

@@ -358,11 +358,12 @@ class MeasuredSet:
         return self.measured.tallied
 
     def numbers_of(self, filters: Mapping[str, ReplicationFilter]) -> list[int] | None:
-        """Return for each of ``filters`` its index among the measured filters, or None if the measurements are not
-        valid for all of ``filters``.
+        """Return for each of ``filters`` the number under which the measurements know it, or None if the measurements
+        are not valid for all of them.
 
-        ``filters`` has the filters by their digests. If ``tallied.given_only`` is False, the measurements are valid for
-        every filter, and the result is only 0, 1, 2 and so on.
+        ``filters`` has the filters by their digests. Usually the measurements are valid for every filter, and the
+        numbers are 0, 1, 2 and so on. If the set has compressed transactions of several tables
+        (``tallied.given_only``), they are valid only for the filters that were measured.
         """
         if not self.tallied.given_only:
             return list(range(len(filters)))

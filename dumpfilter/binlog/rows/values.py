@@ -42,7 +42,8 @@ _DASH = ord("-")
 
 
 def text_style(column: Column, family: Family) -> Style:
-    """Return how the values of a column become plain text, for row images as maps from column name to text.
+    """Return the style (rule of conversion) by which the values of a column become plain text, in row images that map
+    column names to texts.
 
     ``family`` is the kind of server that wrote the binlog, MySQL or MariaDB.
     """

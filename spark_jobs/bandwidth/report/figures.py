@@ -83,8 +83,11 @@ class Group:
         return ways_of(self.figures, audience)
 
     def saved(self, audience: Audience) -> int:
-        """Return the bytes that the filter of one slave of the group saves. ``audience`` says whether bytes are those
-        of real replicas or of dumpfilter slaves.
+        """Return the bytes of the whole binlog set that a filter on the master saves for one slave of the group,
+        compared with no filter.
+
+        A group has the slaves with equal rules and traffic. ``audience`` says whether the bytes are those of real
+        replicas, which get empty transactions in place of dropped ones, or of dumpfilter slaves.
         """
         ways = self.ways(audience)
         return ways.no_filter - ways.filter
