@@ -210,7 +210,10 @@ class RegisteredSlave:
 
     @property
     def earlier_weight(self) -> int:
-        """The approximate memory of the slave's earlier filters, bytes."""
+        """The approximate memory of the filters that the slave had before its present one, bytes.
+
+        The register keeps the last few, since they decide about the end of XA transactions. Their memory is limited.
+        """
         return sum(map(weight_of, self.earlier))
 
 

@@ -124,7 +124,10 @@ def carried(departed: Ints, sizes: Ints, needed: Ints, window: Window) -> Ints:
 
 
 def offered(committed: Ints, sizes: Ints, window: Window) -> Ints:
-    """Return the bytes of the transactions that were committed in each interval of ``window``."""
+    """Return the bytes of the transactions that were committed in each interval of ``window``.
+
+    ``committed`` has the time of each commit (microseconds), and ``sizes`` the bytes of the same transactions.
+    """
     found = np.zeros(window.count, np.int64)
     np.add.at(found, np.clip(committed // window.width, 0, window.count - 1), sizes)
     return found

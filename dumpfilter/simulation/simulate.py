@@ -88,7 +88,9 @@ class Options:
 
 @dataclass(frozen=True)
 class Search:
-    """A search for the slowest rate, or the longest delay, with which every node's lag stays within the limit."""
+    """The request for a search: for the slowest rate, or the longest delay, of all links with which every node's lag
+    stays within the limit.
+    """
 
     what: str
     """The varied property, ``rate`` or ``delay``."""

@@ -119,10 +119,11 @@ def _what(option: str, key: str, links: Sequence[str]) -> tuple[str, str | None]
 
 
 def binlog_sets(plan: Plan, topology: Topology | None, binlogs: Sequence[str]) -> dict[str, str]:
-    """Return the path of each origin's binlog set, by the origin's name. ``binlogs`` has texts such as ``bin.index``
-    or ``m=bin.index``.
+    """Return the path of the binlog set of each origin (a server or workload that writes data), by its name.
 
-    An origin whose recording is part of the topology needs no text. Raises OptionError for an origin without a set.
+    ``binlogs`` are the values of ``--binlog``: ``m=bin.index`` is the set of the origin ``m``, and ``bin.index`` alone
+    is for a plan with one origin. An origin that is a recording names its set itself, in the topology. Raises
+    OptionError for an origin without a set.
     """
     names = {origin: origin for origin in plan.origins}
     found: dict[str, str] = {}

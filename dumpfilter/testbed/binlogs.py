@@ -60,7 +60,9 @@ class WatchedSet:
         return {} if opened is None else {name: opened.path(name) for name in opened.names}
 
     def note(self) -> Files:
-        """Record the current end of the set in its history, and return the files."""
+        """Record the binlog set's end with the present time, from which lags are computed later. Return all files of
+        the set.
+        """
         files = self.files()
         if files:
             self.history.note(end_of(files), time.monotonic())

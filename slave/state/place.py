@@ -57,7 +57,10 @@ class Place(Generic[P]):
 
     @property
     def info(self) -> P:
-        """The position and the GTIDs at one moment, from memory. They may be newer than the state file."""
+        """The position and the GTIDs that one thread of the slave has reached, at one moment, from memory.
+
+        They are those of ``master.info`` (received) or of ``relay-log.info`` (applied), and may be newer than the file.
+        """
         with self.lock:
             if not self._has_moved:
                 return self.now

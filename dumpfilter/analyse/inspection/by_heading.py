@@ -204,7 +204,11 @@ class Rate(NamedTuple):
 
 
 def rates(sums: HeadingSums) -> tuple[int, list[Rate]]:
-    """Return the length of a period in seconds, and the traffic of each period that has any, ascending."""
+    """Return the traffic of a binlog set over time: the length of a period in seconds, and the bytes and transactions
+    of each period that has any, in the order of time.
+
+    The length is chosen so that there are at most MOST_RATES periods.
+    """
     sums = sums.in_few(MOST_RATES)
     periods, which = np.unique(sums.period, return_inverse=True)
     columns = (sums_of(which, sums.volume[:, k], len(periods)).tolist() for k in (1, 3))

@@ -72,10 +72,11 @@ class Style(NamedTuple):
     """Three texts: one before a value, one after a value, and one that stands for NULL."""
 
     def room(self) -> tuple[int, int]:
-        """Return the largest size of a value's text as two numbers ``(a, b)``. A stored value of n bytes has a text of
-        at most ``a + b * n`` bytes.
+        """Return two numbers ``(a, b)``: the text that this style makes of a stored value of n bytes has at most
+        ``a + b * n`` bytes.
 
-        Texts that Python code makes (the form PENDING) may be larger.
+        A style says how the values of a column become text. The bound does not hold for the form PENDING, whose texts
+        compiled code leaves to Python.
         """
         if self.form == Form.DECIMAL:
             return (self.parameter >> 8) + _WIDEST, 0

@@ -88,7 +88,11 @@ class Way:
 
 
 def ways(results: Results) -> list[Way]:
-    """Return one summary row for each variant that was run with the topology's own links and load."""
+    """Return a row of the page's summary for each variant (filter on the slave, on the master, compressed …).
+
+    Only the runs with the links and the load that the topology itself gives are taken, not those of a sweep over other
+    rates, delays or loads.
+    """
     found: dict[Look, Way] = {}
     seconds = active_seconds_of(results)
     for run in results.runs:

@@ -86,7 +86,10 @@ class _Parcel(Generic[Receiver]):
 
 @dataclass(frozen=True)
 class Delivery(Generic[Receiver]):
-    """Bytes, or the end or reset of the stream, that have passed a line, with the socket that is to get them."""
+    """Bytes, or the end or reset of a TCP stream, with the socket that is to get them.
+
+    They have passed one direction of a link: its queue with rate and delay.
+    """
 
     receiver: Receiver
     mark: Mark

@@ -144,7 +144,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """The heat map of the report. A row is a table with its cells, a column is a slave or a group of equal slaves."""
+    """The heat map of the report: how many bytes of each table (row) each slave or group of equal slaves (column)
+    receives through its filter.
+    """
 
     columns: tuple[Group, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
