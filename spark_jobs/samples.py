@@ -54,8 +54,8 @@ class Samples:
             self.sizes[name] = before[0] + raw, before[1] + compressed
 
     def take_of_block(self, block: Block, subjects: Subjects, turn: int) -> None:
-        """Compress samples of some binlog events, and add their sizes to these samples, from which the ratio of
-        compression is estimated later: one sample of the whole stream, and one of each schema.
+        """Compress samples of some binlog events, and add their sizes, from which the ratio of compression is estimated
+        later. There is one sample of the whole stream, and one of each schema.
 
         A schema's sample consists of transactions that change only this schema. About :data:`MOST` bytes are
         compressed.

@@ -204,10 +204,10 @@ class Rate(NamedTuple):
 
 
 def rates(sums: HeadingSums) -> tuple[int, list[Rate]]:
-    """Return the traffic of a binlog set over time: the length of a period in seconds, and the bytes and transactions
-    of each period that has any, in the order of time.
+    """Return the traffic of a binlog set over time: the length of a period in seconds, and the traffic of each period.
 
-    The length is chosen so that there are at most MOST_RATES periods.
+    A period's traffic is its bytes and transactions. Periods without traffic are left out, and the others are in the
+    order of time. The length is chosen so that there are at most MOST_RATES periods.
     """
     sums = sums.in_few(MOST_RATES)
     periods, which = np.unique(sums.period, return_inverse=True)
