@@ -1,8 +1,8 @@
-"""The control socket of a running topology, through which other commands reach it.
+"""The control socket of a running topology, through which other commands call the methods of its topology.
 
-A request is a verb with its arguments as JSON, such as ``["wait", {"node": "web", "timeout": 30}]``. The answer is
-``{"value": …}``, or ``{"error": "…", "exit_code": 4}``. The socket is in the topology's directory, and only its owner
-may use it.
+A request is one line of JSON. It names a method of the topology, of a node or of a link, and has the arguments, such as
+``{"verb": "check", "arguments": {"timeout": 30}}``. The answer is ``{"value": …}``, or
+``{"error": "…", "exit_code": 4}``. The socket is in the topology's directory, and only its owner may use it.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
 import socket
+import socketserver
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing.connection import Connection
+from multiprocessing.connection import wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.testbed.errors import NotUp, TestbedError
@@ -31,9 +32,8 @@ SOCKET = "control.sock"
 """The name of the socket in the topology's directory."""
 
 _MOST_REQUEST = 1 << 20
-_BACKLOG = 16
-_RETRY = 0.1
-"""The time after which the server accepts again when the system had no resources for a connection, seconds."""
+_POLL = 0.1
+"""The interval at which the server checks whether it was closed, seconds. After an error it accepts again so late."""
 _LONGEST_END = 10
 """The time limit for the end of a topology that is still starting, seconds."""
 
@@ -46,59 +46,60 @@ class ControlFailed(TestbedError):
         self.exit_code = exit_code
 
 
-class ControlServer:
+class ControlServer(socketserver.ThreadingUnixStreamServer):
     """The server of a topology's control socket, which carries out requests such as ``status`` in own threads."""
 
+    daemon_threads = True
+    request_queue_size = 16
+
     def __init__(self, bed: Testbed) -> None:
-        self._bed = bed
-        self._gone = threading.Event()
+        self.bed = bed
         self._path = bed.directory / SOCKET
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._path.unlink(missing_ok=True)
         before = os.umask(0o177)
         try:
             with _short(self._path) as path:
-                self._listener.bind(path)
+                super().__init__(path, _Request)
         finally:
             os.umask(before)
-        self._listener.listen(_BACKLOG)
-        threading.Thread(target=self._accept, name="control", daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(_POLL,), name="control", daemon=True).start()
 
-    def __enter__(self) -> ControlServer:
-        return self
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a connection. After an error, such as a lack of file descriptors, wait before the next attempt."""
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(_POLL)
+            raise
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
+    def server_close(self) -> None:
         """Remove the socket. Call this after the topology's end."""
-        self._gone.set()
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        self.shutdown()
+        super().server_close()
         self._path.unlink(missing_ok=True)
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                # Without a free file descriptor the next command has to wait. Nobody accepts it after a return.
-                if self._gone.wait(_RETRY):
-                    return
-                continue
-            caller = Connection(connection.detach())
-            threading.Thread(target=self._serve, args=(caller,), name="control", daemon=True).start()
 
-    def _serve(self, caller: Connection) -> None:
-        with caller, contextlib.suppress(OSError, EOFError):
-            request = caller.recv_bytes(_MOST_REQUEST)
-            caller.send_bytes(json.dumps(self._answer(request)).encode())
+class _Request(socketserver.StreamRequestHandler):
+    """The connection of one request."""
+
+    server: ControlServer
+
+    def handle(self) -> None:
+        """Read the request, and send the answer."""
+        with contextlib.suppress(OSError):
+            answer = self._answer(self.rfile.readline(_MOST_REQUEST))
+            self.wfile.write(json.dumps(answer, default=str).encode())
 
     def _answer(self, request: bytes) -> dict[str, Any]:
+        bed = self.server.bed
         try:
-            verb, arguments = json.loads(request)
-            return {"value": _VERBS[verb](self._bed, **arguments)}
+            asked = json.loads(request)
+            node, link = asked["node"], asked["link"]
+            owner = bed if node is link is None else bed.link(link) if node is None else bed[node]
+            value = getattr(owner, asked["verb"])
+            if callable(value):
+                value = value(**asked["arguments"])
+            return {"value": value.as_dict() if hasattr(value, "as_dict") else value}
         except DumpfilterError as error:
             return {"error": str(error), "exit_code": error.exit_code}
         except Exception as error:
@@ -125,12 +126,10 @@ class Control:
             raise self._without_socket() from None
         try:
             _signal(process, signal.SIGTERM)
-            ended = select.poll()
-            ended.register(process, select.POLLIN)
-            if not ended.poll(_LONGEST_END * 1000 if is_starting else None):
+            if not wait([process], _LONGEST_END if is_starting else None):
                 # A process that waits for the compiler does not look at signals.
                 _signal(process, signal.SIGKILL)
-                ended.poll()
+                wait([process])
                 raise NotUp(f"{self.directory}: the topology has been killed while it was starting")
         finally:
             os.close(process)
@@ -152,23 +151,23 @@ class Control:
             f"{self.directory}: process {owner.pid} runs the topology in this directory; end the process"
         )
 
-    def ask(self, verb: str, **arguments: Any) -> Any:
-        """Send a request, and return the value of the response.
+    def ask(self, verb: str, *, node: str | None = None, link: str | None = None, **arguments: Any) -> Any:
+        """Call a method of the topology, or of the node or link that is named, and return the method's result.
 
-        Raises NotUp if no topology runs in the directory, and ControlFailed for an error of the topology.
+        ``verb`` is the name of the method, or of a property. A status is returned as a dictionary. Raises NotUp if no
+        topology runs in the directory, and ControlFailed for an error of the topology.
         """
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connecting:
+        request = {"verb": verb, "node": node, "link": link, "arguments": arguments}
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             try:
                 with _short(self.directory / SOCKET) as path:
-                    connecting.connect(path)
+                    connection.connect(path)
             except OSError:
                 raise self._without_socket() from None
-            connection = Connection(connecting.detach())
-        with connection:
             try:
-                connection.send_bytes(json.dumps([verb, arguments]).encode())
-                answer = json.loads(connection.recv_bytes())
-            except (OSError, EOFError):
+                connection.sendall(json.dumps(request).encode() + b"\n")
+                answer = json.load(connection.makefile())
+            except (OSError, ValueError):
                 raise NotUp(f"{self.directory}: the topology has ended") from None
         if "error" in answer:
             raise ControlFailed(answer["error"], answer["exit_code"])
@@ -189,40 +188,3 @@ def _signal(process: int, number: signal.Signals) -> None:
     """Send a signal to the process of a pidfd, unless the process has ended."""
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(process, number)
-
-
-def _wait(bed: Testbed, *, node: str, timeout: float, running_only: bool) -> None:
-    if node:
-        bed[node].wait_caught_up(timeout)
-    else:
-        bed.wait_caught_up(timeout, running_only=running_only)
-
-
-def _act(bed: Testbed, *, node: str, action: Literal["kill", "stop", "start", "restart"]) -> Any:
-    getattr(bed[node], action)()
-    return bed[node].status().as_dict()
-
-
-def _link(
-    bed: Testbed, *, link: str, shape: dict[str, Any], fault: str | None, arguments: list[float | None]
-) -> Any:
-    found = bed.link(link)
-    if shape:
-        found.set(**shape)
-    if fault is not None:
-        getattr(found, fault)(*arguments)
-    return found.status().as_dict()
-
-
-_VERBS: dict[str, Callable[..., Any]] = {
-    "pid": lambda _: os.getpid(),
-    "status": lambda bed: bed.status().as_dict(),
-    "wait": _wait,
-    "wait done": lambda bed, timeout: bed.wait_done(timeout),
-    "check": lambda bed, **limits: bed.check(**limits),
-    "report": lambda bed: bed.report(),
-    "logs": lambda bed, node, begin: bed[node].logs[begin:],
-    "act": _act,
-    "hold behind": lambda bed, node, seconds: bed[node].hold_behind(seconds),
-    "link": _link,
-}

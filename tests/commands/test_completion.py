@@ -33,7 +33,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """A topology that is up in each directory but "down". Return the directories that are asked."""
     asked: list[Path] = []
 
-    def ask(self: control.Control, do: str) -> dict[str, object]:
+    def ask(self: control.Control, verb: str) -> dict[str, object]:
         asked.append(self.directory)
         if self.directory.name == "down":
             raise NotUp("no topology is up")

@@ -38,9 +38,6 @@ M = NodeStatus("m", "workload", "running", is_done=True, place=Place("bin.000001
 LINK = LinkStatus("m:web", "m", "web", "up", 2_000_000, 0.05, 0.0, 4096, 128, 1, 10.0)
 
 
-"""The limit, seconds, of a check that fails, because a node does not run."""
-
-
 class NotedNode:
     """A node that notes what it is asked."""
 
@@ -55,11 +52,13 @@ class NotedNode:
         return WEB
 
     @property
-    def logs(self) -> str:
-        return "one\ntwo\nthree\n"
+    def log(self) -> Path:
+        file = self._bed.directory / "web.log"
+        file.write_text("one\ntwo\nthree\n")
+        return file
 
     def __getattr__(self, verb: str) -> Any:
-        return lambda *given: self._bed.asked.append(" ".join(map(str, [verb, self._name, *given])))
+        return lambda **named: self._bed.asked.append(" ".join(map(str, [verb, self._name, *named.values()])))
 
 
 class NotedLink:
@@ -72,9 +71,7 @@ class NotedLink:
         return LINK
 
     def __getattr__(self, verb: str) -> Any:
-        return lambda *given, **named: self._bed.asked.append(
-            " ".join(map(str, [verb, *given, *named.items()]))
-        )
+        return lambda **named: self._bed.asked.append(" ".join(map(str, [verb, *named.items()])))
 
 
 class NotedBed:
@@ -240,9 +237,9 @@ def test_check(bed: NotedBed) -> None:
         (["--rate", "1mbit", "--delay", "20ms"], ["set ('rate', 1000000) ('delay', 0.02)"]),
         (["--rate", "none", "--jitter", "1ms"], ["set ('rate', None) ('jitter', 0.001)"]),
         (["--heal", "--plain"], ["set ('rate', None) ('delay', 0.0) ('jitter', 0.0)", "heal"]),
-        (["--cut"], ["cut None"]),
-        (["--silence", "--for", "2s"], ["silence 2.0"]),
-        (["--cut-after", "64K"], ["cut_after 65536 None"]),
+        (["--cut"], ["cut"]),
+        (["--silence", "--for", "2s"], ["silence ('seconds', 2.0)"]),
+        (["--cut-after", "64K"], ["cut_after ('nbytes', 65536)"]),
     ],
 )
 def test_link(bed: NotedBed, options: list[str], asked: list[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import socket
 import threading
 from pathlib import Path
@@ -29,9 +28,11 @@ def test_a_lack_of_descriptors_ends_no_control_socket(
         return accept(self)
 
     monkeypatch.setattr(socket.socket, "accept", fails_first)
-    answers: list[int] = []
+    answers: list[str] = []
     with ControlServer(cast("Testbed", SimpleNamespace(directory=tmp_path))):
-        asking = threading.Thread(target=lambda: answers.append(Control(tmp_path).ask("pid")), daemon=True)
+        asking = threading.Thread(
+            target=lambda: answers.append(Control(tmp_path).ask("directory")), daemon=True
+        )
         asking.start()
         asking.join(120)
-        assert answers == [os.getpid()]
+        assert answers == [str(tmp_path)]

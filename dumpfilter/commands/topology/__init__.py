@@ -1,11 +1,7 @@
 """Runs a topology of sources, slaves and shaped links, and asks it."""
 
-# The docstring is the text of --help, which has the verbs in the order in which the modules are imported.
+# The docstring is the text of --help.
 
-from dumpfilter.commands.topology import start
+from dumpfilter.commands.topology.verbs import topology_app
 
-# isort: split
-from dumpfilter.commands.topology import ask
-from dumpfilter.commands.topology.options import topology_app
-
-__all__ = ["ask", "start", "topology_app"]
+__all__ = ["topology_app"]

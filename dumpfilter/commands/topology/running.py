@@ -10,7 +10,6 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import typer
 from rich.console import Console
@@ -59,12 +58,10 @@ def run_in_foreground(
 
 
 def _show_until_end(bed: Testbed, *, table: bool) -> None:
-    def status() -> dict[str, Any]:
-        return bed.status().as_dict()
-
-    if table and Console().is_terminal:
-        watch_status(status, is_transient=True, hint=_HINT)
-    Console(highlight=False).print(status_view(status()))
+    console = Console(highlight=False)
+    if table and console.is_terminal:
+        watch_status(lambda: bed.status().as_dict(), is_transient=True, hint=_HINT)
+    console.print(status_view(bed.status().as_dict()))
     typer.echo(f"{bed.topology.name} is up in {bed.directory}")
     # Ctrl-C, and the SIGTERM of `dumpfilter topology down`, interrupt the wait.
     threading.Event().wait()
@@ -107,7 +104,7 @@ def start_detached(topology: str, directory: Path, *, timeout: str, keep: bool) 
 def _is_up(directory: Path, pid: int) -> bool:
     """Tell whether the process ``pid`` runs the topology of ``directory``, and accepts commands."""
     try:
-        return bool(Control(directory).ask("pid") == pid)
+        return bool(Control(directory).ask("status")["pid"] == pid)
     except NotUp:
         return False
 

@@ -1,29 +1,246 @@
-"""The verbs of ``dumpfilter topology`` that ask or change a running topology."""
+"""The verbs of ``dumpfilter topology``, with their options."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from dumpfilter.base.errors import OptionError
+from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.options.near import did_you_mean
-from dumpfilter.base.options.settings import Settings, setting
+from dumpfilter.base.options.settings import Settings, setting, with_settings
 from dumpfilter.base.options.units import parse_rate, parse_size, parse_time
 from dumpfilter.base.printable import for_terminal
 from dumpfilter.commands.sql import print_results
-from dumpfilter.commands.topology.options import (
-    NODES,
-    RUNNING,
-    JsonOption,
-    NodeOptions,
-    TopologyOptions,
-    complete_node,
-    verb,
-)
+from dumpfilter.commands.sub_command import CommandGroup, SubCommand
 from dumpfilter.console.rendering import Format
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+RUNNING = "A running topology"
+NODES = "Its nodes and links"
+
+topology_app = typer.Typer(
+    cls=CommandGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    epilog='Begin with: dumpfilter topology up "m >> web\\[do-db=shop_00]" (docs/topology.md)',
+)
+
+Command = Callable[..., None]
+
+
+def verb(panel: str | None = None) -> Callable[[Command], Command]:
+    """Return a decorator that makes the function ``NAME_command`` the sub-command ``dumpfilter topology NAME``.
+
+    ``panel`` is the heading of the sub-command in ``--help``, which lists sub-commands in the order of their
+    definitions.
+    """
+
+    def add(command: Command) -> Command:
+        name = command.__name__.removesuffix("_command")
+        topology_app.command(name, cls=SubCommand, rich_help_panel=panel)(with_settings(command))
+        return command
+
+    return add
+
+
+DIRECTORY = Path("dumpfilter-topology")
+"""The directory of a topology whose user names none."""
+
+
+class TopologyOptions(Settings):
+    """The option that names the directory of a running topology (a set of sources, masters and slaves for tests)."""
+
+    directory: Path = setting(DIRECTORY, "--directory", "-d", envvar="DUMPFILTER_TOPOLOGY", metavar="DIR")
+    """The directory of the topology: its files, and the socket for the other verbs."""
+
+    def ask(self, verb: str, **arguments: Any) -> Any:
+        """Call a method of the topology that runs in the directory, and return the method's result.
+
+        ``verb`` is the method's name, such as ``status``. Raises DumpfilterError, such as NotUp if none runs.
+        """
+        from dumpfilter.testbed.control import Control
+
+        return Control(self.directory).ask(verb, **arguments)
+
+
+class JsonOption(Settings):
+    """The option ``--json``, for output that programs read."""
+
+    as_json: bool = setting(False, "--json")
+    """Print JSON instead of tables."""
+
+    def print(self, told: Any, view: Callable[[Any], RenderableType], *, indent: int | None = 1) -> None:
+        """Print a result ``told`` of a topology: as JSON with ``--json``, otherwise as the tables that ``view`` makes.
+
+        ``indent`` is the indentation of the JSON; with None the JSON is one line.
+        """
+        from rich.console import Console
+
+        from dumpfilter.analyse.report.terminal import print_json
+
+        if self.as_json:
+            print_json(told, indent=indent)
+        else:
+            Console(highlight=False).print(view(told))
+
+
+def complete_node(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of a topology's nodes that begin with ``incomplete``, for the completion of a shell.
+
+    The topology is the one in the directory that the command line names. The result is empty after an error, since the
+    shell would print the error's text.
+    """
+    nodes: list[str] = []
+    with contextlib.suppress(DumpfilterError, OSError):
+        nodes = sorted(
+            TopologyOptions(directory=ctx.params.get("directory") or DIRECTORY).ask("status")["nodes"]
+        )
+    return [name for name in nodes if name.startswith(incomplete)]
+
+
+class NodeOptions(TopologyOptions):
+    """The options that name a node (server, master, slave or recording) of a running topology."""
+
+    node: str = setting(metavar="NODE", autocompletion=complete_node, is_argument=True)
+    """The name of the node."""
+
+
+class TopologyArgument(Settings):
+    """The argument that names a topology (sources, masters, slaves and links), as a TOML file or a short string."""
+
+    topology: str = setting(metavar="TOPOLOGY", is_argument=True)
+    """A TOML file, or a short string such as 'm >> web'."""
+
+
+class UpSettings(Settings):
+    """The options that only ``dumpfilter topology up`` has, such as running in the background and keeping the
+    directory.
+    """
+
+    detach: bool = False
+    """Run in the background, and return when everything runs."""
+    timeout: str = setting("60s", metavar="TIME")
+    """The longest start of one node, such as 2m."""
+    keep: bool = False
+    """Leave the directory with logs and data after the end."""
+    table: bool = True
+    """Show a live table on a terminal."""
+
+
+@verb()
+def up_command(named: TopologyArgument, place: TopologyOptions, given: UpSettings) -> None:
+    r"""Start a topology: its servers, masters, slaves and links.
+
+    In the foreground a live table shows each node's position, lag and
+    savings, until Ctrl-C. Then everything ends, and the report is printed.
+    Ctrl-C and kill leave no process and no file. After kill -9 the next up
+    or down cleans.
+
+    Examples:
+
+        dumpfilter topology up fan-out.toml
+
+        dumpfilter topology up "m >> web\[do-db=shop_00, rate=2mbit]; m >> hr"
+
+        dumpfilter topology up --detach \
+            "m\[server=mariadb] >> f >> r\[server=mariadb]"
+    """
+    from dumpfilter.commands.topology.running import run_in_foreground, start_detached
+    from dumpfilter.topology import topology_from
+
+    read = topology_from(named.topology)
+    seconds = parse_time(given.timeout, option="--timeout")
+    if given.detach:
+        start_detached(named.topology, place.directory, timeout=given.timeout, keep=given.keep)
+    else:
+        run_in_foreground(read, place.directory, timeout=seconds, keep=given.keep, table=given.table)
+
+
+@verb()
+def down_command(place: TopologyOptions) -> None:
+    """End a topology that runs in the background or in another terminal.
+
+    After kill -9 of the topology's process, down removes its files.
+
+    Example:
+
+        dumpfilter topology down
+    """
+    from dumpfilter.commands.topology.running import end_topology
+
+    end_topology(place.directory)
+
+
+@verb()
+def show_command(named: TopologyArgument) -> None:
+    r"""Check a topology and print it in TOML, with the nodes that its notation leaves out.
+
+    Nothing is started. In the short string "m >> web", for example, the generated workload that m reads is left out.
+
+    Examples:
+
+        dumpfilter topology show fan-out.toml
+
+        dumpfilter topology show "m >> web\[do-db=shop]; m >> hr >> hr2" \
+            > topology.toml
+    """
+    from dumpfilter.topology import to_toml, topology_from
+
+    typer.echo(to_toml(topology_from(named.topology)), nl=False)
+
+
+class RunSettings(Settings):
+    """The options of ``dumpfilter topology run``: the experiment's file, the output directory, and the report."""
+
+    experiment: Path = setting(metavar="EXPERIMENT.toml", is_argument=True)
+    """The experiment, a TOML file (docs/topology.md)."""
+    output: Path = Path("experiment")
+    """Directory for report.html, results.json and the Parquet tables."""
+    report: bool = True
+    """Write report.html."""
+    overwrite: bool = False
+    """Replace the results of other inputs."""
+
+
+@verb()
+def run_command(given: RunSettings, output: JsonOption) -> None:
+    r"""Run an experiment for real, and measure lag and bytes.
+
+    An experiment compares variants, such as a filter on the master and a filter on the slave. Each variant runs with
+    real processes over links with limited rate and delay. The page shows a simulation beside each measurement. Ctrl-C
+    ends everything, and writes nothing.
+
+    Examples:
+
+        dumpfilter topology run tokyo.toml
+
+        dumpfilter topology run tokyo.toml --output tokyo --overwrite
+    """
+    from rich.console import Console
+
+    from dumpfilter.analyse.report.output import check_output
+    from dumpfilter.base.endings import endings_interrupt
+    from dumpfilter.commands.results import show_results
+    from dumpfilter.testbed.experiment.definition import load_experiment
+    from dumpfilter.testbed.experiment.run import run_experiment
+
+    read = load_experiment(given.experiment)
+    check_output(given.output, overwrite=given.overwrite)
+    progress = Console(stderr=True, highlight=False)
+    with endings_interrupt(), progress.status(read.name) as line:
+        tell = line.update if progress.is_terminal else progress.print
+        results = run_experiment(read, tell)
+    show_results(results, given.output, progress, page=given.report, json=output.as_json)
+
 
 _FOLLOW_SECONDS = 0.2
 """The time between two looks at a log that is followed, seconds."""
@@ -100,9 +317,13 @@ def wait_command(given: WaitSettings) -> None:
 
         dumpfilter topology wait web --timeout 5m
     """
+    timeout = given.limits["timeout"]
     if given.done:
-        given.ask("wait done", timeout=given.limits["timeout"])
-    given.ask("wait", node=given.node, **given.limits)
+        given.ask("wait_done", timeout=timeout)
+    if given.node:
+        given.ask("wait_caught_up", node=given.node, timeout=timeout)
+    else:
+        given.ask("wait_caught_up", **given.limits)
 
 
 @verb(RUNNING)
@@ -142,6 +363,10 @@ def report_command(place: TopologyOptions, output: JsonOption) -> None:
     output.print(place.ask("report"), report_view)
 
 
+_SHAPE: dict[str, Callable[..., float]] = {"rate": parse_rate, "delay": parse_time, "jitter": parse_time}
+"""The parser of each option that changes the shape of a link."""
+
+
 class LinkSettings(TopologyOptions):
     """The options of ``dumpfilter topology link``: a link (network connection of two nodes) and its changes."""
 
@@ -166,12 +391,11 @@ class LinkSettings(TopologyOptions):
     heal: bool = False
     """End a cut, a silence or an outage."""
 
-    def fault(self) -> tuple[str | None, list[float | None]]:
-        """Return the name of the network fault that the options ask for (None: no fault), and the fault's arguments.
+    def fault(self) -> tuple[str, dict[str, Any]] | None:
+        """Return the method of a link that makes or ends the network fault that the options ask for, with the method's
+        arguments. The result is None without such an option.
 
-        The name is ``cut`` (reset connections), ``silence`` (let no byte pass), ``cut_after`` (cut after some bytes) or
-        ``heal`` (end a fault). The arguments are the bytes of ``cut_after``, if given, and the duration in seconds
-        (None: until healed). ``heal`` has none. Raises OptionError for options that exclude each other.
+        Raises OptionError for options that exclude each other.
         """
         given = [name for name in ("cut", "silence", "cut_after", "heal") if getattr(self, name)]
         options = [f"--{name.replace('_', '-')}" for name in given]
@@ -179,29 +403,26 @@ class LinkSettings(TopologyOptions):
             raise OptionError(f"{options[0]} stands beside {options[1]}; give one of them")
         if self.duration and given in ([], ["heal"]):
             raise OptionError("--for goes with --cut, --silence or --cut-after; give one of them")
-        arguments: list[float | None] = []
+        arguments: dict[str, Any] = {}
         if self.cut_after:
-            arguments.append(parse_size(self.cut_after, option="--cut-after"))
-        if not self.heal:
-            arguments.append(parse_time(self.duration, option="--for") if self.duration else None)
-        return given[0] if given else None, arguments
+            arguments["nbytes"] = parse_size(self.cut_after, option="--cut-after")
+        if self.duration:
+            arguments["seconds"] = parse_time(self.duration, option="--for")
+        return (given[0], arguments) if given else None
 
     def shape(self) -> dict[str, Any]:
-        """Return the new rate and delay of the link, with the keys ``rate``, ``delay`` and ``jitter`` as far as the
-        options give them.
+        """Return the new rate, delay and jitter of the link, as far as the options give them.
 
         Rates are in bits per second (None: unlimited), times in seconds. Raises OptionError for options that exclude
         each other.
         """
-        given = {name: text for name in ("rate", "delay", "jitter") if (text := getattr(self, name))}
+        given = {name: text for name in _SHAPE if (text := getattr(self, name))}
         if self.plain and given:
             raise OptionError("--plain stands beside --rate, --delay or --jitter; give one of them")
         if self.plain:
             return {"rate": None, "delay": 0.0, "jitter": 0.0}
         return {
-            name: (parse_rate if name == "rate" else parse_time)(text, option=f"--{name}")
-            if (name, text) != ("rate", "none")
-            else None
+            name: None if (name, text) == ("rate", "none") else _SHAPE[name](text, option=f"--{name}")
             for name, text in given.items()
         }
 
@@ -224,9 +445,12 @@ def link_command(given: LinkSettings, output: JsonOption) -> None:
     """
     from dumpfilter.commands.topology.views import links_table
 
-    fault, arguments = given.fault()
-    status = given.ask("link", link=given.link, shape=given.shape(), fault=fault, arguments=arguments)
-    output.print(status, lambda one: links_table([one]), indent=None)
+    fault, shape = given.fault(), given.shape()
+    if shape:
+        given.ask("set", link=given.link, **shape)
+    if fault:
+        given.ask(fault[0], link=given.link, **fault[1])
+    output.print(given.ask("status", link=given.link), lambda one: links_table([one]), indent=None)
 
 
 @verb(NODES)
@@ -299,12 +523,12 @@ def hold_command(given: HoldSettings) -> None:
 
         dumpfilter topology hold web 3s
     """
-    given.ask("hold behind", node=given.node, seconds=parse_time(given.behind))
+    given.ask("hold_behind", node=given.node, seconds=parse_time(given.behind))
 
 
 def _act(action: str, given: NodeOptions) -> None:
-    status = given.ask("act", node=given.node, action=action)
-    typer.echo(f"{given.node}: {status['state']}")
+    given.ask(action, node=given.node)
+    typer.echo(f"{given.node}: {given.ask('status', node=given.node)['state']}")
 
 
 class SqlSettings(NodeOptions):
@@ -359,10 +583,13 @@ def logs_command(given: LogSettings) -> None:
 
         dumpfilter topology logs web --lines 20 --follow
     """
-    begin, lines = 0, given.lines
+    seen, lines = 0, given.lines
     while True:
-        text = given.ask("logs", node=given.node, begin=begin)
-        begin += len(text)
+        # The topology is asked each time, since the end of the topology ends the command.
+        log = Path(given.ask("log", node=given.node))
+        data = log.read_bytes()[seen:] if log.exists() else b""
+        seen += len(data)
+        text = data.decode(errors="replace")
         if lines:
             text, lines = "".join(text.splitlines(keepends=True)[-lines:]), 0
         typer.echo(for_terminal(text) if sys.stdout.isatty() else text, nl=False)
