@@ -334,11 +334,9 @@ class MasterConsole:
                 return None
             return Unregistered("the master's operator ended this registration (UNREGISTER REPLICA)")
 
-        ended = self._register.remove_all(reason)
-        gone = {record.key for record in self._register.counters.finish(lambda one: who.fits(one.as_peer))}
-        refused = self._service.known_slaves.forget(who)
-        gone |= {slave.record.key for slave in ended}
-        gone |= {slave.key for slave in refused}
+        gone = {one.peer.key for one in self._register.remove_all(reason)}
+        gone |= {one.peer.key for one in self._register.counters.finish(lambda record: who.fits(record.peer))}
+        gone |= {one.peer.key for one in self._service.known_slaves.forget(who)}
         if not gone:
             raise ER_UNKNOWN_ERROR(
                 f"The master has served no slave with {who}, or no longer waits for that slave: see SELECT * FROM "

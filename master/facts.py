@@ -13,18 +13,17 @@ from dumpfilter.console.metrics.facts import Fact, Facts, column, declared, metr
 from dumpfilter.console.sql.result import ColumnType
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
-from dumpfilter.master.known_slaves import KnownSlave, Presence
-from dumpfilter.master.replica_entry import OnDrift
+from dumpfilter.master.config import OnDrift
+from dumpfilter.master.register import KnownSlave, Presence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from dumpfilter.analyse.lint.findings import FilterWarning
     from dumpfilter.index.lag import BinlogEnd
+    from dumpfilter.master.config import Drift, ImposedFilter, ReplicaEntry
     from dumpfilter.master.drain import Drain
-    from dumpfilter.master.imposed import ImposedFilter
     from dumpfilter.master.register import RegisteredSlave
-    from dumpfilter.master.replica_entry import Drift, ReplicaEntry
     from dumpfilter.master.source import SourceThread
 
 LONGEST_LABEL = 64
@@ -83,12 +82,12 @@ def _count(name: str) -> Fact:
 
 
 class _SlaveFacts:
-    server_id = column("slave.server_id")
-    uuid = column("slave.key.uuid", _TEXT)
-    host = column("slave.host", _TEXT)
-    port = column("slave.port")
-    channel = column("slave.key.channel", _TEXT)
-    user = column("slave.key.user", _TEXT)
+    server_id = column("slave.peer.server_id")
+    uuid = column("slave.peer.uuid", _TEXT)
+    host = column("slave.peer.host", _TEXT)
+    port = column("slave.peer.port")
+    channel = column("slave.peer.channel", _TEXT)
+    user = column("slave.peer.user", _TEXT)
     filter_version = _registered(attrgetter("change.version"), _INTEGER)
     dumping = column(lambda view: view.slave.presence is Presence.CONNECTED, metric="slave_dumping")
     """1 while a dump to the slave runs."""
@@ -150,10 +149,10 @@ class _SlaveFacts:
 SLAVES: Facts[SlaveView] = Facts(
     declared(_SlaveFacts, PREFIX),
     labels={
-        "slave": lambda view: view.slave.key.uuid or view.slave.entry,
-        "server_id": lambda view: str(view.slave.server_id),
-        "channel": lambda view: view.slave.key.channel[:LONGEST_LABEL],
-        "user": lambda view: view.slave.key.user[:LONGEST_LABEL],
+        "slave": lambda view: view.slave.peer.uuid or view.slave.entry,
+        "server_id": lambda view: str(view.slave.peer.server_id),
+        "channel": lambda view: view.slave.peer.channel[:LONGEST_LABEL],
+        "user": lambda view: view.slave.peer.user[:LONGEST_LABEL],
     },
 )
 

@@ -116,7 +116,7 @@ class FilterWarnings:
         for warning in self.of(slave.filter):
             text = printable(str(warning), _LONGEST)
             found.append(text)
-            key = (slave.peer.user, slave.peer.channel, slave.peer.uuid, text)
+            key = (*slave.peer.key, text)
             with self._lock:
                 is_new = key not in self._logged
                 self._logged[key] = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from enum import Enum
 
@@ -190,3 +191,21 @@ def host_of(peer: str) -> str:
     ('ipv4:10.0.0.7', 'ipv6:%5B::1%5D')
     """
     return peer.rpartition(":")[0]
+
+
+def started_pool(threads: int, name: str) -> ThreadPoolExecutor:
+    """Return a pool with ``threads`` running threads. Raises Overloaded when the system gives the process no more
+    threads.
+    """
+    pool = ThreadPoolExecutor(threads, name)
+    # The pool starts a thread when a task finds no idle one. The tasks wait for each other, so each gets its own.
+    all_there = threading.Barrier(threads + 1)
+    try:
+        for _ in range(threads):
+            pool.submit(all_there.wait)
+    except RuntimeError:
+        all_there.abort()
+        pool.shutdown(cancel_futures=True)
+        raise Overloaded("the system gives the master no more threads; raise the limit (ulimit -u)") from None
+    all_there.wait()
+    return pool

@@ -20,8 +20,8 @@ from dumpfilter.console.metrics.facts import Facts, declared, metric
 from dumpfilter.console.metrics.latency import Latency
 from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master.facts import PREFIX, SLAVES, SOURCE, SlaveView
-from dumpfilter.master.known_slaves import Presence
 from dumpfilter.master.measurements import MEASURED, CacheState
+from dumpfilter.master.register import Presence
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore

@@ -13,7 +13,7 @@ from dumpfilter.base.options.units import parse_size, parse_time
 from dumpfilter.master.limits import MAX_DUMPS
 
 if TYPE_CHECKING:
-    from dumpfilter.master.expiry import Expiry
+    from dumpfilter.master.purge import Expiry
     from dumpfilter.master.source import FollowedSource
 
 _FOLLOWING = "Following a running server"
@@ -119,7 +119,7 @@ class MasterOptions(Settings):
 
     def expiry(self) -> Expiry:
         """Return the limits on age and size above which files of the store are removed. Raises OptionError."""
-        from dumpfilter.master.expiry import Expiry
+        from dumpfilter.master.purge import Expiry
 
         age, size = self.store_expire, self.store_max_size
         if self.store is None and (age or size):

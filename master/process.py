@@ -28,24 +28,27 @@ from dumpfilter.console.metrics.process import CommonCollector
 from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.master.config import MasterConfig, load_config
-from dumpfilter.master.counters import CounterBook
-from dumpfilter.master.expiry import StoreExpiry
-from dumpfilter.master.listen import ListenAddress
+from dumpfilter.master.grpc_port import ListenAddress
 from dumpfilter.master.metrics import MasterCollector
 from dumpfilter.master.options import MasterOptions
-from dumpfilter.master.reload import Reload, warn_of_plain_passwords
+from dumpfilter.master.purge import StoreExpiry
+from dumpfilter.master.register import CounterBook
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.state_directory import StateDirectory
 from dumpfilter.master.store import BinlogStore
+
+if TYPE_CHECKING:
+    from dumpfilter.base.security.endpoint import Endpoint
+    from dumpfilter.console.endpoint import ConsoleEndpoint
+    from dumpfilter.master.replicas.filters import ReplicaFilters
+import threading
+
+from dumpfilter.master.service import DumpFilterService
 
 log = structlog.get_logger("dumpfilter.master")
 
 # At run time these imports would load large packages: those for SQL and TLS, which only a master with a console
 # needs.
-if TYPE_CHECKING:
-    from dumpfilter.base.security.endpoint import Endpoint
-    from dumpfilter.console.endpoint import ConsoleEndpoint
-    from dumpfilter.master.replicas.filters import ReplicaFilters
 
 _COLLECTION_THRESHOLDS = 20_000, 20, 50
 """The thresholds of Python's garbage collector in a master (gc.set_threshold)."""
@@ -348,3 +351,57 @@ def _descriptions(write_filter: ReplicationFilter, config: MasterConfig) -> Iter
         yield "as though written with " + " ".join(map(str, write_filter.rules))
     for imposed in config.imposed:
         yield f"imposed: {imposed.name}: " + " ".join(map(str, imposed.filter.rules))
+
+
+@dataclass
+class Reload:
+    """Reloads the configuration file of a running master. Thread-safe."""
+
+    service: DumpFilterService
+    load: Callable[[], MasterConfig] | None
+    """The function that reads and checks the file. None: the master was started without a file."""
+    on_change: list[Callable[[MasterConfig], None]] = field(default_factory=list)
+    """Further functions that take over the new configuration. They may raise OptionError to refuse it."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self) -> None:
+        """Read the configuration file, and put its users and filters into force, also in running dumps.
+
+        If the file cannot be used, the master keeps its present configuration, and the method raises OptionError. It
+        also raises OptionError when the master has no configuration file.
+        """
+        if self.load is None:
+            raise OptionError("there is nothing to read again: the master was started without --config")
+        with self._lock:
+            try:
+                config = self.load()
+                self.service.check_reconfigurable(config)
+                for change in self.on_change:
+                    change(config)
+                ended = self.service.reconfigure(config)
+            except OptionError as error:
+                log.error(
+                    "the configuration was not read again",
+                    hint="the old one stays",
+                    reason=printable(str(error)),
+                )
+                raise
+            log.info(
+                "the configuration was read again",
+                users=len(config.users),
+                console_users=len(config.console_users),
+                imposed=len(config.imposed),
+                replicas=len(config.replicas),
+                registrations_ended=ended,
+            )
+            warn_of_plain_passwords(config)
+
+
+def warn_of_plain_passwords(config: MasterConfig) -> None:
+    """Log a warning if the configuration file holds passwords in plain text."""
+    if config.plain:
+        log.warning(
+            "the configuration holds passwords in the clear",
+            keys=list(config.plain),
+            hint="dumpfilter password-hash makes hashes",
+        )

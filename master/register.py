@@ -1,21 +1,30 @@
-"""The register of a master's slaves. It has each slave's filter, its running binlog dump, and its counts of events and
-bytes that were sent and dropped.
+"""The slaves of a master: registrations with their filters and running dumps, statistics, and refusals.
+
+The :class:`Register` has the registered slaves. The :class:`CounterBook` has the statistics of all slaves that the
+master has served. :class:`KnownSlaves` makes one list of both, which console, status, metrics and gRPC show.
 """
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import hmac
 import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any
 from weakref import WeakValueDictionary
 
+from pydantic import NonNegativeInt
+
 from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.base.recent import Recent
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.xa import Earlier
@@ -23,10 +32,10 @@ from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
-from dumpfilter.master.imposed import ImposedFilter, imposed_on
+from dumpfilter.master.config import ImposedFilter, ReplicaEntry, imposed_on
+from dumpfilter.master.drain import Drains
 from dumpfilter.master.limits import Overloaded
-from dumpfilter.master.who import Peer
+from dumpfilter.master.who import Peer, SlaveIdentity, SlaveKey, Who
 
 MOST_IDLE = 10_000
 """The largest number of slaves without a running dump that stay registered, which limits the memory of the register."""
@@ -34,6 +43,17 @@ MOST_IDLE_WEIGHT = 256 << 20
 """The limit on the memory of the filter rules of all slaves without a running dump, bytes."""
 MOST_DUMPING_WEIGHT = 1 << 30
 """The limit on the memory of the filter rules of all slaves with a running dump, bytes."""
+MOST_REMEMBERED = 10_000
+"""The largest number of slaves whose counts the master keeps. Above it the master forgets the slave that was not seen
+for the longest time.
+"""
+MOST_REFUSALS = 1000
+"""The largest number of slaves whose refusal the master remembers."""
+KEEP_SECONDS = 7 * 86_400.0
+"""The default of ``--keep-slaves``, the time for which a disconnected slave counts as missing, seconds."""
+
+_SAVED_SECONDS = 60.0
+"""The longest time for which a heartbeat or another message without counts may stay unsaved, seconds."""
 
 _SLAVE_WEIGHT = 2000
 _RULE_WEIGHT = 3000
@@ -77,6 +97,119 @@ class Unregistered(DumpfilterError):
     grpc_code = "ABORTED"
 
 
+@dataclass
+class SlaveCounts:
+    """The statistics of one slave, and its identity at its last dump. Times are Unix times, seconds.
+
+    A slave that registers again with an equal key (user, channel, UUID) continues its statistics. With a state
+    directory, they also continue after a restart of the master.
+    """
+
+    peer: Peer
+    dumps: NonNegativeInt = 0
+    """The number of dumps that the slave has begun."""
+    first_seen_at: float = field(default_factory=time.time)
+    last_seen_at: float = field(default_factory=time.time)
+    counts: Counts = field(default_factory=Counts)
+    file: str = ""
+    position: NonNegativeInt = 0
+    """The binlog file and position that the slave's dumps have reached."""
+    filter_digest: str = ""
+    """A digest of the filters that select the slave's events. After a restart of the master it tells a change."""
+    is_done: bool = False
+    """Whether the slave is not expected back: it read to the end and left, or UNREGISTER REPLICA named it."""
+
+
+class CounterBook:
+    """The statistics of all slaves that the master remembers. Thread-safe.
+
+    ``most`` is the largest number of slaves. A slave is added at its first dump, so that clients that only register
+    cannot displace other slaves.
+    """
+
+    def __init__(self, records: Iterable[SlaveCounts] = (), *, most: int = MOST_REMEMBERED) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._records = {record.peer.key: record for record in sorted(records, key=_last_seen)[-most:]}
+        self.generation = 0
+        """A number that grows with each change, so that the saving thread knows whether there is something to save."""
+        self._noted_at = 0.0
+        """The time at which a slave's activity last increased ``generation``, Unix time, seconds."""
+
+    def record(self, peer: Peer) -> SlaveCounts:
+        """Return the statistics with which a registering slave continues. For a new slave they are zero, and not stored
+        yet.
+        """
+        with self._lock:
+            return self._records.get(peer.key) or SlaveCounts(peer)
+
+    def begin_dump(self, record: SlaveCounts, peer: Peer) -> SlaveCounts:
+        """Record that a dump for a slave begins. Return the slave's stored statistics, which may be another object than
+        ``record``.
+
+        A new slave is stored, if necessary in place of the slave that was not seen for the longest time.
+        """
+        with self._lock:
+            found = self._records.get(peer.key)
+            if found is None:
+                if len(self._records) >= self._most:
+                    del self._records[min(self._records.values(), key=_last_seen).peer.key]
+                found = self._records[peer.key] = record
+            found.dumps += 1
+            found.peer = peer
+            found.is_done = False
+        self.see(found)
+        return found
+
+    def finish(self, slaves: Callable[[SlaveCounts], bool]) -> list[SlaveCounts]:
+        """Mark the slaves for which ``slaves`` returns true as not expected back. Return the statistics of the newly
+        marked ones.
+
+        A new dump of a slave removes the mark.
+        """
+        with self._lock:
+            found = [one for one in self._records.values() if not one.is_done and slaves(one)]
+            for record in found:
+                record.is_done = True
+            self.generation += bool(found)
+            return found
+
+    def add(self, record: SlaveCounts, file: str, position: int, counts: Counts | None) -> None:
+        """Record the binlog position that a slave's dump has reached, and add the counts of its last chunk.
+
+        ``counts`` is None for a message without counts, such as a heartbeat. Events that the dump thread has buffered,
+        and neither sent nor dropped yet, do not count as read. All dumps run in one thread, so that no lock is needed.
+        """
+        record.file, record.position = file, position
+        self.see(record, is_news=counts is not None)
+        if counts is not None:
+            total = record.counts
+            total.add(counts)
+            # Buffered events count as read once they are sent or dropped. If the stream breaks before, the next
+            # dump reads these events again.
+            total.events_read = total.events_sent + total.events_dropped
+            total.bytes_read = total.bytes_sent + total.bytes_dropped
+
+    def see(self, record: SlaveCounts, *, is_news: bool = True) -> None:
+        """Record that a slave was seen now, and mark the statistics as changed, so that they are saved soon. Without
+        ``is_news`` they are marked at most once a minute.
+        """
+        record.last_seen_at = time.time()
+        if is_news or record.last_seen_at - self._noted_at >= _SAVED_SECONDS:
+            self._noted_at = record.last_seen_at
+            self.generation += 1
+
+    def records(self) -> list[SlaveCounts]:
+        """Return a copy of the statistics of all slaves, ordered by the time when each was last seen, oldest first."""
+        with self._lock:
+            copies = [replace(record, counts=copy(record.counts)) for record in self._records.values()]
+        return sorted(copies, key=_last_seen)
+
+
+def _last_seen(record: SlaveCounts) -> float:
+    return record.last_seen_at
+
+
 @dataclass(frozen=True)
 class FilterChange:
     """A slave's filter with its version number, which is 1 at registration and grows by one with each change.
@@ -89,20 +222,9 @@ class FilterChange:
     """The version of the slave's filter: 1 at registration, and one more after each change."""
     origin: OriginFilter | None = None
 
-    @cached_property
-    def weight(self) -> int:
-        """The approximate memory of the filter's rules and lists of ids, bytes."""
-        ids = 0
-        if self.origin is not None:
-            lists = (self.origin.ignore_server_ids, self.origin.do_domain_ids, self.origin.ignore_domain_ids)
-            ids = sum(map(len, lists))
-        return weight_of(self.flags) + _ID_WEIGHT * ids
-
-
-def weight_of(flags: TableFlags) -> int:
-    """Return the approximate memory of a filter's rules, bytes."""
-    rules = flags.filter.rules
-    return _RULE_WEIGHT * len(rules) + _CHARACTER_WEIGHT * sum(len(rule.value) for rule in rules)
+    def changed(self, flags: TableFlags) -> FilterChange:
+        """Return the next version of the slave's filter, with other rules."""
+        return replace(self, flags=flags, version=self.version + 1)
 
 
 @dataclass
@@ -155,21 +277,9 @@ class RegisteredSlave:
         return self.record.counts
 
     @property
-    def owned_key(self) -> tuple[str, str, str, bytes]:
-        """The key (user, channel, UUID, digest of the slave's secret). A later registration with an equal key replaces
-        this one.
-        """
-        return *self.uuid_key, self.owner
-
-    @property
-    def uuid_key(self) -> tuple[str, str, str]:
-        """The key (user, channel, UUID). At most one of the slaves with an equal key can have a running dump."""
-        return self.peer.user, self.peer.channel, self.peer.uuid
-
-    @property
-    def server_id_key(self) -> tuple[str, str, int]:
-        """The key (user, channel, server id). At most one of the slaves with an equal key can have a running dump."""
-        return self.peer.user, self.peer.channel, self.peer.server_id
+    def owned_key(self) -> tuple[SlaveKey, bytes]:
+        """The slave's key with the digest of its secret. A later registration with an equal key replaces this one."""
+        return self.peer.key, self.owner
 
     @property
     def place(self) -> tuple[str, int] | None:
@@ -205,28 +315,37 @@ class RegisteredSlave:
 
     @property
     def weight(self) -> int:
-        """The approximate memory of the slave's registration, including the filter, bytes."""
-        return _SLAVE_WEIGHT + self.change.weight + self.earlier_weight
+        """The approximate memory of the slave's registration, including its present and earlier filters, bytes."""
+        return self.weight_with(self.flags)
 
-    @property
-    def earlier_weight(self) -> int:
-        """The approximate memory of the filters that the slave had before its present one, bytes.
+    def weight_with(self, flags: TableFlags) -> int:
+        """Return the approximate memory of the slave's registration if ``flags`` were the verdicts of its filter,
+        bytes.
 
-        The register keeps the last few, since they decide about the end of XA transactions. Their memory is limited.
+        The earlier filters count, since the register keeps the last few of them for the ends of XA transactions.
         """
-        return sum(map(weight_of, self.earlier))
+        rules = [rule for one in (flags, *self.earlier) for rule in one.filter.rules]
+        origin = self.change.origin
+        lists = (
+            ()
+            if origin is None
+            else (origin.ignore_server_ids, origin.do_domain_ids, origin.ignore_domain_ids)
+        )
+        characters = sum(len(rule.value) for rule in rules)
+        ids = sum(map(len, lists))
+        return _SLAVE_WEIGHT + _RULE_WEIGHT * len(rules) + _CHARACTER_WEIGHT * characters + _ID_WEIGHT * ids
 
 
 class _Weights(OrderedDict[str, int]):
-    """A map from slave ids to the memory of each slave's filter, bytes. The slave that was added or changed last comes
+    """A map from slave ids to the memory of each registration, bytes. The slave that was added or changed last comes
     last. ``total`` is the sum.
     """
 
     total = 0
 
     def weigh(self, slave_id: str, weight: int) -> None:
-        """Record that the rules of a slave's filter take ``weight`` bytes of memory. The slave becomes the last entry
-        of the map. With ``weight`` 0 remove the slave.
+        """Record that a slave's registration takes ``weight`` bytes of memory. The slave becomes the last entry of the
+        map. With ``weight`` 0 remove the slave.
         """
         self.total += weight - self.pop(slave_id, 0)
         if weight:
@@ -260,22 +379,23 @@ class Register:
         self._most_idle = most_idle
         self._most_idle_weight = most_idle_weight
         self._most_dumping_weight = most_dumping_weight
-        self._write_filter = write_filter
+        self.write_filter = write_filter
+        """The filter with rules like ``--binlog-do-db`` that applies to all slaves; None without such rules."""
         self._everything = TableFlags(Filter(()), subjects)
         self.imposed = imposed
         """The filters that the master's operator imposes on slaves that register from now on."""
         self._key = secrets.token_bytes(32)
         self._slaves: dict[str, RegisteredSlave] = {}
-        self._owned: dict[tuple[str, str, str, bytes], RegisteredSlave] = {}
+        self._owned: dict[tuple[SlaveKey, bytes], RegisteredSlave] = {}
         """The slaves by user, channel, UUID and owner. A slave that registers again is found here."""
-        self._holders: dict[tuple[str, str, str | int], RegisteredSlave] = {}
+        self._holders: dict[SlaveKey | SlaveIdentity, RegisteredSlave] = {}
         """The slaves that dump, by user, channel and UUID, and also by user, channel and server id."""
         self._idle = _Weights()
         """The memory of the registrations of slaves without a running dump. The slave that is idle the longest comes
         first.
         """
         self._dumping = _Weights()
-        """The memory of the filters of slaves that dump."""
+        """The memory of the registrations of slaves that dump."""
         self._shared_flags: WeakValueDictionary[Hashable, TableFlags] = WeakValueDictionary()
         """The decisions of the filters in use, by a key of the filters' rules. Slaves with equal filters share them."""
         self._lock = threading.Lock()
@@ -313,7 +433,7 @@ class Register:
                 password=password,
                 owner=owner,
                 imposed=imposed,
-                record=self.counters.record(SlaveKey(peer.user, peer.channel, peer.uuid)),
+                record=self.counters.record(peer),
             )
             self._check_free(slave)
             old = self._owned.get(slave.owned_key)
@@ -328,21 +448,21 @@ class Register:
                 slave.other_filter_until = slave.record.file, slave.record.position
             self._slaves[slave.slave_id] = slave
             self._owned[slave.owned_key] = slave
-            self._become_idle(slave)
+            self._weigh(slave)
             return slave
 
     def _check_free(self, slave: RegisteredSlave) -> None:
         """Raise AlreadyRegistered when the slave's UUID or server id is in use by another slave that is dumping."""
         peer = slave.peer
-        holder = self._holders.get(slave.uuid_key)
+        holder = self._holders.get(peer.key)
         if holder is not None and holder.owner != slave.owner:
             raise AlreadyRegistered(
                 f"the server uuid {peer.uuid} is in use on channel {peer.channel!r} by {_described(holder.peer)}, "
                 "which registered with another secret. If that is this slave, with a relay directory that is lost, "
                 f"{_WAIT_OR_UNREGISTER}; if not, give this one a server uuid of its own"
             )
-        # Programs that read binlogs like replicas may all have server id 0.
-        holder = self._holders.get(slave.server_id_key) if peer.server_id else None
+        # Programs that read binlogs like replicas may all have server id 0. Their identity has the UUID instead.
+        holder = self._holders.get(peer.identity)
         if holder is not None and holder.peer.uuid != peer.uuid:
             raise AlreadyRegistered(
                 f"the server id {peer.server_id} is in use on channel {peer.channel!r} by {_described(holder.peer)}; "
@@ -350,11 +470,11 @@ class Register:
                 f"{_WAIT_OR_UNREGISTER}"
             )
 
-    def _become_idle(self, slave: RegisteredSlave) -> None:
-        """Record that the slave has no running dump. While the idle slaves exceed the limit on their number or memory,
-        remove the slave that has been idle the longest.
+    def _weigh(self, slave: RegisteredSlave) -> None:
+        """Record the memory of a registration, by whether the slave has a running dump. While the idle slaves exceed
+        the limit on their number or memory, remove the slave that has been idle the longest.
         """
-        self._idle.weigh(slave.slave_id, slave.weight)
+        (self._dumping if slave.dump else self._idle).weigh(slave.slave_id, slave.weight)
         # The last slave has just registered or ended its dump. The register must not forget that slave.
         while len(self._idle) > 1 and (
             len(self._idle) > self._most_idle or self._idle.total > self._most_idle_weight
@@ -369,34 +489,30 @@ class Register:
         """
         del self._slaves[slave.slave_id]
         self._owned.pop(slave.owned_key, None)
-        self._idle.weigh(slave.slave_id, 0)
         self._release(slave)
         slave.notify()
 
     def _release(self, slave: RegisteredSlave) -> None:
-        """Release the slave's UUID and server id, because it no longer dumps."""
+        """Release the slave's UUID and server id, and its share of the limits on memory."""
+        self._idle.weigh(slave.slave_id, 0)
         self._dumping.weigh(slave.slave_id, 0)
-        for key in (slave.uuid_key, slave.server_id_key):
+        for key in (slave.peer.key, slave.peer.identity):
             if self._holders.get(key) is slave:
                 del self._holders[key]
 
     def get(self, slave_id: str) -> RegisteredSlave:
         """Return the registered slave with this id. Raises NotRegistered."""
-        with self._lock:
-            return self._known(slave_id)
-
-    def _known(self, slave_id: str) -> RegisteredSlave:
-        try:
-            return self._slaves[slave_id]
-        except KeyError:
+        found = self._slaves.get(slave_id)
+        if found is None:
             raise NotRegistered(
                 "no slave is registered under this id (the master may have restarted): register again"
-            ) from None
+            )
+        return found
 
     def remove(self, slave_id: str) -> RegisteredSlave:
         """Remove a slave from the register and end its dump. Return the slave. Raises NotRegistered."""
         with self._lock:
-            slave = self._known(slave_id)
+            slave = self.get(slave_id)
             self._forget(slave)
             return slave
 
@@ -416,36 +532,25 @@ class Register:
                     gone.append(slave)
             return gone
 
-    def change_filter(
-        self,
-        slave_id: str,
-        rule_filter: ReplicationFilter,
-        *,
-        origin: OriginFilter | None = None,
-    ) -> RegisteredSlave:
-        """Replace a slave's filter. Raises NotRegistered for an unknown id, and Overloaded if the filter takes too
-        much memory.
+    def change_filter(self, slave_id: str, rule_filter: ReplicationFilter) -> RegisteredSlave:
+        """Replace the rules of a slave's filter. Raises NotRegistered for an unknown id, and Overloaded if the filter
+        takes too much memory.
 
-        The slave's running dump uses the new filter from its next transaction on. ``origin`` says from which servers
-        and domains the slave wants transactions; None: from all.
+        The slave's running dump uses the new filter from its next transaction on.
         """
         with self._lock:
-            slave = self._known(slave_id)
+            slave = self.get(slave_id)
             flags = self._flags(rule_filter, slave.imposed)
-            change = FilterChange(flags, slave.change.version + 1, origin)
             if slave.dump:
-                self._check_weight(slave, change)
-            self._change(slave, change)
-            if slave.dump:
-                self._dumping.weigh(slave.slave_id, change.weight + slave.earlier_weight)
-            if slave_id in self._idle:
-                self._become_idle(slave)
+                self._check_weight(slave, flags)
+            self._change(slave, flags)
+            self._weigh(slave)
             return slave
 
-    def _change(self, slave: RegisteredSlave, change: FilterChange) -> None:
-        if slave.flags is not change.flags:
+    def _change(self, slave: RegisteredSlave, flags: TableFlags) -> None:
+        if slave.flags is not flags:
             slave.leave_filter(slave)
-        slave.change = change
+        slave.change = slave.change.changed(flags)
         if slave.dump:
             slave.record.filter_digest = self._digest(slave)
         slave.notify()
@@ -470,21 +575,15 @@ class Register:
         is_known = start == until or found.has(*start)
         return found if is_known else found._replace(older=(*filters, slave.flags))
 
-    @property
-    def write_filter(self) -> ReplicationFilter | None:
-        """The filter with rules like ``--binlog-do-db`` that applies to all slaves; None without such rules."""
-        return self._write_filter
-
     def change_write_filter(self, write_filter: ReplicationFilter) -> None:
         """Replace the filter that applies to all slaves, for the statement CHANGE BINLOG.
 
         Running dumps use the new filter from their next transaction on.
         """
         with self._lock:
-            self._write_filter = write_filter
+            self.write_filter = write_filter
             for slave in self._slaves.values():
-                flags = self._flags(slave.filter, slave.imposed)
-                self._change(slave, replace(slave.change, flags=flags, version=slave.change.version + 1))
+                self._change(slave, self._flags(slave.filter, slave.imposed))
 
     def _flags(self, rule_filter: ReplicationFilter, imposed: tuple[ImposedFilter, ...]) -> TableFlags:
         """Return the verdicts (send or drop) about tables and statements by a slave's filter, the filters imposed on
@@ -499,7 +598,7 @@ class Register:
             found = self._shared_flags[key] = TableFlags(
                 rule_filter,
                 self._subjects,
-                write_filter=self._write_filter,
+                write_filter=self.write_filter,
                 imposed=[one.boundary for one in imposed],
             )
         return found
@@ -507,7 +606,7 @@ class Register:
     def _filters_key(self, rule_filter: ReplicationFilter, imposed: tuple[ImposedFilter, ...]) -> Hashable:
         return (
             definition(rule_filter),
-            None if self._write_filter is None else definition(self._write_filter),
+            None if self.write_filter is None else definition(self.write_filter),
             tuple((definition(one.filter), one.on_undecided, one.name) for one in imposed),
         )
 
@@ -523,31 +622,31 @@ class Register:
         id has begun to dump.
         """
         with self._lock:
-            self._known(slave.slave_id)
+            self.get(slave.slave_id)
             self._check_free(slave)
-            self._check_weight(slave, slave.change)
+            self._check_weight(slave, slave.flags)
             self._dumps += 1
             slave.dump = self._dumps
             slave.record = self.counters.begin_dump(slave.record, slave.peer)
             slave.record.filter_digest = self._digest(slave)
             slave.notify()
             slave.notify = notify
-            self._idle.weigh(slave.slave_id, 0)
-            self._dumping.weigh(slave.slave_id, slave.change.weight + slave.earlier_weight)
-            self._holders[slave.uuid_key] = self._holders[slave.server_id_key] = slave
+            self._release(slave)
+            self._weigh(slave)
+            self._holders[slave.peer.key] = self._holders[slave.peer.identity] = slave
             return self._dumps
 
-    def _check_weight(self, slave: RegisteredSlave, change: FilterChange) -> None:
+    def _check_weight(self, slave: RegisteredSlave, flags: TableFlags) -> None:
         """Raise Overloaded when the filters of all dumping slaves together would take too much memory.
 
-        ``change`` is the filter that the slave is to have.
+        ``flags`` are the verdicts of the filter that the slave is to have.
         """
         others = self._dumping.total - self._dumping.get(slave.slave_id, 0)
-        if others and others + change.weight + slave.earlier_weight > self._most_dumping_weight:
+        if others and others + slave.weight_with(flags) > self._most_dumping_weight:
             raise Overloaded(
                 f"the filters of the slaves that dump take {others >> 20} MiB, and this slave's filter would exceed "
                 f"the bound of {self._most_dumping_weight >> 20} MiB; give the slave fewer rules (it has "
-                f"{len(change.flags.filter.rules)}), for example wild rules"
+                f"{len(flags.filter.rules)}), for example wild rules"
             )
 
     def end_dump(self, slave: RegisteredSlave, dump: int) -> None:
@@ -560,7 +659,7 @@ class Register:
                 self.counters.see(slave.record)
                 self._release(slave)
                 if slave.slave_id in self._slaves:
-                    self._become_idle(slave)
+                    self._weigh(slave)
 
     def holds(self, slave: RegisteredSlave, dump: int) -> bool:
         """Tell whether ``dump`` is still the number of the slave's newest dump, and the slave is still registered.
@@ -612,3 +711,199 @@ def definition(rule_filter: ReplicationFilter) -> Hashable:
 def _described(peer: Peer) -> str:
     host = f"{peer.host}:{peer.port}" if peer.host else "host not told"
     return f"a slave that is dumping (server id {peer.server_id}, uuid {peer.uuid}, {host}, from {peer.endpoint})"
+
+
+class Presence(enum.StrEnum):
+    """The state of a slave at its master, from the running dump (connected) to a slave that only the configuration
+    names (never seen). The console and the metrics show the state.
+    """
+
+    CONNECTED = "connected"
+    """A dump to the slave is running."""
+    GONE = "gone"
+    """The slave was served within the time of ``--keep-slaves``, and no dump to it is running."""
+    REFUSED = "refused"
+    """The master refused the slave with an error at which slaves stop, and no dump to the slave has begun since."""
+    DRAINED = "drained"
+    """The operator has drained the slave (sent it away). Otherwise it would count as gone, refused or never seen."""
+    NEVER_SEEN = "never seen"
+    """A ``[[replica]]`` of the configuration names the slave, and the master has never served such a slave."""
+    FINISHED = "finished"
+    """The slave asked for the binlog up to its end, and got it; or the operator gave UNREGISTER REPLICA for it."""
+    REGISTERED = "registered"
+    """The slave has registered, and has not asked for a dump yet."""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether a slave in this state should have a running dump and has none: gone, refused, drained or never seen.
+        Unless the operator has drained the slave, this is a problem.
+        """
+        return self in (Presence.GONE, Presence.REFUSED, Presence.DRAINED, Presence.NEVER_SEEN)
+
+
+@dataclass
+class KnownSlave(SlaveCounts):
+    """A slave's statistics with its present state. ``last_seen_at`` is 0 for a slave that was never seen."""
+
+    presence: Presence = Presence.GONE
+    registered: RegisteredSlave | None = None
+    """The slave's registration. None for a slave that is known from earlier dumps, or from the configuration only."""
+    entry: str = ""
+    """The key of the ``[[replica]]`` table that names a slave which was never seen, such as ``replica[2]``. Empty for
+    others.
+    """
+    is_drained: bool = False
+    refusal: str = ""
+    """The text of the error with which the master refused a slave in the state ``REFUSED``."""
+
+    @property
+    def gone_since(self) -> str:
+        """The time at which a missing slave was last seen, ISO 8601 in UTC. Empty for any other slave."""
+        if not (self.presence.is_missing and self.last_seen_at):
+            return ""
+        return datetime.fromtimestamp(self.last_seen_at, UTC).isoformat(timespec="seconds")
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The binlog file and position that the slave's dumps have reached."""
+        return self.file, self.position
+
+
+class KnownSlaves:
+    """The list of all slaves that a master knows, from registrations, stored statistics, refusals and the
+    configuration.
+    """
+
+    def __init__(self, register: Register, drains: Drains) -> None:
+        self._register = register
+        self._drains = drains
+        self.keep_seconds = KEEP_SECONDS
+        self.entries: Callable[[], Sequence[ReplicaEntry]] = tuple
+        """Returns the ``[[replica]]`` tables in force. A master without a port for replicas has none."""
+        self._lock = threading.Lock()
+        self._refused: Recent[SlaveIdentity, KnownSlave] = Recent(MOST_REFUSALS)
+        """The slaves that were refused, by user, channel and server id. The newest refusal comes last."""
+
+    def refuse(self, peer: Peer, reason: str) -> None:
+        """Record that the master refused a slave with an error at which slaves stop. ``reason`` is the error's text."""
+        with self._lock:
+            self._refused[peer.identity] = KnownSlave(peer, presence=Presence.REFUSED, refusal=reason)
+
+    def forget(self, who: Who) -> list[KnownSlave]:
+        """Delete the refusals of the slaves that ``who`` selects. Return these slaves."""
+        with self._lock:
+            gone = [slave for slave in self._refused.values() if who.fits(slave.peer)]
+            for slave in gone:
+                del self._refused[slave.peer.identity]
+        return gone
+
+    def all(self) -> list[KnownSlave]:
+        """Return all slaves that the master knows. Registered slaves come first, and last the slaves that only a
+        ``[[replica]]`` table names.
+
+        Disconnected slaves are left out when they were last seen longer ago than the time of ``--keep-slaves``, unless
+        a table names them.
+        """
+        records = self._register.counters.records()
+        by_key = {record.peer.key: record for record in records}
+        registered = (_of_registration(slave, by_key) for slave in self._register.all())
+        gone = (_of_record(record) for record in records if not record.is_done)
+        oldest = time.time() - self.keep_seconds
+        known = [
+            one
+            for one in _newest(chain(registered, gone))
+            if one.presence is not Presence.GONE or one.last_seen_at > oldest
+        ]
+        known = list(self._with_refusals(known, oldest))
+        known += self._awaited(known, records)
+        return [self._drained(one) for one in known]
+
+    def _drained(self, slave: KnownSlave) -> KnownSlave:
+        """Return ``slave``, or a copy that is marked as drained if the operator has drained it (sent it away)."""
+        if self._drains.of(slave.peer) is None:
+            return slave
+        presence = Presence.DRAINED if slave.presence.is_missing else slave.presence
+        return replace(slave, presence=presence, is_drained=True)
+
+    def _with_refusals(self, known: Iterable[KnownSlave], oldest: float) -> Iterator[KnownSlave]:
+        """Yield the slaves of ``known``, each as refused if its last refusal is newer, and then the slaves that are
+        only known by a refusal.
+
+        Refusals before the Unix time ``oldest`` are ignored.
+        """
+        with self._lock:
+            refused = {key: one for key, one in self._refused.items() if one.last_seen_at > oldest}
+        for slave in known:
+            refusal = refused.pop(slave.peer.identity, slave)
+            if refusal.last_seen_at > slave.last_seen_at and slave.presence is not Presence.CONNECTED:
+                yield replace(slave, presence=Presence.REFUSED, refusal=refusal.refusal)
+            else:
+                yield slave
+        yield from refused.values()
+
+    def of(self, slave: RegisteredSlave) -> KnownSlave:
+        """Return the state and the statistics of a registered slave."""
+        records = {slave.peer.key: slave.record} if slave.record.dumps else {}
+        return self._drained(next(self._with_refusals([_of_registration(slave, records)], 0.0)))
+
+    def _awaited(self, known: Sequence[KnownSlave], records: Sequence[SlaveCounts]) -> Iterator[KnownSlave]:
+        """Yield the slaves that ``[[replica]]`` tables name and that are not in ``known``.
+
+        A table without server ids stands for one slave, with any server id. A slave that a table names is listed even
+        after the time of ``--keep-slaves``.
+        """
+        # A table may name thousands of server ids, so that slaves are looked up by theirs.
+        present, remembered = _by_server_id(known), _by_server_id(records)
+        for entry in self.entries():
+            for server_id in sorted(entry.server_ids) or [0]:
+                who = replace(entry.who, server_ids=frozenset([server_id])) if server_id else entry.who
+                if any(who.fits(one.peer) for one in present.get(server_id, ())):
+                    continue
+                # The record that was seen last comes last.
+                found = [one for one in remembered.get(server_id, ()) if who.fits(one.peer)]
+                if not found:
+                    peer = Peer(entry.user, who.channel or "", server_id)
+                    never = Presence.NEVER_SEEN
+                    yield KnownSlave(peer, last_seen_at=0.0, presence=never, entry=entry.key)
+                elif not found[-1].is_done:
+                    yield _of_record(found[-1])
+
+
+def _by_server_id(slaves: Sequence[SlaveCounts]) -> dict[int, list[SlaveCounts]]:
+    """Return the slaves with each server id, and under 0 all slaves. The order stays."""
+    found: dict[int, list[SlaveCounts]] = {}
+    for slave in slaves:
+        found.setdefault(slave.peer.server_id, []).append(slave)
+    return {**found, 0: list(slaves)}
+
+
+def _newest(slaves: Iterable[KnownSlave]) -> list[KnownSlave]:
+    """Return one slave for each identity (user, channel, server id): the connected one, or else the registered one, or
+    else the slave that was seen last.
+    """
+    found: dict[SlaveIdentity, KnownSlave] = {}
+    for one in slaves:
+        if _rank(one) > _rank(found.setdefault(one.peer.identity, one)):
+            found[one.peer.identity] = one
+    return list(found.values())
+
+
+def _rank(slave: KnownSlave) -> tuple[bool, bool, float]:
+    return slave.presence is Presence.CONNECTED, slave.registered is not None, slave.last_seen_at
+
+
+def _of_registration(slave: RegisteredSlave, records: Mapping[SlaveKey, SlaveCounts]) -> KnownSlave:
+    record = records.get(slave.peer.key)
+    if slave.dump:
+        presence = Presence.CONNECTED
+    elif record is None or (record.is_done and not slave.file):
+        # UNREGISTER REPLICA ended what the slave did before this registration.
+        presence = Presence.REGISTERED
+    else:
+        presence = Presence.FINISHED if record.is_done else Presence.GONE
+    more = {"peer": slave.peer, "last_seen_at": slave.last_seen_at, "registered": slave, "presence": presence}
+    return _of_record(record or slave.record, **more)
+
+
+def _of_record(record: SlaveCounts, **more: Any) -> KnownSlave:
+    return KnownSlave(**{**vars(record), **more})

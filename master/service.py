@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Iterator
+import uuid as uuids
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import replace
 
 import grpc
@@ -15,6 +16,7 @@ from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.logs import Seldom
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.audit import audit
+from dumpfilter.dump.stream import versions
 from dumpfilter.dump.stream.message import Kept
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.convert import (
@@ -28,21 +30,15 @@ from dumpfilter.master import dump as dumps
 from dumpfilter.master import limits
 from dumpfilter.master.access import Access, AccessDenied, TryLater
 from dumpfilter.master.ahead import check_place
-from dumpfilter.master.config import MasterConfig
+from dumpfilter.master.chunks import counts_to_proto
+from dumpfilter.master.config import MasterConfig, imposed_on
 from dumpfilter.master.drain import Drained, Drains
 from dumpfilter.master.dump_start import start_of, wanted_by
+from dumpfilter.master.facts import SLAVES, SlaveView
 from dumpfilter.master.filter_warnings import FilterWarnings
-from dumpfilter.master.gate import Context, stops_slaves
+from dumpfilter.master.grpc_port import Context, stops_slaves
 from dumpfilter.master.identity import uuid_of
-from dumpfilter.master.imposed import imposed_on
-from dumpfilter.master.known_slaves import KnownSlave, KnownSlaves
-from dumpfilter.master.messages import (
-    check_protocol,
-    check_registration,
-    imposed_to_proto,
-    slave_to_proto,
-)
-from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave
+from dumpfilter.master.register import KnownSlave, KnownSlaves, NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Peer, audit_slave
@@ -51,12 +47,24 @@ from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
 log = structlog.get_logger("dumpfilter.master")
 
+SHORTEST_SECRET, LONGEST_SECRET = 16, 64
+"""The least and the largest length of a slave's registration secret, bytes. A slave without a secret can never replace
+its registration.
+"""
+
+_FACTS = frozenset(pb.Slave.DESCRIPTOR.fields_by_name) - {"position", "counts"}
+"""The names that a column of ``dumpfilter.slaves`` shares with a field of the gRPC message, with a value of the same
+type.
+"""
+
+_SHOWN_UUID = 80
+
 
 class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # generated, untyped
     """The master's implementation of the gRPC service that ``dumpfilter.proto`` defines.
 
     The methods are coroutines of one asyncio loop. Work that may wait for the disk or take long runs in other threads,
-    through ``reader``. The methods raise DumpfilterError, which the interceptor of :mod:`dumpfilter.master.gate` turns
+    through ``reader``. The methods raise DumpfilterError, which the interceptor of the gRPC port turns
     into gRPC status codes. On an edge (a slave that serves its relay log) ``reader`` is None until a slave or replica
     connects.
 
@@ -139,7 +147,9 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             master_uuid=self.master_uuid,
             family=family_to_proto(fd.family),
             server_version=fd.server_version,
-            imposed=imposed_to_proto(slave.imposed),
+            imposed=[
+                pb.ImposedFilter(name=one.name, filter=filter_to_proto(one.filter)) for one in slave.imposed
+            ],
             server_id=fd.header.server_id,
             protocol=slave.peer.protocol,
             program_version=__version__,
@@ -347,7 +357,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 "this master has no users: ask with the slave_id of a registration, or look at the master's console"
             )
         self.access.check(request.user, request.password, peer=peer)
-        return self.known_slaves.of_user(request.user)
+        return [one for one in self.known_slaves.all() if one.peer.user == request.user]
 
     def _status(self, slaves: list[KnownSlave]) -> pb.StatusResponse:
         """Return the answer to a Status request. ``slaves`` are the slaves that the client may see. Reads the binlog's
@@ -393,4 +403,49 @@ def _log_counts(slave: RegisteredSlave) -> None:
         events_sent=slave.counts.events_sent,
         events_dropped=slave.counts.events_dropped,
         events_undecided=slave.counts.events_undecided,
+    )
+
+
+def check_registration(request: pb.RegisterRequest) -> str:
+    """Check the fields of a slave's registration, and return the slave's UUID in lower case with hyphens.
+
+    Raises OptionError for server id 0, a malformed UUID, a name that is too long, or a secret of a wrong length.
+    """
+    if not request.server_id:
+        raise OptionError("server_id 0: a slave needs a server id from 1 to 4294967295")
+    try:
+        uuid = str(uuids.UUID(request.uuid))
+    except ValueError:
+        raise OptionError(f"uuid {request.uuid[:_SHOWN_UUID]!r} is not a UUID") from None
+    for name in ("host", "channel", "user", "program_version"):
+        value = getattr(request, name)
+        if len(value) > limits.MAX_NAME:
+            raise OptionError(f"{name}: longer than {limits.MAX_NAME} characters")
+    if request.secret and not SHORTEST_SECRET <= len(request.secret) <= LONGEST_SECRET:
+        raise OptionError(
+            f"secret: {len(request.secret)} bytes; give {SHORTEST_SECRET} to {LONGEST_SECRET} random bytes, or none"
+        )
+    return uuid
+
+
+def check_protocol(request: pb.RegisterRequest) -> None:
+    """Raise ProtocolMismatch when this master does not support the version of the gRPC protocol that the slave uses."""
+    versions.check_versions(
+        slave=versions.Peer(request.protocol, printable(request.program_version)),
+        master=versions.Peer(versions.PROTOCOL, __version__),
+    )
+
+
+def slave_to_proto(slave: KnownSlave, filter_warnings: Iterable[str] = ()) -> pb.Slave:
+    """Return the gRPC message that describes a slave, registered or not, without its id and secret.
+
+    ``filter_warnings`` are the warnings about the slave's filter.
+    """
+    view = SlaveView(slave, None)
+    facts = {name: value for name, value in SLAVES.document(view, _FACTS).items() if value is not None}
+    return pb.Slave(
+        **facts,
+        position=pb.BinlogPosition(file=slave.file, position=slave.position),
+        counts=counts_to_proto(slave.counts),
+        filter_warnings=filter_warnings,
     )

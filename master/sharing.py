@@ -29,9 +29,9 @@ from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.master.advance import DumpPlace, First, Shared, Step, step_from
 from dumpfilter.master.commits import Commit, CommitStep, Decider, Tail
 from dumpfilter.master.indexed_file import IndexedFile
+from dumpfilter.master.limits import started_pool
 from dumpfilter.master.measurements import MEASURED, CacheState
 from dumpfilter.master.placed import PlacedPlan, join, read_window
-from dumpfilter.master.pools import started_pool
 from dumpfilter.master.recent_cache import RecentCache
 from dumpfilter.master.store import BinlogStore
 

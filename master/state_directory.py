@@ -20,8 +20,8 @@ from dumpfilter.base.errors import OptionError, OutputError
 from dumpfilter.base.files import DirectoryLock
 from dumpfilter.base.printable import printable, replace_invalid_utf8
 from dumpfilter.base.state_file import Format, State, StateFile
-from dumpfilter.master.counters import MOST_REMEMBERED, CounterBook, SlaveCounts
 from dumpfilter.master.drain import MOST_DRAINS, Drain, Drains
+from dumpfilter.master.register import MOST_REMEMBERED, CounterBook, SlaveCounts
 from dumpfilter.master.replicas.filters import ChangedFilter
 
 if TYPE_CHECKING:

@@ -26,6 +26,12 @@ MYSQL_PROTOCOL = 0
 """The protocol version in :class:`Peer` that stands for MySQL's own replication protocol, which real replicas use."""
 
 
+SlaveKey = tuple[str, str, str]
+"""User, channel and UUID of a slave. A slave that returns with an equal key continues its statistics."""
+
+SlaveIdentity = tuple[str, str, int | str]
+"""User, channel and server id of a slave. If the server id is 0, the UUID takes its place."""
+
 ReplicaRow = tuple[int, str, int, int, str]
 """A row of SHOW REPLICAS: the replica's server id, host and port, the source's server id, and the replica's UUID."""
 
@@ -56,6 +62,18 @@ class Peer:
     def address(self) -> Address | None:
         """The IP address from which the slave connects. None if it is not known."""
         return peer_address(self.endpoint)
+
+    @property
+    def key(self) -> SlaveKey:
+        """User, channel and UUID. At most one of the slaves with an equal key can have a running dump."""
+        return self.user, self.channel, self.uuid
+
+    @property
+    def identity(self) -> SlaveIdentity:
+        """User, channel and server id, or the UUID in place of server id 0. A slave that was set up anew, with another
+        UUID, has an equal identity.
+        """
+        return self.user, self.channel, self.server_id or self.uuid
 
     def row(self, source_id: int) -> ReplicaRow:
         """Return the slave's row of SHOW REPLICAS. ``source_id`` is the server id of the source."""

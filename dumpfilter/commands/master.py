@@ -100,7 +100,7 @@ def master_command(
 
     from dumpfilter.base.security.endpoint import Endpoint
     from dumpfilter.filter.rules import make_rules
-    from dumpfilter.master.listen import ListenAddress
+    from dumpfilter.master.grpc_port import ListenAddress
     from dumpfilter.master.process import RunOptions, run_master
 
     replica_host = listen.host if replicas.replica_host is None else replicas.replica_host

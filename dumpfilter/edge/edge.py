@@ -24,9 +24,8 @@ from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.edge.options import EdgeOptions
 from dumpfilter.edge.served_channel import ServedChannel
 from dumpfilter.master.config import MasterConfig, load_config
-from dumpfilter.master.grpc_port import GrpcPort, end_of_tasks
+from dumpfilter.master.grpc_port import GrpcPort, ListenAddress, end_of_tasks
 from dumpfilter.master.limits import MAX_DUMPS, Places
-from dumpfilter.master.listen import ListenAddress
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.server import ReplicaServer
 from dumpfilter.master.who import ReplicaRow

@@ -29,15 +29,15 @@ from dumpfilter.dump.packets.framing import NOTHING
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master import limits
 from dumpfilter.master.ahead import Wanted, check_place
+from dumpfilter.master.config import ReplicaEntry
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.limits import MAX_NAME, Kind, Overloaded, Places
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import NotRegistered, RegisteredSlave
 from dumpfilter.master.replica_encoding import ReplicaEncoding
-from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas import failures
-from dumpfilter.master.replicas.answers import SessionState, answer, session_state
+from dumpfilter.master.replicas.answers import SessionState, Source, answer, session_state
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.requests import (
     FATAL,
@@ -50,7 +50,6 @@ from dumpfilter.master.replicas.requests import (
     parse_connect_state,
     parse_register_replica,
 )
-from dumpfilter.master.replicas.source import Source
 from dumpfilter.master.replicas.starts import start_by_gtids, start_by_position
 from dumpfilter.master.replicas.stream import KnownEvents, KnownPosition, ReplicaStream, state_text
 from dumpfilter.master.service import DumpFilterService

@@ -20,9 +20,9 @@ from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.compare import Beyond, passes_beyond
 from dumpfilter.filter.rules import FilterClause
+from dumpfilter.master.config import ConnectBack, Drift, OnDrift, ReplicaEntry, first_fitting
 from dumpfilter.master.limits import Overloaded
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave, Unregistered, definition
-from dumpfilter.master.replica_entry import ConnectBack, Drift, OnDrift, ReplicaEntry, first_fitting
 from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter, read_own_filter
 from dumpfilter.master.who import Peer, Who, audit_slave
 

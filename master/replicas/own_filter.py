@@ -24,8 +24,8 @@ from dumpfilter.base.security.client_tls import TlsFileError
 from dumpfilter.base.security.guarded_client import MALFORMED, GuardedConnection, Login, PasswordKept
 from dumpfilter.binlog.format import Family, NameRules, name_collation_of
 from dumpfilter.filter import Filter, Rule, RuleKind, make_rule
+from dumpfilter.master.config import ConnectBack
 from dumpfilter.master.limits import MAX_NAME, MAX_RULES, MAX_RULES_TEXT
-from dumpfilter.master.replica_entry import ConnectBack
 from dumpfilter.master.who import Peer
 
 MOST_BYTES = 4 << 20

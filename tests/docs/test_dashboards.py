@@ -17,8 +17,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from dumpfilter.console.metrics.process import CommonCollector
 from dumpfilter.console.sql.parser import parse_statement
 from dumpfilter.master.console import MasterConsole
-from dumpfilter.master.counters import CounterBook
 from dumpfilter.master.metrics import MasterCollector
+from dumpfilter.master.register import CounterBook
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.state_directory import StateDirectory
 from dumpfilter.master.store import BinlogStore

@@ -6,7 +6,7 @@ from typing import Any
 
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
-from dumpfilter.master.imposed import ImposedFilter
+from dumpfilter.master.config import ImposedFilter
 
 
 def imposed_table(name: str, rule_filter: ReplicationFilter, **conditions: Any) -> ImposedFilter:

@@ -10,8 +10,8 @@ import pytest
 
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.master.console import MasterConsole
-from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
 from dumpfilter.master.metrics import MasterCollector
+from dumpfilter.master.register import CounterBook, SlaveCounts
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.who import Peer
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -27,16 +27,15 @@ class Slave:
 
     def __init__(self, book: CounterBook, uuid: str, *, user: str = "u", channel: str = "") -> None:
         self.book = book
-        self.record = book.record(SlaveKey(user, channel, uuid))
+        self.peer = Peer(user, channel, uuid=uuid, host="h")
+        self.record = book.record(self.peer)
 
     @property
     def counts(self) -> Counts:
         return self.record.counts
 
     def begin_dump(self, server_id: int = 7) -> None:
-        user, channel, uuid = self.record.key
-        peer = Peer(user, channel, server_id, uuid=uuid, host="h")
-        self.record = self.book.begin_dump(self.record, peer)
+        self.record = self.book.begin_dump(self.record, replace(self.peer, server_id=server_id))
 
     def add(self, counts: Counts) -> None:
         self.book.add(self.record, "", 0, counts)
@@ -52,7 +51,7 @@ def test_a_slave_goes_on_with_its_counts() -> None:
     second.add(SOME)
     assert second.counts.events_read == 20
     (record,) = book.records()
-    assert (record.counts, record.dumps, record.server_id) == (second.counts, 2, 8)
+    assert (record.counts, record.dumps, record.peer.server_id) == (second.counts, 2, 8)
     assert record.counts is not second.counts
 
 
@@ -105,7 +104,7 @@ def test_the_slave_not_seen_for_longest_is_forgotten() -> None:
     for name in "abac":
         slaves[name].begin_dump()
         slaves[name].add(SOME)
-    assert [record.key.uuid for record in book.records()] == ["a", "c"]
+    assert [record.peer.uuid for record in book.records()] == ["a", "c"]
     # A forgotten slave comes back with its counts, as long as its registration lasts.
     slaves["b"].begin_dump()
     assert [record.counts.events_read for record in book.records()] == [10, 10]
@@ -113,13 +112,11 @@ def test_the_slave_not_seen_for_longest_is_forgotten() -> None:
 
 def test_loaded_counts_go_on() -> None:
     old = [
-        SlaveCounts(
-            SlaveKey("u", "", name), counts=replace(SOME), last_seen_at=float(seen), first_seen_at=1.0
-        )
+        SlaveCounts(Peer("u", uuid=name), counts=replace(SOME), last_seen_at=float(seen), first_seen_at=1.0)
         for name, seen in (("a", 3), ("b", 1), ("c", 2))
     ]
     book = CounterBook(old, most=2)
-    assert [record.key.uuid for record in book.records()] == ["c", "a"]
+    assert [record.peer.uuid for record in book.records()] == ["c", "a"]
     assert Slave(book, "a").counts == SOME
     Slave(book, "a").begin_dump()
     assert book.records()[-1].first_seen_at == 1.0
@@ -140,7 +137,7 @@ def test_counts_outlive_a_connection(server: MasterServer, client: Client) -> No
     for field in pb.Counts.DESCRIPTOR.fields:
         assert getattr(second, field.name) == 2 * getattr(first, field.name)
     (record,) = server.service.register.counters.records()
-    assert (record.key.uuid, record.dumps, record.counts.events_dropped) == (own, 2, second.events_dropped)
+    assert (record.peer.uuid, record.dumps, record.counts.events_dropped) == (own, 2, second.events_dropped)
 
 
 def test_bytes_for_gtids_are_shown_everywhere(server: MasterServer, client: Client) -> None:

@@ -16,9 +16,9 @@ from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.master import drain as drain_module
 from dumpfilter.master.console import MasterConsole
-from dumpfilter.master.counters import CounterBook
 from dumpfilter.master.drain import SHUTTING_DOWN, Drained, Drains
-from dumpfilter.master.health import PROCESS
+from dumpfilter.master.grpc_port import PROCESS
+from dumpfilter.master.register import CounterBook
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.state_directory import StateDirectory
 from dumpfilter.master.who import Peer, Who

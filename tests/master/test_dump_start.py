@@ -13,7 +13,7 @@ from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.gap_events import Gap, is_gap_event, parse_gap_event
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.master.dump_start import find_position
-from dumpfilter.master.replicas.source import gtid_position
+from dumpfilter.master.replicas.answers import gtid_position
 from dumpfilter.master.store import BinlogStore
 from tests.master.replicas.serving import header, serving
 from tests.master.test_relay_plans import receive

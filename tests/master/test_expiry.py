@@ -14,8 +14,8 @@ from structlog.testing import capture_logs
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.filter import Filter
-from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
-from dumpfilter.master.expiry import Expiry, StoreExpiry
+from dumpfilter.master.purge import Expiry, StoreExpiry
+from dumpfilter.master.register import CounterBook, SlaveCounts
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Peer
@@ -39,9 +39,9 @@ def server(tmp_path: Path) -> Iterator[MasterServer]:
 
 def remember(server: MasterServer, file: str, *, days_ago: float, is_done: bool = False) -> None:
     """Make the server remember a slave that is gone."""
-    key = SlaveKey("repl", "", str(uuid.UUID(int=7)))
+    peer = Peer("repl", server_id=7, uuid=str(uuid.UUID(int=7)))
     record = SlaveCounts(
-        key, 7, last_seen_at=time.time() - days_ago * DAY, file=file, position=4, is_done=is_done
+        peer, last_seen_at=time.time() - days_ago * DAY, file=file, position=4, is_done=is_done
     )
     server.service.register.counters = CounterBook([record])
 

@@ -173,7 +173,7 @@ def test_and_so_is_what_their_rules_take() -> None:
 
 def test_the_filters_of_slaves_that_dump_are_bounded_together() -> None:
     rules = [f"--replicate-do-db=d{n}" for n in range(100)]
-    weight = add(Register(Subjects()), 1, rules).change.weight
+    weight = add(Register(Subjects()), 1, rules).weight
     register = Register(Subjects(), most_dumping_weight=2 * weight)
     slaves = [add(register, number, rules) for number in (1, 2, 3)]
     dumps = [register.begin_dump(slave) for slave in slaves[:2]]
@@ -191,11 +191,8 @@ def test_long_rules_and_lists_of_ids_have_their_weight() -> None:
     light = add(register, 1, ["--replicate-do-db=d"]).weight
     long = add(register, 2, ["--replicate-do-db=" + "d" * 1000]).weight
     assert long > light + 3000
-    slave = add(register, 3)
-    origin = OriginFilter(ignore_server_ids=frozenset(range(1000)))
-    before = slave.weight
-    register.change_filter(slave.slave_id, slave.filter, origin=origin)
-    assert slave.weight > before + 60 * 1000
+    slave = register.add(Peer(), Filter(), origin=OriginFilter(ignore_server_ids=frozenset(range(1000))))
+    assert slave.weight > add(register, 3).weight + 60 * 1000
 
 
 def test_a_registration_in_the_flood_can_begin_its_dump(client: Client) -> None:

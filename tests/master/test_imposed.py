@@ -26,8 +26,7 @@ from dumpfilter.filter.decision import Verdict
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.master.access import Access
-from dumpfilter.master.config import MasterConfig, load_config
-from dumpfilter.master.imposed import imposed_on
+from dumpfilter.master.config import MasterConfig, imposed_on, load_config
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Peer, peer_address

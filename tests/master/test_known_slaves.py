@@ -12,12 +12,18 @@ import pytest
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.master import known_slaves
-from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
+from dumpfilter.master import register
+from dumpfilter.master.config import ReplicaEntry
 from dumpfilter.master.drain import Drains
-from dumpfilter.master.known_slaves import KnownSlave, KnownSlaves, Presence
-from dumpfilter.master.register import Register, RegisteredSlave
-from dumpfilter.master.replica_entry import ReplicaEntry
+from dumpfilter.master.register import (
+    CounterBook,
+    KnownSlave,
+    KnownSlaves,
+    Presence,
+    Register,
+    RegisteredSlave,
+    SlaveCounts,
+)
 from dumpfilter.master.who import Peer, Who
 from tests.master.replicas.serving import entry
 
@@ -45,13 +51,13 @@ class Fleet:
         return Fleet(self.register.counters.records(), entries)
 
     def seen(self) -> list[tuple[int, Presence]]:
-        return [(one.server_id, one.presence) for one in self.slaves.all()]
+        return [(one.peer.server_id, one.presence) for one in self.slaves.all()]
 
 
 def record(server_id: int, days_ago: float, *, user: str = "repl", is_done: bool = False) -> SlaveCounts:
     seen = time.time() - days_ago * DAY
-    key = SlaveKey(user, "", str(uuid.UUID(int=server_id)))
-    return SlaveCounts(key, server_id, first_seen_at=seen, last_seen_at=seen, is_done=is_done)
+    peer = Peer(user, "", server_id, uuid=str(uuid.UUID(int=server_id)))
+    return SlaveCounts(peer, first_seen_at=seen, last_seen_at=seen, is_done=is_done)
 
 
 def only(slaves: list[KnownSlave]) -> KnownSlave:
@@ -71,7 +77,7 @@ def test_a_slave_is_connected_and_then_gone_also_after_a_restart() -> None:
         assert gone.presence is Presence.GONE
         assert int(before) <= datetime.fromisoformat(gone.gone_since).timestamp() <= time.time()
         assert (gone.place, gone.counts.bytes_sent) == (("b.000002", 4711), 9)
-        assert (gone.key.user, gone.peer) == ("repl", "ipv4:10.0.0.7:5000")
+        assert (gone.peer.user, gone.peer.endpoint) == ("repl", "ipv4:10.0.0.7:5000")
 
 
 def test_a_slave_that_comes_back_is_one_slave() -> None:
@@ -151,7 +157,7 @@ def test_a_refused_replica_is_refused_until_it_is_served() -> None:
     peer = Peer("repl", "", 101, "ipv4:10.0.0.7:5000", str(uuid.UUID(int=101)))
     fleet.slaves.refuse(peer, "the source purged required binary logs")
     refused = only(fleet.slaves.all())
-    assert (refused.presence, refused.server_id) == (Presence.REFUSED, 101)
+    assert (refused.presence, refused.peer.server_id) == (Presence.REFUSED, 101)
     assert (refused.refusal, refused.gone_since != "") == ("the source purged required binary logs", True)
     slave = fleet.connect(101)
     assert only(fleet.slaves.all()).presence is Presence.CONNECTED
@@ -160,12 +166,12 @@ def test_a_refused_replica_is_refused_until_it_is_served() -> None:
     fleet.slaves.refuse(peer, "again")
     known = only(fleet.slaves.all())
     assert (known.presence, known.refusal, known.place) == (Presence.REFUSED, "again", ("b.000002", 4711))
-    assert [one.server_id for one in fleet.slaves.forget(Who.of("server_id", 101))] == [101]
+    assert [one.peer.server_id for one in fleet.slaves.forget(Who.of("server_id", 101))] == [101]
     assert only(fleet.slaves.all()).presence is Presence.GONE
 
 
 def test_refusals_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_slaves, "MOST_REFUSALS", 2)
+    monkeypatch.setattr(register, "MOST_REFUSALS", 2)
     fleet = Fleet()
     for server_id in (1, 2, 1, 3):
         fleet.slaves.refuse(Peer("r", "", server_id), "no")

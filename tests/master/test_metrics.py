@@ -13,18 +13,17 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dumpfilter.index.lag import BinlogEnd
-from dumpfilter.master.counters import SlaveKey
 from dumpfilter.master.facts import SLAVES, SlaveView
-from dumpfilter.master.known_slaves import KnownSlave, Presence
 from dumpfilter.master.limits import MAX_DUMPS
 from dumpfilter.master.measurements import (
     MEASURED,
     FailedCalls,
 )
 from dumpfilter.master.metrics import METRICS, MOST_IDLE_SHOWN, MasterCollector, shown
+from dumpfilter.master.register import KnownSlave, Presence
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.master.who import Who
+from dumpfilter.master.who import Peer, Who
 from tests.console.metrics.series import series_of
 from tests.master.client import Client
 from tests.support import DATA
@@ -259,8 +258,8 @@ def test_delays_are_measured(server: MasterServer, client: Client) -> None:
 def known(
     number: int, presence: Presence = Presence.GONE, *, seen: float = 1e9, entry: str = "", **more: str
 ) -> KnownSlave:
-    key = SlaveKey(**{"uuid": str(number), "channel": "", "user": ""} | more)
-    return KnownSlave(key, number, last_seen_at=seen, presence=presence, entry=entry)
+    peer = Peer(**{"server_id": number, "uuid": str(number), **more})  # type: ignore[arg-type]
+    return KnownSlave(peer, last_seen_at=seen, presence=presence, entry=entry)
 
 
 def views(slaves: list[KnownSlave]) -> list[SlaveView]:
@@ -283,7 +282,7 @@ def test_slaves_that_have_only_registered_are_not_shown() -> None:
 def test_idle_slaves_are_bounded() -> None:
     many = [known(number, seen=1e9 - number) for number in range(1, MOST_IDLE_SHOWN + 50)]
     never = known(0, Presence.NEVER_SEEN, seen=0.0)
-    found = [view.slave.server_id for view in shown(views([never, *many]))]
+    found = [view.slave.peer.server_id for view in shown(views([never, *many]))]
     assert sorted(found) == list(range(MOST_IDLE_SHOWN))
 
 

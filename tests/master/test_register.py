@@ -15,8 +15,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import Subjects, TableSubject
-from dumpfilter.master.counters import CounterBook
-from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Register, RegisteredSlave
+from dumpfilter.master.register import (
+    AlreadyRegistered,
+    CounterBook,
+    NotRegistered,
+    Register,
+    RegisteredSlave,
+)
 from dumpfilter.master.who import Peer
 
 EVERYTHING = Filter()
@@ -209,8 +214,8 @@ class Registrations(RuleBasedStateMachine):
     def one_dump_for_each_uuid_and_server_id(self) -> None:
         slaves = self.register.all()
         dumping = [slave for slave in slaves if self.register.holds(slave, slave.dump) and slave.dump]
-        assert len({slave.uuid_key for slave in dumping}) == len(dumping)
-        assert len({slave.server_id_key for slave in dumping}) == len(dumping)
+        assert len({slave.peer.key for slave in dumping}) == len(dumping)
+        assert len({slave.peer.identity for slave in dumping}) == len(dumping)
         assert len(slaves) - len(dumping) <= 4
         assert self.register.idle == (
             len(slaves) - len(dumping),

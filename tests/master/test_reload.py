@@ -19,7 +19,7 @@ from dumpfilter.filter import Filter
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.console import MasterConsole
-from dumpfilter.master.reload import Reload
+from dumpfilter.master.process import Reload
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb

@@ -11,8 +11,8 @@ from dumpfilter.commands.server_status.model import MaxLag, judge, master_record
 from dumpfilter.console.sql.parser import parse_statement
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import SqlError
+from dumpfilter.master.config import ReplicaEntry
 from dumpfilter.master.console import MasterConsole
-from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas.filters import ReplicaFilters, ReplicaRefused
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore

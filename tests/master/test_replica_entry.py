@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from dumpfilter.master.replica_entry import ReplicaEntry, complete, first_fitting
+from dumpfilter.master.config import ReplicaEntry, complete, first_fitting
 from dumpfilter.master.who import Address, Peer, endpoint_of
 
 NETWORKS = [

@@ -12,8 +12,7 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.client_tls import TlsMode
 from dumpfilter.base.security.passwords import StoredPassword, native_hash
 from dumpfilter.filter import EffectiveFilter, Filter
-from dumpfilter.master.config import MasterConfig, load_config
-from dumpfilter.master.replica_entry import ConnectBack, OnDrift
+from dumpfilter.master.config import ConnectBack, MasterConfig, OnDrift, load_config
 
 HASH = native_hash("secret")
 Load = Callable[[str], MasterConfig]

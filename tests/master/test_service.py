@@ -16,8 +16,8 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.filter import Filter
-from dumpfilter.master.known_slaves import Presence
-from dumpfilter.master.listen import ListenAddress
+from dumpfilter.master.grpc_port import ListenAddress
+from dumpfilter.master.register import Presence
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
@@ -248,7 +248,7 @@ def test_a_slave_whose_identity_is_taken_shows_as_refused(client: Client) -> Non
     with pytest.raises(grpc.RpcError) as caught:
         client.register(server_id=8, uuid=str(uuid.UUID(int=1)))
     dump.cancel()
-    refused = [one for one in client.service.known_slaves.all() if one.server_id == 8]
+    refused = [one for one in client.service.known_slaves.all() if one.peer.server_id == 8]
     assert [(one.presence, one.refusal) for one in refused] == [(Presence.REFUSED, caught.value.details())]
     with pytest.raises(grpc.RpcError) as caught:
         client.register(server_id=0)

@@ -19,30 +19,37 @@ from dumpfilter.base.state_file import checksum
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.filter import FilterSemantics, RuleKind, make_rule
 from dumpfilter.filter.rules import FilterClause
-from dumpfilter.master.counters import CounterBook, SlaveCounts, SlaveKey
+from dumpfilter.master.config import ReplicaEntry
 from dumpfilter.master.drain import SHUTTING_DOWN, Drain, Drains
-from dumpfilter.master.replica_entry import ReplicaEntry
+from dumpfilter.master.register import CounterBook, SlaveCounts
 from dumpfilter.master.replicas.filters import ChangedFilter, ReplicaFilters
 from dumpfilter.master.state_directory import COUNTERS, DRAINS, FORMAT, StateDirectory
-from dumpfilter.master.who import Peer, Who
+from dumpfilter.master.who import MYSQL_PROTOCOL, Peer, Who
 from tests.master.replicas.entries import filters_of
 from tests.master.replicas.serving import entry
 
 RECORDS = [
     SlaveCounts(
-        SlaveKey("répl", 'ch\n"1', "5a8b8d0a-e543-11f1-9c8d-02fc00000007"),
-        101,
-        "db7.example",
+        Peer(
+            "répl",
+            'ch\n"1',
+            101,
+            "ipv4:10.0.0.7:5000",
+            "5a8b8d0a-e543-11f1-9c8d-02fc00000007",
+            "db7.example",
+            3306,
+            MYSQL_PROTOCOL,
+            "libmysql 8.4",
+        ),
         3,
         1_700_000_000.25,
         1_700_000_100.5,
         Counts(*range(1, 11)),
         "bin.000042",
         4711,
-        "ipv4:10.0.0.7:5000",
         is_done=True,
     ),
-    SlaveCounts(SlaveKey("", "", "b"), counts=Counts(bytes_read=2**62), first_seen_at=1.0, last_seen_at=2.0),
+    SlaveCounts(Peer(uuid="b"), counts=Counts(bytes_read=2**62), first_seen_at=1.0, last_seen_at=2.0),
 ]
 SAVED_FILTERS = [
     ChangedFilter(
@@ -183,12 +190,9 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def counted(book: CounterBook, name: str = "a") -> None:
-    book.add(
-        book.begin_dump(book.record(SlaveKey("", "", name)), Peer()),
-        "",
-        0,
-        Counts(events_read=1, events_sent=1),
-    )
+    peer = Peer(uuid=name)
+    record = book.begin_dump(book.record(peer), peer)
+    book.add(record, "", 0, Counts(events_read=1, events_sent=1))
 
 
 def test_a_keeper_saves_changes_and_at_the_end(
@@ -217,7 +221,7 @@ def test_a_keeper_saves_changes_and_at_the_end(
 def test_the_name_of_a_binlog_file_that_is_not_utf8_stops_no_save(tmp_path: Path) -> None:
     directory, book = StateDirectory(tmp_path), CounterBook()
     directory.keep(book, Drains(), seconds=3600)
-    record = book.begin_dump(book.record(SlaveKey("", "", "a")), Peer())
+    record = book.begin_dump(book.record(Peer()), Peer())
     book.add(record, "caf\udce9.000001", 4, Counts(events_read=1, events_sent=1))
     directory.close()
     (found,) = StateDirectory(tmp_path).counters.load()

@@ -29,7 +29,7 @@ from dumpfilter.filter.rules import EffectiveRuleKind, RuleKind, make_rule
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.config import MasterConfig
-from dumpfilter.master.listen import ListenAddress
+from dumpfilter.master.grpc_port import ListenAddress
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.channel import Watching

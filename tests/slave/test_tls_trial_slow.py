@@ -20,7 +20,7 @@ from dumpfilter.base.security.reloading import ReloadingTls
 from dumpfilter.base.security.tls import TlsFiles
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
-from dumpfilter.master.listen import ListenAddress
+from dumpfilter.master.grpc_port import ListenAddress
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave import mysql_greeting

@@ -7,8 +7,8 @@ from typing import Any
 
 from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import Subjects
+from dumpfilter.master.config import ConnectBack, ReplicaEntry
 from dumpfilter.master.register import Register
-from dumpfilter.master.replica_entry import ConnectBack, ReplicaEntry
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter
 from dumpfilter.master.who import MYSQL_PROTOCOL, Peer

@@ -17,8 +17,8 @@ from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.tls import TlsSource
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.console.directory import ConnectionDirectory
+from dumpfilter.master.config import ReplicaEntry
 from dumpfilter.master.console import MasterConsole
-from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.server import ReplicaServer
 from dumpfilter.master.server import MasterServer

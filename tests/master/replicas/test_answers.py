@@ -13,8 +13,7 @@ from dumpfilter.console.sql.interruption import Interrupt
 from dumpfilter.console.sql.result import OK
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.statements import execute_statement
-from dumpfilter.master.replicas.answers import answer, session_state
-from dumpfilter.master.replicas.source import Source, gtid_position
+from dumpfilter.master.replicas.answers import Source, answer, gtid_position, session_state
 from dumpfilter.master.store import BinlogStore
 from tests.console.small_executor import SmallExecutor
 from tests.master.replicas import serving

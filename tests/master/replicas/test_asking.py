@@ -13,7 +13,7 @@ import pytest
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_wire import encode_previous_gtids
 from dumpfilter.filter import ReplicationFilter
-from dumpfilter.master.replica_entry import ConnectBack, OnDrift
+from dumpfilter.master.config import ConnectBack, OnDrift
 from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter
 from dumpfilter.master.who import Peer
 from tests.master.replicas.entries import Own, adopting, checked

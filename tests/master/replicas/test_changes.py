@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dumpfilter.filter import RuleKind, make_rule
 from dumpfilter.filter.rules import FilterClause
-from dumpfilter.master.replica_entry import ReplicaEntry
+from dumpfilter.master.config import ReplicaEntry
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from tests.master.replicas.entries import adopting, filters_of
 from tests.master.replicas.serving import entry

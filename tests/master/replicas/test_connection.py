@@ -18,8 +18,8 @@ from dumpfilter.binlog.gtid_wire import encode_previous_gtids
 from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.dump.packets.framing import last_events
+from dumpfilter.master.config import ConnectBack
 from dumpfilter.master.console import MasterConsole
-from dumpfilter.master.replica_entry import ConnectBack
 from dumpfilter.master.replicas.connection import _MOST_ASKED
 from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter
 from dumpfilter.master.who import Peer, Who

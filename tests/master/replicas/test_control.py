@@ -13,8 +13,8 @@ from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.filter import FilterSemantics, RuleKind, make_rule
 from dumpfilter.filter.rules import FilterClause
 from dumpfilter.index.subjects import Subjects
+from dumpfilter.master.config import ReplicaEntry
 from dumpfilter.master.register import MOST_DUMPING_WEIGHT, Register, RegisteredSlave
-from dumpfilter.master.replica_entry import ReplicaEntry
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from tests.master.replicas.entries import PEER, Own, adopting
 from tests.master.replicas.serving import entry

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_wire import encode_previous_gtids
-from dumpfilter.master.replica_entry import OnDrift
+from dumpfilter.master.config import OnDrift
 from dumpfilter.master.replicas.filters import ReplicaFilters, ReplicaRefused
 from dumpfilter.master.replicas.own_filter import FilterUnreadable
 from dumpfilter.master.who import Peer

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.base.security.client_tls import TlsMode
-from dumpfilter.master.replica_entry import ConnectBack
+from dumpfilter.master.config import ConnectBack
 from dumpfilter.master.replicas.own_filter import MOST_BYTES, FilterUnreadable, read_own_filter
 from dumpfilter.master.who import Peer
 from tests.master.replicas.entries import PEER

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dumpfilter.master.replicas.source import Source, gtid_position
+from dumpfilter.master.replicas.answers import Source, gtid_position
 from dumpfilter.master.store import BinlogStore
 from tests.master.replicas.serving import MARIADB, MYSQL
 from tests.support import DATA, binlogs_in
