@@ -1,7 +1,7 @@
 """The removal of old binlog files: the statement PURGE BINARY LOGS, and the expiry of a received binlog set.
 
-Files are first removed from the set's index file, and then deleted. Expiry goes by age and by total size, and spares the
-files that a known slave still needs.
+Files are first removed from the set's index file, and then deleted. Expiry goes by age and by total size, and spares
+the files that a known slave still needs.
 """
 
 from __future__ import annotations
