@@ -39,7 +39,9 @@ from dumpfilter.master.store import BinlogStore
 
 if TYPE_CHECKING:
     from dumpfilter.base.security.endpoint import Endpoint
+    from dumpfilter.base.security.passwords import StoredPassword
     from dumpfilter.console.endpoint import ConsoleEndpoint
+    from dumpfilter.console.roles import Role
     from dumpfilter.master.replicas.filters import ReplicaFilters
 import threading
 
@@ -109,8 +111,6 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         load = None if options.config is None else partial(load_config, options.config, names=names)
         config = MasterConfig() if load is None else load()
         warn_of_plain_passwords(config)
-        # The console's certificate is made before slaves can connect, so that a bad --tls-ca stops the start.
-        sql = _SqlPorts(run, config)
         server = MasterServer(
             store,
             listen=run.listen,
@@ -125,14 +125,28 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
             stack.callback(state.close)
         collect_seldom()
         stack.callback(server.stop)
-        server.start()
         reload = Reload(server.service, load)
-        sql_ports = sql.open(stack, server, reload, state)
+        # These ports open before slaves can connect, so that a bad --tls-ca stops the start.
+        sql_ports = _open_sql_ports(stack, run, server, reload, state)
+        server.start()
         metrics_url = stack.enter_context(
             serving_metrics(run.metrics, lambda: [CommonCollector(__version__), MasterCollector(server)])
         )
         announce = partial(_announce, terminal)
-        _announce_set(store, run.listen, server.port, announce)
+        binlogs, version = store.binlogs.names, store.format_description.server_version
+        line = f"serving {binlogs[0]} to {binlogs[-1]} ({len(binlogs)} files, {version})"
+        at = {} if run.listen is None else {"host": run.listen.host, "port": server.port}
+        if run.listen is not None:
+            line += f" on {run.listen.host}:{server.port}"
+        announce(
+            line,
+            "serving",
+            first=binlogs[0],
+            last=binlogs[-1],
+            files=len(binlogs),
+            server_version=version,
+            **at,
+        )
         for line in _descriptions(write_filter, config):
             announce(line, "serving with", what=printable(line, _LONGEST_LINE))
         for name, (host, port) in sql_ports.items():
@@ -215,18 +229,6 @@ def _announce(terminal: Console, line: str, event: str, **fields: object) -> Non
         terminal.print(printable(line, _LONGEST_LINE), markup=False, soft_wrap=True)
 
 
-def _announce_set(
-    store: BinlogStore, listen: ListenAddress | None, port: int, announce: Callable[..., None]
-) -> None:
-    """Report which binlog files the master serves, and where slaves connect. ``announce`` writes the line."""
-    names, version = store.binlogs.names, store.format_description.server_version
-    line = f"serving {names[0]} to {names[-1]} ({len(names)} files, {version})"
-    at = {} if listen is None else {"host": listen.host, "port": port}
-    if listen is not None:
-        line += f" on {listen.host}:{port}"
-    announce(line, "serving", first=names[0], last=names[-1], files=len(names), server_version=version, **at)
-
-
 def _reload(reload: Reload) -> None:
     """Read the configuration file again because of SIGHUP, and write the result to the audit log. Without a
     configuration file do nothing.
@@ -256,93 +258,72 @@ def _allow_open_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-class _SqlPorts:
-    """The SQL console and the replication port, which share the list of connections and the executor of statements.
+def _open_sql_ports(
+    stack: ExitStack, run: RunOptions, server: MasterServer, reload: Reload, state: StateDirectory | None
+) -> dict[str, tuple[str, int]]:
+    """Open the SQL console and the replication port, which share the list of connections, and let ``stack`` close them.
+    Return the host and the port number of each, by its name (``console``, ``replicas``).
 
-    The constructor raises OptionError for a console whose users, roles or certificate cannot be used.
+    Raises OptionError for a console whose users, roles or certificate cannot be used, and for a port that no replica
+    could log in to.
     """
+    service, console, replicas = server.service, run.console, run.replicas
+    if console is None and replicas is None:
+        return {}
+    from dumpfilter.console.directory import ConnectionDirectory
+    from dumpfilter.master.console import MasterConsole
 
-    def __init__(self, run: RunOptions, config: MasterConfig) -> None:
-        self._run = run
-        self._config = config
-        console = run.console
-        if console is not None:
-            from dumpfilter.base.security.tls import temporary_tls
+    directory = ConnectionDirectory()
+    filters = None if replicas is None else _replica_filters(server, state)
+    executor = partial(
+        MasterConsole, service, lower_case_table_names=run.lower_case_table_names, replicas=filters
+    )
+    ports = {}
+    if console is not None:
+        from dumpfilter.base.security.tls import temporary_tls
+        from dumpfilter.console.endpoint import serving
 
-            self._users = console.users(config.console_users), console.roles(config.console_roles)
-            self._tls = console.tls or temporary_tls(console.host, console.ca)
+        def accounts(
+            config: MasterConfig, of: ConsoleEndpoint = console
+        ) -> tuple[dict[str, StoredPassword], dict[str, Role]]:
+            return of.users(config.console_users), of.roles(config.console_roles)
 
-    def open(
-        self, stack: ExitStack, server: MasterServer, reload: Reload, state: StateDirectory | None
-    ) -> dict[str, tuple[str, int]]:
-        """Open the ports, and let ``stack`` close them. Return the host and the port number of each, by its name
-        (``console``, ``replicas``).
-        """
-        console, replicas = self._run.console, self._run.replicas
-        if console is None and replicas is None:
-            return {}
-        from dumpfilter.console.directory import ConnectionDirectory
-        from dumpfilter.master.console import MasterConsole
+        port = server.port or (0 if replicas is None else replicas.port)
+        statements = executor(port=port, reload=reload.run, source=server.source)
+        users, roles = accounts(service.config)
+        tls = console.tls or temporary_tls(console.host, console.ca)
+        opened = stack.enter_context(serving(console, statements, users, tls, roles, directory))
+        reload.on_change.append(lambda config: opened.change_users(*accounts(config)))
+        ports["console"] = console.host, opened.port
+    if replicas is not None and filters is not None:
+        from dumpfilter.master.replicas.server import ReplicaServer
 
-        directory = ConnectionDirectory()
-        filters = None if replicas is None else self._filters(server, state)
-        executor = partial(
-            MasterConsole,
-            server.service,
-            lower_case_table_names=self._run.lower_case_table_names,
-            replicas=filters,
+        most, places = server.max_connections, server.gate.places
+        statements = executor(port=replicas.port)
+        served = ReplicaServer(
+            replicas, service, places, filters, statements, directory, max_connections=most
         )
-        ports = {}
-        if console is not None:
-            from dumpfilter.console.endpoint import serving
+        ports["replicas"] = replicas.host, stack.enter_context(served.serving(server.loop))
+        server.count_replicas = lambda: (len(served.clients), most)
+        reload.on_change.append(lambda config: filters.take_over(config.replicas))
+        reload.on_change.append(lambda config: served.take_over_accounts())
+    return ports
 
-            port = server.port or (0 if replicas is None else replicas.port)
-            statements = executor(port=port, reload=reload.run, source=server.source)
-            users, roles = self._users
-            opened = stack.enter_context(serving(console, statements, users, self._tls, roles, directory))
-            reload.on_change.append(
-                lambda config: opened.change_users(
-                    console.users(config.console_users), console.roles(config.console_roles)
-                )
-            )
-            ports["console"] = console.host, opened.port
-        if replicas is not None and filters is not None:
-            from dumpfilter.master.replicas.server import ReplicaServer
 
-            most = server.max_connections
-            served = ReplicaServer(
-                replicas,
-                server.service,
-                server.gate.places,
-                filters,
-                executor(port=replicas.port),
-                directory,
-                max_connections=most,
-            )
-            number = stack.enter_context(served.serving(server.loop))
-            server.count_replicas = lambda: (len(served.clients), most)
+def _replica_filters(server: MasterServer, state: StateDirectory | None) -> ReplicaFilters:
+    """Return the object that holds and changes the filters of real replicas."""
+    from dumpfilter.master.replicas.filters import ReplicaFilters
 
-            def take_over(config: MasterConfig) -> None:
-                filters.take_over(config.replicas)
-                served.take_over_accounts()
-
-            reload.on_change.append(take_over)
-            ports["replicas"] = replicas.host, number
-        return ports
-
-    def _filters(self, server: MasterServer, state: StateDirectory | None) -> ReplicaFilters:
-        """Return the object that holds and changes the filters of real replicas."""
-        from dumpfilter.master.replicas.filters import ReplicaFilters
-
-        filters = ReplicaFilters(self._config.replicas, server.service.register)
-        server.service.known_slaves.entries = lambda: filters.entries
-        if state is not None:
-            state.keep_filters(filters)
-        if not filters.entries:
-            raise OptionError(
-                "--replica-port: no replica could log in: name at least one [[replica]] in the file of --config"
-            )
-        return filters
+    service = server.service
+    filters = ReplicaFilters(service.config.replicas, service.register)
+    if not filters.entries:
+        raise OptionError(
+            "--replica-port: no replica could log in: name at least one [[replica]] in the file of --config"
+        )
+    service.known_slaves.entries = lambda: filters.entries
+    if state is not None:
+        state.keep_filters(filters)
+    return filters
 
 
 def _descriptions(write_filter: ReplicationFilter, config: MasterConfig) -> Iterator[str]:
