@@ -4,6 +4,7 @@ shutdown.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -128,6 +129,6 @@ class MasterOptions(Settings):
                 f"{option} goes with --store; the program that writes the binlog set removes its old files"
             )
         return Expiry(
-            None if age is None else parse_time(age, option="--store-expire"),
-            None if size is None else parse_size(size, option="--store-max-size", least=1),
+            math.inf if age is None else parse_time(age, option="--store-expire"),
+            math.inf if size is None else parse_size(size, option="--store-max-size", least=1),
         )

@@ -6,14 +6,16 @@ the files that a known slave still needs.
 
 from __future__ import annotations
 
+import glob
 import itertools
+import math
 import os
 import re
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,11 +35,10 @@ from dumpfilter.index.index_file import INDEX_CHANGES, take_out
 from dumpfilter.master.identity import keep_uuid
 from dumpfilter.master.register import KnownSlave, Presence
 from dumpfilter.master.service import DumpFilterService
+from dumpfilter.master.who import SlaveIdentity
 
 _EPOCH = 1970
 """The year before which no file was written."""
-
-_PROCESSES = Path("/proc")
 
 
 def purge(
@@ -65,7 +66,7 @@ def purge(
     index = binlogs.index
     if index is None:
         raise _prohibited("the set is served file by file, without an index")
-    with _failures():
+    try:
         binlogs.refresh()
         names = binlogs.names
         if to is not None and Path(to).name not in names:
@@ -91,16 +92,9 @@ def purge(
             for path in paths:
                 gtid_index_of(path).unlink(missing_ok=True)
                 path.unlink(missing_ok=True)
-    return going, notes + warnings
-
-
-@contextmanager
-def _failures() -> Iterator[None]:
-    """Raise SqlError 1377 when the ``with`` block raises an error of the operating system or of the binlog set."""
-    try:
-        yield
     except (OSError, OutputError, BinlogError) as error:
         raise SqlError(1377, "HY000", f"Fatal error during log purge: {error}") from error
+    return going, notes + warnings
 
 
 def _wanted(binlogs: BinlogSet, to: str | None, before: datetime | None) -> tuple[list[str], list[Note]]:
@@ -149,32 +143,22 @@ def writer_of(path: Path) -> int | None:
     inspect a server's process cannot delete the server's files either. Raises OSError for a missing file.
     """
     wanted = path.stat()
-    for process in _PROCESSES.glob("[0-9]*"):
-        if int(process.name) == os.getpid():
-            continue
-        try:
-            descriptors = os.listdir(process / "fd")
-        except OSError:
-            continue
-        for number in descriptors:
-            try:
-                found = os.stat(process / "fd" / number)
-                if (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino) and _writes(
-                    process, number
-                ):
-                    return int(process.name)
-            except OSError:
-                # The process closed the file descriptor after the directory was listed.
-                continue
+    for descriptor in glob.iglob("/proc/[0-9]*/fd/*"):
+        process, number = descriptor.split("/")[2::2]
+        # The process may close the file after the directory was listed.
+        with suppress(OSError):
+            if (
+                int(process) != os.getpid()
+                and os.path.samestat(os.stat(descriptor), wanted)
+                and _writes(Path(f"/proc/{process}/fdinfo/{number}"))
+            ):
+                return int(process)
     return None
 
 
-def _writes(process: Path, number: str) -> bool:
-    for line in (process / "fdinfo" / number).read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name == "flags":
-            return int(value, 8) & os.O_ACCMODE != os.O_RDONLY
-    return False
+def _writes(fdinfo: Path) -> bool:
+    flags = re.search(r"^flags:\s*(\d+)", fdinfo.read_text(), re.MULTILINE)
+    return flags is not None and int(flags[1], 8) & os.O_ACCMODE != os.O_RDONLY
 
 
 _BINLOG_NAME = re.compile(r".+\.\d+", re.DOTALL)
@@ -219,16 +203,12 @@ _WARN_SECONDS = 24 * 3600.0
 
 @dataclass(frozen=True)
 class Expiry:
-    """The limits of a store (received binlog set) above which old files are removed. None stands for no limit."""
+    """The limits of a store (received binlog set) above which old files are removed."""
 
-    seconds: float | None = None
+    seconds: float = math.inf
     """The age of a file's last write from which on the file may be removed, seconds."""
-    nbytes: int | None = None
+    nbytes: float = math.inf
     """The total size of all files above which the oldest may be removed, bytes."""
-
-    @property
-    def is_on(self) -> bool:
-        return self.seconds is not None or self.nbytes is not None
 
 
 class StoreExpiry:
@@ -243,13 +223,13 @@ class StoreExpiry:
         self._service = service
         self._bounds = bounds
         self._looked_at = 0.0
-        self._warned_at: dict[tuple[str, str, int | str], float] = {}
+        self._warned_at: dict[SlaveIdentity, float] = {}
         """The time of the last warning about each slave that keeps files from expiry, by the slave's identity."""
         self._failed = ""
 
     def run(self) -> list[str]:
         """Remove expired files if the last check is at least a minute ago. Return the names of the removed files."""
-        if not self._bounds.is_on or time.monotonic() - self._looked_at < _LOOK_SECONDS:
+        if self._bounds == Expiry() or time.monotonic() - self._looked_at < _LOOK_SECONDS:
             return []
         self._looked_at = time.monotonic()
         return self.look()
@@ -288,11 +268,9 @@ class StoreExpiry:
         """
         found = [self._service.store.binlogs.path(name).stat() for name in names]
         total = sum(file.st_size for file in found)
-        oldest = time.time() - (self._bounds.seconds or 0.0)
+        oldest = time.time() - self._bounds.seconds
         for number, file in enumerate(found[:-1]):
-            is_old = self._bounds.seconds is not None and file.st_mtime < oldest
-            is_too_much = self._bounds.nbytes is not None and total > self._bounds.nbytes
-            if not is_old and not is_too_much:
+            if file.st_mtime >= oldest and total <= self._bounds.nbytes:
                 return number
             total -= file.st_size
         return len(names) - 1
@@ -313,16 +291,12 @@ class StoreExpiry:
         return min((places[slave.file] for slave in holders), default=wanted), holders
 
     def _warn(self, files: list[str], holders: list[KnownSlave]) -> None:
-        now = time.monotonic()
-        self._warned_at = {
-            slave.peer.identity: self._warned_at[slave.peer.identity]
-            for slave in holders
-            if slave.peer.identity in self._warned_at
-        }
+        before, self._warned_at, now = self._warned_at, {}, time.monotonic()
         for slave in holders:
-            if now - self._warned_at.get(slave.peer.identity, -_WARN_SECONDS) < _WARN_SECONDS:
+            at = before.get(slave.peer.identity, -math.inf)
+            self._warned_at[slave.peer.identity] = at if now - at < _WARN_SECONDS else now
+            if now - at < _WARN_SECONDS:
                 continue
-            self._warned_at[slave.peer.identity] = now
             log.warning(
                 "store not expired because of a slave",
                 **slave.peer.fields,

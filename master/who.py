@@ -133,27 +133,18 @@ class Who:
         >>> Who.of("host", "2001:DB8:0::1").hosts
         frozenset({'2001:db8::1'})
         """
-        if by == "server_id":
-            return cls(channel=channel, server_ids=frozenset([int(value)]))
-        text = str(value)
-        if by == "uuid":
-            return cls(channel=channel, uuids=frozenset([text.lower()]))
-        if by == "user":
-            return cls(channel=channel, users=frozenset([text]))
-        return cls(channel=channel, hosts=frozenset() if by == "all" else frozenset([_host(text)]))
+        if by == "all":
+            return cls(channel=channel)
+        normal = {"server_id": int, "uuid": str.lower, "host": _host}.get(by, str)
+        return cls(channel=channel, **{f"{by}s": frozenset([normal(value)])})  # type: ignore[arg-type, operator]
 
     @property
     def by(self) -> tuple[str, str]:
         """The arguments with which :meth:`of` makes these conditions, such as ``("user", "repl")``."""
-        conditions: dict[str, Iterable[object]] = {
-            "server_id": sorted(self.server_ids),
-            "uuid": sorted(self.uuids),
-            "user": sorted(self.users),
-            "host": sorted(self.hosts),
-            "network": self.networks,
-        }
-        found = ((name, ",".join(map(str, values))) for name, values in conditions.items())
-        return next((pair for pair in found if pair[1]), ("all", ""))
+        for by in ("server_id", "uuid", "user", "host", "network"):
+            if values := getattr(self, f"{by}s"):
+                return by, ",".join(map(str, values if by == "network" else sorted(values)))
+        return "all", ""
 
     def __str__(self) -> str:
         where = "" if self.channel is None else f" on channel {printable(self.channel)!r}"

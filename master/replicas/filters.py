@@ -256,7 +256,7 @@ class ReplicaFilters:
             if entry is None:
                 log.info(
                     "the configuration replaces a filter that was changed on the console",
-                    user=printable(changed.who.by[1]),
+                    user=printable(",".join(changed.who.users)),
                     rules=printable(" ".join(changed.rules)),
                 )
         return len(self.changes) < len(applied)
