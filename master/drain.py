@@ -71,7 +71,7 @@ class Drains:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._set({})
-        self.on_change: list[Callable[[], None]] = []
+        self.on_change: list[Callable[[], object]] = []
 
     def _set(self, drains: dict[Who, Drain]) -> None:
         self._drains = drains

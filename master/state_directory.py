@@ -8,7 +8,7 @@ the files. If a file is unusable, the master starts without the state in it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -102,7 +102,7 @@ class StateDirectory:
         self._saving = threading.Lock()
         self._failing = False
         self._stop = threading.Event()
-        self._end: Callable[[], None] = lambda: None
+        self._end: Callable[[], object] = lambda: None
         try:
             path.mkdir(mode=0o750, parents=True, exist_ok=True)
             self._lock = DirectoryLock(
@@ -119,43 +119,28 @@ class StateDirectory:
 
     def keep(self, counters: CounterBook, drains: Drains, *, seconds: float = SAVE_SECONDS) -> None:
         """Begin to save the slaves' counts every ``seconds`` if they have changed, and the drains after each change."""
-        saved = counters.generation
-
-        def save_counters() -> None:
-            nonlocal saved
-            generation = counters.generation
-            if generation != saved and self._try(
-                lambda: self.counters.save(list(map(_storable, counters.records())))
-            ):
-                saved = generation
-
-        def save_drains() -> None:
-            kept = [drain for drain in drains.all() if not drain.ends_with_master]
-            self._try(lambda: self.drains.save(kept))
 
         def run() -> None:
-            while not self._stop.wait(seconds):
-                save_counters()
+            saved, is_last = counters.generation, False
+            while not is_last:
+                is_last = self._stop.wait(seconds)
+                generation = counters.generation
+                if generation != saved and self._try(self.counters, map(_storable, counters.records())):
+                    saved = generation
 
-        def end() -> None:
-            thread.join()
-            save_counters()
-
-        drains.on_change.append(save_drains)
+        drains.on_change.append(
+            lambda: self._try(self.drains, (one for one in drains.all() if not one.ends_with_master))
+        )
         thread = threading.Thread(target=run, name="master-state", daemon=True)
         thread.start()
-        self._end = end
+        self._end = thread.join
 
     def keep_filters(self, filters: ReplicaFilters) -> None:
         """Load the saved filters of real replicas into ``filters``, and save the changed filters after each later
         change.
         """
-
-        def save() -> None:
-            self._try(lambda: self.filters.save(list(filters.changes)))
-
         filters.restore(self.filters.load())
-        filters.on_change.append(save)
+        filters.on_change.append(lambda: self._try(self.filters, filters.changes))
 
     def close(self) -> None:
         """Save the state that has changed since the last save, stop the saving thread, and release the lock on the
@@ -165,10 +150,11 @@ class StateDirectory:
         self._end()
         self._lock.release()
 
-    def _try(self, save: Callable[[], None]) -> bool:
+    def _try(self, kept: Kept[T], entries: Iterable[T]) -> bool:
+        """Save the entries of one state file, and return whether that succeeded. Log the first failure."""
         with self._saving:
             try:
-                save()
+                kept.save(list(entries))
             except OutputError as error:
                 if not self._failing:
                     self._failing = True

@@ -100,7 +100,7 @@ class ReplicaFilters:
         """The changes that operators made on the console, in the order in which they were made."""
         self.entries = tuple(entries)
         """The ``[[replica]]`` tables in force, in the order of the file, with the rules that operators changed."""
-        self.on_change: list[Callable[[], None]] = []
+        self.on_change: list[Callable[[], object]] = []
         """Functions that are called after each change of :attr:`changes`, to save the changes."""
         self._drifts: Recent[_Replica, Drift] = Recent(_MOST_REMEMBERED)
         """The last warning about each replica whose own filter is wider than the master's (drift)."""
