@@ -40,12 +40,11 @@ from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master import facts
-from dumpfilter.master.drain import Drain
 from dumpfilter.master.purge import purge
 from dumpfilter.master.register import RegisteredSlave, Unregistered
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.service import DumpFilterService
-from dumpfilter.master.who import Who
+from dumpfilter.master.who import Drain, Who
 
 if TYPE_CHECKING:
     from dumpfilter.master.source import SourceThread

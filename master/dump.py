@@ -32,12 +32,12 @@ from dumpfilter.master.advance import (
 from dumpfilter.master.ahead import Wanted, ahead_of
 from dumpfilter.master.chunks import GrpcEncoding, GrpcPlan, kept_chunk
 from dumpfilter.master.commits import CommitStep
-from dumpfilter.master.drain import Drains
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.logged import Logged
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.sharing import SharedReader
+from dumpfilter.master.who import Drains
 
 log = structlog.get_logger("dumpfilter.master")
 

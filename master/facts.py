@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from dumpfilter.analyse.lint.findings import FilterWarning
     from dumpfilter.index.lag import BinlogEnd
     from dumpfilter.master.config import Drift, ImposedFilter, ReplicaEntry
-    from dumpfilter.master.drain import Drain
     from dumpfilter.master.register import RegisteredSlave
     from dumpfilter.master.source import SourceThread
+    from dumpfilter.master.who import Drain
 
 LONGEST_LABEL = 64
 """The length to which label values of metrics are cut, characters. MySQL's channel and user names are not longer."""

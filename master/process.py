@@ -111,6 +111,8 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         load = None if options.config is None else partial(load_config, options.config, names=names)
         config = MasterConfig() if load is None else load()
         warn_of_plain_passwords(config)
+        if run.console is not None:
+            run.console.users(config.console_users)
         server = MasterServer(
             store,
             listen=run.listen,

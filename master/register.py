@@ -33,9 +33,8 @@ from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.config import ImposedFilter, ReplicaEntry, imposed_on
-from dumpfilter.master.drain import Drains
 from dumpfilter.master.limits import Overloaded
-from dumpfilter.master.who import Peer, SlaveIdentity, SlaveKey, Who
+from dumpfilter.master.who import Drains, Peer, SlaveIdentity, SlaveKey, Who
 
 MOST_IDLE = 10_000
 """The largest number of slaves without a running dump that stay registered, which limits the memory of the register."""

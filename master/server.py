@@ -16,13 +16,12 @@ from dumpfilter.base.printable import printable
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master.config import MasterConfig
-from dumpfilter.master.drain import SHUTTING_DOWN
 from dumpfilter.master.grpc_port import END_SECONDS, GrpcPort, ListenAddress, end_of_tasks
 from dumpfilter.master.limits import MAX_DUMPS, open_connections
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.master.who import Who
+from dumpfilter.master.who import SHUTTING_DOWN, Who
 
 if TYPE_CHECKING:
     from dumpfilter.master.source import LoopTurns, SourceThread

@@ -32,7 +32,6 @@ from dumpfilter.master.access import Access, AccessDenied, TryLater
 from dumpfilter.master.ahead import check_place
 from dumpfilter.master.chunks import counts_to_proto
 from dumpfilter.master.config import MasterConfig, imposed_on
-from dumpfilter.master.drain import Drained, Drains
 from dumpfilter.master.dump_start import start_of, wanted_by
 from dumpfilter.master.facts import SLAVES, SlaveView
 from dumpfilter.master.filter_warnings import FilterWarnings
@@ -41,7 +40,7 @@ from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.register import KnownSlave, KnownSlaves, NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.master.who import Peer, audit_slave
+from dumpfilter.master.who import Drained, Drains, Peer, audit_slave
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 

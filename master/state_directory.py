@@ -20,9 +20,9 @@ from dumpfilter.base.errors import OptionError, OutputError
 from dumpfilter.base.files import DirectoryLock
 from dumpfilter.base.printable import printable, replace_invalid_utf8
 from dumpfilter.base.state_file import Format, State, StateFile
-from dumpfilter.master.drain import MOST_DRAINS, Drain, Drains
 from dumpfilter.master.register import MOST_REMEMBERED, CounterBook, SlaveCounts
 from dumpfilter.master.replicas.filters import ChangedFilter
+from dumpfilter.master.who import MOST_DRAINS, Drain, Drains
 
 if TYPE_CHECKING:
     from dumpfilter.master.replicas.filters import ReplicaFilters

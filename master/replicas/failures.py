@@ -12,11 +12,11 @@ from dumpfilter.base.errors import BinlogMissing, BinlogUnreadable, DumpfilterEr
 from dumpfilter.binlog.format import Family
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.master.ahead import ReplicaAhead
-from dumpfilter.master.drain import Drained
 from dumpfilter.master.limits import Overloaded
 from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Unregistered
 from dumpfilter.master.replicas.filters import ReplicaRefused
 from dumpfilter.master.replicas.requests import fatal
+from dumpfilter.master.who import Drained
 
 MOST_TEXT = 480
 """The longest error text, bytes. Replicas store 512 bytes (``MYSQL_ERRMSG_SIZE``)."""

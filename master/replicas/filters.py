@@ -2,41 +2,82 @@
 
 A replica's filter is chosen when the replica asks for a dump. It changes with a statement on the console, or when the
 configuration is read again. Running dumps apply the new filter at their next transaction boundary.
+
+With ``connect`` the master also reads the filter that a replica itself applies, over a connection to the replica. MySQL
+and MariaDB show the rules of one kind in one text, with commas between them and without quotes. A rule may contain
+commas itself: ``--replicate-ignore-db=a,b`` is one rule for a database with the name ``a,b``. So a text with a comma
+can be parsed in several ways. The master drops an event only if the replica drops it under each of them.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import pymysql
 import structlog
+from pymysql.constants import ER
+from pymysql.cursors import Cursor, DictCursor
 
 from dumpfilter.base.errors import DumpfilterError, OptionError
+from dumpfilter.base.options.small_file import read_small_file
 from dumpfilter.base.printable import printable
 from dumpfilter.base.recent import Recent
+from dumpfilter.base.security.client_tls import TlsFileError
+from dumpfilter.base.security.guarded_client import MALFORMED, GuardedConnection, Login, PasswordKept
 from dumpfilter.base.security.passwords import StoredPassword
-from dumpfilter.filter import FilterSemantics, ReplicationFilter
+from dumpfilter.binlog.format import Family, NameRules, name_collation_of
+from dumpfilter.filter import Filter, FilterSemantics, ReplicationFilter, Rule, RuleKind, make_rule
 from dumpfilter.filter.compare import Beyond, passes_beyond
 from dumpfilter.filter.rules import FilterClause
 from dumpfilter.master.config import ConnectBack, Drift, OnDrift, ReplicaEntry, first_fitting
-from dumpfilter.master.limits import Overloaded
+from dumpfilter.master.limits import MAX_NAME, MAX_RULES, MAX_RULES_TEXT, Overloaded
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave, Unregistered, definition
-from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter, read_own_filter
-from dumpfilter.master.who import Peer, Who, audit_slave
+from dumpfilter.master.who import Peer, SlaveKey, Who, audit_slave
 
 log = structlog.get_logger("dumpfilter.master")
-
-_Replica = tuple[str, str, int, str]
-"""User, channel, server id and UUID of a replica."""
 
 _LONGEST_EXAMPLE = 120
 
 _MOST_REMEMBERED = 10_000
 """The largest number of replicas for which the master remembers the last warning, or the last adopted filter."""
 
-ReadFilter = Callable[[ConnectBack, Peer], OwnFilter]
+MOST_BYTES = 4 << 20
+"""The largest number of bytes that the master reads from a replica on one connection. A filter of 10,000 rules takes
+less.
+"""
+
+_LONGEST_REASON = 300
+
+MOST_PIECES = 40
+"""The largest number of parts between commas in rules such as do-db, if commas may belong to names.
+
+Each sequence of neighbouring parts then becomes a rule, which makes 820 rules for 40 parts.
+"""
+
+_MYSQL_PAIRS = re.compile(r"\(([^(),]+),([^(),]+)\)(?:,(?=\()|$)")
+_MARIADB_PAIR = re.compile(r"(.+?)->(.+)", re.DOTALL)
+_KEEPS = frozenset({RuleKind.DO_DB, RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE})
+
+_MOMENTARY = (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError, TlsFileError)
+
+_DENIED = frozenset(
+    {
+        ER.ACCESS_DENIED_ERROR,
+        ER.DBACCESS_DENIED_ERROR,
+        ER.TABLEACCESS_DENIED_ERROR,
+        ER.COLUMNACCESS_DENIED_ERROR,
+        ER.SPECIFIC_ACCESS_DENIED_ERROR,
+        ER.HOST_NOT_PRIVILEGED,
+    }
+)
+
+_INCOMPARABLE = "the replica's own filter cannot be compared with its filter on the master"
 
 
 class ReplicaRefused(DumpfilterError):
@@ -51,6 +92,245 @@ class ReplicaRefused(DumpfilterError):
 
         A replica stops at error 1236. At any other error it logs the text and reconnects.
         """
+
+
+class FilterUnreadable(DumpfilterError):
+    """The error for a replica whose own filter the master cannot read. The text says what to do."""
+
+    def __init__(self, text: str, *, momentary: bool) -> None:
+        super().__init__(text)
+        self.momentary = momentary
+        """Whether a later attempt may succeed, for example after a lost connection."""
+
+
+@dataclass(frozen=True)
+class OwnFilter:
+    """The replication filter that a replica itself applies, as the master reads it from the replica. A comma in the
+    replica's answer may separate two rules or belong to a name; therefore the filter may be uncertain.
+    """
+
+    sure: Filter
+    """A filter that drops only events that the replica surely drops, in whatever way its texts are read."""
+    likely: Filter
+    """The filter if every comma in the replica's texts separates two rules."""
+    doubts: tuple[str, ...] = ()
+    """The texts that can be read in several ways, such as ``REPLICATE_IGNORE_DB=a,b``. Without any, ``sure`` and
+    ``likely`` are equal.
+    """
+    not_dropped: tuple[str, ...] = ()
+    """The ambiguous texts whose rules drop nothing in ``sure``."""
+
+
+ReadFilter = Callable[[ConnectBack, Peer], OwnFilter]
+
+
+def read_own_filter(connect: ConnectBack, peer: Peer) -> OwnFilter:
+    """Connect to a replica and return the filter of its replication channel from this master.
+
+    Each step of the connection takes at most ``connect.timeout`` seconds. Raises FilterUnreadable.
+    """
+    host = connect.host or (str(peer.address) if peer.address is not None else "")
+    port = connect.port or peer.port
+    if not host or not port:
+        raise FilterUnreadable(
+            "the replica registers without a port: give it report_port, or give connect.port in the [[replica]]",
+            momentary=False,
+        )
+    where = f"the replica at {printable(host)}:{port}"
+    try:
+        login = Login(host, port, connect.user, _password(connect), connect.client_tls)
+        connection = GuardedConnection(login, most_bytes=MOST_BYTES, seconds=connect.timeout)
+        connection.connect()
+        with connection, connection.cursor(DictCursor) as cursor:
+            return _read(cursor, connect, peer, where)
+    except (pymysql.err.Error, *_MOMENTARY, *MALFORMED) as error:
+        raise FilterUnreadable(
+            f"cannot read the filter of {where}: {_reason(error)}: {_cure(error, connect)}",
+            momentary=isinstance(error, _MOMENTARY)
+            and not isinstance(error, PasswordKept)
+            and not _is_denied(error),
+        ) from None
+    except OptionError as error:
+        raise FilterUnreadable(f"cannot use the filter of {where}: {error}", momentary=False) from None
+
+
+def _password(connect: ConnectBack) -> str:
+    """Return the password of the connection, from the password file or the environment. The file is read at each call,
+    so that the password can change.
+    """
+    if connect.password_file is not None:
+        return read_small_file(connect.password_file).decode().rstrip("\r\n")
+    return os.environ[connect.password_env or ""]
+
+
+def _read(cursor: Cursor, connect: ConnectBack, peer: Peer, where: str) -> OwnFilter:
+    cursor.execute("SELECT @@version AS version, @@lower_case_table_names AS lower_case")
+    facts = _row(cursor)
+    version = str(facts["version"])
+    family: Family = "mariadb" if "mariadb" in version.lower() else "mysql"
+    if family == "mysql":
+        texts = _of_mysql(cursor, peer.channel)
+    else:
+        texts = _of_mariadb(cursor, peer, where)
+    names = NameRules(family, name_collation_of(family, version), int(facts["lower_case"]))
+    return read_rules(texts, commas_separate=connect.commas_separate, names=names)
+
+
+def _of_mysql(cursor: Cursor, channel: str) -> dict[RuleKind, str]:
+    # The table has the rules that a channel obeys. They include those of the global filter, which a new channel copies.
+    cursor.execute("SELECT @@performance_schema AS on_")
+    if int(_row(cursor)["on_"]):
+        cursor.execute(
+            "SELECT filter_name AS kind, filter_rule AS rules FROM performance_schema.replication_applier_filters "
+            "WHERE channel_name = %s",
+            (channel,),
+        )
+        shown = {str(row["kind"]): row["rules"] for row in cursor.fetchall()}
+        unknown = set(shown) - {kind.sql_name for kind in RuleKind}
+        if unknown:
+            raise OptionError(f"it has rules of an unknown kind: {printable(', '.join(sorted(unknown)))}")
+        return {kind: str(shown.get(kind.sql_name) or "") for kind in RuleKind}
+    # With performance_schema=OFF the table is empty, whatever rules there are.
+    cursor.execute("SHOW REPLICA STATUS FOR CHANNEL %s", (channel,))
+    status = _row(cursor)
+    return {kind: str(status[kind.status_column] or "") for kind in RuleKind}
+
+
+def _of_mariadb(cursor: Cursor, peer: Peer, where: str) -> dict[RuleKind, str]:
+    cursor.execute("SHOW ALL SLAVES STATUS")
+    rows = [row for row in cursor.fetchall() if row["Master_User"] == peer.user]
+    # A MariaDB replica does not tell a source which of its connections it is.
+    if len(rows) > 1:
+        rows = [row for row in rows if str(row["Connection_name"]).lower() == peer.channel]
+    if len(rows) != 1:
+        raise OptionError(
+            f"{where} has {'several connections' if rows else 'no connection'} with MASTER_USER {peer.user!r}, so "
+            "that its filter cannot be told: give each connection a user of its own"
+        )
+    (row,) = rows
+    texts = {kind: str(row[kind.status_column] or "") for kind in RuleKind if kind.status_column in row}
+    if RuleKind.REWRITE_DB not in texts:
+        raise OptionError(
+            f"{where} is too old to show its rewrite rules (MariaDB 10.11 shows them): write the rules into the "
+            "[[replica]], with rules ="
+        )
+    return texts
+
+
+def _row(cursor: Cursor) -> dict[str, Any]:
+    row = cursor.fetchone()
+    if not isinstance(row, dict):
+        raise OptionError("it has no channel that reads from this master")
+    return row
+
+
+def _reason(error: BaseException) -> str:
+    text = error.args[1] if isinstance(error, pymysql.err.Error) and len(error.args) > 1 else error
+    return printable(str(text) or type(error).__name__)[:_LONGEST_REASON]
+
+
+def _is_denied(error: BaseException) -> bool:
+    return isinstance(error, pymysql.err.Error) and bool(error.args) and error.args[0] in _DENIED
+
+
+def _cure(error: BaseException, connect: ConnectBack) -> str:
+    if _is_denied(error):
+        return (
+            f"let user {connect.user!r} log in from this master, with SELECT on "
+            "performance_schema.replication_applier_filters (MySQL), REPLICATION CLIENT on *.* (MySQL with "
+            "performance_schema=OFF) or REPLICA MONITOR on *.* (MariaDB)"
+        )
+    return (
+        "see connect in the [[replica]]: host, port, TLS and password, and whether the replica listens there"
+    )
+
+
+def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool, names: NameRules) -> OwnFilter:
+    """Parse the filter rules of a replica, and return the filter. ``texts`` has the replica's answer for each kind of
+    rule.
+
+    With ``commas_separate`` every comma separates two rules; otherwise a comma may also belong to a name. ``names``
+    says how the replica compares names. Raises OptionError for a text that cannot be parsed, or that has too many
+    possible meanings.
+    """
+    _check_size(texts)
+    sure: list[Rule] = []
+    likely: list[Rule] = []
+    doubts: list[str] = []
+    not_dropped: list[str] = []
+    for kind in RuleKind:
+        text = texts.get(kind, "")
+        if not text:
+            continue
+        if kind is RuleKind.REWRITE_DB:
+            # A wrong reading of a rewrite rule gives other names to all other rules, so it must be sure.
+            pairs = [make_rule(kind, f"{source}->{target}") for source, target in _pairs(text)]
+            sure += pairs
+            likely += pairs
+            continue
+        pieces = text.split(",")
+        separate = list(_rules(kind, pieces))
+        likely += separate
+        if len(pieces) == 1 or commas_separate:
+            sure += separate
+            continue
+        doubts.append(f"{kind.sql_name}={text}")
+        if kind in _KEEPS:
+            if len(pieces) > MOST_PIECES:
+                raise OptionError(
+                    f"{kind.sql_name} has {len(pieces)} texts between commas, and commas may belong to names: if no "
+                    "name has a comma, say so with commas_separate = true"
+                )
+            sure += _rules(kind, _neighbours(pieces))
+            continue
+        not_dropped.append(doubts[-1])
+        if kind is RuleKind.IGNORE_DB:
+            # MySQL asks wild rules about CREATE DATABASE only without any database rule. No name ends with a space.
+            sure.append(make_rule(kind, f"{text} "))
+    return OwnFilter(
+        Filter(sure, names=names), Filter(likely, names=names), tuple(doubts), tuple(not_dropped)
+    )
+
+
+def _check_size(texts: Mapping[RuleKind, str]) -> None:
+    """Raise OptionError if the texts have more or longer rules than a filter may have, because the replica may be
+    hostile.
+    """
+    if sum(map(len, texts.values())) > MAX_RULES_TEXT:
+        raise OptionError(f"its rules have more than {MAX_RULES_TEXT} characters together: use wild rules")
+    if sum(text.count(",") + 1 for text in texts.values()) > MAX_RULES:
+        raise OptionError(f"it has more than {MAX_RULES} rules: use wild rules")
+    if any(len(piece) > MAX_NAME for text in texts.values() for piece in text.split(",")):
+        raise OptionError(f"it has a rule of more than {MAX_NAME} characters")
+
+
+def _rules(kind: RuleKind, values: list[str]) -> Iterator[Rule]:
+    for value in values:
+        try:
+            yield make_rule(kind, value)
+        except OptionError:
+            # No server accepts the value, so the commas around it belong to a longer name.
+            continue
+
+
+def _neighbours(pieces: list[str]) -> list[str]:
+    """Return every sequence of consecutive pieces, joined by commas."""
+    count = len(pieces)
+    return [",".join(pieces[start:end]) for start in range(count) for end in range(start + 1, count + 1)]
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    if text.startswith("("):
+        found = list(_MYSQL_PAIRS.finditer(text))
+        if sum(len(one[0]) for one in found) == len(text):
+            return [(one[1], one[2]) for one in found]
+    else:
+        pairs = [_MARIADB_PAIR.fullmatch(piece) for piece in text.split(",")]
+        if all(pair is not None and "->" not in pair[2] for pair in pairs):
+            return [(pair[1], pair[2]) for pair in pairs if pair is not None]
+    raise OptionError(
+        f"REPLICATE_REWRITE_DB={text!r} can be read in several ways: write the rules into the [[replica]], with rules ="
+    )
 
 
 @dataclass(frozen=True)
@@ -69,7 +349,7 @@ class ChangedFilter:
         """Return a copy of ``entry``, the table in the configuration file, with the changed rules. Return None if the
         table is gone, or if its rules in the file are no longer those that were changed.
         """
-        if entry is None or self.semantics is not entry.semantics or self.in_place_of != _rules(entry):
+        if entry is None or self.semantics is not entry.semantics or self.in_place_of != _texts(entry):
             return None
         try:
             return entry.with_rules(self.rules)
@@ -77,7 +357,7 @@ class ChangedFilter:
             return None
 
 
-def _rules(entry: ReplicaEntry) -> tuple[str, ...] | None:
+def _texts(entry: ReplicaEntry) -> tuple[str, ...] | None:
     return None if entry.filter is None else tuple(map(str, entry.filter.rules))
 
 
@@ -102,9 +382,9 @@ class ReplicaFilters:
         """The ``[[replica]]`` tables in force, in the order of the file, with the rules that operators changed."""
         self.on_change: list[Callable[[], object]] = []
         """Functions that are called after each change of :attr:`changes`, to save the changes."""
-        self._drifts: Recent[_Replica, Drift] = Recent(_MOST_REMEMBERED)
+        self._drifts: Recent[tuple[SlaveKey, int], Drift] = Recent(_MOST_REMEMBERED)
         """The last warning about each replica whose own filter is wider than the master's (drift)."""
-        self._adopted: Recent[_Replica, ReplicationFilter] = Recent(_MOST_REMEMBERED)
+        self._adopted: Recent[tuple[SlaveKey, int], ReplicationFilter] = Recent(_MOST_REMEMBERED)
         """The own filter of each replica when the master adopted it last."""
 
     def restore(self, saved: Iterable[ChangedFilter]) -> None:
@@ -159,9 +439,9 @@ class ReplicaFilters:
         new = changed.filter
         assert new is not None
         with self._lock:
-            own = _rules(self._file.get(entry.who, entry)) or ()
+            own, rules_now = _texts(self._file.get(entry.who, entry)) or (), _texts(changed) or ()
             kept = [one for one in self.changes if one.who != entry.who]
-            if (rules_now := _rules(changed) or ()) != own:
+            if rules_now != own:
                 kept.append(ChangedFilter(entry.who, entry.semantics, rules_now, own, time.time()))
             self._use(kept)
         self._tell()
@@ -191,11 +471,8 @@ class ReplicaFilters:
         change. A dump ends if the replica's user is gone or has another password. It also ends if the table's
         ``adopt`` has changed, or the connection by which the master adopts the replica's own filter.
         """
-        before = {
-            slave.slave_id: self.find(slave.peer)
-            for slave in self._register.all()
-            if slave.peer.is_real_replica
-        }
+        replicas = [slave for slave in self._register.all() if slave.peer.is_real_replica]
+        before = {slave.slave_id: self.find(slave.peer) for slave in replicas}
         with self._lock:
             self._file = {entry.who: entry for entry in entries}
             is_dropped = self._use(self.changes)
@@ -214,14 +491,12 @@ class ReplicaFilters:
 
         for slave in self._register.remove_all(reason):
             _note("end of the registration", slave, str(slave.ended_by))
-        for slave in self._register.all():
-            entry = self.find(slave.peer) if slave.slave_id in before else None
-            used = None if entry is None else entry.filter
-            if used is None or definition(used) == definition(slave.filter):
-                continue
-            old_filter = slave.filter
-            self._change(slave, used)
-            _note("change of filter", slave, "ok", _widening(old_filter, used, slave))
+        for slave in replicas:
+            entry, old_filter = self.find(slave.peer), slave.filter
+            used = None if entry is None or slave.ended_by is not None else entry.filter
+            if used is not None and definition(used) != definition(old_filter):
+                self._change(slave, used)
+                _note("change of filter", slave, "ok", _widening(old_filter, used, slave))
 
     def _change(self, slave: RegisteredSlave, new: ReplicationFilter) -> None:
         """Change the filter of a registered replica. If the filter takes too much memory, end the replica's
@@ -239,8 +514,7 @@ class ReplicaFilters:
         """Return the registered replicas by the condition of the ``[[replica]]`` table that their filter comes from."""
         found: dict[Who, list[RegisteredSlave]] = {}
         for slave in self._register.all():
-            entry = self.find(slave.peer) if slave.peer.is_real_replica else None
-            if entry is not None:
+            if slave.peer.is_real_replica and (entry := self.find(slave.peer)) is not None:
                 found.setdefault(entry.who, []).append(slave)
         return found
 
@@ -324,18 +598,17 @@ class ReplicaFilters:
     def _note_widening(self, peer: Peer, own: ReplicationFilter) -> None:
         """Warn when a replica's own filter is now wider than when the master adopted it last."""
         with self._lock:
-            old = self._adopted.get(_key(peer))
-            self._adopted[_key(peer)] = own
+            old = self._adopted.get((peer.key, peer.server_id))
+            self._adopted[peer.key, peer.server_id] = own
         if old is None:
             return
         wider = passes_beyond(own, old)
-        if wider.beyond is Beyond.NOTHING:
-            return
-        text = (
-            "the replica's own filter has been widened: what the master dropped before does not come back, unless the "
-            "replica discarded its relay log before (STOP REPLICA, RESET REPLICA, CHANGE REPLICATION FILTER)"
-        )
-        _warn("adopted filter widened", peer, text, example=printable(wider.example))
+        if wider.beyond is not Beyond.NOTHING:
+            text = (
+                "the replica's own filter has been widened: what the master dropped before does not come back, unless "
+                "the replica discarded its relay log before (STOP REPLICA, RESET REPLICA, CHANGE REPLICATION FILTER)"
+            )
+            _warn("adopted filter widened", peer, text, example=printable(wider.example))
 
     def _check_own(
         self, entry: ReplicaEntry, connect: ConnectBack, peer: Peer, used: ReplicationFilter
@@ -353,12 +626,12 @@ class ReplicaFilters:
             text, is_sure = f"{_INCOMPARABLE}: {error}", False
         refuses = is_sure and entry.on_drift is OnDrift.REFUSE
         with self._lock:
-            known = self._drifts.get(_key(peer))
+            known = self._drifts.get((peer.key, peer.server_id))
             is_known = known is not None and known.text == text
             if not text:
-                self._drifts.pop(_key(peer), None)
+                self._drifts.pop((peer.key, peer.server_id), None)
             elif not is_known:
-                self._drifts[_key(peer)] = Drift(peer, text, refuses, time.time())
+                self._drifts[peer.key, peer.server_id] = Drift(peer, text, refuses, time.time())
         if not text or (is_known and not refuses):
             return
         _warn("drift", peer, text, refuses)
@@ -373,9 +646,6 @@ class ReplicaFilters:
         """
         with self._lock:
             return list(self._drifts.values())
-
-
-_INCOMPARABLE = "the replica's own filter cannot be compared with its filter on the master"
 
 
 def _difference(own: OwnFilter, used: ReplicationFilter) -> tuple[str, bool]:
@@ -435,10 +705,6 @@ def _widening(old: ReplicationFilter, new: ReplicationFilter, slave: RegisteredS
         f"the new filter passes {printable(what)} from {printable(slave.file)}:{slave.position} on; what the old one "
         "dropped before does not come back, and the replica needs a new copy of these tables (docs/filters.md)"
     )
-
-
-def _key(peer: Peer) -> _Replica:
-    return peer.user, peer.channel, peer.server_id, peer.uuid
 
 
 def _warn(event: str, peer: Peer, text: str, refused: bool | None = None, **details: str) -> None:

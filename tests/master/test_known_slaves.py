@@ -14,7 +14,6 @@ from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master import register
 from dumpfilter.master.config import ReplicaEntry
-from dumpfilter.master.drain import Drains
 from dumpfilter.master.register import (
     CounterBook,
     KnownSlave,
@@ -24,7 +23,7 @@ from dumpfilter.master.register import (
     RegisteredSlave,
     SlaveCounts,
 )
-from dumpfilter.master.who import Peer, Who
+from dumpfilter.master.who import Drains, Peer, Who
 from tests.master.replicas.serving import entry
 
 DAY = 86_400.0

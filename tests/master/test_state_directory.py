@@ -20,11 +20,10 @@ from dumpfilter.dump.chunk import Counts
 from dumpfilter.filter import FilterSemantics, RuleKind, make_rule
 from dumpfilter.filter.rules import FilterClause
 from dumpfilter.master.config import ReplicaEntry
-from dumpfilter.master.drain import SHUTTING_DOWN, Drain, Drains
 from dumpfilter.master.register import CounterBook, SlaveCounts
 from dumpfilter.master.replicas.filters import ChangedFilter, ReplicaFilters
 from dumpfilter.master.state_directory import COUNTERS, DRAINS, FORMAT, StateDirectory
-from dumpfilter.master.who import MYSQL_PROTOCOL, Peer, Who
+from dumpfilter.master.who import MYSQL_PROTOCOL, SHUTTING_DOWN, Drain, Drains, Peer, Who
 from tests.master.replicas.entries import filters_of
 from tests.master.replicas.serving import entry
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from structlog.testing import capture_logs
+
 from dumpfilter.filter import RuleKind, make_rule
 from dumpfilter.filter.rules import FilterClause
 from dumpfilter.master.config import ReplicaEntry
@@ -35,6 +37,15 @@ def test_a_change_holds_until_the_file_has_other_rules() -> None:
     filters.take_over([file("c")])
     assert in_force(filters) == [rules("c")]
     assert not filters.changes
+
+
+def test_the_log_names_the_user_whose_change_ends() -> None:
+    mine = file("a", server_ids=frozenset([7]))
+    filters = filters_of([mine])
+    filters.change(mine, clauses("b"))
+    with capture_logs() as logs:
+        filters.take_over([])
+    assert [(line["user"], line["rules"]) for line in logs] == [("r", "--replicate-do-db=b")]
 
 
 def test_the_rules_of_the_file_end_a_change() -> None:

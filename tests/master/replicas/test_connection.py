@@ -21,7 +21,7 @@ from dumpfilter.dump.packets.framing import last_events
 from dumpfilter.master.config import ConnectBack
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.replicas.connection import _MOST_ASKED
-from dumpfilter.master.replicas.own_filter import FilterUnreadable, OwnFilter
+from dumpfilter.master.replicas.filters import FilterUnreadable, OwnFilter
 from dumpfilter.master.who import Peer, Who
 from tests.master.replicas.serving import (
     MARIADB,

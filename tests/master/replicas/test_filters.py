@@ -13,8 +13,7 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_wire import encode_previous_gtids
 from dumpfilter.master.config import OnDrift
-from dumpfilter.master.replicas.filters import ReplicaFilters, ReplicaRefused
-from dumpfilter.master.replicas.own_filter import FilterUnreadable
+from dumpfilter.master.replicas.filters import FilterUnreadable, ReplicaFilters, ReplicaRefused
 from dumpfilter.master.who import Peer
 from tests.dump.test_xa import Made
 from tests.master.replicas.entries import PEER, Own, adopting, checked, filters_of

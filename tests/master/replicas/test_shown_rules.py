@@ -13,7 +13,7 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import Filter, Rule, RuleKind, make_rule
 from dumpfilter.filter.channels import ConfiguredBy, Setting
 from dumpfilter.filter.compare import Beyond, passes_beyond
-from dumpfilter.master.replicas.own_filter import MOST_PIECES, read_rules
+from dumpfilter.master.replicas.filters import MOST_PIECES, read_rules
 
 MYSQL = NameRules("mysql")
 NAMES = st.text("ab,", min_size=1, max_size=4)
