@@ -7,15 +7,19 @@
 
 Spark finds the data source through the package ``pyspark_binlog``. docs/spark-source.md describes the columns and
 options.
+
+When a Python data source raises an exception, Spark shows the user the whole Python traceback. The functions
+:func:`without_traceback` and :func:`short` remove it from expected errors, such as a missing file.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -26,18 +30,22 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_type
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from dumpfilter.base.errors import BinlogError, BinlogUnreadable, ColumnsChanged, OptionError
+from dumpfilter.base.errors import (
+    BinlogError,
+    BinlogUnreadable,
+    ColumnsChanged,
+    DumpfilterError,
+    OptionError,
+)
 from dumpfilter.spark_jobs.ranges.ranges import Range
 from dumpfilter.spark_jobs.source.columns import IMAGES
 from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions
-from dumpfilter.spark_jobs.source.pushdown import Predicate, cheap_first, predicate_of
-from dumpfilter.spark_jobs.source.reading import (
-    plan_ranges,
-    read_and_tell,
-)
-from dumpfilter.spark_jobs.source.streaming import BinlogStreamReader, short, without_traceback
+from dumpfilter.spark_jobs.source.pushdown import cheap_first, predicate_of
+from dumpfilter.spark_jobs.source.reading import Predicate, plan_ranges, read_and_tell
+from dumpfilter.spark_jobs.source.streaming import GrowingSet, Offset
 from dumpfilter.spark_jobs.source.typed_table import with_types
 
 if TYPE_CHECKING:
@@ -53,6 +61,43 @@ _VERSIONS = "dumpfilter.versions"
 """The metadata key of a column of row images under which the schema records the table's versions."""
 
 _log = logging.getLogger(__name__)
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_IN_WORKER = "PYTHON_WORKER_FACTORY_SECRET"
+"""An environment variable that Spark sets only in its Python worker processes."""
+
+_HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
+"""The environment variable that makes a Python worker send exceptions to Spark without tracebacks."""
+
+
+def without_traceback(function: Callable[P, R]) -> Callable[P, R]:
+    """Wrap a method that Spark calls, so that a DumpfilterError raised by it carries no traceback.
+
+    Spark then shows the user only the error's message.
+    """
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except DumpfilterError as error:
+            raise short(error) from None
+
+    return called
+
+
+def short(error: DumpfilterError) -> DumpfilterError:
+    """Return ``error`` without its traceback. The caller must raise it next.
+
+    In a Python worker of Spark, this also tells Spark to send no traceback. Such a process ends with the error, so
+    no other exception is affected.
+    """
+    if _IN_WORKER in os.environ:
+        os.environ[_HIDE_TRACEBACK] = "1"
+    return error.with_traceback(None)
 
 
 def register(spark: SparkSession) -> None:
@@ -148,15 +193,30 @@ class BinlogReader(DataSourceReader):
         Raises BinlogError for a damaged file. With ``onCorrupt=skip``, the batches end before the damage instead, and a
         warning is logged.
         """
-        wanted = partition.value
-        if not isinstance(wanted, Range):
-            return  # Spark passes an empty InputPartition when the query has nothing to read.
-        try:
-            yield from read_and_tell(wanted, self._options, self._columns, self._predicates)
-        except BinlogError as error:
-            if not self._options.skip_corrupt or isinstance(error, BinlogUnreadable | ColumnsChanged):
-                raise short(error) from None
-            _log.warning("%s; the rest of its range is skipped", error)
+        skip = self._options.skip_corrupt
+        yield from _events(partition, self._options, self._columns, self._predicates, skip=skip)
+
+
+def _events(
+    partition: InputPartition,
+    options: SourceOptions,
+    columns: Sequence[str],
+    predicates: Sequence[Predicate] = (),
+    *,
+    skip: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the events of one part of a binlog file as Arrow batches. With ``skip``, end before damage, and log a
+    warning.
+    """
+    wanted = partition.value
+    if not isinstance(wanted, Range):
+        return  # Spark passes an empty InputPartition when the query has nothing to read.
+    try:
+        yield from read_and_tell(wanted, options, columns, predicates)
+    except BinlogError as error:
+        if not skip or isinstance(error, BinlogUnreadable | ColumnsChanged):
+            raise short(error) from None
+        _log.warning("%s; the rest of its range is skipped", error)
 
 
 class _OptionalPushdown(functools.partial[Iterable[Filter]]):
@@ -168,6 +228,74 @@ class _OptionalPushdown(functools.partial[Iterable[Filter]]):
     """
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
+
+
+class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The reader that Spark uses for a streaming query of the data source ``binlog``.
+
+    Spark asks it for the position at which each micro-batch ends, and stores the positions in the query's checkpoint.
+    """
+
+    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+        self._options, self._columns = options, tuple(columns)
+        self._until: Offset | None = None
+
+    def _set(self) -> GrowingSet:
+        return GrowingSet(self._options.sources)
+
+    @without_traceback
+    def initialOffset(self) -> dict[str, object]:
+        """Return the position at which a query without a checkpoint begins, according to the option
+        ``startingPosition``.
+
+        Raises BinlogError and OptionError.
+        """
+        return dict(self._set().starting(self._options.starting_position))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return the maximum size of a micro-batch, bytes, set by the option ``maxBytesPerTrigger``."""
+        return ReadMaxBytes(self._options.bytes_per_trigger)
+
+    @without_traceback
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Make the query end at the current end of the binlog set.
+
+        Spark calls this method once for a query with ``trigger(availableNow=True)``, which reads all present events
+        and then stops.
+        """
+        self._until = self._set().latest()
+
+    @without_traceback
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, object]:  # type: ignore[override]
+        """Return the position (file and offset) at which the micro-batch that begins at ``start`` ends. ``limit`` is
+        its maximum size. Raises BinlogError.
+        """
+        most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
+        return dict(self._set().forward(start, most, self._until))
+
+    @without_traceback
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:  # type: ignore[override]
+        """Return the parts of files between the positions ``start`` and ``end``, one for each Spark task of a
+        micro-batch. Raises BinlogError.
+        """
+        filtered = bool(self._options.definitions)
+        found = self._set().ranges(start, end, self._options.range_size, for_filters=filtered)
+        return [InputPartition(one) for one in found]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the events of one part of a micro-batch, which :meth:`partitions` returned, as Arrow batches. Spark
+        calls this method in a task. Raises BinlogError.
+        """
+        yield from _events(partition, self._options, self._columns)
+
+    def commit(self, end: Offset) -> None:  # type: ignore[override]
+        """Do nothing after Spark has processed all events before ``end``.
+
+        Another data source might delete these events, but only the server purges binlogs.
+        """
+
+    def stop(self) -> None:
+        """Do nothing at the end of the query, because the reader keeps no file open between calls."""
 
 
 def _typed_by(schema: StructType, options: SourceOptions, *, is_stream: bool) -> SourceOptions:

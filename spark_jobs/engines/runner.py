@@ -94,11 +94,7 @@ class Work:
     """Whether each running task must end with :class:`Stopped` at its next step."""
 
 
-class _Thread(threading.local):
-    work: Work | None = None
-
-
-_thread = _Thread()
+_thread = threading.local()
 
 
 def count_for(work: Work) -> None:
@@ -115,7 +111,7 @@ def step(nbytes: int) -> None:
     Raises Stopped if the job was cancelled. On Spark the call has no effect, because Spark itself counts and cancels
     its tasks.
     """
-    work = _thread.work
+    work: Work | None = getattr(_thread, "work", None)
     if work is not None:
         work.done += nbytes
         if work.is_stopped:

@@ -13,6 +13,7 @@ read ranges.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,10 +21,9 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dumpfilter.base.errors import BinlogError, BinlogMissing, BinlogUnreadable, BinlogUnsupported
 from dumpfilter.binlog import roles as R
@@ -33,7 +33,6 @@ from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.addresses import local_bytes
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, RemoteFile, SegmentReader, open_file
-from dumpfilter.index.segment import ScannedEvents, Segment
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import TimeSpans, joined, spans_of
 from dumpfilter.spark_jobs.engines.runner import Amount, Runner, step
@@ -48,6 +47,8 @@ from dumpfilter.spark_jobs.ranges.ranges import (
     blocks_of,
     held_of,
 )
+
+_PROLOGS = (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST)
 
 RANGE_SIZE = 32 << 20
 """The default target size of a range (the part of a file that one task reads), bytes. A range ends at a transaction
@@ -133,6 +134,11 @@ class FileIndex:
     damage: Damage | None = None
     """The damage at which the indexed part of the file ends. None for an undamaged file."""
 
+    @property
+    def beginning(self) -> str:
+        """The SHA-256 digest of the file's first events, in hexadecimal. Files of equal name have different digests."""
+        return hashlib.sha256(self.format_description + self.prolog).hexdigest()
+
 
 OnCorrupt = Literal["stop", "skip"]
 """The treatment of damaged files. ``stop`` ends the job with an error. ``skip`` ignores the file from the damage on,
@@ -165,17 +171,31 @@ class ReadOptions:
 DEFAULT_OPTIONS = ReadOptions()
 
 
-def index_file(number: int, path: str, *, last: bool, options: ReadOptions = DEFAULT_OPTIONS) -> FileIndex:
-    """Divide one binlog file into ranges (sequences of complete transactions, one for each task). Return them with
-    other facts about the file.
+def index_file(
+    number: int,
+    path: str,
+    *,
+    last: bool,
+    options: ReadOptions = DEFAULT_OPTIONS,
+    start: int = 0,
+    end: int | None = None,
+    limit: int | None = None,
+) -> FileIndex:
+    """Divide a binlog file, or a part of it, into ranges (sequences of complete transactions, one for each task).
+    Return them with other facts about the file.
+
+    A streaming query divides a part of a file for each micro-batch.
 
     Parameters:
         number: the index of the file in the binlog set.
         path: the file's path or URI.
-        last: whether the file is the last of the set. A server may still be writing the last file, so an incomplete
-            transaction at its end is no error.
+        last: whether the file may end with an incomplete transaction. That is no error in the last file of a set,
+            because a server may still be writing it.
         options: the options for reading. With ``on_corrupt="skip"``, a damaged file is indexed up to the damage, and a
             wrong checksum counts as damage.
+        start: the byte offset at which the part begins: a transaction boundary, or an offset before the first event.
+        end: the byte offset of a transaction boundary, at which the part ends at the latest. None: the end of the file.
+        limit: the maximum size of the part, bytes, except that it has one transaction at least. None: no limit.
 
     Raises BinlogError with file and position for a damaged file, unless damage is to be skipped. Raises
     BinlogUnreadable in any case for a file that the system cannot read.
@@ -189,74 +209,21 @@ def index_file(number: int, path: str, *, last: bool, options: ReadOptions = DEF
         name = path.rpartition("/")[2]
         return FileIndex(number, path, name, damage=Damage(name, None, error.what))
     with file:
-        index = FileIndex(number, path, file.name)
-        index.format_description, index.end = file.format_description.raw, file.first_event
+        index = FileIndex(number, path, file.name, format_description=file.format_description.raw)
+        index.end = max(start, file.first_event)
+        most = None if limit is None else start + limit
         try:
-            _read(index, file, options, last=last)
+            if end is None or index.end < end:
+                _read(index, file, options, last=last, end=end, most=most)
         except BinlogError as error:
             if not skip or isinstance(error, BinlogUnreadable):
                 raise
             index.damage = Damage(file.name, index.end, error.what, max(index.end, error.position or 0))
         index.size, index.modified = file.size, file.modified
-        index.bounds = _closed(index)
+        # Without transactions there are no ranges. Otherwise the last range ends with the last transaction.
+        bounds = (*index.bounds, index.end) if index.bounds and index.end > index.bounds[-1] else index.bounds
+        index.bounds = bounds if len(bounds) > 1 else ()
         return index
-
-
-def index_part(
-    path: str, start: int, *, last: bool, range_size: int, end: int | None = None, limit: int | None = None
-) -> FileIndex:
-    """Divide a section of a binlog file into ranges: sequences of complete transactions, one for each task. A streaming
-    query calls this for each micro-batch.
-
-    Parameters:
-        path: the file's path or URI.
-        start: the byte offset at which the section begins: a transaction boundary, or an offset before the first event.
-        last: whether the file may end with an incomplete transaction, because a server may still be writing it.
-        range_size: the target size of a range, bytes.
-        end: the byte offset of a transaction boundary, at which the section ends at the latest. None: the end of the
-            file.
-        limit: the maximum size of the section, bytes, except that it has one transaction at least. None: no limit.
-
-    Raises BinlogError with file and position.
-    """
-    with open_file(path) as file:
-        index = FileIndex(0, path, file.name, file.size, end=max(start, file.first_event))
-        if index.end < (file.size if end is None else end):
-            most = None if limit is None else start + limit
-            _read(index, file, ReadOptions(range_size=range_size), last=last, end=end, most=most)
-        bounds = (start, *_closed(index)[1:-1], index.end)
-        index.bounds = bounds if index.end > start else ()
-        return index
-
-
-def reader_from(
-    file: BinlogFile, position: int, block_size: int = BLOCK_SIZE, *, verify: bool = False
-) -> SegmentReader:
-    """Return a reader of a file's events that starts at the byte offset ``position``, which must be a transaction
-    boundary.
-
-    The reader parses no statements. ``block_size`` is the maximum number of bytes that it reads at a time, and
-    ``verify`` tells whether it checks the events' checksums.
-    """
-    most = REMOTE_BLOCK_SIZE if isinstance(file, RemoteFile) else INDEX_BLOCK_SIZE
-    reader = SegmentReader(
-        file,
-        Subjects(),
-        SourceNumbers(),
-        verify=verify,
-        statements=False,
-        segment_size=min(block_size, most),
-    )
-    reader.rewind(position)
-    return reader
-
-
-def ends_of(events: ScannedEvents | Segment) -> npt.NDArray[np.int64]:
-    """Return the byte offsets in the file at which complete transactions end, ascending. An event between two
-    transactions counts as a transaction.
-    """
-    last = np.flatnonzero(events.role & R.ENDS)
-    return events.offset[last] + events.size[last]
 
 
 def _read(
@@ -277,19 +244,41 @@ def _read(
     """
     first, bounds = index.end, [index.end]
     skip = options.on_corrupt == "skip"
-    # Ranges must end before the first event with a wrong checksum. Without skipping, the tasks that read the ranges
-    # check checksums.
-    reader = reader_from(file, first, options.block_size, verify=options.verify and skip)
+    block_size = REMOTE_BLOCK_SIZE if isinstance(file, RemoteFile) else INDEX_BLOCK_SIZE
+    reader = SegmentReader(
+        file,
+        Subjects(),
+        SourceNumbers(),
+        # Ranges must end before the first event with a wrong checksum. Without skipping, the tasks that read the ranges
+        # check checksums.
+        verify=options.verify and skip,
+        statements=False,
+        segment_size=min(options.block_size, block_size),
+    )
+    reader.rewind(first)
     is_begun = False
     following = reader.next if skip else reader.next_events
     while (events := following()) is not None:
         if events.type[0] == EventType.FORMAT_DESCRIPTION:
-            found = reader.scanner.format_description
-            _same_format(found, file.format_description, file.name, events.start)
+            found, before = reader.scanner.format_description, file.format_description
+            if (found.checksum, found.post_header_lengths) != (before.checksum, before.post_header_lengths):
+                raise BinlogUnsupported(
+                    "the format of events changes inside the file, as in a relay log; use the binlogs it came from",
+                    file=file.name,
+                    position=events.start,
+                )
         role = events.role & R.ROLE_MASK
-        is_begun = is_begun or _find_prolog(index, file, events, role)
+        if not is_begun:
+            # The head of a relay log has an event that names the master.
+            of_transactions = np.flatnonzero((role != R.FILE) & (role != R.GAP))
+            is_begun = len(of_transactions) > 0
+            before_first = events.type[: of_transactions[0]] if is_begun else events.type
+            for event in np.flatnonzero(np.isin(before_first, _PROLOGS)).tolist():
+                index.prolog = file.read(int(events.offset[event]), int(events.size[event]))
         index.has_xa |= bool((role == R.XA).any())
-        ends = ends_of(events)
+        # An event between two transactions counts as a transaction.
+        last_events = np.flatnonzero(events.role & R.ENDS)
+        ends = events.offset[last_events] + events.size[last_events]
         if end is not None:
             ends = ends[ends <= end]
         is_full = most is not None and len(ends) > 0 and ends[-1] >= most
@@ -303,50 +292,12 @@ def _read(
         # A file's own events (Format_description, Rotate) have the time at which the file was written, which for
         # restored data is another one.
         index.times = joined([index.times, spans_of(events.time[role != R.FILE])])
-        of_last = role[events.role & R.ENDS != 0]
+        of_last = role[last_events]
         index.transactions += int(np.count_nonzero((of_last != R.FILE) & (of_last != R.GAP)))
         step(events.end - events.start)
         if is_full or (end is not None and events.end >= end):
             return
     reader.check_end(last=last)
-
-
-def _find_prolog(
-    index: FileIndex, file: BinlogFile, events: ScannedEvents | Segment, roles: npt.NDArray[Any]
-) -> bool:
-    """Store the file's Previous_gtids or Gtid_list event, if ``events`` contains it, in the index. It precedes the
-    first transaction.
-
-    Return whether the first transaction begins among ``events``.
-    """
-    for i, role in enumerate(roles.tolist()):
-        if role == R.GAP:
-            # The head of a relay log has an event that names the master.
-            continue
-        if role != R.FILE:
-            return True
-        if events.type[i] in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST):
-            index.prolog = file.read(int(events.offset[i]), int(events.size[i]))
-    return False
-
-
-def _closed(index: FileIndex) -> tuple[int, ...]:
-    """Return the offsets between ranges, from the first event to the end of the last complete transaction. The
-    result is empty for a file without transactions.
-    """
-    bounds = index.bounds
-    if bounds and index.end > bounds[-1]:
-        bounds = (*bounds, index.end)
-    return bounds if len(bounds) > 1 else ()
-
-
-def _same_format(found: FormatDescription, first: FormatDescription, file: str, position: int) -> None:
-    if (found.checksum, found.post_header_lengths) != (first.checksum, first.post_header_lengths):
-        raise BinlogUnsupported(
-            "the format of events changes inside the file, as in a relay log; use the binlogs it came from",
-            file=file,
-            position=position,
-        )
 
 
 @dataclass(frozen=True)
@@ -538,13 +489,12 @@ def index_files(
     ``some`` has the index in the set and the path of each file. ``count`` is the number of files in the set, whose last
     file may end with an incomplete transaction. ``run`` executes the tasks. Raises BinlogError.
     """
-    index = partial(_index_numbered, count=count, options=options)
+    index = partial(_index_numbered, count, options)
     return run(index, some, "indexing", amount=Amount("files", local_bytes([path for _, path in some])))
 
 
-def _index_numbered(numbered: tuple[int, str], *, count: int, options: ReadOptions) -> FileIndex:
-    number, path = numbered
-    return index_file(number, path, last=number == count - 1, options=options)
+def _index_numbered(count: int, options: ReadOptions, numbered: tuple[int, str]) -> FileIndex:
+    return index_file(*numbered, last=numbered[0] == count - 1, options=options)
 
 
 S = TypeVar("S")
@@ -571,12 +521,7 @@ class ReadRanges:
         )
 
 
-class _OfThread(threading.local):
-    job: object = None
-    state: Any = None
-
-
-_of_thread = _OfThread()
+_of_thread = threading.local()
 
 
 def state_of_thread(job: object, make: Callable[[], S]) -> S:
@@ -586,7 +531,7 @@ def state_of_thread(job: object, make: Callable[[], S]) -> S:
     ``job`` identifies the job. ``make`` creates the object when the thread begins another job. A thread runs one task
     at a time, so the object needs no lock.
     """
-    if _of_thread.job != job:
+    if getattr(_of_thread, "job", None) != job:
         _of_thread.job, _of_thread.state = job, make()
     state: S = _of_thread.state
     return state

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -86,12 +87,23 @@ def export_events(
     with writing(output):
         output.mkdir(parents=True, exist_ok=True)
     handle = lock(output, f"{output}: another export is writing to it")
+    unfinished = output / _UNFINISHED
     written: list[ExportedFile] = []
     try:
-        written = _write(asked, ranges, output, run)
+        with writing(output):
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir()
+        tasks = [tuple(parts) for _, parts in groupby(ranges, lambda one: one.path)]
+        # With filters a range is read twice: first for the decisions, then for the rows.
+        passes = 2 if asked.definitions else 1
+        amount = Amount("files", passes * sum(one.end - one.start for one in ranges))
+        found = run(partial(_export, asked, output), tasks, "exporting events", amount=amount)
+        for one in found:
+            rename(unfinished / one.path.name, one.path)
+        written = found
     finally:
         # A file of a failed export would look as if the export were whole.
-        shutil.rmtree(output / _UNFINISHED, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
         if is_new and not written:
             with suppress(OSError):
                 output.rmdir()
@@ -102,55 +114,27 @@ def export_events(
     return written
 
 
-def _write(asked: SourceOptions, ranges: Sequence[Range], output: Path, run: Runner) -> list[ExportedFile]:
-    tasks = [_Export(tuple(parts), asked, output) for _, parts in groupby(ranges, lambda one: one.path)]
-    with writing(output):
-        shutil.rmtree(output / _UNFINISHED, ignore_errors=True)
-        (output / _UNFINISHED).mkdir()
-    # With filters a range is read twice: first for the decisions, then for the rows.
-    passes = 2 if asked.definitions else 1
-    nbytes = passes * sum(one.end - one.start for one in ranges)
-    written = run(_export, tasks, "exporting events", amount=Amount("files", nbytes))
-    for task in tasks:
-        rename(task.beside, task.target)
-    return written
-
-
-@dataclass(frozen=True)
-class _Export:
-    """The picklable task of exporting one binlog file."""
-
-    ranges: Sequence[Range]
-    options: SourceOptions
-    output: Path
-
-    @property
-    def target(self) -> Path:
-        """The final path of the Parquet file."""
-        return self.output / f"{file_name(self.ranges[0].path)}.parquet"
-
-    @property
-    def beside(self) -> Path:
-        """The temporary path of the Parquet file, used until all files are complete."""
-        return self.output / _UNFINISHED / self.target.name
-
-
-def _export(task: _Export) -> ExportedFile:
-    schema = task.options.schema.with_metadata({VERSION_KEY: _VERSION})
+def _export(options: SourceOptions, output: Path, ranges: Sequence[Range]) -> ExportedFile:
+    """Export the ranges of one binlog file into the subdirectory for unfinished files."""
+    target = output / f"{file_name(ranges[0].path)}.parquet"
+    beside = output / _UNFINISHED / target.name
+    schema = options.schema.with_metadata({VERSION_KEY: _VERSION})
     rows = 0
     invalid_dates: Counter[str] = Counter()
-    with writing(task.target), pq.ParquetWriter(task.beside, schema, compression="zstd") as writer:
-        for table in _row_groups(task, invalid_dates):
+    with writing(target), pq.ParquetWriter(beside, schema, compression="zstd") as writer:
+        for table in _row_groups(options, ranges, invalid_dates):
             writer.write_table(table.replace_schema_metadata(schema.metadata))
             rows += table.num_rows
-    return ExportedFile(task.target, rows, task.beside.stat().st_size, invalid_dates)
+    return ExportedFile(target, rows, beside.stat().st_size, invalid_dates)
 
 
-def _row_groups(task: _Export, invalid_dates: Counter[str]) -> Iterator[pa.Table]:
+def _row_groups(
+    options: SourceOptions, ranges: Sequence[Range], invalid_dates: Counter[str]
+) -> Iterator[pa.Table]:
     waiting: list[pa.RecordBatch] = []
     rows = nbytes = 0
-    for wanted in task.ranges:
-        for batch in read_batches(wanted, task.options, invalid_dates=invalid_dates):
+    for wanted in ranges:
+        for batch in read_batches(wanted, options, invalid_dates=invalid_dates):
             waiting.append(batch)
             rows += batch.num_rows
             nbytes += batch.nbytes

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeVar, get_args
 
 import pyarrow as pa
+from pydantic import ConfigDict, TypeAdapter
 
 from dumpfilter.base.errors import ColumnsChanged, OptionError
 from dumpfilter.base.options.units import parse_size
@@ -56,8 +56,7 @@ def slaves_of(given: Mapping[str, str]) -> tuple[SlaveDefinition, ...]:
     ``given`` has the data source's options by their names in lower case. Raises OptionError for a bad definition, or if
     two slaves would have columns of equal name.
     """
-    files = [Path(line.strip()) for line in given.get("slaves", "").splitlines() if line.strip()]
-    found = slave_options.slaves_of(files, ())
+    found = slave_options.slaves_of(map(Path, _lines(given.get("slaves", ""))), ())
     for name, text in given.items():
         if name.startswith(ONE_SLAVE):
             found += _described(name.removeprefix(ONE_SLAVE), text, f"option {name}")
@@ -158,10 +157,6 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
 
 
-NewColumns = Literal["stop", "map", "ignore"]
-
-_Choice = TypeVar("_Choice", bound=str)
-
 BYTES_PER_TRIGGER = 1 << 30
 """The default of the option ``maxBytesPerTrigger``: the binlog bytes that a streaming query reads in one micro-batch.
 """
@@ -199,9 +194,9 @@ class SourceOptions:
     """
     names: tuple[str, ...] = ()
     """The names of the table's columns, for a binlog that does not record them."""
-    new_columns: NewColumns = "stop"
-    """The treatment of columns added to the table after the query began: fail, put them into a map of texts, or
-    ignore them.
+    new_columns: str = "stop"
+    """The treatment of columns added to the table after the query began: ``stop`` with an error, put them into a
+    ``map`` of texts, or ``ignore`` them.
     """
     known_columns: KnownColumns | None = None
     """The columns of the table that the query knows. None: any columns are accepted."""
@@ -257,68 +252,69 @@ class SourceOptions:
         The case of option names is ignored, as Spark does. Raises OptionError for an unknown option or a bad value.
         """
         given = {name.lower(): value for name, value in options.items()}
-        named = {name for name in given if not name.startswith(ONE_SLAVE)}
-        unknown = named - {name.lower() for name in _NAMES}
+        unknown = {name for name in given if not name.startswith(ONE_SLAVE)} - {
+            name.lower() for name in _NAMES
+        }
         if unknown:
             raise OptionError(
                 f"the data source binlog has no option {', '.join(sorted(unknown))}; "
                 f"its options are {', '.join(_NAMES)}, slave.NAME"
             )
+        table = _table(given)
         made = cls(
             sources=_sources(given),
-            asked_columns=_columns(given.get("columns")),
-            opened=_choice(given, "payloads", ("opened", "closed")) == "opened",
-            verify=_choice(given, "verify", ("true", "false")) == "true",
+            asked_columns=_listed_names(given, "columns"),
+            opened=_choice(given, "payloads", "opened", "closed") == "opened",
+            verify=_choice(given, "verify", "true", "false") == "true",
             range_size=_size(given, "rangeSize", RANGE_SIZE),
-            skip_corrupt=_choice(given, "onCorrupt", ("stop", "skip")) == "skip",
+            skip_corrupt=_choice(given, "onCorrupt", "stop", "skip") == "skip",
             starting_position=given.get("startingposition", "earliest"),
             bytes_per_trigger=_size(given, "maxBytesPerTrigger", BYTES_PER_TRIGGER),
             filter=filter_of(given),
             slaves=slaves_of(given),
-            exploded="table" in given or _choice(given, "rows", ("events", "exploded")) == "exploded",
-            table=_table(given),
-            names=_columns(given.get("columnnames")) or (),
-            new_columns=_choice(given, "newColumns", get_args(NewColumns)),
+            exploded=table is not None or _choice(given, "rows", "events", "exploded") == "exploded",
+            table=table,
+            names=_listed_names(given, "columnNames") or (),
+            new_columns=_choice(given, "newColumns", "stop", "map", "ignore"),
         )
-        made._check_columns()
-        return made
-
-    def _check_columns(self) -> None:
-        asked = self.asked_columns or ()
-        if len(set(asked)) < len(asked) or not self.types.keys() >= set(asked):
-            of_rows = [name for name in asked if name in ROW_TYPES and not self.exploded]
+        asked = made.asked_columns or ()
+        if len(set(asked)) < len(asked) or not made.types.keys() >= set(asked):
+            of_rows = [name for name in asked if name in ROW_TYPES and not made.exploded]
             hint = f"; the option rows=exploded makes {', '.join(of_rows)}" if of_rows else ""
             raise OptionError(
-                f"option columns: {', '.join(asked)!r}; the columns are {', '.join(self.types)}, each once{hint}"
+                f"option columns: {', '.join(asked)!r}; the columns are {', '.join(made.types)}, each once{hint}"
             )
+        return made
 
 
 _NAMES = (
-    "path",
-    "paths",
-    "files",
-    "columns",
-    "payloads",
-    "verify",
-    "rangeSize",
-    "onCorrupt",
-    "startingPosition",
-    "maxBytesPerTrigger",
-    "filter",
-    "slaves",
-    "rows",
-    "table",
-    "columnNames",
-    "newColumns",
+    *(
+        "path",
+        "paths",
+        "files",
+        "columns",
+        "payloads",
+        "verify",
+        "rangeSize",
+        "onCorrupt",
+        "startingPosition",
+    ),
+    *("maxBytesPerTrigger", "filter", "slaves", "rows", "table", "columnNames", "newColumns"),
 )
 
 
 def _sources(given: Mapping[str, str]) -> str | list[str]:
     if "files" in given:
-        found = [line.strip() for line in given["files"].splitlines() if line.strip()]
+        found = _lines(given["files"])
     elif "paths" in given:
         # Spark passes the list of paths in load([…]) as the option ``paths``, in JSON.
-        found = _paths(given["paths"])
+        try:
+            found = _PATHS.validate_json(given["paths"])
+        except ValueError:
+            raise OptionError(
+                f"option paths: {given['paths']!r} is no list of paths in JSON; use load(['FILE', 'FILE']), or the "
+                "option files"
+            ) from None
     elif "path" in given:
         return given["path"]
     else:
@@ -328,16 +324,11 @@ def _sources(given: Mapping[str, str]) -> str | list[str]:
     return found
 
 
-def _paths(text: str) -> list[str]:
-    try:
-        paths = json.loads(text)
-    except ValueError:
-        paths = None
-    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
-        raise OptionError(
-            f"option paths: {text!r} is no list of paths in JSON; use load(['FILE', 'FILE']), or the option files"
-        )
-    return paths
+_PATHS = TypeAdapter(list[str], config=ConfigDict(strict=True))
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def _table(given: Mapping[str, str]) -> tuple[str, str] | None:
@@ -355,16 +346,17 @@ def _table(given: Mapping[str, str]) -> tuple[str, str] | None:
     return database, table
 
 
-def _columns(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(name.strip() for name in text.split(","))
+def _listed_names(given: Mapping[str, str], name: str) -> tuple[str, ...] | None:
+    text = given.get(name.lower())
+    return None if text is None else tuple(one.strip() for one in text.split(","))
 
 
-def _choice(given: Mapping[str, str], name: str, choices: tuple[_Choice, ...]) -> _Choice:
+def _choice(given: Mapping[str, str], name: str, *choices: str) -> str:
+    """Return the value of an option, which is one of ``choices``. The first is the default."""
     value = given.get(name.lower(), choices[0]).lower()
-    for choice in choices:
-        if value == choice:
-            return choice
-    raise OptionError(f"option {name}: {value!r} is none of {', '.join(choices)}")
+    if value not in choices:
+        raise OptionError(f"option {name}: {value!r} is none of {', '.join(choices)}")
+    return value
 
 
 def _size(given: Mapping[str, str], name: str, default: int) -> int:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -38,18 +38,8 @@ from dumpfilter.spark_jobs.ranges.range_index import (
     look_for_xa,
 )
 from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Block, Range, blocks_of
-from dumpfilter.spark_jobs.source.columns import (
-    OF_SUBJECTS,
-    ROW_TYPES,
-    EventColumns,
-    EventsOfSegment,
-    exploded,
-    true_of,
-)
+from dumpfilter.spark_jobs.source.columns import OF_SUBJECTS, ROW_TYPES, EventColumns, exploded, true_of
 from dumpfilter.spark_jobs.source.options import SourceOptions
-
-if TYPE_CHECKING:
-    from dumpfilter.spark_jobs.source.pushdown import Predicate
 
 _log = logging.getLogger(__name__)
 
@@ -59,11 +49,21 @@ includes this event.
 """
 
 
+class Predicate(NamedTuple):
+    """A condition on one column of the data source."""
+
+    column: str
+    test: Callable[[pa.Array], pa.Array]
+    """Return whether the condition holds for each of the values: true, false, or null for unknown, as in SQL."""
+    limits: tuple[Any, ...] | None = None
+    """The values that limit the numbers for which the condition is true. None: any numbers can be between them."""
+
+
 def read_batches(
     wanted: Range,
     options: SourceOptions,
     columns: Sequence[str] | None = None,
-    predicates: Sequence[Predicate | _Equals] = (),
+    predicates: Sequence[Predicate] = (),
     *,
     invalid_dates: Counter[str] | None = None,
     block_size: int = BLOCK_SIZE,
@@ -85,51 +85,64 @@ def read_batches(
     """
     schema = pa.schema([(name, options.types[name]) for name in columns or options.columns])
     if options.table is not None:
-        predicates = (*predicates, *map(_Equals, ("database", "table"), options.table))
+        of_table = zip(("database", "table"), options.table, strict=True)
+        predicates = (*predicates, *(Predicate(name, partial(pc.equal, value)) for name, value in of_table))
     needed = {*schema.names, *(predicate.column for predicate in predicates)}
     filters = {name: k for name, k in options.slave_of_column.items() if name in needed}
     if options.filter is not None:
         filters[FILTER] = len(options.slaves)
     statements = options.opened or bool(needed & OF_SUBJECTS)
     subjects, sources = Subjects(), SourceNumbers()
-    batches = partial(_batches, schema=schema, predicates=predicates, options=options)
     with open_file(wanted.path) as file:
         blocks = partial(blocks_of, file, wanted, subjects, sources, block_size=block_size)
-        make = partial(
-            EventColumns,
-            file.name,
-            subjects,
-            sources,
-            wanted=needed,
-            opened=options.opened,
-            filters=filters,
-            image_reader=partial(
-                RowImageReader,
+
+        def events_of(blocks: Iterable[Block], sent: SentEvents | None) -> Iterator[pa.RecordBatch]:
+            images = RowImageReader(
                 options.row_types,
                 names=options.names,
                 check=None if options.known_columns is None else options.known_columns.check,
                 invalid_dates=invalid_dates,
-            ),
-        )
+            )
+            events = EventColumns(
+                file.name,
+                subjects,
+                sources,
+                wanted=needed,
+                opened=options.opened,
+                filters=filters,
+                image_reader=images,
+                sent=sent,
+            )
+            for block in blocks:
+                events.take(block.segment, block.data)
+                yield from _batches(events, schema, predicates, options)
+
         if wanted.start <= FIRST:
-            head = _head(file)
-            yield from batches(make().of(head.segment, head.data))
+            yield from events_of([_head(file)], None)
         sent = None
         if filters:
             # A dump may decide about an event only when it has seen later events. Therefore the filters decide about
             # the whole range first.
-            sent = _decide(blocks(verify=options.verify), wanted, options, file, subjects, sources)
-        made = make(sent=sent)
+            threads = [
+                DumpThread(
+                    TableFlags(one.filter(wanted.names), subjects),
+                    sources,
+                    origin=one.origin,
+                    chunk_size=WHOLE_SEGMENT,
+                )
+                for one in options.definitions
+            ]
+            for thread in threads:
+                thread.start_file(max(wanted.start, file.first_event), file.read)
+            sent = SentEvents(threads)
+            for block in blocks(verify=options.verify):
+                sent.add(block.segment)
         verify = options.verify and sent is None
-        for block in blocks(verify=verify, statements=statements, payloads=options.opened):
-            yield from batches(made.of(block.segment, block.data))
+        yield from events_of(blocks(verify=verify, statements=statements, payloads=options.opened), sent)
 
 
 def read_and_tell(
-    wanted: Range,
-    options: SourceOptions,
-    columns: Sequence[str],
-    predicates: Sequence[Predicate | _Equals] = (),
+    wanted: Range, options: SourceOptions, columns: Sequence[str], predicates: Sequence[Predicate] = ()
 ) -> Iterator[pa.RecordBatch]:
     """Yield the events of one part of a binlog file that fulfil all ``predicates``, as Arrow batches. Finally log a
     warning if dates such as 0000-00-00 became null.
@@ -158,47 +171,10 @@ def invalid_dates_of(options: SourceOptions, counts: Counter[str]) -> str:
     )
 
 
-@dataclass(frozen=True)
-class _Equals:
-    """The condition that a column has a certain value. Unlike a predicate of a WHERE clause, it does not need Spark."""
-
-    column: str
-    value: str
-
-    def __call__(self, values: pa.Array) -> pa.Array:
-        """Return for each of ``values`` whether it equals the condition's value."""
-        return pc.equal(values, self.value)
-
-
 FILTER = "the filter"
 """The internal name of the column with the verdicts of the option ``filter``. It differs from all columns of the
 data source.
 """
-
-
-def _decide(
-    blocks: Iterable[Block],
-    wanted: Range,
-    options: SourceOptions,
-    file: BinlogFile,
-    subjects: Subjects,
-    sources: SourceNumbers,
-) -> SentEvents:
-    threads = [
-        DumpThread(
-            TableFlags(one.filter(wanted.names), subjects),
-            sources,
-            origin=one.origin,
-            chunk_size=WHOLE_SEGMENT,
-        )
-        for one in options.definitions
-    ]
-    for thread in threads:
-        thread.start_file(max(wanted.start, file.first_event), file.read)
-    sent = SentEvents(threads)
-    for block in blocks:
-        sent.add(block.segment)
-    return sent
 
 
 def _head(file: BinlogFile) -> Block:
@@ -210,17 +186,14 @@ def _head(file: BinlogFile) -> Block:
 
 
 def _batches(
-    events: EventsOfSegment,
-    schema: pa.Schema,
-    predicates: Sequence[Predicate | _Equals],
-    options: SourceOptions,
+    events: EventColumns, schema: pa.Schema, predicates: Sequence[Predicate], options: SourceOptions
 ) -> Iterator[pa.RecordBatch]:
     """Yield one batch with the events of a segment that pass the filter and all predicates, or nothing if none do."""
     keep = None if options.filter is None else np.flatnonzero(events.column(FILTER))
     for predicate in predicates:
         if keep is not None and not keep.size:
             break
-        passed = np.flatnonzero(true_of(predicate, events.column(predicate.column, keep)))
+        passed = np.flatnonzero(true_of(predicate.test, events.column(predicate.column, keep)))
         keep = passed if keep is None else keep[passed]
     images = events.changed_rows(keep) if options.exploded else None
     count = len(events) if keep is None else keep.size
@@ -259,7 +232,7 @@ def plan_ranges(
     """
     of_file = [] if options.definitions else [one for one in predicates if one.column == "file"]
     paths = BinlogSet.open(options.sources).addresses
-    some = [(number, path) for number, path in enumerate(paths) if _may_hold(of_file, path, 0, 1)]
+    some = [(number, path) for number, path in enumerate(paths) if may_hold(of_file, path, 0, 1)]
     read = ReadOptions("skip" if options.skip_corrupt else "stop", options.verify, options.range_size)
     run = ThreadRunner()
     indexes = index_files(some, len(paths), run, read)
@@ -271,28 +244,39 @@ def plan_ranges(
         if any(one.has_xa for one in indexes):
             found, _ = follow_xa(found, run(look_for_xa, found, "following XA transactions"))
         found = with_names(found, found[-1].path)
-    return [one for one in found if _may_hold(predicates, one.path, one.start, one.end)]
+    return [one for one in found if may_hold(predicates, one.path, one.start, one.end)]
 
 
-def ranges_of_file(index: FileIndex) -> list[Range]:
+def ranges_of_file(index: FileIndex, start: int = FIRST) -> list[Range]:
     """Return the ranges (parts for one task each) into which the index pass divided a file. The result is empty for a
     file that could not be opened.
 
-    The first range begins at the format description event, so that this event becomes a row of the data source.
+    ``start`` is the offset at which the index pass began. The first range of a file begins at the format description
+    event, so that this event becomes a row of the data source.
     """
-    if not index.format_description:
+    if index.end <= start:
         return []
-    bounds = index.bounds or (0, FIRST + len(index.format_description))
-    return [Range(index.path, start, end) for start, end in pairwise((FIRST, *bounds[1:]))]
+    return [Range(index.path, *both) for both in pairwise((start, *(index.bounds[1:] or (index.end,))))]
 
 
-def _may_hold(predicates: Sequence[Predicate], path: str, start: int, end: int) -> bool:
-    if not predicates:
-        return True
-    # Predicates are Spark's, and an export without Spark has none.
-    from dumpfilter.spark_jobs.source.pushdown import may_hold
+def may_hold(predicates: Iterable[Predicate], path: str, start: int, end: int) -> bool:
+    """Tell whether the bytes of the binlog file ``path`` from ``start`` to ``end`` - 1 can contain an event for which
+    all predicates are true.
 
-    return may_hold(predicates, file_name(path), start, end)
+    Only predicates on the columns ``file`` and ``position`` are evaluated, so the file need not be read.
+    """
+    for one in predicates:
+        if one.column == "file":
+            values = pa.array([file_name(path)])
+        elif one.column == "position" and one.limits is not None:
+            # A comparison that is true anywhere in the part is true at an end of the part, or at a value of its own.
+            inside = [value for value in one.limits if value is not None and start <= value < end]
+            values = pa.array([start, end - 1, *inside], pa.int64())
+        else:
+            continue
+        if not pc.any(one.test(values)).as_py():
+            return False
+    return True
 
 
 def with_names(ranges: Sequence[Range], newest: str) -> list[Range]:

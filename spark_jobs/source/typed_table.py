@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -21,7 +21,7 @@ from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.rows import MAP_TYPE, RowImageReader, Table, describe_table
 from dumpfilter.binlog.rows.typed import struct_of, with_names
-from dumpfilter.binlog.rows_events import RowsHeader, decode_rows_header, decode_table_map
+from dumpfilter.binlog.rows_events import decode_rows_header, decode_table_map
 from dumpfilter.index.fileset import open_file
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.spark_jobs.engines.threads import ThreadRunner
@@ -62,23 +62,25 @@ def with_types(options: SourceOptions, warn: Callable[[str], object] = _log.warn
     """
     if options.table is None or options.row_types is not None:
         return options
-    wanted = TableSubject(*options.table)
+    wanted, name = TableSubject(*options.table), ".".join(options.table)
     # The query itself tells of damaged files.
     ranges = plan_ranges(options, on_damage=lambda damage: None)
-    looks = ThreadRunner()(partial(_versions, table=wanted), ranges, "reading tables")
-    read = [version for look in looks for version in look.versions]
+    looks = ThreadRunner()(partial(_look, table=wanted), ranges, "reading tables")
+    read = [version for look in looks for version in look.versions.values()]
     if not read:
-        raise OptionError(_unknown(wanted, {name for look in looks for name in look.others}))
+        others = {name for look in looks for name in look.others}
+        near = " or ".join(difflib.get_close_matches(name, sorted(others), _HINTS))
+        meant = f"; did you mean {near}?" if near else ""
+        raise OptionError(f"option table: the binlog set has no changed rows of {name}{meant}")
     tables = [table for table, _ in read]
-    _check_names(wanted, options.names, tables)
+    _check_names(name, options.names, tables)
     versions = [(with_names(table, options.names), family) for table, family in read]
     found = struct_of(versions)
-    name = f"{wanted.database}.{wanted.table}"
     known = KnownColumns(name, tuple(found.names), frozenset(version_of(*each) for each in versions))
     if options.new_columns == "map":
         found = _with_map(found)
     for sentence in (
-        _lacking_columns(name, any(look.lacks for look in looks), any(look.is_partial for look in looks)),
+        _lacking_columns(name, looks) if any(look.lacks for look in looks) else "",
         "" if options.names else _half_named(name, tables),
     ):
         if sentence:
@@ -95,23 +97,15 @@ def _with_map(columns: pa.StructType) -> pa.StructType:
     return pa.struct([*columns, pa.field(name, MAP_TYPE)])
 
 
-def _unknown(wanted: TableSubject, others: set[str]) -> str:
-    name = f"{wanted.database}.{wanted.table}"
-    near = difflib.get_close_matches(name, sorted(others), _HINTS)
-    meant = f"; did you mean {' or '.join(near)}?" if near else ""
-    return f"option table: the binlog set has no changed rows of {name}{meant}"
-
-
-def _check_names(wanted: TableSubject, names: Sequence[str], tables: Sequence[Table]) -> None:
+def _check_names(name: str, names: Sequence[str], tables: Sequence[Table]) -> None:
     """Check ``names``, the column names that the user gave with the option ``columnNames``. Empty: no check.
 
-    ``tables`` has the versions of the table ``wanted`` that the binlogs contain. Raises OptionError if all of them
+    ``tables`` has the versions of the table ``name`` that the binlogs contain. Raises OptionError if all of them
     record their column names. Raises it also if the number of ``names`` differs from the number of columns. Of several
     versions without recorded names, the one with the most columns counts.
     """
     if not names:
         return
-    name = f"{wanted.database}.{wanted.table}"
     counts = [len(table.columns) for table in tables if not table.has_names]
     if not counts:
         raise OptionError(
@@ -124,10 +118,9 @@ def _check_names(wanted: TableSubject, names: Sequence[str], tables: Sequence[Ta
         )
 
 
-def _lacking_columns(name: str, lacks: bool, is_partial: bool) -> str:
-    """Return a warning that row images lack columns, or an empty text if ``lacks`` is False."""
-    if not lacks:
-        return ""
+def _lacking_columns(name: str, looks: Sequence[_Look]) -> str:
+    """Return a warning that row images lack columns."""
+    is_partial = any(look.is_partial for look in looks)
     json = ", and a JSON value can be an SQL expression such as JSON_REPLACE(…)" if is_partial else ""
     return (
         f"row images of {name} lack columns (binlog_row_image is not FULL): a null in before or after is NULL or "
@@ -159,83 +152,70 @@ def _kinds(table: Table) -> list[tuple[int, int]]:
     return [(column.type, column.metadata) for column in table.columns]
 
 
-@dataclass(frozen=True)
 class _Look:
     """The result of reading one range: the versions of the wanted table, and the names of all other tables."""
 
-    versions: list[Version]
-    others: set[str]
-    lacks: bool
-    """Whether any row image of the table lacks columns."""
-    is_partial: bool
-    """Whether any update whose row images lack columns contains only the changes of a JSON value."""
+    def __init__(self) -> None:
+        self.versions: dict[bytes, Version] = {}
+        """The versions of the table by the content of their table maps."""
+        self.others: set[str] = set()
+        self.lacks = False
+        """Whether any row image of the table lacks columns."""
+        self.is_partial = False
+        """Whether any update whose row images lack columns contains only the changes of a JSON value."""
+        self._headers: set[tuple[int, bytes]] = set()
+        self._lengths: dict[int, int] = {}
+
+    def add(self, kind: EventType, body: bytes, fd: FormatDescription) -> None:
+        """Evaluate a table map or a rows event of the table, given the event's type and body."""
+        length = fd.post_header_length(kind)
+        if kind is not EventType.TABLE_MAP:
+            self._add_rows(kind, body, length)
+            return
+        # The table id at the begin differs between equal tables.
+        key = body[length - 2 :]
+        if key not in self.versions:
+            self.versions[key] = describe_table(decode_table_map(body, length), fd.family), fd.family
+
+    def _add_rows(self, kind: EventType, body: bytes, length: int) -> None:
+        # Most events of a table have equal headers, so that a look-up takes the place of decoding.
+        if (kind, body[_ROWS_HEADER : self._lengths.get(kind, 0)]) in self._headers:
+            return
+        header = decode_rows_header(kind, body, length or None)
+        if header.is_dummy:
+            return
+        if not header.extra:
+            self._lengths[kind] = header.rows_offset
+            self._headers.add((kind, body[_ROWS_HEADER : header.rows_offset]))
+        every = (1 << header.column_count) - 1
+        bitmaps = (header.columns_before, header.columns_after)
+        if any(bits is not None and int.from_bytes(bits, "little") & every != every for bits in bitmaps):
+            self.lacks = True
+            self.is_partial |= kind == EventType.PARTIAL_UPDATE_ROWS
 
 
-def _versions(wanted: Range, table: TableSubject) -> _Look:
+def _look(wanted: Range, table: TableSubject) -> _Look:
     subjects, sources = Subjects(), SourceNumbers()
-    found: dict[bytes, Version] = {}
-    headers = _Headers()
+    found = _Look()
     with open_file(wanted.path) as file:
         # The column ``sql`` stands for the bodies of all events, which only opened transactions have.
-        columns = EventColumns(
+        events = EventColumns(
             file.name,
             subjects,
             sources,
             wanted=TEXT_TYPES,
             opened=True,
             filters={},
-            image_reader=RowImageReader,
+            image_reader=RowImageReader(),
         )
         for block in blocks_of(file, wanted, subjects, sources, verify=False):
-            events = columns.of(block.segment, block.data)
+            events.take(block.segment, block.data)
             is_map_or_rows = np.isin(events.type, [EventType.TABLE_MAP, *ROWS]) & (events.subject >= 0)
             known = np.unique(events.subject[is_map_or_rows]).tolist()
             # A table can have two numbers.
             numbers = [k for k in known if subjects.members(k) is None and subjects[k] == table]
-            is_wanted = is_map_or_rows & np.isin(events.subject, numbers)
-            for event in np.flatnonzero(is_wanted).tolist():
-                body, fd = events.body(event)
-                kind = EventType(events.type[event])
-                if kind is not EventType.TABLE_MAP:
-                    headers.add(kind, body, fd)
-                    continue
-                # The table id at the begin differs between equal tables.
-                key = body[fd.post_header_length(kind) - 2 :]
-                if key not in found:
-                    mapped = decode_table_map(body, fd.post_header_length(kind))
-                    found[key] = describe_table(mapped, fd.family), fd.family
-    tables = [subjects[k] for k in range(len(subjects)) if subjects.members(k) is None]
-    others = {f"{one.database}.{one.table}" for one in tables if isinstance(one, TableSubject)}
-    return _Look(list(found.values()), others, headers.lacks, headers.is_partial)
-
-
-class _Headers:
-    """Collects from the headers of a table's rows events whether row images lack columns."""
-
-    def __init__(self) -> None:
-        self.lacks = False
-        self.is_partial = False
-        self._known: set[tuple[int, bytes]] = set()
-        self._lengths: dict[int, int] = {}
-
-    def add(self, kind: int, body: bytes, fd: FormatDescription) -> None:
-        """Evaluate the header of a rows event of type ``kind`` with the given body."""
-        # Most events of a table have equal headers, so that a look-up takes the place of decoding.
-        length = self._lengths.get(kind, 0)
-        if (kind, body[_ROWS_HEADER:length]) in self._known:
-            return
-        header = decode_rows_header(kind, body, fd.post_header_length(kind) or None)
-        if header.is_dummy:
-            return
-        if not header.extra:
-            self._lengths[kind] = header.rows_offset
-            self._known.add((kind, body[_ROWS_HEADER : header.rows_offset]))
-        lacks = _lacks_columns(header)
-        self.lacks |= lacks
-        self.is_partial |= lacks and kind == EventType.PARTIAL_UPDATE_ROWS
-
-
-def _lacks_columns(header: RowsHeader) -> bool:
-    every = (1 << header.column_count) - 1
-    bitmaps = (header.columns_before, header.columns_after)
-    return any(bits is not None and int.from_bytes(bits, "little") & every != every for bits in bitmaps)
+            for event in np.flatnonzero(is_map_or_rows & np.isin(events.subject, numbers)).tolist():
+                found.add(EventType(events.type[event]), events.body(event), events.format_description)
+    tables = (one for one in subjects.since(0) if isinstance(one, TableSubject))
+    found.others = {f"{one.database}.{one.table}" for one in tables}
+    return found

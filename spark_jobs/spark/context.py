@@ -22,6 +22,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -240,21 +241,26 @@ def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
     # The end of a job closes connections to Java, and py4j would log a traceback for each of them.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     if under_spark_submit():
-        with _submitted_context() as context:
+        started: AbstractContextManager[SparkContext] = contextlib.nullcontext(_submitted_context())
+    else:
+        given = context_settings(settings)
+        if pyspark.SparkContext._active_spark_context is not None:
+            raise SparkMissing("this process has a Spark context already; Spark allows one")
+        os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        packaged = f"./{ENVIRONMENT}/bin/python"
+        os.environ["PYSPARK_PYTHON"] = sys.executable if settings.environment is None else packaged
+        started = _launched_context(given)
+    with started as context:
+        try:
             yield context
-        return
-    given = context_settings(settings)
-    if pyspark.SparkContext._active_spark_context is not None:
-        raise SparkMissing("this process has a Spark context already; Spark allows one")
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    packaged = f"./{ENVIRONMENT}/bin/python"
-    os.environ["PYSPARK_PYTHON"] = sys.executable if settings.environment is None else packaged
-    with _launched_context(given) as context:
-        yield context
+        finally:
+            with warnings.catch_warnings():
+                # After Ctrl-C the JVM may end before the context is stopped, and PySpark would warn the user about it.
+                warnings.simplefilter("ignore", RuntimeWarning)
+                context.stop()
 
 
-@contextlib.contextmanager
-def _submitted_context() -> Iterator[SparkContext]:
+def _submitted_context() -> SparkContext:
     from pyspark import SparkConf, SparkContext
 
     # With a local master the executors must run the same Python interpreter as the driver.
@@ -266,23 +272,19 @@ def _submitted_context() -> Iterator[SparkContext]:
         if not conf.contains(key):
             conf.set(key, value)
     try:
-        context = SparkContext(conf=conf)
+        return SparkContext(conf=conf)
     except Exception as error:
         raise SparkMissing(f"Spark does not start: {_first_line(str(error))}") from None
-    try:
-        yield context
-    finally:
-        with _without_warnings():
-            context.stop()
 
 
 @contextlib.contextmanager
 def _launched_context(given: Mapping[str, str]) -> Iterator[SparkContext]:
+    """Start a JVM with a Spark context, and end the JVM after the body of the ``with`` statement."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
     with tempfile.TemporaryDirectory(prefix="dumpfilter-spark-") as scratch:
-        log4j = Path(scratch) / "log4j2.properties"
+        log4j, messages = Path(scratch, "log4j2.properties"), Path(scratch, "spark.err")
         log4j.write_text(_LOG4J, encoding="utf-8")
         java = (
             f"-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile={log4j.as_uri()}"
@@ -293,20 +295,18 @@ def _launched_context(given: Mapping[str, str]) -> Iterator[SparkContext]:
             **given,
             _JAVA_OPTIONS: f"{java} {given.get(_JAVA_OPTIONS, '')}".rstrip(),
         }
-        conf = SparkConf(loadDefaults=False)
-        for key, value in settings.items():
-            conf.set(key, value)
-        messages = Path(scratch) / "spark.err"
-        # The JVM's warnings about incubator modules and host names go to a file, since users cannot act on them.
-        with open(messages, "wb") as stderr:
+        conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
 
-            def start() -> SparkContext:
+        def start() -> SparkContext:
+            # The JVM's warnings about incubator modules and host names go to a file, since users cannot act on them.
+            with open(messages, "wb") as stderr:
                 gateway = launch_gateway(conf, popen_kwargs={"stderr": stderr})  # type: ignore[no-untyped-call]
-                return SparkContext(gateway=gateway, conf=conf)
+            return SparkContext(gateway=gateway, conf=conf)
 
-            # A second thread starts the context, because in the main thread PySpark would install a handler for
-            # Ctrl-C. PySpark's handler uses a connection to the JVM that may be busy, and a Ctrl-C during the
-            # start would leave a JVM that no process ends.
+        # A second thread starts the context, because in the main thread PySpark would install a handler for Ctrl-C.
+        # PySpark's handler uses a connection to the JVM that may be busy, and a Ctrl-C during the start would leave a
+        # JVM that no process ends.
+        try:
             with ThreadPoolExecutor(1, "spark-start") as pool:
                 starting = pool.submit(start)
                 try:
@@ -314,26 +314,13 @@ def _launched_context(given: Mapping[str, str]) -> Iterator[SparkContext]:
                 except KeyboardInterrupt:
                     with contextlib.suppress(Exception):
                         starting.result().stop()
-                    _end_jvm()
                     raise
                 except Exception as error:
-                    _end_jvm()
                     told = _first_line(messages.read_text("utf-8", "replace")) or str(error)
                     raise SparkMissing(f"Spark does not start: {told}") from None
-            try:
-                yield context
-            finally:
-                with _without_warnings():
-                    context.stop()
-                _end_jvm()
-
-
-@contextlib.contextmanager
-def _without_warnings() -> Iterator[None]:
-    with warnings.catch_warnings():
-        # After Ctrl-C the JVM may end before the context is stopped, and PySpark would warn the user about it.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        yield
+            yield context
+        finally:
+            _end_jvm()
 
 
 def _end_jvm() -> None:

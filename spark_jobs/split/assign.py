@@ -98,6 +98,22 @@ class _Block(NamedTuple):
     and then by event index.
     """
 
+    def columns_for(self, output: int) -> Columns:
+        """Return the columns with the sizes of those compressed transactions that are cut for ``output``."""
+        columns, parts = self.columns, self.parts.get(output)
+        if not parts:
+            return columns
+        size, role = columns.size.copy(), columns.role.copy()
+        for event, data in parts.items():
+            size[event] = len(data)
+            role[event] = R.REPLACED | (role[event] & R.ENDS)
+        return columns._replace(size=size, role=role)
+
+    def replaced_for(self, output: int) -> dict[int, bytes]:
+        """Return the new bytes of the compressed transactions that are cut for ``output``, by their file offset."""
+        parts = self.parts.get(output, {})
+        return {int(self.columns.offset[event]): data for event, data in parts.items()}
+
 
 class Assigner:
     """Assigns the events of one range to the outputs of a split. A range is a sequence of complete transactions in one
@@ -126,7 +142,7 @@ class Assigner:
         """
         block = self._block(segment, read)
         nobody = len(self.owners.names)
-        rows = [_OutputFlags(row) for row in self.owners.sent()]
+        flags = [_OutputFlags(row) for row in self.owners.sent()]
         present = {*self._open, *block.parts}
         for code in (self.owners.default, *np.unique(block.columns.subject).tolist()):
             present.update(self.owners.combinations[code])
@@ -138,17 +154,14 @@ class Assigner:
             last = int(block.columns.txn_event[1]) - 1
             block.columns.role[last], block.columns.subject[last] = R.STATEMENT | R.ENDS, self.owners.default
             begun = {}
-        together = [k for k in present if k not in begun and k not in block.parts]
-        if segment.open:
-            together.append(nobody)
-        shared = block.columns if begun_nobody is None else with_carry(block.columns, begun_nobody)
-        decided = dict(zip(together, self._decide(segment, shared, rows, together), strict=True))
-        for output in present - decided.keys():
-            columns = _with_parts(block, output)
-            carry = begun.get(output, begun_nobody)
-            if carry is not None:
-                columns = with_carry(columns, carry)
-            (decided[output],) = self._decide(segment, columns, rows, [output])
+        alone = [k for k in present if k in begun or k in block.parts]
+        together = [*present.difference(alone), *([nobody] if segment.open else [])]
+        decided: dict[int, Decided] = {}
+        for outputs in ([together] if together else []) + [[k] for k in alone]:
+            columns, carry = block.columns_for(outputs[0]), begun.get(outputs[0], begun_nobody)
+            asked = [Asked(flags[k], 0, WHOLE_SEGMENT, segment.start, segment.start) for k in outputs]
+            found = decide(segment.file, columns if carry is None else with_carry(columns, carry), asked)
+            decided.update(zip(outputs, found, strict=True))
         self._open, self._nobody = {}, None
         if segment.open:
             of_nobody = decided.pop(nobody).carry
@@ -159,19 +172,11 @@ class Assigner:
                 if output in begun or one.carry.is_kept or len(one.carry.events) > len(of_nobody.events):
                     self._open[output] = one.carry
         return [
-            Share(output, _with_new_bytes(decided[output].plans[0], output, block, segment))
-            for output in sorted(decided)
-            if len(decided[output].plans[0].ranges)
+            Share(output, replace(plan, replaced=block.replaced_for(output)))
+            for output, one in sorted(decided.items())
+            for plan in one.plans[:1]
+            if len(plan.ranges)
         ]
-
-    def _decide(
-        self, segment: Segment, columns: Columns, rows: list[_OutputFlags], outputs: list[int]
-    ) -> list[Decided]:
-        return decide(
-            segment.file,
-            columns,
-            [Asked(rows[k], 0, WHOLE_SEGMENT, segment.start, segment.start) for k in outputs],
-        )
 
     def _block(self, segment: Segment, read: ReadAt) -> _Block:
         owners = self.owners
@@ -244,24 +249,6 @@ class Assigner:
         return self.owners.code(share.output for share in shares)
 
 
-def _with_parts(block: _Block, output: int) -> Columns:
-    """Return a block's columns with the sizes of those compressed transactions that are cut for ``output``."""
-    columns, parts = block.columns, block.parts.get(output, {})
-    if not parts:
-        return columns
-    size, role = columns.size.copy(), columns.role.copy()
-    for event, data in parts.items():
-        size[event] = len(data)
-        role[event] = R.REPLACED | (role[event] & R.ENDS)
-    return columns._replace(size=size, role=role)
-
-
-def _with_new_bytes(plan: ChunkPlan, output: int, block: _Block, segment: Segment) -> ChunkPlan:
-    """Return an output's plan with the new bytes of its cut compressed transactions."""
-    parts = block.parts.get(output, {})
-    return replace(plan, replaced={int(segment.offset[event]): data for event, data in parts.items()})
-
-
 def _any_owned(block: _Block, begun: dict[int, Carry]) -> bool:
     """Return whether any output owns an event of the block's first transaction, which began in an earlier block.
 
@@ -322,17 +309,17 @@ class RangePlan(NamedTuple):
 
     A block is the part of the range that a task reads at a time, about 16 MiB.
     """
-    pieces: Ints
-    """The pieces of the source file that outputs receive, as an array of shape (n, 5). :data:`P_OUTPUT` describes
-    the columns.
-
-    Rows are in the order of the blocks. Rows of one block and output are adjacent.
-    """
     transactions: Ints
     """A row for each pair of output and transaction of which the output receives an event, as an array of shape (n,
     7). :data:`T_OUTPUT` describes the columns.
 
     The rows of an output are in source order.
+    """
+    pieces: Ints
+    """The pieces of the source file that outputs receive, as an array of shape (n, 5). :data:`P_OUTPUT` describes
+    the columns.
+
+    Rows are in the order of the blocks. Rows of one block and output are adjacent.
     """
     outputs: list[str]
     """The names of the outputs that receive events of the range."""
@@ -359,13 +346,12 @@ class RangePlan(NamedTuple):
         """Write the plan to a temporary file, and rename this file to ``path``, so that no reader sees an incomplete
         plan. Raises OutputError.
         """
-        lengths = len(self.blocks), len(self.transactions), len(self.pieces)
         # Spark may run a task twice at once.
         beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
         with committed(path, beside=beside, synced=False) as file:
+            lengths = len(self.blocks), len(self.transactions), len(self.pieces)
             file.write(_HEAD.dump_json((lengths, self[3:])) + b"\n")
-            for array in (self.blocks, self.transactions, self.pieces):
-                file.write(array.tobytes())
+            file.writelines(array.tobytes() for array in self[:3])
 
     @classmethod
     def load(cls, path: Path, *, with_pieces: bool = True) -> RangePlan:
@@ -375,13 +361,12 @@ class RangePlan(NamedTuple):
         and the driver does not need them.
         """
         with path.open("rb") as file:
-            (*lengths, pieces_saved), words = _HEAD.validate_json(file.readline())
-            lengths.append(pieces_saved if with_pieces else 0)
+            (n_blocks, n_transactions, n_pieces), words = _HEAD.validate_json(file.readline())
+            shapes = (n_blocks, 2), (n_transactions, 7), (n_pieces if with_pieces else 0, 5)
             blocks, transactions, pieces = (
-                np.fromfile(file, np.int64, rows * columns).reshape(rows, columns)
-                for rows, columns in zip(lengths, (2, 7, 5), strict=True)
+                np.fromfile(file, np.int64, rows * columns).reshape(rows, columns) for rows, columns in shapes
             )
-        return cls(blocks, pieces, transactions, *words)
+        return cls(blocks, transactions, pieces, *words)
 
     def by_output(self) -> Iterator[tuple[int, Ints]]:
         """Yield the index of each output in ``self.outputs``, with the rows of ``self.transactions`` that belong to the
@@ -402,7 +387,9 @@ class PlanMaker:
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
         self._blocks: list[tuple[int, int]] = []
-        self._pieces: list[Ints] = [np.empty((0, 5), np.int64)]
+        self._shares: list[tuple[int, int, int]] = []
+        """The output, the block and the number of pieces of each share."""
+        self._pieces: list[Ints] = [np.empty((0, 3), np.int64)]
         self._replaced: dict[int, dict[int, bytes]] = {}
         self._events: list[npt.NDArray[np.uint32]] = []
         """For each block, the offsets of its events. Four bytes an event, since a transaction can have millions."""
@@ -423,7 +410,8 @@ class PlanMaker:
         for share in shares:
             if share.plan.replaced:
                 self._replaced.setdefault(share.output, {}).update(share.plan.replaced)
-            self._pieces.append(_after((share.output, number), share.plan.ranges))
+            self._shares.append((share.output, number, len(share.plan.ranges)))
+            self._pieces.append(share.plan.ranges)
         self._events.append((segment.offset - segment.start).astype(np.uint32))
         is_stray = FILE_EVENTS[segment.type]
         self._strays.append(np.column_stack([segment.offset[is_stray], segment.size[is_stray]]))
@@ -439,7 +427,11 @@ class PlanMaker:
         ``sources`` has the server UUID, or domain id and server id, to which each number of a GTID source refers.
         ``family`` is the kind of server that wrote the range, MySQL or MariaDB.
         """
-        pieces, about = np.concatenate(self._pieces), np.concatenate(self._transactions)
+        about = np.concatenate(self._transactions)
+        shares = np.array(self._shares, np.int64).reshape(-1, 3)
+        pieces = np.column_stack(
+            [np.repeat(shares[:, :2], shares[:, 2], axis=0), np.concatenate(self._pieces)]
+        )
         # The outputs' numbers depend on the ranges that this process read before. The plan orders the outputs by name
         # instead, so that every process makes an equal plan of the range.
         outputs = sorted(np.unique(pieces[:, P_OUTPUT]).tolist(), key=self._names.__getitem__)
@@ -450,8 +442,9 @@ class PlanMaker:
         output, transaction, received = self._received(pieces, about)
         nbytes = self._sizes(about)
         n_outputs = np.bincount(transaction, minlength=len(about))
-        is_cut = n_outputs > 1
-        is_cut[np.setdiff1d(transaction, transaction[received[:, 0] < nbytes[transaction]])] = False
+        is_cut = np.zeros(len(about), np.bool_)
+        is_cut[transaction[received[:, 0] < nbytes[transaction]]] = True
+        is_cut &= n_outputs > 1
         first_cut: _Cut = None
         if is_cut.any():
             first = int(np.argmax(is_cut))
@@ -465,8 +458,8 @@ class PlanMaker:
         totals -= totals[begins] - received[begins]
         return RangePlan(
             np.array(self._blocks, np.int64).reshape(-1, 2),
-            pieces,
             np.column_stack([output, totals, about[transaction]]),
+            pieces,
             names,
             [sources.key(k, family) for k in range(sources.count)],
             {int(number[one]): found for one, found in self._replaced.items()},
@@ -519,11 +512,3 @@ class PlanMaker:
             transaction[kept],
             np.add.reduceat(received, kept, axis=0) if len(kept) else received,
         )
-
-
-def _after(first: tuple[int, ...], rows: Ints) -> Ints:
-    """Return ``rows`` with additional first columns, which have the values ``first`` in all rows."""
-    found = np.empty((len(rows), len(first) + rows.shape[1]), np.int64)
-    found[:, : len(first)] = first
-    found[:, len(first) :] = rows
-    return found

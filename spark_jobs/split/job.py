@@ -24,11 +24,9 @@ from pathlib import Path
 from typing import Literal
 
 from dumpfilter.analyse.split_set.manifest import (
-    BinlogPart,
     Manifest,
     NamedBinlog,
     SourceFile,
-    beginning_digest,
     now,
 )
 from dumpfilter.base.errors import BinlogError, OutputError
@@ -36,47 +34,35 @@ from dumpfilter.base.files import committed, writing
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.writer import make_event, rebase
 from dumpfilter.spark_jobs.engines.runner import Runner
-from dumpfilter.spark_jobs.ranges.range_index import (
-    FileIndex,
-    IndexedSet,
-    ReadOptions,
-    index_set,
-)
+from dumpfilter.spark_jobs.ranges.range_index import FileIndex, IndexedSet, ReadOptions, index_set
 from dumpfilter.spark_jobs.ranges.ranges import amount_of
 from dumpfilter.spark_jobs.split.assign import RangePlan
-from dumpfilter.spark_jobs.split.output import OutputDirectory
+from dumpfilter.spark_jobs.split.output import OutputDirectory, Staging
 from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, REST, Specification, decode_name, schemas_among
 from dumpfilter.spark_jobs.split.placement import OutputFile, Placing
-from dumpfilter.spark_jobs.split.tasks import PlanRange, Staging, WriteRange, opened, write_all
+from dumpfilter.spark_jobs.split.tasks import PlanRange, WriteRange, opened
 
 _SYNCS = 8
 """The number of threads that sync files to disk in parallel."""
 
 
-def finish_set(
-    name: str, files: Sequence[OutputFile], staging: Staging, specification: Specification
+def _finish_set(
+    name: str, files: Sequence[OutputFile], directory: Path, specification: Specification
 ) -> NamedBinlog:
     """Complete the files of one output (a binlog set that the split writes), write its index file, and return its entry
     for the manifest.
 
-    Each file gets its first events, and a Rotate event to the next file. ``files`` are in order, in the working
-    directory ``staging``. Raises OutputError if a file cannot be written or does not have the expected size.
+    Each file gets its first events, and a Rotate event to the next file. ``files`` are in order, in ``directory``.
+    Raises OutputError if a file cannot be written or does not have the expected size.
     """
     parts = [file.part for file in files]
     names = [part.name for part in parts]
     with ThreadPoolExecutor(_SYNCS, "sync") as pool:
-        finish = partial(_finish_file, Path(staging.path, "out"))
-        for part, size in zip(parts, pool.map(finish, files, [*names[1:], None]), strict=True):
-            part.size = size
-    with committed(Path(staging.path, "out", f"{name}-bin.index")) as index:
+        list(pool.map(partial(_finish_file, directory), files, [*names[1:], None]))
+    with committed(directory / f"{name}-bin.index") as index:
         index.write("".join(f"./{each}\n" for each in names).encode("ascii"))
-    return _described(name, specification, parts)
-
-
-def _described(name: str, specification: Specification, parts: list[BinlogPart]) -> NamedBinlog:
     if specification.by_schema:
         schema = None if name == REST else replace_invalid_utf8(decode_name(name))
         return NamedBinlog(name=name, schema_name=schema, rest=name == REST, parts=parts)
@@ -86,35 +72,33 @@ def _described(name: str, specification: Specification, parts: list[BinlogPart])
     return NamedBinlog(name=name, rest=True, parts=parts)
 
 
-def _finish_file(directory: Path, file: OutputFile, following: str | None) -> int:
+def _finish_file(directory: Path, file: OutputFile, following: str | None) -> None:
     """Write the first events of an output file, and at its end a Rotate event to the file ``following`` (None: no
-    Rotate event). Return the file's size, bytes.
+    Rotate event).
     """
-    path = directory / file.part.name
-    size = file.part.size
-    rotate = b"" if following is None else _rotate(file, following)
-    with writing(path), opened(path) as handle:
-        write_all(handle, file.head, 0)
+    path, size, fd = directory / file.part.name, file.part.size, file.fd
+    rotate = b""
+    if following is not None:
+        event = make_event(
+            EventType.ROTATE,
+            encode_rotate(Rotate(following, 4)),
+            timestamp=file.part.last_time or fd.header.timestamp,
+            server_id=fd.header.server_id,
+            checksum=fd.checksum,
+        )
+        rotate = bytes(rebase(event, size, checksum=fd.checksum))
+    with opened(path) as target:
+        target.write(file.head)
         # An earlier run of the job may have been killed after it had written the Rotate event of this file.
-        if (found := os.fstat(handle).st_size) not in (size, size + len(rotate)):
+        if (found := target.seek(0, os.SEEK_END)) not in (size, size + len(rotate)):
             raise OutputError(
                 f"{path}: has {found} bytes, but {size} were written: is the directory one that all workers share?"
             )
-        write_all(handle, rotate, size)
-        os.fsync(handle)
-    return size + len(rotate)
-
-
-def _rotate(file: OutputFile, following: str) -> bytes:
-    fd = FormatDescription.parse(file.fd)
-    event = make_event(
-        EventType.ROTATE,
-        encode_rotate(Rotate(following, 4)),
-        timestamp=file.part.last_time or fd.header.timestamp,
-        server_id=fd.header.server_id,
-        checksum=fd.checksum,
-    )
-    return bytes(rebase(event, file.part.size, checksum=fd.checksum))
+        target.seek(size)
+        target.write(rotate)
+        target.flush()
+        os.fsync(target.fileno())
+    file.part.size += len(rotate)
 
 
 MAX_BINLOG_SIZE = 1 << 30
@@ -192,8 +176,9 @@ def split(
         run(plan, ranges, "deciding", amount=amount)
         placing, cut, unassigned = _place(indexed, staging, options)
         run(WriteRange(staging), ranges, "writing", amount=amount)
+        written = Path(staging.path, "out")
         sets = [
-            finish_set(name, found, staging, options.specification)
+            _finish_set(name, found, written, options.specification)
             for name, found in sorted(placing.outputs.items())
         ]
         warnings += _warnings(cut, unassigned)
@@ -211,7 +196,7 @@ def split(
             warnings=warnings,
             verified=options.verify,
         )
-        manifest.save(Path(staging.path, "out"))
+        manifest.save(written)
         out.publish()
         return SplitResult(manifest)
 
@@ -247,16 +232,12 @@ def _digest(files: Sequence[FileIndex], options: SplitOptions) -> str:
     the second can use the first one's files.
     """
     about = [
-        [(one.name, one.size, one.modified, one.end, one.transactions, _beginning(one)) for one in files],
+        [(one.name, one.size, one.modified, one.end, one.transactions, one.beginning) for one in files],
         repr(options.specification),
         (options.max_binlog_size, options.spanning, options.on_corrupt, options.verify),
         (options.range_size, options.block_size),
     ]
     return hashlib.sha256(json.dumps(about).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _beginning(index: FileIndex) -> str:
-    return beginning_digest(index.format_description, index.prolog)
 
 
 def _source_file(index: FileIndex) -> SourceFile:
@@ -266,7 +247,7 @@ def _source_file(index: FileIndex) -> SourceFile:
         end=index.end,
         transactions=index.transactions,
         damage=None if index.damage is None else index.damage.told,
-        beginning=_beginning(index),
+        beginning=index.beginning,
     )
 
 

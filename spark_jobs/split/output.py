@@ -16,13 +16,14 @@ import shutil
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from dumpfilter.analyse.split_set.manifest import MANIFEST, Manifest
 from dumpfilter.base.errors import OutputError
 from dumpfilter.base.files import lock, replace_directory
-from dumpfilter.spark_jobs.split.tasks import Staging
+from dumpfilter.spark_jobs.split.placement import binlog_name
 
 _FORMAT = 6
 """The layout version of a job's working directory. It is part of the directory's name, so no job continues in a
@@ -30,6 +31,40 @@ directory with another layout.
 """
 
 _PARTS = ("plan", "placement", "written", "out")
+
+
+@dataclass(frozen=True)
+class Staging:
+    """The paths in the working directory of a split, which the driver and all workers must share. Tasks pass their
+    results to each other in these files.
+
+    Ranges, the parts of the source that tasks read, are numbered from 0. An output is a binlog set that the split
+    writes.
+    """
+
+    path: str
+
+    def plan(self, number: int) -> Path:
+        """Return the path of the file that says which bytes of a range each output binlog receives. ``number`` is the
+        index of the range (part of the source).
+        """
+        return Path(self.path, "plan", f"{number:06}.plan")
+
+    def placement(self, number: int) -> Path:
+        """Return the path of the file that says at which files and offsets the bytes of a range are written. ``number``
+        is the index of the range (part of the source).
+        """
+        return Path(self.path, "placement", f"{number:06}.json")
+
+    def written(self, number: int) -> Path:
+        """Return the path of a marker file that exists when all bytes of a range have been written to the output files.
+        ``number`` is the index of the range (part of the source).
+        """
+        return Path(self.path, "written", f"{number:06}")
+
+    def binlog(self, output: str, number: int) -> Path:
+        """Return the path of file ``number`` (from 1) of the binlog set ``output`` that the split writes."""
+        return Path(self.path, "out", binlog_name(output, number))
 
 
 class OutputDirectory:
@@ -69,14 +104,18 @@ class OutputDirectory:
 
     def __enter__(self) -> OutputDirectory:
         try:
-            self._restore_replaced()
+            # A job may have been killed after it had renamed the old output directory, and before it published the new
+            # one.
+            if not self.directory.exists():
+                for left in self._beside("old-*"):
+                    os.rename(left, self.directory)
             self._check_existing()
             if self.finished is None:
                 self.directory.parent.mkdir(parents=True, exist_ok=True)
                 self._begin()
             else:
                 with suppress(OutputError):  # Another job may hold the lock of a working directory.
-                    self._remove_abandoned(self._working_directories())
+                    self._remove_abandoned(self._beside())
         except OSError as error:
             self._unlock()
             raise OutputError(
@@ -84,16 +123,9 @@ class OutputDirectory:
             ) from None
         return self
 
-    def _working_directories(self) -> list[Path]:
-        return sorted(self.directory.parent.glob(f"{glob.escape(self._base)}*"))
-
-    def _restore_replaced(self) -> None:
-        # A job may have been killed after it had renamed the old output directory, and before it published the new
-        # one.
-        if not self.directory.exists():
-            for left in self._working_directories():
-                if left.name.startswith(f"{self._base}old-"):
-                    os.rename(left, self.directory)
+    def _beside(self, pattern: str = "*") -> list[Path]:
+        """Return the working directories of all jobs for the output directory, and the old output directories."""
+        return sorted(self.directory.parent.glob(f"{glob.escape(self._base)}{pattern}"))
 
     def _check_existing(self) -> None:
         if not self.directory.exists():
@@ -105,19 +137,20 @@ class OutputDirectory:
         if not (self.directory / MANIFEST).exists():
             raise OutputError(f"{self.directory}: holds files that no split wrote; name another directory")
         there = Manifest.load(self.directory)
-        if there.job == self._job and not self._overwrite:
-            self.finished = there
-        elif not self._overwrite:
+        if self._overwrite:
+            return
+        if there.job != self._job:
             raise OutputError(
                 f"{self.directory}: holds the split of other binlogs, or with other options; name another directory "
                 "or use --overwrite"
             )
+        self.finished = there
 
     def _begin(self) -> None:
         # A working directory without its part ``out`` is a remainder, since the job has already published ``out`` as
         # the output directory.
         self._remove_abandoned(
-            left for left in self._working_directories() if left != self._work or not (left / "out").is_dir()
+            left for left in self._beside() if left != self._work or not (left / "out").is_dir()
         )
         is_new = not self._work.exists()
         try:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -41,6 +41,7 @@ as ``-bin.000001.tmp`` is added.
 """
 
 _SAFE = re.compile("[^0-9A-Za-z_]")
+_UNIT = re.compile("[0-9a-f]{4}")
 _ESCAPE = re.compile("@([0-9a-f]{4})")
 
 
@@ -56,7 +57,7 @@ def encode_name(name: str) -> str:
     >>> encode_name("db,3"), encode_name("a_b")
     ('db@002c3', 'a_b')
     """
-    encoded = _SAFE.sub(lambda m: "".join(f"@{unit:04x}" for unit in _utf16(m[0])), name)
+    encoded = _SAFE.sub(lambda m: _UNIT.sub(r"@\g<0>", m[0].encode("utf-16-be", "surrogatepass").hex()), name)
     if len(encoded) > MAX_LENGTH:
         digest = hashlib.sha256(encoded.encode("ascii")).hexdigest()[:16]
         encoded = f"{encoded[: MAX_LENGTH - 18].rpartition('@')[0] or encoded[: MAX_LENGTH - 18]}@@{digest}"
@@ -76,16 +77,7 @@ def decode_name(encoded: str) -> str:
     name = _ESCAPE.sub(lambda m: chr(int(m[1], 16)), encoded)
     # Two UTF-16 surrogates stand for one character above U+FFFF. A single surrogate stands for a byte that is no
     # UTF-8, and stays.
-    return re.sub(
-        "[\ud800-\udbff][\udc00-\udfff]",
-        lambda m: m[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"),
-        name,
-    )
-
-
-def _utf16(character: str) -> list[int]:
-    raw = character.encode("utf-16-le", "surrogatepass")
-    return [int.from_bytes(raw[k : k + 2], "little") for k in range(0, len(raw), 2)]
+    return name.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 NO_OUTPUT = 0
@@ -98,34 +90,31 @@ class Owners:
     """Finds the outputs that receive the events of each table and statement. An output is a binlog set that a split
     writes.
 
-    In a split by filters, each of ``filters`` has one output, which receives the events that the master would send to a
-    slave with this filter. ``rest`` is the name of a further output for events that all filters drop (None: no such
-    output). In a split by schema, ``filters`` is None. Each schema then has one output, and :data:`REST` receives
-    events without a schema. ``unknown_xa_schemas`` are the encoded names of the schemas that receive XA COMMIT and XA
-    ROLLBACK of transactions prepared before the binlog set.
-
     An owner number stands for the combination of outputs that receive an event. It is an index into ``combinations``.
+
+    Parameters:
+        subjects: the register that numbers tables and statements.
+        outputs_of: returns the names of the outputs that receive the rows events of a table, or the event of a
+            statement.
+        default: the names of the outputs that receive a transaction without any owned event, such as an empty one.
+        undecided: the names of the outputs that receive events about which no filter can decide. These are incidents,
+            events of unknown types, and rows events without a table map.
+        unknown_xa_ends: the names of the outputs that receive an XA COMMIT or XA ROLLBACK whose transaction was
+            prepared before the binlog set. The set does not show which tables such a transaction changed.
     """
 
     def __init__(
         self,
         subjects: Subjects,
-        filters: Sequence[tuple[str, ReplicationFilter]] | None = None,
-        rest: str | None = None,
-        unknown_xa_schemas: Iterable[str] = (),
+        outputs_of: Callable[[Subject], Sequence[str]],
+        default: Sequence[str],
+        undecided: Sequence[str],
+        unknown_xa_ends: Sequence[str],
     ) -> None:
-        self._subjects = subjects
-        self._filters = None if filters is None else [one for _, one in filters]
-        self._unknown_xa_schemas = tuple(unknown_xa_schemas)
+        self._subjects, self._outputs_of = subjects, outputs_of
         self._of: list[int] = []
-        self.names = [REST] if filters is None else [name for name, _ in filters]
-        self._rest: list[int] = []
-        if filters is None:
-            self._rest = [0]
-        elif rest is not None:
-            self._rest = [len(filters)]
-            self.names.append(rest)
-        self._numbers = {name: number for number, name in enumerate(self.names)}
+        self.names: list[str] = []
+        self._numbers: dict[str, int] = {}
         self.combinations: list[tuple[int, ...]] = []
         """The distinct combinations of outputs that receive an event together, as tuples of indexes into ``names``.
 
@@ -134,48 +123,15 @@ class Owners:
         """
         self._codes: dict[tuple[int, ...], int] = {}
         self.code(())
-        # A slave whose filter has no rules receives every transaction, even an empty transaction.
-        without_rules = [k for k, one in enumerate(self._filters or ()) if not one.is_on]
-        self.default = self.code(without_rules or self._rest)
-        """The owner number of a transaction without any owned event, for example an empty transaction."""
+        self.default = self._code_of(default)
+        self.undecided = self._code_of(undecided)
+        self.unknown_xa_ends = self._code_of(unknown_xa_ends)
 
-    def outputs_of(self, subject: Subject) -> Sequence[int]:
-        """Return the outputs (binlog sets that the split writes) that receive the rows events of a table, or the event
-        of a statement, as indexes into ``names``.
-        """
-        if self._filters is None:
-            return self._of_schemas(encoded_schemas(subject))
-        return [k for k, one in enumerate(self._filters) if one.verdict(subject).passes] or self._rest
-
-    def _of_schemas(self, names: Iterable[str]) -> Sequence[int]:
-        numbers = []
+    def _code_of(self, names: Iterable[str]) -> int:
         for name in names:
-            if name not in self._numbers:
-                self._numbers[name] = len(self.names)
+            if self._numbers.setdefault(name, len(self.names)) == len(self.names):
                 self.names.append(name)
-            numbers.append(self._numbers[name])
-        return numbers or self._rest
-
-    @property
-    def undecided(self) -> int:
-        """The owner number (a number for a combination of outputs) of events about which no filter can decide.
-
-        These are incidents, events of unknown types, and rows events without a table map. In a split by filters all
-        output binlogs receive them. In a split by schema the output for events without a schema does.
-        """
-        return self.code(self._rest if self._filters is None else range(len(self.names)))
-
-    @property
-    def unknown_xa_ends(self) -> int:
-        """The owner number (a number for a combination of outputs) of an XA COMMIT or XA ROLLBACK whose transaction was
-        prepared before the binlog set.
-
-        The set does not show which tables such a transaction changed. Every output that may have received a part of the
-        transaction must therefore receive its end.
-        """
-        if self._filters is None:
-            return self.code(self._of_schemas(self._unknown_xa_schemas))
-        return self.undecided
+        return self.code(self._numbers[name] for name in names)
 
     def code(self, outputs: Iterable[int]) -> int:
         """Return the owner number, which stands for the combination of ``outputs`` (indexes of binlogs in ``names``)
@@ -211,11 +167,11 @@ class Owners:
         for number in range(len(self._of), len(self._subjects)):
             members = self._subjects.members(number)
             if members is None:
-                outputs: Iterable[int] = self.outputs_of(self._subjects[number])
+                code = self._code_of(self._outputs_of(self._subjects[number]))
             else:
                 # XA COMMIT or ROLLBACK goes to every output that received part of the prepared transaction.
-                outputs = (k for member in members for k in self.combinations[self._of[member]])
-            self._of.append(self.code(outputs))
+                code = self.code(k for member in members for k in self.combinations[self._of[member]])
+            self._of.append(code)
         return np.array([*self._of, NO_OUTPUT], np.int32)
 
 
@@ -224,6 +180,10 @@ def encoded_schemas(subject: Subject) -> tuple[str, ...]:
     split by schema writes the events to the binlogs of these schemas.
     """
     return tuple(sorted({encode_name(name) for name in subject.schemas()}))
+
+
+def _schemas_or_rest(subject: Subject) -> Sequence[str]:
+    return encoded_schemas(subject) or (REST,)
 
 
 def schemas_among(subjects: Iterable[Subject]) -> tuple[str, ...]:
@@ -295,10 +255,7 @@ class Specification:
             raise OptionError(f"binlog {one.name!r}: rules: {error}") from None
 
     def owners(
-        self,
-        subjects: Subjects,
-        names: NameRules,
-        unknown_xa_schemas: tuple[str, ...] = (),
+        self, subjects: Subjects, names: NameRules, unknown_xa_schemas: tuple[str, ...] = ()
     ) -> Owners:
         """Return an object that finds for each table and statement the binlogs of the split that receive its events.
 
@@ -308,9 +265,17 @@ class Specification:
             unknown_xa_schemas: in a split by schema, the schemas whose binlogs receive each XA COMMIT and XA ROLLBACK
                 whose transaction was prepared before the source.
         """
-        return Owners(
-            subjects, None if self.by_schema else self.filters(names), self.rest, unknown_xa_schemas
-        )
+        if self.by_schema:
+            return Owners(subjects, _schemas_or_rest, [REST], [REST], unknown_xa_schemas or [REST])
+        filters = self.filters(names)
+        rest = [] if self.rest is None else [self.rest]
+
+        def passing(subject: Subject) -> Sequence[str]:
+            return [name for name, one in filters if one.verdict(subject).passes] or rest
+
+        # A slave whose filter has no rules receives every transaction, even an empty transaction.
+        default = [name for name, one in filters if not one.is_on] or rest
+        return Owners(subjects, passing, default, self.names, self.names)
 
 
 BY_SCHEMA = Specification()

@@ -15,14 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dumpfilter.analyse.split_set.manifest import BinlogPart, Place
-from dumpfilter.binlog.events import (
-    HEADER_LENGTH,
-    LOG_EVENT_BINLOG_IN_USE_F,
-    MAGIC,
-    EventHeader,
-    EventType,
-    seal,
-)
+from dumpfilter.binlog.events import HEADER_LENGTH, MAGIC, EventHeader, EventType, seal
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtidSet, SourceKey
 from dumpfilter.binlog.gtid_wire import (
@@ -72,16 +65,15 @@ cheaper, but collected GTIDs need memory.
 """
 
 
-@dataclass
-class OutputFile:
+class OutputFile(NamedTuple):
     """A binlog file that the split writes, with the events at its beginning and its entry in the manifest."""
 
     head: bytes
     """The first bytes of the file: magic number, format description event, and the event with the GTIDs of the
     output's earlier files.
     """
-    fd: bytes
-    """The file's format description event."""
+    fd: FormatDescription
+    """The format description event of the file's source. It differs only in position and start time."""
     part: BinlogPart
     """The file's entry in the manifest. While the split is running, its size and ``source_end`` are those reached so
     far.
@@ -194,9 +186,6 @@ class Placing:
         fd = self._fds[source]
         head = bytearray(fd.raw)
         head[_CREATED : _CREATED + 4] = started.to_bytes(4, "little")
-        head[17:19] = (int.from_bytes(head[17:19], "little") & ~LOG_EVENT_BINLOG_IN_USE_F).to_bytes(
-            2, "little"
-        )
         head[13:17] = (4 + len(head)).to_bytes(4, "little")
         if fd.ends_in_checksum:
             seal(head)
@@ -216,7 +205,7 @@ class Placing:
             source_start=start,
             source_end=Place(file=self._indexes[-1].name, position=self._indexes[-1].end),
         )
-        output.files.append(OutputFile(whole, bytes(head), part))
+        output.files.append(OutputFile(whole, fd, part))
         output.begun_in, output.full = source, False
 
 
@@ -231,8 +220,7 @@ def _count(part: BinlogPart, transactions: Ints) -> None:
     times = transactions[:, P.T_TIME]
     times = times[times > 0]
     if len(times):
-        if part.first_time is None:
-            part.first_time = int(times.min())
+        part.first_time = int(times.min()) if part.first_time is None else part.first_time
         part.last_time = max(part.last_time or 0, int(times.max()))
     part.transactions += len(transactions)
 
@@ -253,8 +241,8 @@ class _Gtids:
         self._set: MysqlGtidSet | None = None
         self._last: dict[SourceKey, int] = {}
         self._flags = 0
-        self._waiting: list[tuple[Ints, Sequence[SourceKey]]] = []
-        """Collected GTIDs that are not merged yet. Each item has the arguments of :meth:`add`."""
+        self._waiting: dict[SourceKey, list[Ints]] = {}
+        """Collected GTID numbers that are not merged into the set yet, by GTID source."""
         self._waiting_rows = 0
         if not self._event:
             return
@@ -271,28 +259,19 @@ class _Gtids:
         """The GTIDs as text. None if the source's first file does not record the GTIDs of earlier files."""
         if not self._event:
             return None
-        self._take()
-        return str(self._list().position() if self._set is None else self._set)
+        return str(self._list().position() if self._set is None else self._take())
 
     def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
         """Add GTIDs of transactions. A row of ``gtids`` has an index into ``sources`` (-1: no GTID) and the GTID's
         number.
         """
-        self._waiting.append((gtids, sources))
-        self._waiting_rows += len(gtids)
-        if self._waiting_rows > _MOST_WAITING:
-            self._take()
-
-    def _take(self) -> None:
-        waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
-        for gtids, sources in waiting:
-            self._add(gtids, sources)
-
-    def _add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
         of = gtids[:, 0]
         if self._set is not None:
             for number in np.unique(of[of >= 0]).tolist():
-                self._set.add_many(sources[number], gtids[of == number, 1])
+                self._waiting.setdefault(sources[number], []).append(gtids[of == number, 1])
+            self._waiting_rows += len(gtids)
+            if self._waiting_rows > _MOST_WAITING:
+                self._take()
             return
         # A MariaDB server orders the entries of a Gtid_list event by the last transaction of each domain and server id.
         reverse, places = np.unique(of[::-1], return_index=True)
@@ -300,6 +279,14 @@ class _Gtids:
             source = sources[int(of[place])]
             self._last.pop(source, None)
             self._last[source] = int(gtids[place, 1])
+
+    def _take(self) -> MysqlGtidSet:
+        """Merge the collected GTIDs into the set, and return the set."""
+        assert self._set is not None
+        for source, numbers in self._waiting.items():
+            self._set.add_many(source, np.concatenate(numbers))
+        self._waiting, self._waiting_rows = {}, 0
+        return self._set
 
     def _list(self) -> GtidList:
         by_domain: dict[object, list[MariadbGtid]] = {}
@@ -314,6 +301,5 @@ class _Gtids:
         """
         if not self._event:
             return b""
-        self._take()
-        body = encode_gtid_list(self._list()) if self._set is None else encode_previous_gtids(self._set)
+        body = encode_gtid_list(self._list()) if self._set is None else encode_previous_gtids(self._take())
         return with_body(EventHeader.unpack(self._event), body, checksum=fd.checksum)

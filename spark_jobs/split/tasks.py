@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -32,42 +33,9 @@ from dumpfilter.spark_jobs.ranges.range_index import ReadRanges, state_of_thread
 from dumpfilter.spark_jobs.ranges.ranges import Range, memory
 from dumpfilter.spark_jobs.split import assign as P
 from dumpfilter.spark_jobs.split.assign import Assigner, Ints, PlanMaker, RangePlan
+from dumpfilter.spark_jobs.split.output import Staging
 from dumpfilter.spark_jobs.split.ownership import Owners, Specification
-from dumpfilter.spark_jobs.split.placement import Placement, Stretch, binlog_name
-
-
-@dataclass(frozen=True)
-class Staging:
-    """The paths in the working directory of a split, which the driver and all workers must share. Tasks pass their
-    results to each other in these files.
-
-    Ranges, the parts of the source that tasks read, are numbered from 0. An output is a binlog set that the split
-    writes.
-    """
-
-    path: str
-
-    def plan(self, number: int) -> Path:
-        """Return the path of the file that says which bytes of a range each output binlog receives. ``number`` is the
-        index of the range (part of the source).
-        """
-        return Path(self.path, "plan", f"{number:06}.plan")
-
-    def placement(self, number: int) -> Path:
-        """Return the path of the file that says at which files and offsets the bytes of a range are written. ``number``
-        is the index of the range (part of the source).
-        """
-        return Path(self.path, "placement", f"{number:06}.json")
-
-    def written(self, number: int) -> Path:
-        """Return the path of a marker file that exists when all bytes of a range have been written to the output files.
-        ``number`` is the index of the range (part of the source).
-        """
-        return Path(self.path, "written", f"{number:06}")
-
-    def binlog(self, output: str, number: int) -> Path:
-        """Return the path of file ``number`` (from 1) of the binlog set ``output`` that the split writes."""
-        return Path(self.path, "out", binlog_name(output, number))
+from dumpfilter.spark_jobs.split.placement import Placement, Stretch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,9 +105,9 @@ class WriteRange:
                 for start, end, number, offset in _cut(placement[output], begin, begin + len(data)):
                     part = data[start - begin : end - begin]
                     rebase_array(part, offset + start, checksum=file.format_description.checksum)
-                    path = self.staging.binlog(output, number)
-                    with writing(path), opened(path) as handle:
-                        write_all(handle, part.data, offset + start)
+                    with opened(self.staging.binlog(output, number)) as target:
+                        target.seek(offset + start)
+                        target.write(part.data)
         with writing(marker):
             marker.touch()
 
@@ -191,23 +159,13 @@ def _cut(stretches: list[Stretch], begin: int, end: int) -> Iterator[tuple[int, 
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[int]:
-    """Open an output file for writing at any offset, creating it if needed. Yield its file descriptor. Raises
-    OSError.
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open an output file for writing at any offset, creating it if needed. Raises OutputError if the file cannot be
+    written.
     """
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
 
+    def opener(path: str, flags: int) -> int:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
 
-def write_all(handle: int, data: memoryview | bytes, offset: int) -> None:
-    """Write all of ``data`` to the file descriptor ``handle`` at the byte ``offset``, with as many calls of
-    ``pwrite`` as needed. Raises OSError.
-    """
-    view = memoryview(data)
-    while len(view):
-        done = os.pwrite(handle, view, offset)
-        view = view[done:]
-        offset += done
+    with writing(path), open(path, "wb", opener=opener) as file:
+        yield file

@@ -8,7 +8,6 @@ manifest is complete. With the manifest, each output can be purged and backed up
 
 from __future__ import annotations
 
-import hashlib
 import time
 from pathlib import Path
 from typing import Any
@@ -20,17 +19,6 @@ from dumpfilter.base.files import committed
 from dumpfilter.binlog.format import NameCollation
 
 MANIFEST = "manifest.json"
-
-
-def beginning_digest(format_description: bytes, prolog: bytes) -> str:
-    """Return a SHA-256 digest, in hexadecimal, of a binlog file's first events. It distinguishes files that have
-    equal names.
-
-    Args:
-        format_description: the format description event, without the flag LOG_EVENT_BINLOG_IN_USE_F.
-        prolog: the Previous_gtids or Gtid_list event.
-    """
-    return hashlib.sha256(format_description + prolog).hexdigest()
 
 
 class _Model(BaseModel):
@@ -57,7 +45,7 @@ class SourceFile(_Model):
     damage: str | None = None
     """The error text of the damage at which the split stopped reading the file; None for an undamaged file."""
     beginning: str = ""
-    """The digest of the file's first events (:func:`beginning_digest`), which distinguishes files of equal name."""
+    """A SHA-256 digest of the file's first events, which distinguishes files of equal name."""
     ranges: int = Field(default=0, exclude=True)
     """A number of tables that earlier versions wrote beside the manifest. It is read from their manifests only."""
 
