@@ -311,26 +311,27 @@ def _typed_by(schema: StructType, options: SourceOptions, *, is_stream: bool) ->
     """
     if options.table is None:
         return options
-    types = []
-    versions: list[str] | None = None
-    for name in IMAGES:
-        found = schema[name].dataType if name in schema.fieldNames() else StructType()
-        if not isinstance(found, StructType):
+    images = {field.name: field for field in schema if field.name in IMAGES}
+    for name, field in images.items():
+        if not isinstance(field.dataType, StructType):
             raise OptionError(
-                f"the column {name} is {found.simpleString()}: with the option table it is a struct<column:type,…>"
+                f"the column {name} is {field.dataType.simpleString()}: with the option table it is a "
+                "struct<column:type,…>"
             )
-        types.append(to_arrow_type(found, timezone="UTC"))
-        if name in schema.fieldNames():
-            versions = schema[name].metadata.get(_VERSIONS, versions)
-    fields = [field for kind in types for field in kind]
-    is_checked = options.new_columns == "stop" and (versions is not None or is_stream)
+    before, after = (
+        to_arrow_type(images[name].dataType if name in images else StructType(), timezone="UTC")
+        for name in IMAGES
+    )
+    fields = [*before, *after]
+    versions = next((one.metadata[_VERSIONS] for one in images.values() if _VERSIONS in one.metadata), None)
     known = None
+    is_checked = options.new_columns == "stop" and (versions is not None or is_stream)
     if is_checked and not any(pa.types.is_map(field.type) for field in fields):
         names = tuple(dict.fromkeys(field.name for field in fields))
         known = KnownColumns(
             ".".join(options.table), names, None if versions is None else frozenset(versions)
         )
-    return replace(options, row_types=(types[0], types[1]), known_columns=known)
+    return replace(options, row_types=(before, after), known_columns=known)
 
 
 def _columns(schema: StructType, options: SourceOptions) -> list[str]:

@@ -78,13 +78,12 @@ class Samples:
                 # The bytes of a large transaction are alike.
                 found[name] += data[begin : min(end, begin + CHUNK)].tobytes()
         names = sorted(found)
-        first = turn % max(len(names), 1)
         left = MOST
-        for name in names[first:] + names[:first]:
-            if left <= 0:
-                return
-            self.take(name, bytes(found[name]))
-            left -= len(found[name])
+        for k in range(len(names)):
+            name = names[(turn + k) % len(names)]
+            if left > 0:
+                self.take(name, bytes(found[name]))
+                left -= len(found[name])
 
     def add(self, other: Samples) -> None:
         """Add the totals of ``other``, samples that another task took."""
@@ -116,16 +115,12 @@ def _of_one_schema(segment: Segment, subjects: Subjects, count: int) -> Iterator
             yield number, *schemas[lowest[number]]
 
 
-class _Compressor(threading.local):
-    """A zstd compressor per thread. Creating one costs more than compressing a small transaction."""
-
-    def __init__(self) -> None:
-        self.zstd = zstandard.ZstdCompressor(level=LEVEL)
-
-
-_compressor = _Compressor()
+_compressors = threading.local()
+"""A zstd compressor per thread. Creating one costs more than compressing a small transaction."""
 
 
 def compressed_size(data: bytes) -> int:
     """Return the number of bytes of ``data`` after compression by zstd at level 3, MySQL's default."""
-    return len(_compressor.zstd.compress(data))
+    if not hasattr(_compressors, "zstd"):
+        _compressors.zstd = zstandard.ZstdCompressor(level=LEVEL)
+    return len(_compressors.zstd.compress(data))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, TypeVar
 
 from dumpfilter.base.errors import DumpfilterError
@@ -50,42 +50,35 @@ class ThreadRunner:
         if not tasks:
             return []
         work = Work()
-        # The threads share the iterator, which gives each number to one of them.
-        numbers = iter(range(len(tasks)))
-        done: dict[int, R] = {}
-        failed: dict[int, Exception] = {}
+        failed: list[int] = []
 
-        def work_off() -> None:
-            for number in numbers:
-                if work.is_stopped or any(earlier < number for earlier in list(failed)):
-                    return
-                try:
-                    done[number] = translated(function, tasks[number])
-                except Stopped:
-                    return
-                except MemoryError:
-                    failed[number] = MemoryShort(
-                        "this process cannot get enough memory for its tasks: give a smaller --range-size, or let it "
-                        "run on fewer processors (taskset)"
-                    )
-                except Exception as error:
-                    failed[number] = error
+        def one(number: int) -> R:
+            if work.is_stopped or any(earlier < number for earlier in failed):
+                raise Stopped
+            try:
+                return translated(function, tasks[number])
+            except MemoryError:
+                failed.append(number)
+                raise MemoryShort(
+                    "this process cannot get enough memory for its tasks: give a smaller --range-size, or let it "
+                    "run on fewer processors (taskset)"
+                ) from None
+            except BaseException:
+                failed.append(number)
+                raise
 
-        threads = min(self.cores, len(tasks))
+        running: list[Future[R]] = []
         with (
-            self._progress.of(label, len(tasks), amount, lambda: (len(done), work.done)),
-            ThreadPoolExecutor(threads, "task", count_for, (work,)) as pool,
+            self._progress.of(label, len(tasks), amount, lambda: (sum(map(Future.done, running)), work.done)),
+            ThreadPoolExecutor(min(self.cores, len(tasks)), "task", count_for, (work,)) as pool,
         ):
             try:
-                running = [pool.submit(work_off) for _ in range(threads)]
-                # Another thread may receive the signal of Ctrl-C, which does not end a wait of the main thread.
-                while wait(running, timeout=_POLL).not_done:
-                    pass
+                running += [pool.submit(one, number) for number in range(len(tasks))]
+                for future in running:
+                    # Another thread may receive the signal of Ctrl-C, which does not end a wait of the main thread.
+                    while wait([future], timeout=_POLL).not_done:
+                        pass
             except BaseException:
                 work.is_stopped = True
                 raise
-        for one in running:
-            one.result()
-        if failed:
-            raise failed[min(failed)]
-        return [done[number] for number in range(len(tasks))]
+        return [future.result() for future in running]

@@ -155,12 +155,10 @@ def held_of(prepared: Prepared, subjects: Subjects) -> HeldByXid:
     ``prepared`` has numbers for tables and statements instead, which are valid in this process only. ``subjects``
     translates them.
     """
-
-    def held(number: int) -> Held:
-        members = subjects.members(number)
-        return tuple(subjects[k] for k in ((number,) if members is None else members))
-
-    return {xid: None if number == ALWAYS else held(number) for xid, number in prepared.items()}
+    return {
+        xid: None if number == ALWAYS else tuple(subjects[k] for k in subjects.single(number))
+        for xid, number in prepared.items()
+    }
 
 
 def blocks_of(
@@ -200,29 +198,23 @@ def blocks_of(
         statements=statements,
         prepared=prepared_of(dict(wanted.prepared), subjects) if statements and payloads else None,
     )
-    with memory(max(HEADER_LENGTH, min(block_size, wanted.end - wanted.start))) as buffer:
-        yield from _blocks(file, wanted, scanner, buffer)
-
-
-def _blocks(
-    file: BinlogFile, wanted: Range, scanner: FileScanner, buffer: npt.NDArray[np.uint8]
-) -> Iterator[Block]:
     position = max(wanted.start, file.first_event)
-    while position < wanted.end:
-        length = min(buffer.size, wanted.end - position)
-        data = buffer[:length]
-        file.read_whole(data, position)
-        segment = scanner.scan(data, position)
-        if segment is None:
-            # The scan found no complete event, so the next event is larger than the buffer, which must grow.
-            needed = EventHeader.unpack(data.tobytes()).size if length >= HEADER_LENGTH else HEADER_LENGTH
-            if position + needed > wanted.end or needed <= length:
-                raise BinlogCorrupt(f"an event's length is {needed}", file=file.name, position=position)
-            buffer = np.empty(needed, np.uint8)
-            continue
-        yield Block(segment, data)
-        step(segment.end - position)
-        position = segment.end
+    with memory(max(HEADER_LENGTH, min(block_size, wanted.end - wanted.start))) as buffer:
+        while position < wanted.end:
+            length = min(buffer.size, wanted.end - position)
+            data = buffer[:length]
+            file.read_whole(data, position)
+            segment = scanner.scan(data, position)
+            if segment is None:
+                # The scan found no complete event, so the next event is larger than the buffer, which must grow.
+                needed = EventHeader.unpack(data.tobytes()).size if length >= HEADER_LENGTH else HEADER_LENGTH
+                if position + needed > wanted.end or needed <= length:
+                    raise BinlogCorrupt(f"an event's length is {needed}", file=file.name, position=position)
+                buffer = np.empty(needed, np.uint8)
+                continue
+            yield Block(segment, data)
+            step(segment.end - position)
+            position = segment.end
 
 
 _free: list[npt.NDArray[np.uint8]] = []

@@ -79,12 +79,10 @@ def with_types(options: SourceOptions, warn: Callable[[str], object] = _log.warn
     known = KnownColumns(name, tuple(found.names), frozenset(version_of(*each) for each in versions))
     if options.new_columns == "map":
         found = _with_map(found)
-    for sentence in (
-        _lacking_columns(name, looks) if any(look.lacks for look in looks) else "",
-        "" if options.names else _half_named(name, tables),
-    ):
-        if sentence:
-            warn(sentence)
+    if any(look.lacks for look in looks):
+        warn(_lacking_columns(name, any(look.is_partial for look in looks)))
+    if not options.names and len({table.has_names for table in tables}) > 1:
+        warn(_half_named(name, tables))
     return replace(
         options, row_types=(found, found), known_columns=known if options.new_columns == "stop" else None
     )
@@ -118,9 +116,8 @@ def _check_names(name: str, names: Sequence[str], tables: Sequence[Table]) -> No
         )
 
 
-def _lacking_columns(name: str, looks: Sequence[_Look]) -> str:
+def _lacking_columns(name: str, is_partial: bool) -> str:
     """Return a warning that row images lack columns."""
-    is_partial = any(look.is_partial for look in looks)
     json = ", and a JSON value can be an SQL expression such as JSON_REPLACE(…)" if is_partial else ""
     return (
         f"row images of {name} lack columns (binlog_row_image is not FULL): a null in before or after is NULL or "
@@ -130,15 +127,16 @@ def _lacking_columns(name: str, looks: Sequence[_Look]) -> str:
 
 
 def _half_named(name: str, tables: Sequence[Table]) -> str:
-    """Return a warning about a table whose column names only some of the binlogs record, or an empty text."""
-    named = [table for table in tables if table.has_names]
-    others = [table for table in tables if not table.has_names]
-    if not (named and others):
-        return ""
+    """Return a warning about a table whose column names only some of the binlogs record."""
+
+    def kinds(table: Table) -> list[tuple[int, int]]:
+        return [(column.type, column.metadata) for column in table.columns]
+
+    others = [kinds(table) for table in tables if not table.has_names]
     lists = {
         ",".join(column.name for column in one.columns)
-        for one in named
-        if all(_kinds(one) == _kinds(other) for other in others)
+        for one in tables
+        if one.has_names and all(kinds(one) == other for other in others)
     }
     names = lists.pop() if len(lists) == 1 else "NAMES"
     return (
@@ -146,10 +144,6 @@ def _half_named(name: str, tables: Sequence[Table]) -> str:
         f"their values are in @1, @2 and so on, beside the names; --column-names '{names}' (the option columnNames of "
         "Spark) joins them, if the columns have not changed"
     )
-
-
-def _kinds(table: Table) -> list[tuple[int, int]]:
-    return [(column.type, column.metadata) for column in table.columns]
 
 
 class _Look:

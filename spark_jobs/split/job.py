@@ -210,7 +210,7 @@ def _place(indexed: IndexedSet, staging: Staging, options: SplitOptions) -> tupl
     placing = Placing(indexed.files, options.specification.names, options.max_binlog_size)
     cut = unassigned = 0
     for wanted in indexed.ranges:
-        plan = RangePlan.load(staging.plan(wanted.number), with_pieces=False)
+        plan = RangePlan.load(staging.of_range("plan", wanted.number), with_pieces=False)
         if plan.first_cut is not None and options.spanning == "refuse":
             position, outputs = plan.first_cut
             raise TransactionSpans(
@@ -220,7 +220,7 @@ def _place(indexed: IndexedSet, staging: Staging, options: SplitOptions) -> tupl
                 position=position,
             )
         cut, unassigned = cut + plan.cut, unassigned + plan.unassigned
-        path = staging.placement(wanted.number)
+        path = staging.of_range("placement", wanted.number)
         placement = json.dumps(placing.add(wanted, plan))
         with writing(path):
             path.write_text(placement, "ascii")

@@ -19,18 +19,25 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Literal, get_args
 
 from dumpfilter.analyse.split_set.manifest import MANIFEST, Manifest
 from dumpfilter.base.errors import OutputError
 from dumpfilter.base.files import lock, replace_directory
 from dumpfilter.spark_jobs.split.placement import binlog_name
 
-_FORMAT = 6
+_FORMAT = 7
 """The layout version of a job's working directory. It is part of the directory's name, so no job continues in a
 directory with another layout.
 """
 
-_PARTS = ("plan", "placement", "written", "out")
+RangeFile = Literal["plan", "placement", "written"]
+"""The kinds of files about a range (part of the source).
+
+- ``plan`` says which bytes of the range each output binlog receives.
+- ``placement`` says at which files and offsets these bytes are written.
+- ``written`` exists when all bytes of the range have been written to the output files.
+"""
 
 
 @dataclass(frozen=True)
@@ -44,23 +51,9 @@ class Staging:
 
     path: str
 
-    def plan(self, number: int) -> Path:
-        """Return the path of the file that says which bytes of a range each output binlog receives. ``number`` is the
-        index of the range (part of the source).
-        """
-        return Path(self.path, "plan", f"{number:06}.plan")
-
-    def placement(self, number: int) -> Path:
-        """Return the path of the file that says at which files and offsets the bytes of a range are written. ``number``
-        is the index of the range (part of the source).
-        """
-        return Path(self.path, "placement", f"{number:06}.json")
-
-    def written(self, number: int) -> Path:
-        """Return the path of a marker file that exists when all bytes of a range have been written to the output files.
-        ``number`` is the index of the range (part of the source).
-        """
-        return Path(self.path, "written", f"{number:06}")
+    def of_range(self, kind: RangeFile, number: int) -> Path:
+        """Return the path of a file about a range (part of the source). ``number`` is the index of the range."""
+        return Path(self.path, kind, f"{number:06}")
 
     def binlog(self, output: str, number: int) -> Path:
         """Return the path of file ``number`` (from 1) of the binlog set ``output`` that the split writes."""
@@ -156,7 +149,7 @@ class OutputDirectory:
         try:
             self._work.mkdir(exist_ok=True)
             self._lock = self._locked(self._work)
-            for name in _PARTS:
+            for name in (*get_args(RangeFile), "out"):
                 (self._work / name).mkdir(exist_ok=True)
         except OSError:
             if is_new:

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from dumpfilter.analyse.split_set.manifest import MANIFEST, BinlogPart, Manifest, NamedBinlog, Place, now
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.files import lock, sync_path, writing
+from dumpfilter.base.files import lock, remove, sync_path
 from dumpfilter.index.index_file import take_out
 
 _PLACE = re.compile(r"(?P<file>.+):(?P<position>\d+)")
@@ -135,17 +135,12 @@ def _carry_out(directory: Path, binlog: NamedBinlog) -> list[str]:
     Return the names of the files that existed.
     """
     for left in [*directory.glob(f".{MANIFEST}.*"), directory / f"{binlog.index}.purge"]:
-        with writing(left):
-            left.unlink(missing_ok=True)  # A purge that was killed may have left this temporary file.
+        remove(left)  # A purge that was killed may have left this temporary file.
     gone = [part.name for part in binlog.parts if part.purged is not None]
     take_out(directory / binlog.index, gone)
-    deleted = []
-    for name in gone:
-        path = directory / name
-        with writing(path):
-            if path.exists():
-                path.unlink()
-                deleted.append(name)
+    deleted = [name for name in gone if (directory / name).exists()]
+    for name in deleted:
+        remove(directory / name)
     if deleted:
         sync_path(directory)
     return deleted

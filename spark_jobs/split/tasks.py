@@ -61,24 +61,24 @@ class PlanRange(ReadRanges):
         A range that already has a plan is not read again. Raises BinlogError with file and position. Raises
         OutputError if the working directory cannot be written.
         """
-        target = self.staging.plan(wanted.number)
+        target = self.staging.of_range("plan", wanted.number)
         if target.exists():
             return
         with open_file(wanted.path) as file:
             family = file.format_description.family
-            job = self.specification, self.names._replace(family=family), self.unknown_xa_schemas
-            subjects, sources, owners = state_of_thread(job, lambda: _state(*job))
+            names = self.names._replace(family=family)
+
+            def state() -> tuple[Subjects, SourceNumbers, Owners]:
+                subjects = Subjects()
+                owners = self.specification.owners(subjects, names, self.unknown_xa_schemas)
+                return subjects, SourceNumbers(), owners
+
+            job = self.specification, names, self.unknown_xa_schemas
+            subjects, sources, owners = state_of_thread(job, state)
             assigner, maker = Assigner(owners), PlanMaker(owners.names)
             for block in self.blocks(file, wanted, subjects, sources):
                 maker.add(block, assigner.assign(block.segment, file.read))
         maker.finish(sources, family).save(target)
-
-
-def _state(
-    specification: Specification, names: NameRules, unknown_xa_schemas: tuple[str, ...]
-) -> tuple[Subjects, SourceNumbers, Owners]:
-    subjects = Subjects()
-    return subjects, SourceNumbers(), specification.owners(subjects, names, unknown_xa_schemas)
 
 
 @dataclass(frozen=True)
@@ -95,11 +95,11 @@ class WriteRange:
         A range that was already written is skipped. Raises OutputError if an output cannot be written, and
         BinlogError if the source has changed since it was planned.
         """
-        marker = self.staging.written(wanted.number)
+        marker = self.staging.of_range("written", wanted.number)
         if marker.exists():
             return
-        plan = RangePlan.load(self.staging.plan(wanted.number))
-        placement: Placement = json.loads(self.staging.placement(wanted.number).read_bytes())
+        plan = RangePlan.load(self.staging.of_range("plan", wanted.number))
+        placement: Placement = json.loads(self.staging.of_range("placement", wanted.number).read_bytes())
         with open_file(wanted.path) as file:
             for output, data, begin in _rendered_shares(file, plan):
                 for start, end, number, offset in _cut(placement[output], begin, begin + len(data)):
