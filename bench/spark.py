@@ -29,8 +29,7 @@ from dumpfilter.simulation.simulate import Options as SimulationOptions
 from dumpfilter.simulation.simulate import simulate
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth as run_bandwidth
 from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
-from dumpfilter.spark_jobs.engines.runner import Runner
-from dumpfilter.spark_jobs.engines.threads import ThreadRunner
+from dumpfilter.spark_jobs.engines import Runner, ThreadRunner
 from dumpfilter.spark_jobs.simulation.traffic import read_traffic
 from dumpfilter.spark_jobs.spark.context import SparkSettings, spark_context
 from dumpfilter.spark_jobs.spark.jobs import SparkRunner

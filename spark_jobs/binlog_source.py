@@ -40,7 +40,7 @@ from dumpfilter.base.errors import (
     DumpfilterError,
     OptionError,
 )
-from dumpfilter.spark_jobs.ranges.ranges import Range
+from dumpfilter.spark_jobs.ranges import Range
 from dumpfilter.spark_jobs.source.columns import IMAGES
 from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions
 from dumpfilter.spark_jobs.source.pushdown import cheap_first, predicate_of

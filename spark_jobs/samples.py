@@ -12,7 +12,7 @@ import zstandard
 
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.spark_jobs.ranges.ranges import Block
+from dumpfilter.spark_jobs.ranges import Block
 from dumpfilter.spark_jobs.split.ownership import encoded_schemas
 
 LEVEL = 3

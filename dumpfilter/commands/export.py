@@ -12,7 +12,7 @@ from dumpfilter.commands.option_groups.engine import JobReadOptions
 from dumpfilter.commands.option_groups.inputs import BinlogArguments, SlaveSetOptions
 
 if TYPE_CHECKING:
-    from dumpfilter.spark_jobs.ranges.range_index import Damage
+    from dumpfilter.spark_jobs.ranges import Damage
 
 
 class ExportSettings(Settings):
@@ -58,7 +58,7 @@ def export_command(
     from dumpfilter.base.endings import ending_at_signals
     from dumpfilter.base.errors import OptionError
     from dumpfilter.commands.interruption import telling_interruption
-    from dumpfilter.spark_jobs.engines.threads import ThreadRunner
+    from dumpfilter.spark_jobs.engines import ThreadRunner
     from dumpfilter.spark_jobs.source.export import export_events
 
     slaves.definitions()  # A wrong slave is the same error here as in other commands.

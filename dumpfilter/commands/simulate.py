@@ -155,7 +155,7 @@ def simulate_command(
     from dumpfilter.commands.results import show_results
     from dumpfilter.simulation.results import Variant
     from dumpfilter.simulation.simulate import simulate
-    from dumpfilter.spark_jobs.engines.threads import ThreadRunner
+    from dumpfilter.spark_jobs.engines import ThreadRunner
     from dumpfilter.spark_jobs.simulation.traffic import TrafficOptions, read_traffic
 
     plan, binlogs, speeds = inputs.planned()

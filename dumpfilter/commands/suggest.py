@@ -49,7 +49,7 @@ def suggest_command(
     from dumpfilter.analyse.lint.gather import gather_with_bar
     from dumpfilter.analyse.report.terminal import print_json, warn
     from dumpfilter.index.fileset import BinlogSet
-    from dumpfilter.spark_jobs.engines.threads import ThreadRunner
+    from dumpfilter.spark_jobs.engines import ThreadRunner
     from dumpfilter.spark_jobs.suggest.job import SuggestOptions, suggest
     from dumpfilter.spark_jobs.suggest.terminal import print_suggestions
 

@@ -58,7 +58,7 @@ def steady_timetables(source: BinlogSet, *, rate: int) -> list[Timetable]:
 
 def _traffic(source: BinlogSet) -> SetTraffic:
     # The kernels of the traffic are loaded for sets that grow alone.
-    from dumpfilter.spark_jobs.engines.runner import run_here
+    from dumpfilter.spark_jobs.engines import run_here
     from dumpfilter.spark_jobs.simulation.traffic import read_traffic
 
     return read_traffic([source.path(name) for name in source.names], (), run_here)

@@ -43,7 +43,7 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     totals_of,
     with_totals,
 )
-from dumpfilter.spark_jobs.engines.runner import Amount, Runner, run_here
+from dumpfilter.spark_jobs.engines import Amount, Runner, run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 _MOST_DECISIONS = 1_000_000

@@ -32,16 +32,19 @@ from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogSet, open_file
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.time_spans import active_seconds
-from dumpfilter.spark_jobs.engines.runner import Runner, cores_of
-from dumpfilter.spark_jobs.ranges.range_index import (
+from dumpfilter.spark_jobs.engines import Runner, cores_of
+from dumpfilter.spark_jobs.ranges import (
+    Block,
     FileIndex,
     IndexedSet,
+    Range,
     ReadOptions,
     ReadRanges,
+    amount_of,
+    grouped,
     index_paths,
     state_of_thread,
 )
-from dumpfilter.spark_jobs.ranges.ranges import Block, Range, amount_of, grouped
 from dumpfilter.spark_jobs.samples import CHUNK, WHOLE, Samples, compressed_size
 from dumpfilter.spark_jobs.split.assign import Assigner
 from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, Owners, schemas_among

@@ -64,8 +64,8 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     TableFigures,
     TableShare,
 )
-from dumpfilter.spark_jobs.engines.runner import Runner
-from dumpfilter.spark_jobs.ranges.range_index import FileIndex
+from dumpfilter.spark_jobs.engines import Runner
+from dumpfilter.spark_jobs.ranges import FileIndex
 from dumpfilter.spark_jobs.samples import Samples
 from dumpfilter.topology.slaves_file import SlaveDefinition
 

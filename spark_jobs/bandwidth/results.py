@@ -17,7 +17,7 @@ from dumpfilter.analyse.report.parquet import UnixTime
 from dumpfilter.analyse.report.periods import OverTime
 from dumpfilter.analyse.report.text import human_bytes, human_percent, share
 from dumpfilter.base.printable import visible
-from dumpfilter.spark_jobs.ranges.range_index import Damage
+from dumpfilter.spark_jobs.ranges import Damage
 
 PACKET_BYTES = 5
 """The bytes that MySQL's replication protocol puts before each event: the packet header and the status byte. Events

@@ -39,14 +39,16 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import open_file
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
-from dumpfilter.spark_jobs.engines.runner import Runner
-from dumpfilter.spark_jobs.ranges.range_index import (
+from dumpfilter.spark_jobs.engines import Runner
+from dumpfilter.spark_jobs.ranges import (
+    Range,
     ReadOptions,
     ReadRanges,
+    amount_of,
+    grouped,
     index_set,
     state_of_thread,
 )
-from dumpfilter.spark_jobs.ranges.ranges import Range, amount_of, grouped
 from dumpfilter.spark_jobs.samples import WHOLE, Samples
 from dumpfilter.spark_jobs.split.ownership import REST, encoded_schemas
 

@@ -22,9 +22,8 @@ import pyarrow.parquet as pq
 from dumpfilter.base.errors import BinlogMissing
 from dumpfilter.base.files import lock, rename, writing
 from dumpfilter.index.addresses import file_name
-from dumpfilter.spark_jobs.engines.runner import Amount, Runner
-from dumpfilter.spark_jobs.ranges.range_index import Damage
-from dumpfilter.spark_jobs.ranges.ranges import Range
+from dumpfilter.spark_jobs.engines import Amount, Runner
+from dumpfilter.spark_jobs.ranges import Damage, Range
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.reading import invalid_dates_of, plan_ranges, read_batches
 from dumpfilter.spark_jobs.source.typed_table import with_types

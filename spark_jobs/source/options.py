@@ -21,7 +21,7 @@ from dumpfilter.base.options.units import parse_size
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.rows import Table
 from dumpfilter.binlog.rows.typed import column_type
-from dumpfilter.spark_jobs.ranges.range_index import RANGE_SIZE
+from dumpfilter.spark_jobs.ranges import RANGE_SIZE
 from dumpfilter.spark_jobs.source.columns import IMAGES, ROW_TYPES, TEXT_TYPES, TYPES
 from dumpfilter.topology import slave_options
 from dumpfilter.topology.slaves_file import SlaveDefinition

@@ -28,16 +28,19 @@ from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, open_file
 from dumpfilter.index.scanner import FileScanner
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.spark_jobs.engines.threads import ThreadRunner
-from dumpfilter.spark_jobs.ranges.range_index import (
+from dumpfilter.spark_jobs.engines import ThreadRunner
+from dumpfilter.spark_jobs.ranges import (
+    BLOCK_SIZE,
+    Block,
     Damage,
     FileIndex,
+    Range,
     ReadOptions,
+    blocks_of,
     follow_xa,
     index_files,
     look_for_xa,
 )
-from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Block, Range, blocks_of
 from dumpfilter.spark_jobs.source.columns import OF_SUBJECTS, ROW_TYPES, EventColumns, exploded, true_of
 from dumpfilter.spark_jobs.source.options import SourceOptions
 

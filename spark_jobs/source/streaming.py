@@ -12,15 +12,15 @@ from typing import TypedDict
 
 from dumpfilter.base.errors import BinlogMissing, OptionError, PositionError
 from dumpfilter.index.fileset import BinlogSet, open_file
-from dumpfilter.spark_jobs.ranges.range_index import (
+from dumpfilter.spark_jobs.ranges import (
     RANGE_SIZE,
     FileIndex,
+    Range,
     ReadOptions,
     follow_xa,
     index_file,
     look_for_xa,
 )
-from dumpfilter.spark_jobs.ranges.ranges import Range
 from dumpfilter.spark_jobs.source.reading import FIRST, ranges_of_file, with_names
 
 

@@ -24,8 +24,8 @@ from dumpfilter.binlog.rows.typed import struct_of, with_names
 from dumpfilter.binlog.rows_events import decode_rows_header, decode_table_map
 from dumpfilter.index.fileset import open_file
 from dumpfilter.index.subjects import Subjects, TableSubject
-from dumpfilter.spark_jobs.engines.threads import ThreadRunner
-from dumpfilter.spark_jobs.ranges.ranges import Range, blocks_of
+from dumpfilter.spark_jobs.engines import ThreadRunner
+from dumpfilter.spark_jobs.ranges import Range, blocks_of
 from dumpfilter.spark_jobs.source.columns import TEXT_TYPES, EventColumns
 from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions, version_of
 from dumpfilter.spark_jobs.source.reading import plan_ranges

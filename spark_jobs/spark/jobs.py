@@ -16,8 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.spark_jobs.engines.progress import Progress
-from dumpfilter.spark_jobs.engines.runner import TASKS, Amount, translated
+from dumpfilter.spark_jobs.engines import TASKS, Amount, Progress, translated
 from dumpfilter.spark_jobs.spark.context import SparkSettings, spark_context
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ class SparkFailed(DumpfilterError):
 
 class SparkRunner:
     """Runs tasks on Spark. Calling an instance with a function and tasks returns the results in order
-    (:class:`~dumpfilter.spark_jobs.engines.runner.Runner`).
+    (:class:`~dumpfilter.spark_jobs.engines.Runner`).
 
     ``get_context`` is a function that starts Spark. It is called once, before the first task. ``console`` shows the
     progress (None: no progress).

@@ -41,7 +41,7 @@ from dumpfilter.dump.payload import close_payload, open_payload
 from dumpfilter.filter.boundary import OnUndecided
 from dumpfilter.filter.flags import MOST_HITS
 from dumpfilter.index.segment import Segment
-from dumpfilter.spark_jobs.ranges.ranges import Block
+from dumpfilter.spark_jobs.ranges import Block
 from dumpfilter.spark_jobs.split.ownership import NO_OUTPUT, Owners
 
 FILE_EVENTS = np.isin(np.arange(256), list(OF_FILES))

@@ -4,7 +4,7 @@ Each schema gets a binlog set of its events. Alternatively, a specification name
 that chooses its events. An output is one of the sets that the split writes.
 
 1. The driver indexes the files and divides them into ranges of complete transactions
-(:mod:`~dumpfilter.spark_jobs.ranges.range_index`).
+(:mod:`~dumpfilter.spark_jobs.ranges`).
 2. A task for each range plans which output receives which events (:mod:`~dumpfilter.spark_jobs.split.assign`).
 3. The driver chooses file and offset of each planned event (:mod:`~dumpfilter.spark_jobs.split.placement`).
 4. Tasks copy the events to these files and offsets (:mod:`~dumpfilter.spark_jobs.split.tasks`).
@@ -35,9 +35,8 @@ from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.writer import make_event, rebase
-from dumpfilter.spark_jobs.engines.runner import Runner
-from dumpfilter.spark_jobs.ranges.range_index import FileIndex, IndexedSet, ReadOptions, index_set
-from dumpfilter.spark_jobs.ranges.ranges import amount_of
+from dumpfilter.spark_jobs.engines import Runner
+from dumpfilter.spark_jobs.ranges import FileIndex, IndexedSet, ReadOptions, amount_of, index_set
 from dumpfilter.spark_jobs.split.assign import RangePlan
 from dumpfilter.spark_jobs.split.output import OutputDirectory, Staging
 from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, REST, Specification, decode_name, schemas_among
@@ -148,7 +147,7 @@ def split(
     ``options.specification`` defines by filters.
 
     ``source`` is the set's index file, a directory with an index file, or a list of binlog files. ``run`` executes the
-    tasks, for example a :class:`~dumpfilter.spark_jobs.engines.threads.ThreadRunner`. If an earlier run with equal
+    tasks, for example a :class:`~dumpfilter.spark_jobs.engines.ThreadRunner`. If an earlier run with equal
     files and options wrote the directory, nothing is written.
 
     Raises BinlogError with file and position for a damaged binlog. Raises TransactionSpans for a transaction with

@@ -26,8 +26,7 @@ from dumpfilter.binlog.gtid_wire import (
     encode_previous_gtids,
 )
 from dumpfilter.binlog.writer import rebase, with_body
-from dumpfilter.spark_jobs.ranges.range_index import FileIndex
-from dumpfilter.spark_jobs.ranges.ranges import Range
+from dumpfilter.spark_jobs.ranges import FileIndex, Range
 from dumpfilter.spark_jobs.split import assign as P
 from dumpfilter.spark_jobs.split.assign import Ints, RangePlan
 

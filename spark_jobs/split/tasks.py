@@ -28,9 +28,8 @@ from dumpfilter.binlog.writer import rebase_array
 from dumpfilter.dump.chunk import ChunkPlan, render_into
 from dumpfilter.index.fileset import BinlogFile, open_file
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.spark_jobs.engines.runner import step
-from dumpfilter.spark_jobs.ranges.range_index import ReadRanges, state_of_thread
-from dumpfilter.spark_jobs.ranges.ranges import Range, memory
+from dumpfilter.spark_jobs.engines import step
+from dumpfilter.spark_jobs.ranges import Range, ReadRanges, memory, state_of_thread
 from dumpfilter.spark_jobs.split import assign as P
 from dumpfilter.spark_jobs.split.assign import Assigner, Ints, PlanMaker, RangePlan
 from dumpfilter.spark_jobs.split.output import Staging

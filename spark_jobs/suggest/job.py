@@ -15,8 +15,8 @@ from dumpfilter.filter import Filter, FilterSemantics
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.rules import Rule, RuleKind, make_rule
 from dumpfilter.index.subjects import Subjects, TableSubject
-from dumpfilter.spark_jobs.engines.runner import Amount, Runner
-from dumpfilter.spark_jobs.ranges.range_index import IndexedSet, ReadOptions, index_set
+from dumpfilter.spark_jobs.engines import Amount, Runner
+from dumpfilter.spark_jobs.ranges import IndexedSet, ReadOptions, index_set
 from dumpfilter.spark_jobs.suggest.candidates import option_line
 from dumpfilter.spark_jobs.suggest.results import Plan, RuleStep, Suggestions, TableWeight
 from dumpfilter.spark_jobs.suggest.search import Found, Search, Slave

@@ -24,7 +24,7 @@ from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
 from dumpfilter.filter.rules import FilterSemantics, Rule
 from dumpfilter.index.subjects import TableSubject
-from dumpfilter.spark_jobs.engines.runner import step
+from dumpfilter.spark_jobs.engines import step
 from dumpfilter.spark_jobs.suggest.candidates import Candidate, candidates
 from dumpfilter.spark_jobs.suggest.results import RejectedRule
 from dumpfilter.spark_jobs.suggest.traffic import Traffic, tables_of

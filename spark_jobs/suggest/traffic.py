@@ -36,9 +36,16 @@ from dumpfilter.index.fileset import open_file
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject, numbers_on_tables
 from dumpfilter.spark_jobs.bandwidth.evaluate import nothing_passes
-from dumpfilter.spark_jobs.engines.runner import Runner
-from dumpfilter.spark_jobs.ranges.range_index import IndexedSet, ReadOptions, ReadRanges, state_of_thread
-from dumpfilter.spark_jobs.ranges.ranges import Range, amount_of, grouped
+from dumpfilter.spark_jobs.engines import Runner
+from dumpfilter.spark_jobs.ranges import (
+    IndexedSet,
+    Range,
+    ReadOptions,
+    ReadRanges,
+    amount_of,
+    grouped,
+    state_of_thread,
+)
 
 _BUCKET_SECONDS = 1 << 40
 """The length of a time bucket, seconds. It exceeds any binlog's span, because suggestions do not use times."""

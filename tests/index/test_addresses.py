@@ -14,7 +14,7 @@ from dumpfilter.binlog.events import GTID_INDEX_MAGIC
 from dumpfilter.binlog.workload.generate import generate
 from dumpfilter.index.addresses import file_name, matching
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, open_file
-from dumpfilter.spark_jobs.ranges.range_index import REMOTE_BLOCK_SIZE, index_file
+from dumpfilter.spark_jobs.ranges import REMOTE_BLOCK_SIZE, index_file
 from tests.spark_jobs.s3_server import ObjectStore, object_store
 from tests.support import DATA
 

@@ -39,7 +39,7 @@ from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.spark_jobs.engines.threads import ThreadRunner
+from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.suggest.job import NOBODY, suggest
 from dumpfilter.spark_jobs.suggest.search import BREAKING
 from dumpfilter.testbed.values import Place

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dumpfilter.spark_jobs.binlog_source import PUSHDOWN, register
-from dumpfilter.spark_jobs.ranges.range_index import ReadOptions, index_file
+from dumpfilter.spark_jobs.ranges import ReadOptions, index_file
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.reading import plan_ranges

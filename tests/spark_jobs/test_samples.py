@@ -10,7 +10,7 @@ from dumpfilter.dump.filter_set import filter_set
 from dumpfilter.filter import Filter, FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
-from dumpfilter.spark_jobs.engines.runner import run_here
+from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.spark_jobs.samples import CHUNK, LEVEL
 from dumpfilter.spark_jobs.simulation.traffic import TrafficOptions, read_traffic
 from dumpfilter.topology.slaves_file import SlaveDefinition

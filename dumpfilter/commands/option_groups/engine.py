@@ -13,7 +13,7 @@ from dumpfilter.base.options.settings import Settings, setting
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dumpfilter.spark_jobs.engines.runner import Runner
+    from dumpfilter.spark_jobs.engines import Runner
 
 PANEL = "Spark (--engine spark)"
 
@@ -73,7 +73,7 @@ class EngineOptions(Settings, panel=PANEL):
             if name != "engine" and (getattr(self, name) or None) != field.default:
                 name = f"--{name.replace('_', '-')}"
                 raise OptionError(f"{name} is an option of Spark, and the work runs here: add --engine spark")
-        from dumpfilter.spark_jobs.engines.threads import ThreadRunner
+        from dumpfilter.spark_jobs.engines import ThreadRunner
 
         return nullcontext(ThreadRunner(console=progress))
 

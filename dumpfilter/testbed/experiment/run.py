@@ -18,7 +18,7 @@ from dumpfilter.simulation.plan import Plan, describe, plan_topology
 from dumpfilter.simulation.results import Results, Run, Setting, SourceFigures, Variant
 from dumpfilter.simulation.simulate import Options, simulate
 from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
-from dumpfilter.spark_jobs.engines.threads import ThreadRunner
+from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.simulation.traffic import read_traffic
 from dumpfilter.testbed import Testbed, TestbedError, TestbedNode, up
 from dumpfilter.testbed.experiment.definition import Experiment, Load, Phase

@@ -24,7 +24,7 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     totals_of,
     with_totals,
 )
-from dumpfilter.spark_jobs.ranges.range_index import Damage
+from dumpfilter.spark_jobs.ranges import Damage
 
 _SCHEMAS = ["shop", "billing", "analytics", "crm", "warehouse", "sessions", "audit", "cms"]
 _NOUNS = [

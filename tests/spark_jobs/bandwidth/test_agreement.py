@@ -12,7 +12,7 @@ from dumpfilter.analyse.report.headings import NO_TABLE, SEVERAL
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
-from dumpfilter.spark_jobs.engines.runner import run_here
+from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from tests.support import RECORDED_SETS, recording_id
 

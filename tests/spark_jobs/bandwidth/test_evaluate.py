@@ -11,7 +11,7 @@ from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.output import tables
 from dumpfilter.spark_jobs.bandwidth.report import render_report
-from dumpfilter.spark_jobs.engines.runner import run_here
+from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from tests.spark_jobs.walking import RECORDINGS
 

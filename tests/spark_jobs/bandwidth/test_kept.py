@@ -22,7 +22,7 @@ from dumpfilter.spark_jobs.bandwidth.job import bandwidth, evaluate_slaves, meas
 from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions, MeasuredSet, measure_set
 from dumpfilter.spark_jobs.bandwidth.output import MEASUREMENTS, read_measurements, write_measurements
 from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
-from dumpfilter.spark_jobs.engines.runner import run_here
+from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from tests.spark_jobs.walking import RECORDINGS
 from tests.strategies import MadeBinlog, binlogs, rules

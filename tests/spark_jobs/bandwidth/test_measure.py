@@ -12,7 +12,7 @@ from dumpfilter.binlog.workload.generate import generate
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.bandwidth.measured_set import ALONE, MeasureRanges
-from dumpfilter.spark_jobs.ranges.range_index import ReadOptions, index_file, ranges_of
+from dumpfilter.spark_jobs.ranges import ReadOptions, index_file, ranges_of
 from dumpfilter.spark_jobs.samples import CHUNK, LEVEL
 
 

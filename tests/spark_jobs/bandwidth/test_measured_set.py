@@ -6,7 +6,7 @@ import pytest
 
 from dumpfilter.index.time_spans import TimeSpans
 from dumpfilter.spark_jobs.bandwidth.measured_set import default_bucket_seconds
-from dumpfilter.spark_jobs.ranges.range_index import FileIndex, IndexedSet
+from dumpfilter.spark_jobs.ranges import FileIndex, IndexedSet
 
 HOUR = 3600
 DAY = 24 * HOUR

@@ -19,8 +19,7 @@ from dumpfilter.binlog.workload.generate import generate, schema_names
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions, bandwidth
 from dumpfilter.spark_jobs.bandwidth.results import Results
-from dumpfilter.spark_jobs.engines.runner import Runner, run_here
-from dumpfilter.spark_jobs.engines.threads import ThreadRunner
+from dumpfilter.spark_jobs.engines import Runner, ThreadRunner, run_here
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from tests.spark_jobs.split.dying import contents, different

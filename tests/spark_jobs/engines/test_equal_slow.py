@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.spark_jobs.engines.threads import ThreadRunner
+from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.spark.jobs import SparkRunner
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
 from tests.spark_jobs.engines.test_equal import measured, source

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError
-from dumpfilter.spark_jobs.engines.runner import Amount, Runner, run_here
-from dumpfilter.spark_jobs.engines.threads import ThreadRunner
-from dumpfilter.spark_jobs.ranges.ranges import Range, amount_of
+from dumpfilter.spark_jobs.engines import Amount, Runner, ThreadRunner, run_here
+from dumpfilter.spark_jobs.ranges import Range, amount_of
 
 
 @pytest.fixture(params=["here", "threads"])

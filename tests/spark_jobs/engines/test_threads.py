@@ -14,9 +14,8 @@ from rich.console import Console
 
 from dumpfilter.base import logs
 from dumpfilter.base.errors import BinlogCorrupt
-from dumpfilter.spark_jobs.engines import progress
-from dumpfilter.spark_jobs.engines.runner import Amount, step
-from dumpfilter.spark_jobs.engines.threads import MemoryShort, ThreadRunner
+from dumpfilter.spark_jobs import engines
+from dumpfilter.spark_jobs.engines import Amount, MemoryShort, ThreadRunner, step
 
 DEADLINE = 240.0
 """Seconds to wait for another thread."""
@@ -114,7 +113,7 @@ def test_no_bar_without_a_terminal() -> None:
 
 
 def test_lines_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.001)
+    monkeypatch.setattr(engines, "LINE_SECONDS", 0.001)
     shown = StringIO()
 
     def task(number: int) -> None:
@@ -129,7 +128,7 @@ def test_lines_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_short_jobs_of_a_long_command_have_lines() -> None:
     shown = StringIO()
     now = 0.0
-    of_command = progress.Progress(Console(file=shown), lambda: now)
+    of_command = engines.Progress(Console(file=shown), lambda: now)
 
     def job(label: str) -> AbstractContextManager[None]:
         return of_command.of(label, 5, Amount(), lambda: (3, None))

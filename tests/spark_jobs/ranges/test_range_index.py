@@ -17,7 +17,8 @@ from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.index.subjects import TableSubject
 from dumpfilter.index.time_spans import spans_of
-from dumpfilter.spark_jobs.ranges.range_index import (
+from dumpfilter.spark_jobs.ranges import (
+    Range,
     ReadOptions,
     XaLook,
     follow_xa,
@@ -25,7 +26,6 @@ from dumpfilter.spark_jobs.ranges.range_index import (
     look_for_xa,
     ranges_of,
 )
-from dumpfilter.spark_jobs.ranges.ranges import Range
 from tests.spark_jobs.walking import FILE_LEVEL, ORACLE
 from tests.strategies import MadeBinlog, binlogs
 from tests.support import RECORDED_SETS, binlogs_in, recording_id

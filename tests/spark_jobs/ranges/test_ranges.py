@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.spark_jobs.ranges.ranges import MOST_GROUPS, Range, grouped
+from dumpfilter.spark_jobs.ranges import MOST_GROUPS, Range, grouped
 
 
 def ranges_of_sizes(sizes: list[int]) -> list[Range]:

@@ -14,8 +14,7 @@ from dumpfilter.simulation.hop import Hop
 from dumpfilter.simulation.plan import Plan, plan_slaves
 from dumpfilter.simulation.results import Results, Setting, Variant
 from dumpfilter.simulation.simulate import Options, Search, simulate
-from dumpfilter.spark_jobs.engines.runner import Runner, run_here
-from dumpfilter.spark_jobs.engines.threads import ThreadRunner
+from dumpfilter.spark_jobs.engines import Runner, ThreadRunner, run_here
 from dumpfilter.spark_jobs.simulation.traffic import TrafficOptions, read_traffic
 from dumpfilter.spark_jobs.spark.jobs import SparkRunner
 from dumpfilter.topology.links.shape import LinkShape, Outage

@@ -14,8 +14,7 @@ from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
 from dumpfilter.spark_jobs.bandwidth.results import Results
-from dumpfilter.spark_jobs.engines.runner import run_here
-from dumpfilter.spark_jobs.engines.threads import ThreadRunner
+from dumpfilter.spark_jobs.engines import ThreadRunner, run_here
 from dumpfilter.spark_jobs.simulation.traffic import Made, TrafficOptions, read_traffic
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from tests.spark_jobs.here import shuffled

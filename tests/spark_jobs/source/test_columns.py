@@ -17,8 +17,7 @@ from dumpfilter.binlog.events import EventType as T
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.workload.generate import generate
 from dumpfilter.index.statements import decode_statement_event
-from dumpfilter.spark_jobs.ranges.range_index import ReadOptions, index_file
-from dumpfilter.spark_jobs.ranges.ranges import BLOCK_SIZE, Range
+from dumpfilter.spark_jobs.ranges import BLOCK_SIZE, Range, ReadOptions, index_file
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.pushdown import predicate_of

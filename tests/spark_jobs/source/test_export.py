@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dumpfilter.base.errors import BinlogError, OutputError
-from dumpfilter.spark_jobs.engines.runner import run_here, step
+from dumpfilter.spark_jobs.engines import run_here, step
 from dumpfilter.spark_jobs.source.export import VERSION_KEY, export_events
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.reading import plan_ranges, read_batches

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import datasource as D
 
-from dumpfilter.spark_jobs.ranges.ranges import Range
+from dumpfilter.spark_jobs.ranges import Range
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.pushdown import cheap_first, predicate_of

@@ -14,7 +14,7 @@ from pyspark.sql.types import IntegerType, LongType, MapType, StringType, Struct
 
 from dumpfilter.base.errors import BinlogUnsupported, ColumnsChanged, OptionError
 from dumpfilter.spark_jobs.binlog_source import BinlogDataSource
-from dumpfilter.spark_jobs.engines.runner import run_here
+from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.spark_jobs.source.export import export_events
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.reading import plan_ranges, read_batches

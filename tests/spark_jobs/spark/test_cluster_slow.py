@@ -44,7 +44,7 @@ def test_the_split_by_spark_submit(cluster: Cluster, environment: Path, tmp_path
     # The executor has run tasks from its unpacked environment, since Python left its compiled modules there.
     (executor,) = cluster.executors()
     packages = next(executor.glob("environment/lib/python*/site-packages"))
-    for module in ("spark_jobs/ranges/__pycache__/range_index", "binlog/__pycache__/reader"):
+    for module in ("spark_jobs/__pycache__/ranges", "binlog/__pycache__/reader"):
         assert list(packages.glob(f"dumpfilter/{module}.*.pyc")), f"{executor} has not imported {module}"
     # The executor has compiled no kernel, so the packed kernels fit.
     kernels = [path for path in packages.rglob("dumpfilter/**/*.so") if path.parent.name == "__pycache__"]

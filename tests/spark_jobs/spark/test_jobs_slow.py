@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dumpfilter.base.errors import BinlogCorrupt
-from dumpfilter.spark_jobs.engines.runner import Runner
+from dumpfilter.spark_jobs.engines import Runner
 from dumpfilter.spark_jobs.spark.jobs import SparkFailed, SparkRunner
 from tests.spark_jobs.engines.test_runner import (
     test_an_error_of_the_system_names_the_file,

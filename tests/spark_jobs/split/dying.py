@@ -12,7 +12,7 @@ from typing import Any
 
 from dumpfilter.analyse.split_set.manifest import MANIFEST, Manifest
 from dumpfilter.binlog.workload.generate import generate
-from dumpfilter.spark_jobs.engines.runner import run_here
+from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
 
 _SYSTEM_CALLS = frozenset({"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree"})

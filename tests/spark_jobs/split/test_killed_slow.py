@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from dumpfilter.base.errors import OutputError
-from dumpfilter.spark_jobs.engines.runner import run_here
+from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.spark_jobs.split.job import split
 from tests.spark_jobs.split.dying import (
     check_alone,

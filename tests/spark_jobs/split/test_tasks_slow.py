@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark import TaskContext
 
-from dumpfilter.spark_jobs.engines.runner import run_here
+from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.spark_jobs.spark.jobs import SparkFailed, SparkRunner
 from dumpfilter.spark_jobs.split.job import split
 from tests.spark_jobs.split.dying import (

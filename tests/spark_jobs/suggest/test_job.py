@@ -20,7 +20,7 @@ from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.spark_jobs.engines.threads import ThreadRunner
+from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.suggest.job import NOBODY, SuggestOptions, suggest
 from dumpfilter.spark_jobs.suggest.results import Plan, Suggestions
 from dumpfilter.spark_jobs.suggest.terminal import print_suggestions

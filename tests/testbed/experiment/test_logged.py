@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.binlog.workload.generate import GeneratedSet, Style, generate
-from dumpfilter.spark_jobs.engines.threads import ThreadRunner
+from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.simulation.traffic import read_traffic
 from dumpfilter.testbed.experiment.growth import Grown
 from dumpfilter.testbed.experiment.logged import read_log

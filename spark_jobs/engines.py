@@ -1,0 +1,298 @@
+"""The engines that run a job's tasks: threads of this process, or Spark.
+
+A job is a picklable function and a list of tasks. If the function raises a DumpfilterError, for example for a
+damaged binlog, the job ends with this error.
+
+A running task calls :func:`step` between two pieces of work. The call reports progress, and ends the task if it was
+cancelled. On Spark the call has no effect, because Spark itself counts and cancels its tasks.
+
+This module has the interface of all engines, the progress display of a job's tasks, and the engine that needs neither
+Spark nor Java.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from dumpfilter.base import logs
+from dumpfilter.base.errors import BinlogError, DumpfilterError
+from dumpfilter.base.waiting import watching
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Amount:
+    """The size of a job, for its progress bar and for its division into Spark tasks: bytes, the name of its tasks, and
+    the number of Spark tasks.
+    """
+
+    unit: str = "tasks"
+    """The plural noun for the tasks, such as "files"."""
+    nbytes: int | None = None
+    """The bytes that all tasks read together. None: unknown."""
+    slices: int | None = None
+    """The number of Spark tasks among which the job's tasks are divided. None: one Spark task for each of them."""
+
+
+TASKS = Amount()
+"""The size of a job of which only the number of tasks is known."""
+
+
+class Runner(Protocol):
+    """A function that calls ``function`` with each of ``tasks``, in threads or on Spark, and returns the results in the
+    order of ``tasks``.
+
+    ``label`` describes the work to the user, and ``amount`` gives the job's size. If several tasks raise a
+    DumpfilterError, the error of the first of these tasks is raised.
+    """
+
+    def __call__(
+        self, function: Callable[[T], R], tasks: Sequence[T], label: str, *, amount: Amount = TASKS
+    ) -> list[R]: ...
+
+
+def run_here(
+    function: Callable[[T], R], tasks: Sequence[T], label: str, *, amount: Amount = TASKS
+) -> list[R]:
+    """Call ``function`` with each task in this thread, one after the other, and return the results in order.
+
+    Jobs accept this function as a :class:`Runner` if there is little work. ``label`` and ``amount`` have no effect.
+    """
+    return [translated(function, task) for task in tasks]
+
+
+def cores_of(run: Runner) -> int:
+    """Return the number of tasks that a runner executes in parallel: its attribute ``cores``, or 1."""
+    return max(1, int(getattr(run, "cores", 1)))
+
+
+def translated(function: Callable[[T], R], task: T) -> R:
+    """Return ``function(task)``. An OSError, which comes from reading a binlog, becomes a BinlogError that names the
+    file.
+    """
+    try:
+        return function(task)
+    except OSError as error:
+        # The function dumpfilter.binlog.writer.writing turns errors of output files into OutputError. Any OSError left
+        # comes from reading a binlog.
+        raise BinlogError(f"cannot be read: {error.strerror or error}", file=error.filename) from None
+
+
+class Stopped(BaseException):
+    """The exception that ends a task after Ctrl-C. Tasks must not catch it; the engine that runs them does."""
+
+
+@dataclass
+class Work:
+    """The state that the threads of one job share: the bytes read so far, and whether the job was cancelled."""
+
+    done: int = 0
+    """The bytes that all tasks have read so far, for a progress bar. An addition may be lost if two threads add at
+    once.
+    """
+    is_stopped: bool = False
+    """Whether each running task must end with :class:`Stopped` at its next step."""
+
+
+_thread = threading.local()
+
+
+def count_for(work: Work) -> None:
+    """Assign this thread to the job whose state is ``work``. Later calls of :func:`step` in this thread add to
+    ``work.done`` and obey ``work.is_stopped``.
+    """
+    _thread.work = work
+
+
+def step(nbytes: int) -> None:
+    """Report for the progress bar that this thread's task has read ``nbytes`` more bytes. Tasks call this function
+    between two blocks of data.
+
+    Raises Stopped if the job was cancelled. On Spark the call has no effect, because Spark itself counts and cancels
+    its tasks.
+    """
+    work: Work | None = getattr(_thread, "work", None)
+    if work is not None:
+        work.done += nbytes
+        if work.is_stopped:
+            raise Stopped
+
+
+_REFRESH = 0.2
+"""The interval between updates of the progress bar, seconds."""
+
+LINE_SECONDS = 10.0
+"""The interval between progress lines without a terminal, seconds. A shorter command prints no line."""
+
+
+class Progress:
+    """Shows the progress of a command's jobs on ``console``: a bar on a terminal, otherwise a line every 10 seconds.
+
+    No line is written if the log level hides warnings. The interval continues across all jobs of a command, because
+    each of many jobs may be shorter.
+    """
+
+    def __init__(self, console: Console | None, now: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._now = now
+        self._due = now() + LINE_SECONDS
+
+    @contextmanager
+    def of(
+        self, label: str, total: int, amount: Amount, reached: Callable[[], tuple[int, int | None]]
+    ) -> Iterator[None]:
+        """Show the progress of a job while the body of the ``with`` statement runs.
+
+        Parameters:
+            label: the name of the work for the user, such as "indexing".
+            total: the number of tasks.
+            amount: the job's size in bytes, and the noun for its tasks.
+            reached: a function that a thread calls repeatedly. It returns the number of completed tasks, and the bytes
+                read so far (None: they are estimated from the tasks). If it raises an exception, the display stays
+                unchanged.
+        """
+        console = self._console
+        if console is None or not (console.is_terminal or logs.shows(logs.Level.WARNING)):
+            yield
+            return
+
+        def now() -> tuple[float, str]:
+            tasks, nbytes = reached()
+            if nbytes is None:
+                nbytes = (amount.nbytes or 0) * min(tasks, total) // max(total, 1)
+            return nbytes if amount.nbytes else tasks, told_of(tasks, nbytes, total, amount)
+
+        def follow(over: threading.Event) -> None:
+            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+            from rich.progress import Progress as RichProgress
+
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=None),
+                TextColumn("{task.fields[told]}"),
+                TimeElapsedColumn(),
+                TimeRemainingColumn(),
+            )
+            with RichProgress(*columns, console=console, transient=True, expand=True) as bar:
+                whole = float(amount.nbytes or total or 1)
+                task = bar.add_task(label, total=whole, told=told_of(0, 0, total, amount))
+                while not over.wait(_REFRESH):
+                    # Spark or the job may have ended in the meantime, which the job itself reports.
+                    with suppress(Exception):
+                        done, told = now()
+                        bar.update(task, completed=min(done, whole), told=told)
+
+        def write_lines(over: threading.Event) -> None:
+            while not over.wait(max(self._due - self._now(), 0.0)):
+                self._due = self._now() + LINE_SECONDS
+                with suppress(Exception):
+                    _, told = now()
+                    if logs.is_json():
+                        import structlog
+
+                        structlog.get_logger("dumpfilter").info("progress", job=label, reached=told)
+                    else:
+                        console.print(f"{label}: {told}", markup=False, highlight=False, soft_wrap=True)
+
+        with watching(follow if console.is_terminal else write_lines, "progress"):
+            yield
+
+
+def told_of(tasks: int, nbytes: int, total: int, amount: Amount) -> str:
+    """Return the text beside the progress bar: the number of completed tasks, and the bytes read.
+
+    ``tasks`` of ``total`` tasks are completed, and ``nbytes`` have been read. ``amount`` has the total bytes and the
+    noun for tasks.
+
+    >>> told_of(3, 5 << 28, 5, Amount("files", 2 << 30))
+    '3 of 5 files, 1.2 of 2.0 GiB'
+    >>> told_of(3, 0, 5, Amount())
+    '3 of 5 tasks'
+    """
+    told = f"{min(tasks, total):,} of {total:,} {amount.unit}"
+    if not amount.nbytes:
+        return told
+    power = min(max((amount.nbytes.bit_length() - 1) // 10, 0), 4)
+    size = 1 << 10 * power
+    digits = 1 if power else 0
+    names = ("bytes", "KiB", "MiB", "GiB", "TiB")
+    done = min(nbytes, amount.nbytes)
+    return f"{told}, {done / size:,.{digits}f} of {amount.nbytes / size:,.{digits}f} {names[power]}"
+
+
+_POLL = 0.1
+"""The interval at which the main thread wakes to handle Ctrl-C, seconds."""
+
+
+class MemoryShort(DumpfilterError):
+    """The error if this process cannot get enough memory for a task. Its text tells which options to change."""
+
+
+class ThreadRunner:
+    """Runs tasks in threads of this process, without Spark. Calling an instance with a function and tasks returns the
+    results in order (:class:`~dumpfilter.spark_jobs.engines.Runner`).
+
+    Tasks should spend their time in compiled code, which runs in parallel. ``threads`` is the number of threads; by
+    default one per processor that this process may use. ``console`` shows the progress (None: no progress).
+    """
+
+    def __init__(self, threads: int | None = None, console: Console | None = None) -> None:
+        self.cores = threads or len(os.sched_getaffinity(0))
+        """The number of tasks that run in parallel."""
+        self._progress = Progress(console)
+
+    def __call__(
+        self, function: Callable[[T], R], tasks: Sequence[T], label: str, *, amount: Amount = TASKS
+    ) -> list[R]:
+        """Call ``function`` with each task, and return the results in order.
+
+        If a task fails, tasks after it are not started, but earlier ones are completed, because the error of the
+        first failed task is raised. After Ctrl-C no task is started, and running tasks end at their next step.
+        """
+        if not tasks:
+            return []
+        work = Work()
+        failed: list[int] = []
+
+        def one(number: int) -> R:
+            if work.is_stopped or any(earlier < number for earlier in failed):
+                raise Stopped
+            try:
+                return translated(function, tasks[number])
+            except MemoryError:
+                failed.append(number)
+                raise MemoryShort(
+                    "this process cannot get enough memory for its tasks: give a smaller --range-size, or let it "
+                    "run on fewer processors (taskset)"
+                ) from None
+            except BaseException:
+                failed.append(number)
+                raise
+
+        running: list[Future[R]] = []
+        with (
+            self._progress.of(label, len(tasks), amount, lambda: (sum(map(Future.done, running)), work.done)),
+            ThreadPoolExecutor(min(self.cores, len(tasks)), "task", count_for, (work,)) as pool,
+        ):
+            try:
+                running += [pool.submit(one, number) for number in range(len(tasks))]
+                for future in running:
+                    # Another thread may receive the signal of Ctrl-C, which does not end a wait of the main thread.
+                    while wait([future], timeout=_POLL).not_done:
+                        pass
+            except BaseException:
+                work.is_stopped = True
+                raise
+        return [future.result() for future in running]

@@ -1,1 +1,0 @@
-"""The engines that run a job's tasks: threads of this process, or Spark."""
