@@ -174,7 +174,7 @@ class Progress:
                 nbytes = (amount.nbytes or 0) * min(tasks, total) // max(total, 1)
             return nbytes if amount.nbytes else tasks, told_of(tasks, nbytes, total, amount)
 
-        def follow(over: threading.Event) -> None:
+        def show_bar(over: threading.Event) -> None:
             from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
             from rich.progress import Progress as RichProgress
 
@@ -206,7 +206,7 @@ class Progress:
                     else:
                         console.print(f"{label}: {told}", markup=False, highlight=False, soft_wrap=True)
 
-        with watching(follow if console.is_terminal else write_lines, "progress"):
+        with watching(show_bar if console.is_terminal else write_lines, "progress"):
             yield
 
 

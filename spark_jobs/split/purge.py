@@ -85,23 +85,14 @@ def _going(manifest: Manifest, binlog: NamedBinlog, before: str) -> list[BinlogP
     place = _place(manifest, before)
     if place is not None:
         order = [one.name for one in manifest.source]
-
-        def older(part: BinlogPart) -> bool:
-            end = part.source_end
-            return (order.index(end.file), end.position) <= (order.index(place.file), place.position)
-
+        limit = order.index(place.file), place.position
+        ends = [part.source_end for part in present]
+        is_older = [(order.index(end.file), end.position) <= limit for end in ends]
     else:
         time = _time(binlog, before)
-
-        def older(part: BinlogPart) -> bool:
-            return part.last_time is None or part.last_time < time
-
-    going: list[BinlogPart] = []
-    for part in present[:-1]:
-        if not older(part):
-            break
-        going.append(part)
-    return going
+        is_older = [part.last_time is None or part.last_time < time for part in present]
+    # The newest file always stays, and so do all files after the first one that stays.
+    return present[: [*is_older[:-1], False].index(False)]
 
 
 def _place(manifest: Manifest, before: str) -> Place | None:
