@@ -19,15 +19,14 @@ from dumpfilter.base.endings import uninterrupted
 from dumpfilter.base.options.near import did_you_mean
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, StartFailed, TestbedError, Unknown
 from dumpfilter.testbed.file_nodes import Files
-from dumpfilter.testbed.ground import HOST, Ground
-from dumpfilter.testbed.law import check_law
+from dumpfilter.testbed.ground import Ground
+from dumpfilter.testbed.law import References, check_law
 from dumpfilter.testbed.leftovers import KEPT, LOCK, State, remove_files
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.monitor import Monitor
 from dumpfilter.testbed.node import Feed, TestbedNode
 from dumpfilter.testbed.own_nodes import Master, Slave
-from dumpfilter.testbed.references import References
-from dumpfilter.testbed.server_nodes import RunningServerNode, SqlNode, StartedServer
+from dumpfilter.testbed.server_nodes import RunningServerNode, StartedServer
 from dumpfilter.testbed.values import TestbedStatus
 from dumpfilter.topology.links.client import LinkProcess
 from dumpfilter.topology.model import Kind, Link, Node
@@ -113,12 +112,8 @@ class Testbed(AbstractContextManager["Testbed"]):
                 self._ground.end_all()
                 raise
         if not self._ground.holds_files:
-            self._begin_outages()
+            self.release()
         self._monitor.start()
-
-    def _begin_outages(self) -> None:
-        for link in self.links.values():
-            link.begin_outages()
 
     def _start(self, node: TestbedNode, started: Mapping[str, Future[None]]) -> None:
         for feed in node.feeds:
@@ -126,14 +121,13 @@ class Testbed(AbstractContextManager["Testbed"]):
                 # The source's own error is the one that is told.
                 raise StartFailed(f"{node.name}: its source {feed.source.name} did not start")
             if feed.link is not None:
-                source = feed.source
-                port = source.slave_port if isinstance(node, Slave) else source.replica_port
-                feed.port = feed.link.open(port, source.host if isinstance(source, SqlNode) else HOST)
+                feed.port = feed.link.open(*feed.source.address_for(node.kind))
         node.start()
 
     def release(self) -> None:
         """Let the recordings, workloads and scheduled outages of a topology begin that was started with ``hold``."""
-        self._begin_outages()
+        for link in self.links.values():
+            link.begin_outages()
         for node in self.nodes.values():
             if isinstance(node, Files):
                 node.release()

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dumpfilter.analyse.inspection.inspection import inspect_set
-from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.binlog.workload.generate import START, GeneratedSet, Span, generate
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.testbed.binlogs import WatchedSet, end_of
-from dumpfilter.testbed.errors import StartFailed
 from dumpfilter.testbed.ground import Ground
 from dumpfilter.testbed.node import Feed, Goal, TestbedNode
 from dumpfilter.testbed.replay import Replay, Timetable, steady_timetables, timetables
@@ -34,11 +32,8 @@ class Files(TestbedNode):
     def _begin(self) -> None:
         if self._watched is not None:
             self.release()
-            return
-        try:
+        else:
             self._make()
-        except DumpfilterError as error:
-            raise StartFailed(f"{self.name}: {error}") from None
 
     def release(self) -> None:
         """Continue to write, or begin to write in a topology that was started with ``hold``."""
@@ -84,18 +79,21 @@ class Files(TestbedNode):
         """Wait until everything has been written. Return False after ``timeout`` seconds."""
         return self._replay is None or self._replay.wait_done(timeout)
 
+    def arguments_for_master(self, port: int, store: str) -> list[str]:
+        return [str(self.watched.source)]
+
     def goal(self) -> Goal:
-        return Goal(self.name, end_of(self.watched.note()), "")
+        return Goal(self, end_of(self.watched.note()))
 
     def all_gtids(self) -> str:
         """Return the GTID set of the transactions written so far."""
         opened = self.watched.opened()
         return "" if opened is None else inspect_set(opened, verify=False).gtids
 
-    def _progress(self, problems: list[str]) -> tuple[Place, str, tuple[ChannelState, ...]]:
+    def _position(self, channels: Sequence[ChannelState], problems: list[str]) -> tuple[Place, str]:
         if self._replay is not None and self._replay.error is not None:
             problems.append(f"{self.name}: the replay has ended: {self._replay.error}")
-        return end_of(self.watched.note()) if self._watched is not None else NOWHERE, "", ()
+        return end_of(self.watched.note()) if self._watched is not None else NOWHERE, ""
 
 
 def generated_set(model: Workload, directory: Path) -> GeneratedSet:

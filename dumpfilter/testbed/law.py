@@ -1,33 +1,45 @@
 """The check of the law: filtering between an origin and a node must be invisible to the node's data.
 
-An origin is the node that wrote the binlog. A slave of dumpfilter is compared with a reference: the state of a slave
-that reads everything of the origin and filters for itself. The reference of a real replica is a replica that reads
-everything of the origin and filters for itself.
+An origin is the node that wrote the binlog. A slave of dumpfilter is compared with a computed reference: the state of a
+slave that reads everything of the origin and filters for itself.
+
+The reference of a real replica is a hidden server of the same program with the same rules. The reference reads the
+origin itself, and no other filter comes before its own. Replica and reference must have the same data and GTID set. A
+filter between origin and replica that differs from the replica's own filter gets a hidden server, too. The reference
+then reads from this server.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from dumpfilter.base.errors import ConnectionLost, ServerError
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
-from dumpfilter.testbed.errors import LawBroken
+from dumpfilter.testbed.errors import LawBroken, NotCaughtUp
+from dumpfilter.testbed.ground import REPLICATION_USER, Ground
 from dumpfilter.testbed.node import Feed, TestbedNode
-from dumpfilter.testbed.own_nodes import Slave
-from dumpfilter.testbed.references import References, filters_on_the_way
-from dumpfilter.testbed.server_nodes import StartedServer
-from dumpfilter.testbed.servers.data import equal_gtids
+from dumpfilter.testbed.own_nodes import Master, Slave
+from dumpfilter.testbed.server_nodes import SqlNode, StartedServer
+from dumpfilter.testbed.servers import Server, wait_for_gtids
+from dumpfilter.testbed.servers.data import differences, equal_gtids, read_data
 from dumpfilter.testbed.values import Place
-from dumpfilter.topology.model import filter_of
+from dumpfilter.topology.model import Node, Reading, filter_of
 
 LEAST_CHECK = 10.0
 """The minimum time limit for the check of one real replica, seconds, since its reference may have to be started."""
+
+_POLL = 0.1
+_REWRITE = "replicate-rewrite-db"
+
+Filters = tuple[tuple[str, ...], ...]
+"""The rules of each filter on a way, as options, in the order in which the filters apply."""
 
 
 def check_law(nodes: Mapping[str, TestbedNode], references: References, timeout: float) -> None:
@@ -41,28 +53,45 @@ def check_law(nodes: Mapping[str, TestbedNode], references: References, timeout:
     for node in nodes.values():
         if isinstance(node, Slave):
             for feed in node.feeds:
-                broken += differences(node, feed)
+                broken += slave_differences(node, feed)
         elif isinstance(node, StartedServer) and node.feeds and node.is_running:
             broken += references.check(node, max(deadline - time.monotonic(), LEAST_CHECK))
-            broken += stopped_channels(node)
+            # The replica's data may be right all the same, if another channel has brought the same transactions.
+            broken += [
+                f"{node.name}{f', channel {one.channel}' if one.channel else ''}: the SQL thread has stopped: "
+                f"{'; '.join(one.errors)}"
+                for one in node.channels()
+                if one.sql == "No" and one.errors
+            ]
     if broken:
         raise LawBroken("the law is broken:\n" + "\n".join(broken))
 
 
-def stopped_channels(node: StartedServer) -> list[str]:
-    """Return a sentence about each channel of a real replica that an error has stopped.
+def filters_on_the_way(feed: Feed) -> Filters:
+    """Return the rules of each filter between the origin (the node that wrote the binlog) and the node of a feed.
 
-    The replica's data may be right all the same, if another channel has brought the same transactions.
+    The last filter is the node's own one.
     """
-    found = []
-    for one in node.channels():
-        if one.sql == "No" and one.errors:
-            channel = f", channel {one.channel}" if one.channel else ""
-            found.append(f"{node.name}{channel}: the SQL thread has stopped: {'; '.join(one.errors)}")
-    return found
+    return tuple(one.reading.rules for one in feed.way)
 
 
-def differences(node: Slave, feed: Feed) -> list[str]:
+def distinct(filters: Filters) -> Filters:
+    """Return the filters without those that change nothing. If none is left, the result is one filter without rules.
+
+    A filter changes nothing if it has no rules, or repeats the filter before without renaming databases.
+    """
+    found: list[tuple[str, ...]] = []
+    for rules in filters:
+        renames = any(rule.startswith(_REWRITE) for rule in rules)
+        if rules and (rules not in found[-1:] or renames):
+            found.append(rules)
+    return tuple(found) or ((),)
+
+
+# -- slaves of dumpfilter
+
+
+def slave_differences(node: Slave, feed: Feed) -> list[str]:
     """Return the differences between a slave's channel (``feed``) and its reference, as sentences.
 
     The reference is the state of a slave that read everything up to the same position, and filtered for itself.
@@ -91,7 +120,7 @@ def differences(node: Slave, feed: Feed) -> list[str]:
     return broken
 
 
-def reference(binlogs: BinlogSet, end: Place, filters: Sequence[Sequence[str]]) -> tuple[dict[str, Any], str]:
+def reference(binlogs: BinlogSet, end: Place, filters: Filters) -> tuple[dict[str, Any], str]:
     """Return the state of a slave that read everything of a binlog set up to the position ``end`` and filtered itself.
 
     ``filters`` are the rules of the filters on the way. The result is the state of the slave's target, and its GTID
@@ -113,6 +142,146 @@ def reference(binlogs: BinlogSet, end: Place, filters: Sequence[Sequence[str]]) 
 
 
 def _shown(value: Any) -> str:
-    if not value:
-        return "nothing"
-    return ", ".join(f"{name} {one}" for name, one in value.items())
+    return ", ".join(f"{name} {one}" for name, one in value.items()) if value else "nothing"
+
+
+# -- real replicas
+
+
+class _Reference(NamedTuple):
+    """The reference of one replica."""
+
+    node: StartedServer
+    firsts: Sequence[StartedServer]
+    """For each channel the hidden server that applies the first filter on the way. It may be the reference itself."""
+
+    @property
+    def has_all_gtids(self) -> bool:
+        """Whether the reference's GTID set includes the transactions that filters before the reference dropped.
+
+        A MySQL server writes an empty transaction into its binlog for each transaction that it drops. MariaDB writes
+        nothing.
+        """
+        return self.node.server.family == "mysql" or all(first is self.node for first in self.firsts)
+
+    def reach(self, gtids: str, deadline: float) -> None:
+        """Wait until the reference has applied the replica's GTID set ``gtids``.
+
+        Raises ReplicaBehind or NotCaughtUp at ``deadline``, a time of ``time.monotonic``.
+        """
+        deadline = max(deadline, time.monotonic() + 1.0)
+        if self.has_all_gtids:
+            wait_for_gtids(self.node.server, gtids, deadline - time.monotonic())
+        else:
+            self.node.catch_up(deadline)
+
+    def gtids(self) -> str:
+        """Return the GTID set that the replica must have."""
+        if self.has_all_gtids:
+            return self.node.server.applied_gtids()
+        found = {each for first in self.firsts for each in first.server.applied_gtids().split(",")}
+        return ",".join(sorted(found - {""}))
+
+
+class References:
+    """The references of a topology's real replicas. A check starts them, and they end with the topology."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._nodes: dict[str, TestbedNode] = {}
+        """The hidden nodes by name: references, servers between, and masters without filters."""
+
+    def check(self, node: StartedServer, timeout: float) -> list[str]:
+        """Return the differences between a real replica and its reference, as sentences.
+
+        Both servers are compared when they have the same GTID set, or after ``timeout`` seconds. Raises StartFailed.
+        Raises NotCaughtUp if the reference does not reach the replica's GTID set in time, or if a server still applies
+        transactions then. A replica that can have no reference is NotCaughtUp, too.
+        """
+        try:
+            return self._check(node.server, self._reference(node), time.monotonic() + timeout)
+        except (ServerError, ConnectionLost, NotCaughtUp) as error:
+            raise NotCaughtUp(f"{node.name}: cannot be compared with its reference: {error}") from None
+
+    @staticmethod
+    def _check(replica: Server, reference: _Reference, deadline: float) -> list[str]:
+        while True:
+            reference.reach(replica.applied_gtids(), deadline)
+            is_late = time.monotonic() > deadline
+            ours, theirs = replica.applied_gtids(), reference.gtids()
+            is_equal = equal_gtids(ours, theirs)
+            if not is_late and not is_equal:
+                time.sleep(_POLL)
+                continue
+            server = reference.node.server
+            told = differences(replica, read_data(replica), server, read_data(server))
+            if not is_equal:
+                told.insert(
+                    0, f"{replica.name}: GTID set: found {ours or 'none'}, expected {theirs or 'none'}"
+                )
+            # A transaction that only one of the two applied meanwhile is no difference.
+            if replica.applied_gtids() == ours and reference.gtids() == theirs:
+                return told
+            if is_late:
+                raise NotCaughtUp(
+                    f"{replica.name}: goes on while it is compared: stop writing on its source, and check again"
+                )
+
+    def close(self) -> None:
+        """End all hidden nodes."""
+        for node in self._nodes.values():
+            node.close()
+
+    def _reference(self, node: StartedServer) -> _Reference:
+        # MariaDB refuses two channels that read the same server. One of equal ways has the data of both.
+        ways: dict[tuple[str, Filters], Feed] = {}
+        for feed in node.feeds:
+            ways.setdefault((feed.origin.name, distinct(filters_on_the_way(feed))), feed)
+        if len({origin for origin, _ in ways}) < len(ways):
+            # The server skips the second arrival of a GTID, whatever the first arrival's filter left of it.
+            raise ServerError(
+                f"{node.name}: has two channels from one source with different filters, so that the filter of a "
+                "transaction is a matter of chance: give both channels the same rules"
+            )
+        feeds: list[Feed] = []
+        firsts: list[StartedServer | None] = []
+        for (_, filters), feed in ways.items():
+            source = self._unfiltered(feed.origin)
+            between: list[StartedServer] = []
+            for number, rules in enumerate(filters[:-1], 1):
+                name = f"{node.name}.{feed.channel}.{number}"
+                source = self._server(name, node.node.with_(options=()), [_feed(source, "", rules)])
+                between.append(source)
+            feeds.append(_feed(source, feed.channel, filters[-1]))
+            firsts.append(between[0] if between else None)
+        found = self._server(node.name, node.node, feeds)
+        return _Reference(found, [first or found for first in firsts])
+
+    def _server(self, name: str, model: Node, feeds: Sequence[Feed]) -> StartedServer:
+        """Return the running hidden server ``name``, which has the keys of the replica ``model``."""
+        found = self._nodes.get(name)
+        if not isinstance(found, StartedServer):
+            reads = tuple(feed.reading for feed in feeds)
+            hidden = model.with_(name=f"reference-of-{name}", reads=reads, tls=False, gtid=True)
+            found = self._nodes[name] = StartedServer(self._ground, hidden, feeds)
+        found.start()
+        return found
+
+    def _unfiltered(self, origin: TestbedNode) -> TestbedNode:
+        """Return the node at which a reference reads the whole binlog of an origin: the origin itself, or a master."""
+        if isinstance(origin, SqlNode):
+            return origin
+        name = f"master-of-{origin.name}"
+        if name not in self._nodes:
+            feed = Feed(Reading.model_validate({"node": origin.name}), "", origin, None)
+            master = self._nodes[name] = Master(self._ground, Node(name=name, role="master"), [feed])
+            master.accounts = [{"user": REPLICATION_USER, "rules": []}]
+        self._nodes[name].start()
+        return self._nodes[name]
+
+
+def _feed(source: TestbedNode, channel: str, rules: tuple[str, ...]) -> Feed:
+    """Return the feed of a hidden server that reads ``source`` without a link."""
+    reading = Reading.model_validate({"node": source.name, "rules": rules})
+    host, port = source.address_for("server")
+    return Feed(reading, channel, source, None, port, host)

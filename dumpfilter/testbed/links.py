@@ -40,8 +40,8 @@ class TestbedLink(OpenLink):
         self.port = 0
         """The port at which the target connects."""
 
-    def open(self, port: int, host: str) -> int:
-        """Open the link to a port of the source, or redirect an open link to this port of the host ``host``.
+    def open(self, host: str, port: int) -> int:
+        """Open the link to a port of the source on the host ``host``, or redirect an open link to this port.
 
         Return the port of 127.0.0.1 to which the target (the reading node) connects.
         """

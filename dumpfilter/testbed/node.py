@@ -7,18 +7,19 @@ import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import pymysql
 
-from dumpfilter.base.errors import ConnectionLost, StatementRefused
+from dumpfilter.base.errors import ConnectionLost, DumpfilterError, StatementRefused
 from dumpfilter.testbed.binlogs import WatchedSet
-from dumpfilter.testbed.errors import NodeIsDown, SqlFailed, TestbedError
+from dumpfilter.testbed.errors import NodeIsDown, SqlFailed, StartFailed, TestbedError
 from dumpfilter.testbed.ground import HOST, Ground
 from dumpfilter.testbed.links import TestbedLink
-from dumpfilter.testbed.servers import SqlServer
+from dumpfilter.testbed.servers import Account, ReplicaStatus, SqlServer
+from dumpfilter.testbed.servers.process import Process
 from dumpfilter.testbed.values import NO_LAG, ChannelState, Lag, NodeStatus, Place, State, sum_known
-from dumpfilter.topology.model import Node, Reading
+from dumpfilter.topology.model import Kind, Node, Reading
 
 _SQL_TIMEOUT = 60.0
 
@@ -30,17 +31,10 @@ PAUSED = "is paused (resume() it)"
 class Goal:
     """A position that a node is to reach: the end of a binlog at one moment. The origin is the node that wrote it."""
 
-    origin: str
+    origin: TestbedNode
     place: Place
-    gtids: str
+    gtids: str = ""
     """The GTID set of the origin's binlog at that position. Empty if it was not read."""
-
-
-class Counted(NamedTuple):
-    """The bytes of events that were sent to a reader, and the bytes that its filter saved. None: not counted."""
-
-    sent: int | None = None
-    dropped: int | None = None
 
 
 @dataclass
@@ -59,12 +53,20 @@ class Feed:
     host: str = HOST
 
     @property
+    def way(self) -> tuple[Feed, ...]:
+        """The feeds that lead from the origin (the node that wrote the binlog) to the node. This feed is the last."""
+        return (*(() if self.source.writes_binlog else self.source.feeds[0].way), self)
+
+    @property
     def origin(self) -> TestbedNode:
         """The node that wrote the binlog that comes from this source."""
-        node = self.source
-        while not node.writes_binlog:
-            node = node.feeds[0].source
-        return node
+        return self.way[0].source
+
+    @property
+    def fault(self) -> str:
+        """A text that names the link and its state if the link is cut or silent; otherwise empty."""
+        state = "up" if self.link is None else self.link.counters.state
+        return "" if self.link is None or state == "up" else f"; the link {self.link.name} is {state}"
 
 
 class TestbedNode(abc.ABC):
@@ -73,6 +75,8 @@ class TestbedNode(abc.ABC):
     __test__ = False
     writes_binlog = False
     """Whether the node's readers get positions in the node's own binlog."""
+    applies = False
+    """Whether the node has SQL threads, which apply what the node has received."""
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         self.name = node.name
@@ -99,8 +103,12 @@ class TestbedNode(abc.ABC):
             self.state = "starting"
             try:
                 self._begin()
-            except BaseException:
+            except BaseException as error:
+                self._end(in_order=False)
                 self.state = "failed"
+                if isinstance(error, DumpfilterError) and not isinstance(error, TestbedError):
+                    text = str(error).removeprefix(f"{self.name}: ")
+                    raise StartFailed(f"{self.name}: {text}") from None
                 raise
             self.state = "running"
 
@@ -132,28 +140,29 @@ class TestbedNode(abc.ABC):
 
     @abc.abstractmethod
     def _begin(self) -> None:
-        """Start the node's process or thread. Raises StartFailed."""
+        """Start the node's process or thread. Raises DumpfilterError."""
 
     @abc.abstractmethod
     def _end(self, *, in_order: bool) -> None:
         """End the node's process or thread, by a regular shutdown (``in_order``) or with SIGKILL."""
 
-    @property
-    def _is_alive(self) -> bool:
-        """Whether the process of a node that was started still runs."""
-        return True
+    def _process(self) -> Process | None:
+        """Return the node's process. None for a node without a process, and before the first start."""
+        return None
 
     @property
     def is_running(self) -> bool:
         """Whether the node runs."""
-        if self.state == "running" and not self._is_alive:
+        process = self._process()
+        if self.state == "running" and process is not None and process.poll() is not None:
             self.state = "failed"
         return self.state == "running"
 
     @property
     def pid(self) -> int | None:
         """The id of the node's process; None for a node without a process."""
-        return None
+        process = self._process()
+        return process.pid if process is not None and process.poll() is None else None
 
     # -- SQL
 
@@ -221,9 +230,12 @@ class TestbedNode(abc.ABC):
     def status(self) -> NodeStatus:
         """Return the node's status."""
         problems = []
+        process = self._process()
         if not self.is_running and self.state == "failed":
-            problems.append(f"{self.name}: {self._how_it_ended()}")
-        place, gtids, channels = self._progress(problems)
+            code = "" if process is None else f" with exit code {process.poll()}"
+            problems.append(f"{self.name}: the process has ended{code}; see its log {self.log}")
+        channels = self._told_channels(problems)
+        place, gtids = self._position(channels, problems)
         if self.is_running:
             problems += [f"{self.name}: {one.problem}" for one in channels if one.problem]
         ports = self._known_ports()
@@ -240,7 +252,7 @@ class TestbedNode(abc.ABC):
             password=self.password if has_login else "",
             place=place,
             gtids=gtids,
-            lag=most(one.lag for one in channels),
+            lag=_most(channels),
             rate=sum(feed.link.throughput for feed in self.feeds if feed.link is not None),
             # A server without channels does not know it. A recording or workload drops nothing.
             saved=sum_known(one.bytes_dropped for one in channels)
@@ -251,13 +263,17 @@ class TestbedNode(abc.ABC):
             problems=tuple(problems),
         )
 
-    def _how_it_ended(self) -> str:
-        """Return a message about a process that has ended unexpectedly."""
-        return f"the process has ended; see its log {self.log}"
+    def _told_channels(self, problems: list[str]) -> tuple[ChannelState, ...]:
+        """Return the node's channels, with the states and counters that only a running process tells.
+
+        A message about each part that cannot be read is appended to ``problems``.
+        """
+        del problems
+        return self.channels()
 
     @abc.abstractmethod
-    def _progress(self, problems: list[str]) -> tuple[Place, str, tuple[ChannelState, ...]]:
-        """Return the node's position, its GTID set and its channels.
+    def _position(self, channels: Sequence[ChannelState], problems: list[str]) -> tuple[Place, str]:
+        """Return the node's position and its GTID set. ``channels`` are the node's channels.
 
         A message about each part that cannot be read is appended to ``problems``.
         """
@@ -281,7 +297,7 @@ class TestbedNode(abc.ABC):
 
         A node that does not run stays at its last position, so that its lag grows with each transaction of its origins.
         """
-        return most(channel.lag for channel in self.channels())
+        return _most(self.channels())
 
     def wait_caught_up(self, timeout: float | None = None) -> None:
         """Wait until the node has applied everything that its origins wrote before the call.
@@ -292,25 +308,18 @@ class TestbedNode(abc.ABC):
         self.catch_up(self._ground.deadline(timeout))
 
     def catch_up(self, deadline: float) -> None:
-        """Wait as :meth:`wait_caught_up` does, but until the time ``deadline`` of ``time.monotonic``."""
-        self._check_running()
-        for goal in self.goals(deadline):
-            self.wait_for(goal, deadline)
+        """Wait as :meth:`wait_caught_up` does, but until the time ``deadline`` of ``time.monotonic``.
 
-    def goals(self, deadline: float) -> list[Goal]:
-        """Return the positions that the node must reach to have caught up: the ends of its origins' binlogs.
-
-        An origin is a node that wrote the binlog. Origins that are replicas catch up first, until ``deadline`` (a time
-        of ``time.monotonic``).
+        Origins that are replicas catch up first.
         """
-        found = {}
-        for feed in self.feeds:
-            origin = feed.origin
-            if origin.name not in found:
-                if origin.feeds and origin.is_running:
-                    origin.catch_up(deadline)
-                found[origin.name] = origin.goal()
-        return list(found.values())
+        self._check_running()
+        goals = {}
+        for origin in {feed.origin.name: feed.origin for feed in self.feeds}.values():
+            if origin.feeds and origin.is_running:
+                origin.catch_up(deadline)
+            goals[origin.name] = origin.goal()
+        for goal in goals.values():
+            self.wait_for(goal, deadline)
 
     def wait_for(self, goal: Goal, deadline: float) -> None:
         """Wait until the node has applied its origin's binlog up to the position ``goal``. Raises NotCaughtUp."""
@@ -333,25 +342,29 @@ class TestbedNode(abc.ABC):
         """Return the GTID set of the node's binlog. Only nodes that write a binlog have this method."""
         return self.goal().gtids
 
-    @property
-    def slave_port(self) -> int:
-        """The port at which slaves of dumpfilter read this node. Only masters and slaves have one."""
+    def address_for(self, reader: Kind) -> tuple[str, int]:
+        """Return the host and port at which nodes of the kind ``reader`` read this one. Recordings have none."""
         raise NotImplementedError
 
     @property
-    def replica_port(self) -> int:
-        """The port at which real replicas, and masters of dumpfilter, read this node. Recordings and workloads have
-        none.
+    def account(self) -> Account:
+        """The account with which real replicas and masters read this node."""
+        raise NotImplementedError
+
+    def arguments_for_master(self, port: int, store: str) -> list[str]:
+        """Return the arguments with which a master of dumpfilter reads this node.
+
+        ``port`` is the port of the link to the node, and ``store`` the directory for the received binlog.
         """
         raise NotImplementedError
 
-    def counted_for(self, server_id: int) -> Counted:
-        """Return the byte counters of the real replica ``server_id`` that reads this node.
+    def counted_for(self, server_id: int) -> dict[str, Any]:
+        """Return the byte counters of the real replica ``server_id`` that reads this node, as fields of ChannelState.
 
-        A real server counts nothing for a replica, so that both counters are None.
+        The result is empty for a node that counts nothing for a replica, such as a real server.
         """
         del server_id
-        return Counted()
+        return {}
 
     # -- the rest
 
@@ -375,11 +388,27 @@ class TestbedNode(abc.ABC):
         """Stop applying, but continue to receive, until :meth:`resume`. A restart of the node does not end the
         pause.
         """
-        raise TestbedError(f"{self.name}: a {self.kind} applies nothing that could pause")
+        self._check_applies()
+        self._check_running()
+        # A wait must not take the pause for a failure.
+        self._is_paused = True
+        self._control("STOP", "SQL_THREAD")
 
     def resume(self) -> None:
         """Apply again after :meth:`pause`."""
-        raise TestbedError(f"{self.name}: a {self.kind} applies nothing that could pause")
+        self._check_applies()
+        if self.is_running:
+            self._control("START", "SQL_THREAD")
+        self._is_paused = False
+
+    def _check_applies(self) -> None:
+        if not self.applies:
+            raise TestbedError(f"{self.name}: a {self.kind} applies nothing that could pause")
+
+    def _control(self, verb: str, thread: str) -> None:
+        """Start or stop (``verb``) the I/O threads or SQL threads of all channels."""
+        server = self.server
+        server.sql(*(server.dialect.controlled(verb, feed.channel, thread) for feed in self.feeds))
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -398,6 +427,11 @@ class TestbedNode(abc.ABC):
             self.hold_behind(0.0)
 
 
-def most(lags: Any) -> Lag:
-    """Return the largest of ``lags``, by seconds. Without lags the result is NO_LAG."""
-    return max(lags, default=NO_LAG)
+def states_of(status: ReplicaStatus) -> dict[str, Any]:
+    """Return the states and errors of a channel's threads as fields of ChannelState."""
+    return {"io": status.io_state, "sql": status.sql_state, "errors": tuple(map(str, status.errors))}
+
+
+def _most(channels: Sequence[ChannelState]) -> Lag:
+    """Return the largest lag of ``channels``, by seconds. Without channels the result is NO_LAG."""
+    return max((one.lag for one in channels), default=NO_LAG)

@@ -10,18 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
-from dumpfilter.base.errors import ConnectionLost, DumpfilterError, ReplicaBehind, ServerError, ServerMissing
+from dumpfilter.base.errors import ConnectionLost, DumpfilterError, ReplicaBehind, ServerError
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.receiver.credentials import find_credentials
 from dumpfilter.receiver.url import parse_source_url
-from dumpfilter.testbed.applied import AppliedPlaces
-from dumpfilter.testbed.binlogs import WatchedSet, end_of, lag_behind
-from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed
-from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground
-from dumpfilter.testbed.node import PAUSED, Feed, Goal, TestbedNode
+from dumpfilter.testbed.binlogs import AppliedPlaces, WatchedSet, end_of
+from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable
+from dumpfilter.testbed.ground import HOST, Ground
+from dumpfilter.testbed.node import PAUSED, Feed, Goal, TestbedNode, states_of
 from dumpfilter.testbed.servers import (
     Account,
-    ReplicaStatus,
     RunningServer,
     Server,
     SourceAddress,
@@ -30,8 +28,9 @@ from dumpfilter.testbed.servers import (
     replica_status,
     wait_for_gtids,
 )
-from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Lag, Place
-from dumpfilter.topology.model import Node
+from dumpfilter.testbed.servers.process import Process
+from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Place
+from dumpfilter.topology.model import Kind, Node
 
 _THREADS_OF_THE_SERVER = ("system user", "event_scheduler", "unauthenticated user")
 """The users under which SHOW PROCESSLIST lists the server's own threads, and replicas that are just logging in."""
@@ -47,27 +46,24 @@ class SqlNode(TestbedNode):
 
     writes_binlog = True
 
-    @property
-    def account(self) -> Account:
-        """The account with which replicas and masters read the server's binlog."""
-        raise NotImplementedError
+    def address_for(self, reader: Kind) -> tuple[str, int]:
+        return self.server.host, self.server.port
 
-    def address_for_master(self, port: int) -> str:
-        """Return the URL at which a master of dumpfilter connects to the server through the link's port ``port``."""
-        raise NotImplementedError
+    def arguments_for_master(self, port: int, store: str) -> list[str]:
+        user = quote(self.account.user, safe="")
+        return [f"mysql://{user}@{HOST}:{port}/{self._query()}", "--store", store]
 
-    @property
-    def replica_port(self) -> int:
-        return self.server.port
+    def _query(self) -> str:
+        """Return the options of the URL at which a master reads the server: the password file, and TLS."""
+        raise NotImplementedError
 
     def goal(self) -> Goal:
         if not self.is_running:
             # Nobody writes, so that the end is in the files.
-            return Goal(self.name, end_of(self.watched.note()), "")
-        return Goal(self.name, self.server.binlog_end(), self.server.binlog_gtids())
+            return Goal(self, end_of(self.watched.note()))
+        return Goal(self, self.server.binlog_end(), self.server.binlog_gtids())
 
-    def _end_of_binlog(self, problems: list[str]) -> tuple[Place, str]:
-        """Return the end of the binlog of a running server, and the server's GTID set."""
+    def _position(self, channels: Sequence[ChannelState], problems: list[str]) -> tuple[Place, str]:
         if self.is_running:
             try:
                 goal = self.goal()
@@ -81,33 +77,44 @@ class SqlNode(TestbedNode):
 class StartedServer(SqlNode):
     """A server that was started for the topology, with or without sources."""
 
+    applies = True
+
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
-        self._server: Server | None = None
-        self._last: dict[str, ChannelState] = {}
-        """The state of the channels when it was last read, by name."""
-        self._places = {feed.channel: AppliedPlaces() for feed in self.feeds}
         for feed in self.feeds:
             if feed.origin.node.workload and not node.init:
                 raise NotRunnable(
                     f"{self.name}: a real replica cannot apply the generated workload of {feed.source.name}, whose "
                     "tables it does not have; let the topology begin with a server, or make the tables with init"
                 )
+        self._last = {
+            feed.channel: ChannelState(feed.channel, feed.source.name, NOWHERE, NOWHERE, "", NO_LAG)
+            for feed in self.feeds
+        }
+        """The state of the channels when it was last read, by name."""
+        self._places = {feed.channel: AppliedPlaces() for feed in self.feeds}
+        tls = [f"--ssl-cert={ground.certificate}", f"--ssl-key={ground.key}"] if node.tls else []
+        origins = [one.name for one in ground.topology.nodes if one.server == "mariadb" and not one.reads]
+        self._server = Server(
+            find_program(node.family, node.program, node.root or ""),
+            self.directory,
+            name=self.name,
+            server_id=ground.server_id(self.name),
+            options=(*tls, *node.options),
+            rules={feed.channel: feed.reading.rules for feed in self.feeds},
+            init=node.init,
+            is_replica=bool(self.feeds),
+            # MariaDB replicas with several sources keep them apart by the domains of their GTIDs.
+            domain=origins.index(self.name) if self.name in origins and len(origins) > 1 else 0,
+            spawn=ground.spawner(self.name, self.log),
+        )
 
     @property
     def server(self) -> Server:
-        """The server. Raises NodeIsDown before the first start."""
-        if self._server is None:
-            raise NodeIsDown(f"{self.name}: the server has not been started yet")
         return self._server
 
-    @property
-    def _is_alive(self) -> bool:
-        return self._server is not None and self._server.is_running
-
-    @property
-    def pid(self) -> int | None:
-        return None if self._server is None else self._server.pid
+    def _process(self) -> Process | None:
+        return self.server.process
 
     @property
     def account(self) -> Account:
@@ -115,82 +122,42 @@ class StartedServer(SqlNode):
 
     @property
     def logs(self) -> str:
-        return "" if self._server is None else self._server.log_text()
+        return self.server.log_text()
 
-    def address_for_master(self, port: int) -> str:
+    def _query(self) -> str:
         options = {"password-file": str(self.server.replication_password_file)}
         if self.node.tls:
             options |= {"tls": "verify-identity", "ca": str(self._ground.certificate)}
-        return f"mysql://{self.server.replication.user}@{HOST}:{port}/?{urlencode(options)}"
+        return f"?{urlencode(options)}"
 
     def _begin(self) -> None:
-        try:
-            if self._server is None:
-                self._server = self._made()
-            self._server.start(self._ground.start_timeout, replicates=not self._is_paused)
-            if self._is_paused:
-                for feed in self.feeds:
-                    self._server.channel(feed.channel).start("IO_THREAD")
-            if self._watched is None:
-                self._follow_all()
-                index = Path(self._server.value("@@GLOBAL.log_bin_index"))
-                self._watched = WatchedSet(index if index.is_absolute() else self._server.data / index)
-        except ServerMissing:
-            raise
-        except DumpfilterError as error:
-            raise StartFailed(
-                f"{self.name}: {error}".replace(f"{self.name}: {self.name}: ", f"{self.name}: ")
-            ) from None
+        self.server.start(self._ground.start_timeout, replicates=not self._is_paused)
+        if self._is_paused:
+            self._control("START", "IO_THREAD")
+        if self._watched is None:
+            for feed in self.feeds:
+                self._follow(feed)
+            index = Path(self.server.value("@@GLOBAL.log_bin_index"))
+            self._watched = WatchedSet(index if index.is_absolute() else self.server.data / index)
 
-    def _made(self) -> Server:
-        node = self.node
-        origins = [
-            one.name for one in self._ground.topology.nodes if one.server == "mariadb" and not one.reads
-        ]
-        return Server(
-            find_program(node.family, node.program, node.root or ""),
-            self.directory,
-            name=self.name,
-            server_id=self._ground.server_id(self.name),
-            options=(*self._tls_options(), *node.options),
-            rules={feed.channel: feed.reading.rules for feed in self.feeds},
-            init=node.init,
-            is_replica=bool(self.feeds),
-            # MariaDB replicas with several sources keep them apart by the domains of their GTIDs.
-            domain=origins.index(self.name) if self.name in origins and len(origins) > 1 else 0,
-            spawn=self._ground.spawner(self.name, self.log),
+    def _follow(self, feed: Feed) -> None:
+        node, account = feed.source.node, feed.source.account
+        address = SourceAddress(
+            feed.host,
+            feed.port,
+            account.user,
+            account.password,
+            tls=node.is_own and self.node.family == "mysql",
+            ca=self._ground.certificate if node.tls else None,
         )
-
-    def _tls_options(self) -> list[str]:
-        ground = self._ground
-        return [f"--ssl-cert={ground.certificate}", f"--ssl-key={ground.key}"] if self.node.tls else []
-
-    def _follow_all(self) -> None:
-        for feed in self.feeds:
-            source = feed.source
-            ca = self._ground.certificate if source.node.tls else None
-            if isinstance(source, SqlNode):
-                address = SourceAddress(
-                    feed.host, feed.port, source.account.user, source.account.password, ca=ca
-                )
-            else:
-                address = SourceAddress(
-                    HOST,
-                    feed.port,
-                    REPLICATION_USER,
-                    self._ground.replication_password,
-                    tls=self.node.family == "mysql",
-                    ca=ca,
-                )
-            place = None
-            if not self.node.gtid:
-                files = feed.origin.watched.files()
-                place = Place(files[0][0] if files else "", 4)
-            self.server.channel(feed.channel).follow(address, place=place)
+        place = None
+        if not self.node.gtid:
+            files = feed.origin.watched.files()
+            place = Place(files[0][0] if files else "", 4)
+        self.server.channel(feed.channel).follow(address, place=place)
 
     def _end(self, *, in_order: bool) -> None:
-        if self._server is not None:
-            (self._server.stop if in_order else self._server.kill)()
+        (self.server.stop if in_order else self.server.kill)()
 
     def _end_if_running(self, *, in_order: bool) -> None:
         with self._lock:
@@ -215,63 +182,38 @@ class StartedServer(SqlNode):
 
         For a server that does not answer, the positions are the last known ones, with the lag of now.
         """
+        now = {name: replace(last, io="No", sql="No", errors=()) for name, last in self._last.items()}
         if self.feeds and self.is_running:
             with contextlib.suppress(ServerError, ConnectionLost):
-                applied = self.server.applied_gtids()
-                found = {one.channel: one for one in replica_status(self.server)}
-                self._last = {
-                    feed.channel: self._channel(feed, found[feed.channel], applied)
-                    for feed in self.feeds
-                    if feed.channel in found
-                }
-                return tuple(self._last.values())
-        channels = []
+                gtids = self.server.applied_gtids()
+                told = {one.channel: one for one in replica_status(self.server)}
+                for name in now.keys() & told.keys():
+                    its = told[name]
+                    places = {"received": its.received, "applied": its.applied, "gtids": gtids}
+                    now[name] = replace(now[name], **places, **states_of(its))
+        found = {}
         for feed in self.feeds:
-            last = self._last.get(feed.channel)
-            if last is None:
-                last = ChannelState(feed.channel, feed.source.name, NOWHERE, NOWHERE, "", NO_LAG)
             # An origin that has never been started has no binlog.
             with contextlib.suppress(NodeIsDown):
-                place, lag = self._place_and_lag(feed, last.applied, last.gtids)
-                channels.append(replace(last, applied=place, lag=lag, io="No", sql="No", errors=()))
-        return tuple(channels)
+                found[feed.channel] = self._with_lag(feed, now[feed.channel])
+        self._last |= found
+        return tuple(found.values())
 
-    def _channel(self, feed: Feed, status: ReplicaStatus, gtids: str) -> ChannelState:
-        place, lag = self._place_and_lag(feed, status.applied, gtids)
-        return ChannelState(
-            channel=feed.channel,
-            source=feed.source.name,
-            received=status.received,
-            applied=place,
-            gtids=gtids,
-            lag=lag,
-            io=status.io_state,
-            sql=status.sql_state,
-            errors=tuple(map(str, status.errors)),
-        )
+    def _with_lag(self, feed: Feed, channel: ChannelState) -> ChannelState:
+        """Return the channel with the position up to which it has applied the binlog of its origin, and with its lag.
 
-    def _with_counts(self, channel: ChannelState) -> ChannelState:
-        """Return the channel with the byte counters of the master that serves it. A real source counts no bytes."""
-        source = next(feed.source for feed in self.feeds if feed.channel == channel.channel)
-        try:
-            counted = source.counted_for(self._ground.server_id(self.name))
-        except DumpfilterError:
-            return channel
-        return replace(channel, bytes_received=counted.sent, bytes_dropped=counted.dropped)
-
-    def _place_and_lag(self, feed: Feed, told: Place, gtids: str) -> tuple[Place, Lag]:
-        """Return the position up to which the replica has applied the binlog of its origin, and the lag.
-
-        The origin is the node that wrote the binlog. ``told`` is the position that the replica reports, which may lie
-        before transactions that have been applied.
+        The origin is the node that wrote the binlog. The position that the replica reports may lie before transactions
+        that have been applied.
         """
-        origin = feed.origin.watched
-        files = origin.note()
-        found = self._places[feed.channel].find(origin.paths(), files, told, gtids)
-        lag = lag_behind(files, origin.history, told if found is None else found, time.monotonic())
-        if found is None and lag != NO_LAG and self._has_all(feed, gtids):
-            return told, NO_LAG
-        return (told if found is None else found), lag
+        watched = feed.origin.watched
+        found = self._places[feed.channel].find(
+            watched.paths(), watched.files(), channel.applied, channel.gtids
+        )
+        place = channel.applied if found is None else found
+        lag = watched.lag_of(place)
+        if found is None and lag != NO_LAG and self._has_all(feed, channel.gtids):
+            lag = NO_LAG
+        return replace(channel, applied=place, lag=lag)
 
     def _has_all(self, feed: Feed, gtids: str) -> bool:
         with contextlib.suppress(DumpfilterError):
@@ -279,38 +221,26 @@ class StartedServer(SqlNode):
             return bool(expected) and parse_gtid_set(expected).issubset(parse_gtid_set(gtids))
         return False
 
-    def _progress(self, problems: list[str]) -> tuple[Place, str, tuple[ChannelState, ...]]:
-        channels = tuple(map(self._with_counts, self.channels()))
-        return *self._end_of_binlog(problems), channels
+    def _told_channels(self, problems: list[str]) -> tuple[ChannelState, ...]:
+        server_id = self._ground.server_id(self.name)
+        sources = {feed.channel: feed.source for feed in self.feeds}
+        return tuple(replace(one, **sources[one.channel].counted_for(server_id)) for one in self.channels())
 
     def _known_ports(self) -> dict[str, int]:
         return {} if self._watched is None else {"sql": self.port}
 
-    def _how_it_ended(self) -> str:
-        return f"the server has ended; see its log {self.log}"
-
     def wait_for(self, goal: Goal, deadline: float) -> None:
-        gtids = goal.gtids or self._origin(goal).all_gtids()
         try:
             wait_for_gtids(
                 self.server,
-                gtids,
+                goal.gtids or goal.origin.all_gtids(),
                 max(deadline - time.monotonic(), 0.0),
                 held=lambda: PAUSED if self._is_paused else "",
             )
         except ReplicaBehind as error:
-            cut = [
-                feed.link.name
-                for feed in self.feeds
-                if feed.link is not None and feed.link.counters.state != "up"
-            ]
-            more = f"; cut or silent: {', '.join(cut)}" if cut else ""
-            raise NotCaughtUp(f"{error}{more}") from None
+            raise NotCaughtUp(f"{error}{''.join(feed.fault for feed in self.feeds)}") from None
         except ConnectionLost as error:
             raise NodeIsDown(str(error)) from None
-
-    def _origin(self, goal: Goal) -> TestbedNode:
-        return next(feed.origin for feed in self.feeds if feed.origin.name == goal.origin)
 
     def hold_behind(self, seconds: float) -> None:
         """Keep the replica's data ``seconds`` behind its sources, by the servers' delayed replication."""
@@ -318,18 +248,6 @@ class StartedServer(SqlNode):
         for feed in self.feeds:
             self.server.channel(feed.channel).set_delay(round(seconds), applies=not self._is_paused)
         self._held_behind = seconds
-
-    def pause(self) -> None:
-        self._check_running()
-        self._is_paused = True
-        for feed in self.feeds:
-            self.server.channel(feed.channel).stop("SQL_THREAD")
-
-    def resume(self) -> None:
-        if self.is_running:
-            for feed in self.feeds:
-                self.server.channel(feed.channel).start("SQL_THREAD")
-        self._is_paused = False
 
     def databases(self) -> list[str]:
         """Return the names of all databases but the system databases, such as ``mysql`` and ``sys``."""
@@ -388,33 +306,25 @@ class RunningServerNode(SqlNode):
     def watched(self) -> WatchedSet:
         """The binlog files that the first master has received. The server's own files may be on another machine."""
         if self._watched is None:
-            reader = next(
-                (one.name for one in self._ground.topology.readers(self.name) if one.kind != "server"),
-                None,
-            )
+            readers = self._ground.topology.readers(self.name)
+            reader = next((one.name for one in readers if one.kind != "server"), None)
             if reader is None:
                 raise NotRunnable(f"{self.name}: no master of dumpfilter reads this server")
             self._watched = WatchedSet(self._ground.directory / reader / "store")
         return self._watched
 
-    def address_for_master(self, port: int) -> str:
+    def _query(self) -> str:
         query = self._url.partition("?")[2]
-        return f"mysql://{quote(self._account.user, safe='')}@{HOST}:{port}/{query and f'?{query}'}"
+        return query and f"?{query}"
 
     def _begin(self) -> None:
-        try:
-            self._server = RunningServer(self.name, self._address.host, self._address.port, self._account)
-        except (ServerError, ConnectionLost) as error:
-            raise StartFailed(str(error)) from None
+        self._server = RunningServer(self.name, self._address.host, self._address.port, self._account)
 
     def _end(self, *, in_order: bool) -> None:
+        """Leave the server alone."""
+
+    def _end_if_running(self, *, in_order: bool) -> None:
         raise NotRunnable(f"{self.name}: the server runs already, and the topology does not stop it")
-
-    def close(self) -> None:
-        self.state = "stopped"
-
-    def _progress(self, problems: list[str]) -> tuple[Place, str, tuple[ChannelState, ...]]:
-        return *self._end_of_binlog(problems), ()
 
     def _known_ports(self) -> dict[str, int]:
         return {} if self._server is None else {"sql": self.port}

@@ -65,9 +65,12 @@ def to_toml(topology: Topology) -> str:
 
     The text has all nodes, even the masters that a person may leave out.
     """
-    parts = [] if topology.name == "topology" else [f"name = {_toml(topology.name)}\n"]
+    parts = [] if topology.name == "topology" else [f"name = {toml_value(topology.name)}\n"]
     for node in topology.nodes:
-        lines = [f"[node.{node.name}]", *(f"{key} = {_toml(value)}" for key, value in _table(node).items())]
+        lines = [
+            f"[node.{node.name}]",
+            *(f"{key} = {toml_value(value)}" for key, value in _table(node).items()),
+        ]
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 
@@ -88,10 +91,11 @@ def _table(node: Node) -> dict[str, Any]:
     return table
 
 
-def _toml(value: object) -> str:
+def toml_value(value: object) -> str:
+    """Return a value as TOML text, with tables as inline tables."""
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{key} = {_toml(one)}' for key, one in value.items())} }}"
+        return f"{{ {', '.join(f'{key} = {toml_value(one)}' for key, one in value.items())} }}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(toml_value, value))}]"
     # A text of JSON is a basic string of TOML but for DEL, which TOML wants escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -8,8 +8,7 @@ from pathlib import Path
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid_events import decode_mariadb_gtid
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.testbed.applied import AppliedPlaces
-from dumpfilter.testbed.binlogs import Files, WatchedSet, end_of
+from dumpfilter.testbed.binlogs import AppliedPlaces, Files, WatchedSet, end_of
 from dumpfilter.testbed.values import NOWHERE, Place
 
 RECORDING = Path(__file__).parents[1] / "oracle" / "data" / "oracle" / "mariadb-row"

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from dumpfilter.testbed import references
+from dumpfilter.testbed import law
 from dumpfilter.testbed.ground import Ground
-from dumpfilter.testbed.references import Filters, References, distinct
+from dumpfilter.testbed.law import Filters, References, distinct
 from dumpfilter.testbed.server_nodes import StartedServer
 
 
@@ -28,8 +28,10 @@ def test_what_a_replica_applies_during_the_comparison_is_no_difference(
         applied["reference"] = gtids
 
     server = SimpleNamespace(name="r", applied_gtids=lambda: applied["replica"])
-    other = SimpleNamespace(server=None, reach=reach, gtids=lambda: applied["reference"])
-    monkeypatch.setattr(references, "read_data", read_while_a_transaction_comes)
+    other = SimpleNamespace(
+        node=SimpleNamespace(server=None), reach=reach, gtids=lambda: applied["reference"]
+    )
+    monkeypatch.setattr(law, "read_data", read_while_a_transaction_comes)
     monkeypatch.setattr(References, "_reference", lambda *_: other)
     node = cast("StartedServer", SimpleNamespace(name="r", server=server))
     assert References(cast("Ground", None)).check(node, 60.0) == []

@@ -21,5 +21,6 @@ def test_any_users_name_is_in_the_address_for_a_master(tmp_path: Path, user: str
     spelled = "".join(f"%{byte:02X}" for byte in user.encode())
     url = f"mysql://{spelled}@db1:3306/?password-file={tmp_path / 'password'}"
     ground = cast("Ground", SimpleNamespace(directory=tmp_path))
-    found = parse_source_url(RunningServerNode(ground, running("db", url), []).address_for_master(4711))
+    node = RunningServerNode(ground, running("db", url), [])
+    found = parse_source_url(node.arguments_for_master(4711, "store")[0])
     assert (found.user, found.host, found.port) == (user, "127.0.0.1", 4711)

@@ -82,7 +82,7 @@ def _replicate(console: Console, source: Path) -> dict[str, int]:
         name="demo",
     )
     with up(topology) as bed:
-        address = f"127.0.0.1:{bed['master'].slave_port}"
+        address = f"127.0.0.1:{bed['master'].status().ports['grpc']}"
         console.print(
             f"[bold]2.[/] {len(SLAVES)} slaves register over gRPC at {address} and read their binlog"
         )
