@@ -43,7 +43,7 @@ class Inputs(Settings):
         from dumpfilter.simulation.plan import plan_slaves, plan_topology
         from dumpfilter.simulation.wishes import binlog_sets
         from dumpfilter.topology import topology_from
-        from dumpfilter.topology.slave_options import slaves_of
+        from dumpfilter.topology.slaves_file import slaves_of
 
         if (self.topology is None) == (self.slaves is None):
             raise OptionError("give either a topology, such as 'm >> web', or --slaves FILE")

@@ -12,59 +12,35 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from dumpfilter.testbed.errors import (
-    LawBroken,
-    NodeIsDown,
-    NotCaughtUp,
-    NotRunnable,
-    NotUp,
-    SqlFailed,
-    StartFailed,
-    TestbedError,
-    TopologyBusy,
-    Unknown,
-)
-from dumpfilter.testbed.values import ChannelState, Lag, LinkStatus, NodeStatus, Place, TestbedStatus
+from dumpfilter.testbed.errors import LawBroken as LawBroken
+from dumpfilter.testbed.errors import NodeIsDown as NodeIsDown
+from dumpfilter.testbed.errors import NotCaughtUp as NotCaughtUp
+from dumpfilter.testbed.errors import NotRunnable as NotRunnable
+from dumpfilter.testbed.errors import NotUp as NotUp
+from dumpfilter.testbed.errors import SqlFailed as SqlFailed
+from dumpfilter.testbed.errors import StartFailed as StartFailed
+from dumpfilter.testbed.errors import TestbedError as TestbedError
+from dumpfilter.testbed.errors import TopologyBusy as TopologyBusy
+from dumpfilter.testbed.errors import Unknown as Unknown
+from dumpfilter.testbed.values import ChannelState as ChannelState
+from dumpfilter.testbed.values import Lag as Lag
+from dumpfilter.testbed.values import LinkStatus as LinkStatus
+from dumpfilter.testbed.values import NodeStatus as NodeStatus
+from dumpfilter.testbed.values import Place as Place
+from dumpfilter.testbed.values import TestbedStatus as TestbedStatus
 
 if TYPE_CHECKING:
-    from dumpfilter.testbed.bed import Testbed
-    from dumpfilter.testbed.links import TestbedLink
-    from dumpfilter.testbed.node import TestbedNode
-    from dumpfilter.testbed.starting import up
+    from dumpfilter.testbed.bed import Testbed as Testbed
+    from dumpfilter.testbed.links import TestbedLink as TestbedLink
+    from dumpfilter.testbed.node import TestbedNode as TestbedNode
+    from dumpfilter.testbed.starting import up as up
 
-_MODULES = {
-    "Testbed": "dumpfilter.testbed.bed",
-    "TestbedLink": "dumpfilter.testbed.links",
-    "TestbedNode": "dumpfilter.testbed.node",
-    "up": "dumpfilter.testbed.starting",
-}
-
-__all__ = [
-    "ChannelState",
-    "Lag",
-    "LawBroken",
-    "LinkStatus",
-    "NodeIsDown",
-    "NodeStatus",
-    "NotCaughtUp",
-    "NotRunnable",
-    "NotUp",
-    "Place",
-    "SqlFailed",
-    "StartFailed",
-    "Testbed",
-    "TestbedError",
-    "TestbedLink",
-    "TestbedNode",
-    "TestbedStatus",
-    "TopologyBusy",
-    "Unknown",
-    "up",
-]
+_MODULES = {"Testbed": "bed", "TestbedLink": "links", "TestbedNode": "node", "up": "starting"}
+"""The modules of the names that are imported at their first use."""
 
 
 def __getattr__(name: str) -> object:
     """Import a name's module at the first use of the name (PEP 562)."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

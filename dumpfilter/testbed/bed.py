@@ -10,10 +10,10 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeVar
 
 from dumpfilter.base.endings import uninterrupted
 from dumpfilter.base.options.near import did_you_mean
@@ -30,6 +30,8 @@ from dumpfilter.testbed.server_nodes import RunningServerNode, StartedServer
 from dumpfilter.testbed.values import TestbedStatus
 from dumpfilter.topology.links.client import LinkProcess
 from dumpfilter.topology.model import Kind, Link, Node
+
+_Result = TypeVar("_Result")
 
 _KINDS: Mapping[Kind, type[TestbedNode]] = {
     "server": StartedServer,
@@ -223,8 +225,7 @@ class Testbed(AbstractContextManager["Testbed"]):
     def status(self) -> TestbedStatus:
         """Return the status of all nodes and links (network connections)."""
         # Nodes are asked together, so that their places are those of about one moment.
-        with ThreadPoolExecutor(len(self.nodes) or 1, "status") as pool:
-            nodes = dict(zip(self.nodes, pool.map(TestbedNode.status, self.nodes.values()), strict=True))
+        nodes = dict(zip(self.nodes, self._at_once(TestbedNode.status), strict=True))
         counters = self._link_process.counters() if self.links else {}
         return TestbedStatus(
             name=self.topology.name,
@@ -254,8 +255,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         for link in self.links.values():
             link.restore()
         for node in self.nodes.values():
-            if not node.is_running:
-                node.start()
+            node.start()
         servers = [node for node in self.nodes.values() if isinstance(node, StartedServer) and _is_ours(node)]
         for node in servers:
             # A lock that a client holds would also stop the end of a pause or of a delay.
@@ -297,13 +297,14 @@ class Testbed(AbstractContextManager["Testbed"]):
                 steps.callback(self._remove_files)
             steps.callback(self._ground.end_all)
             steps.callback(self._link_process.close)
-            steps.callback(self._close_nodes)
+            steps.callback(self._at_once, TestbedNode.close)
             steps.callback(self._references.close)
             steps.callback(self._monitor.close)
 
-    def _close_nodes(self) -> None:
-        with ThreadPoolExecutor(len(self.nodes) or 1, "down") as pool:
-            list(pool.map(TestbedNode.close, self.nodes.values()))
+    def _at_once(self, call: Callable[[TestbedNode], _Result]) -> list[_Result]:
+        """Call a method of each node, each in its own thread, and return the results."""
+        with ThreadPoolExecutor(len(self.nodes) or 1) as pool:
+            return list(pool.map(call, self.nodes.values()))
 
     def _remove_files(self) -> None:
         if self._state.is_temporary:

@@ -41,25 +41,21 @@ class Files(TestbedNode):
             self._replay.resume()
 
     def _make(self) -> None:
-        node, holds = self.node, self._ground.holds_files
-        if node.workload:
-            is_whole = node.workload.rate is None and not holds
-            binlogs = generated_set(
-                node.workload, self.directory / ("binlog" if is_whole else "generated")
-            ).index
+        node, load, holds = self.node, self.node.workload, self._ground.holds_files
+        is_whole = (load.rate if load else node.speed) is None and not holds
+        if load:
+            binlogs = generated_set(load, self.directory / ("binlog" if is_whole else "generated")).index
         else:
             assert node.binlogs is not None
-            is_whole = node.speed is None and not holds
             binlogs = node.binlogs.absolute()
         # A missing file shall be an error of this node.
         source = BinlogSet.open(binlogs)
-        if is_whole:
-            self._watched = WatchedSet(binlogs)
-            return
-        index = source.index.name if source.index is not None else "binlog.index"
-        self._replay = Replay(_timetables(node, source), self.directory / "binlog", index)
-        self._replay.start(is_paused=holds)
-        self._watched = WatchedSet(self._replay.index)
+        if not is_whole:
+            index = source.index.name if source.index is not None else "binlog.index"
+            self._replay = Replay(_timetables(node, source), self.directory / "binlog", index)
+            self._replay.start(is_paused=holds)
+            binlogs = self._replay.index
+        self._watched = WatchedSet(binlogs)
 
     def _end(self, *, in_order: bool) -> None:
         if self._replay is not None:

@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.units import parse_rate, parse_time
 from dumpfilter.base.waiting import until
 from dumpfilter.testbed.errors import NotCaughtUp
 from dumpfilter.testbed.values import LinkStatus
 from dumpfilter.topology.links.client import LinkProcess, OpenLink
 from dumpfilter.topology.links.records import Counters, State
 from dumpfilter.topology.links.shape import LinkShape, Outage
-from dumpfilter.topology.model import Link
+from dumpfilter.topology.model import Link, shape_of
 
 _UNCHANGED: Any = object()
 
@@ -88,14 +87,10 @@ class TestbedLink(OpenLink):
 
         The rate None means no limit. Omitted properties stay unchanged. Raises OptionError.
         """
-        changes: dict[str, Any] = {}
-        if rate is not _UNCHANGED:
-            changes["rate"] = parse_rate(rate) if isinstance(rate, str) else rate
-        if delay is not _UNCHANGED:
-            changes["delay"] = _seconds(delay, "delay")
-        if jitter is not _UNCHANGED:
-            changes["jitter"] = _seconds(jitter, "jitter")
-        self._set(replace(self.shape, **changes))
+        given = {"rate": rate, "delay": delay, "jitter": jitter}
+        changes = {key: value for key, value in given.items() if value is not _UNCHANGED}
+        changed = shape_of(changes)
+        self._set(replace(self.shape, **{key: getattr(changed, key) for key in changes}))
 
     def hold(self, seconds: float) -> None:
         """Delay the bytes by ``seconds`` in addition to the link's own delay. 0 ends the additional delay."""
@@ -128,10 +123,3 @@ class TestbedLink(OpenLink):
             connections=found.connections,
             throughput=self.throughput,
         )
-
-
-def _seconds(value: float | str, what: str) -> float:
-    seconds = parse_time(value) if isinstance(value, str) else float(value)
-    if seconds < 0:
-        raise OptionError(f"{what}: {value} is negative")
-    return seconds

@@ -239,7 +239,7 @@ class TestbedNode(abc.ABC):
         if self.is_running:
             problems += [f"{self.name}: {one.problem}" for one in channels if one.problem]
         ports = self._known_ports()
-        has_login = "sql" in ports
+        login = {"url": self.url, "user": self.user, "password": self.password} if "sql" in ports else {}
         return NodeStatus(
             name=self.name,
             kind=self.kind,
@@ -247,9 +247,6 @@ class TestbedNode(abc.ABC):
             pid=self.pid,
             directory=str(self.directory),
             ports=ports,
-            url=self.url if has_login else "",
-            user=self.user if has_login else "",
-            password=self.password if has_login else "",
             place=place,
             gtids=gtids,
             lag=_most(channels),
@@ -261,6 +258,7 @@ class TestbedNode(abc.ABC):
             channels=channels,
             is_done=self.is_done,
             problems=tuple(problems),
+            **login,
         )
 
     def _told_channels(self, problems: list[str]) -> tuple[ChannelState, ...]:
@@ -329,9 +327,11 @@ class TestbedNode(abc.ABC):
 
     @property
     def watched(self) -> WatchedSet:
-        """The binlog set that the node writes. Only for nodes that write one. Raises NodeIsDown before the start."""
+        """The binlog set that the node writes. Raises NodeIsDown for a node that has no binlog files here (yet)."""
         if self._watched is None:
-            raise NodeIsDown(f"{self.name}: the node has not been started yet")
+            raise NodeIsDown(
+                f"{self.name}: there are no binlog files: start the node, or let a master of dumpfilter read it"
+            )
         return self._watched
 
     def goal(self) -> Goal:

@@ -204,7 +204,7 @@ class Master(OwnNode):
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
-        self._store: WatchedSet | None = None
+        self._store = WatchedSet(self.directory / "store")
 
     def _port_options(self) -> list[str]:
         return ["--port", "--console-port"]
@@ -212,7 +212,7 @@ class Master(OwnNode):
     def _arguments(self) -> list[str]:
         (feed,) = self.feeds
         return [
-            *feed.source.arguments_for_master(feed.port, str(self.directory / "store")),
+            *feed.source.arguments_for_master(feed.port, str(self._store.source)),
             f"--state-dir={self.directory / 'state'}",
         ]
 
@@ -220,11 +220,7 @@ class Master(OwnNode):
     def store(self) -> WatchedSet:
         """The binlog set that the master serves: its own copy, or the files that its source writes."""
         (feed,) = self.feeds
-        if feed.link is None:
-            return feed.source.watched
-        if self._store is None:
-            self._store = WatchedSet(self.directory / "store")
-        return self._store
+        return feed.source.watched if feed.link is None else self._store
 
     def channels(self) -> tuple[ChannelState, ...]:
         (feed,) = self.feeds

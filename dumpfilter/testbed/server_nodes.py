@@ -193,7 +193,7 @@ class StartedServer(SqlNode):
                     now[name] = replace(now[name], **places, **states_of(its))
         found = {}
         for feed in self.feeds:
-            # An origin that has never been started has no binlog.
+            # An origin that has never been started has no binlog, and that of a running server may be elsewhere.
             with contextlib.suppress(NodeIsDown):
                 found[feed.channel] = self._with_lag(feed, now[feed.channel])
         self._last |= found
@@ -290,6 +290,10 @@ class RunningServerNode(SqlNode):
         found = find_credentials(self._address)
         self._account = Account(found.user, found.password)
         self._server: SqlServer | None = None
+        for reader in ground.topology.readers(self.name):
+            if self._watched is None and reader.kind != "server":
+                # The server's own files may be on another machine. A master has received the same binlog.
+                self._watched = WatchedSet(ground.directory / reader.name / "store")
 
     @property
     def server(self) -> SqlServer:
@@ -301,17 +305,6 @@ class RunningServerNode(SqlNode):
     @property
     def account(self) -> Account:
         return self._account
-
-    @property
-    def watched(self) -> WatchedSet:
-        """The binlog files that the first master has received. The server's own files may be on another machine."""
-        if self._watched is None:
-            readers = self._ground.topology.readers(self.name)
-            reader = next((one.name for one in readers if one.kind != "server"), None)
-            if reader is None:
-                raise NotRunnable(f"{self.name}: no master of dumpfilter reads this server")
-            self._watched = WatchedSet(self._ground.directory / reader / "store")
-        return self._watched
 
     def _query(self) -> str:
         query = self._url.partition("?")[2]

@@ -69,7 +69,7 @@ def up(
         # These imports take about as long as those of the keeper, which run at the same time.
         from dumpfilter.testbed.bed import Testbed
         from dumpfilter.testbed.ground import Ground
-        from dumpfilter.topology.checks import check_topology
+        from dumpfilter.topology.resolve import check_topology
         from dumpfilter.topology.short_string import topology_from
 
         checked = topology_from(topology)

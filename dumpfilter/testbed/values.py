@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -14,7 +14,9 @@ State = Literal["starting", "running", "stopped", "failed"]
 """The state of a node. ``failed`` means that its process ended by itself, ``stopped`` that a user ended it."""
 
 
-class Place(NamedTuple):
+@functools.total_ordering
+@dataclass(frozen=True)
+class Place:
     """A position in a node's binlog set: a file and a byte offset. Positions of one set compare in binlog order.
 
     >>> Place("bin.999999", 900) < Place("bin.1000000", 4)
@@ -35,17 +37,8 @@ class Place(NamedTuple):
         number = self.file.rpartition(".")[2]
         return (int(number) if number.isdigit() else 0, self.position)
 
-    def __lt__(self, other: tuple[Any, ...]) -> bool:
-        return self.key < Place(*other).key
-
-    def __le__(self, other: tuple[Any, ...]) -> bool:
-        return self.key <= Place(*other).key
-
-    def __gt__(self, other: tuple[Any, ...]) -> bool:
-        return self.key > Place(*other).key
-
-    def __ge__(self, other: tuple[Any, ...]) -> bool:
-        return self.key >= Place(*other).key
+    def __lt__(self, other: Place) -> bool:
+        return self.key < other.key
 
 
 NOWHERE = Place("", 0)
@@ -106,8 +99,7 @@ class _Status:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status as values that JSON can represent."""
-        found: dict[str, Any] = _plain(asdict(self))
-        return found
+        return asdict(self, dict_factory=_plain)
 
 
 @dataclass(frozen=True)
@@ -182,7 +174,7 @@ class TestbedStatus(_Status):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status as values that JSON can represent."""
-        return {**super().as_dict(), "problems": list(self.problems)}
+        return {**super().as_dict(), "problems": self.problems}
 
 
 def sum_known(numbers: Iterable[int | None]) -> int | None:
@@ -195,14 +187,5 @@ def sum_known(numbers: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def _plain(value: Any) -> Any:
-    """Return a value with lists instead of tuples, and None instead of numbers that JSON does not have."""
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, Place | Lag):
-        return _plain(value._asdict())
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+def _plain(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value._asdict() if isinstance(value, Lag) else value for name, value in fields}

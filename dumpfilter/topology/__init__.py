@@ -13,43 +13,26 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dumpfilter.topology.build import (
-        link,
-        make_topology,
-        master,
-        read,
-        recording,
-        running,
-        server,
-        slave,
-        workload,
-    )
-    from dumpfilter.topology.model import Topology
-    from dumpfilter.topology.short_string import parse_string, topology_from
-    from dumpfilter.topology.toml_notation import load_toml_topology, parse_toml_topology, to_toml
-
-__all__ = [
-    "Topology",
-    "link",
-    "load_toml_topology",
-    "make_topology",
-    "master",
-    "parse_string",
-    "parse_toml_topology",
-    "read",
-    "recording",
-    "running",
-    "server",
-    "slave",
-    "to_toml",
-    "topology_from",
-    "workload",
-]
+    from dumpfilter.topology.build import link as link
+    from dumpfilter.topology.build import make_topology as make_topology
+    from dumpfilter.topology.build import master as master
+    from dumpfilter.topology.build import read as read
+    from dumpfilter.topology.build import recording as recording
+    from dumpfilter.topology.build import running as running
+    from dumpfilter.topology.build import server as server
+    from dumpfilter.topology.build import slave as slave
+    from dumpfilter.topology.build import workload as workload
+    from dumpfilter.topology.model import Topology as Topology
+    from dumpfilter.topology.short_string import parse_string as parse_string
+    from dumpfilter.topology.short_string import topology_from as topology_from
+    from dumpfilter.topology.toml_notation import load_toml_topology as load_toml_topology
+    from dumpfilter.topology.toml_notation import parse_toml_topology as parse_toml_topology
+    from dumpfilter.topology.toml_notation import to_toml as to_toml
 
 
 def __getattr__(name: str) -> object:
     """Import the modules with the public names at the first use of one of them (PEP 562)."""
-    if name in __all__:
+    if not name.startswith("_"):
         for module in ("build", "short_string", "toml_notation"):
             found = importlib.import_module(f"{__name__}.{module}")
             if hasattr(found, name):

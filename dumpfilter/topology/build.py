@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from dumpfilter.binlog.format import Family
-from dumpfilter.topology.checks import of_node
 from dumpfilter.topology.links.shape import PLAIN, LinkShape
-from dumpfilter.topology.model import Node, Reading, Topology
-from dumpfilter.topology.resolve import node_of, resolve
+from dumpfilter.topology.model import Node, Reading, Topology, shape_of
+from dumpfilter.topology.resolve import node_of, of_node, resolve
 
 Source = str | Node | Reading
 """A source that a node reads: its name, the node itself, or the result of :func:`read`, with a link and rules of its
@@ -40,8 +39,7 @@ def link(
     >>> link("2mbit", delay="50ms", down="60s-120s")
     LinkShape(rate=2000000, delay=0.05, jitter=0.0, outages=(Outage(start=60.0, end=120.0),))
     """
-    table = {"rate": rate, "delay": delay, "jitter": jitter, "down": down}
-    return _node("link", {"from": {"node": "source", "link": table}}).reads[0].link
+    return shape_of({"rate": rate, "delay": delay, "jitter": jitter, "down": down})
 
 
 def read(source: str | Node, *, rules: Sequence[str] = (), link: LinkShape = PLAIN) -> Reading:

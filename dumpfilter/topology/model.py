@@ -13,11 +13,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, WrapValidator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    ValidationInfo,
+    WrapValidator,
+)
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.near import did_you_mean
-from dumpfilter.base.options.toml_file import WRITTEN, Model
+from dumpfilter.base.options.toml_file import WRITTEN, Model, reason_of
 from dumpfilter.base.options.units import (
     format_rate,
     format_size,
@@ -102,6 +110,8 @@ def _unit(parse: Callable[[str], Any], example: str) -> BeforeValidator:
             return _checked(parse, value)
         if info.context == WRITTEN:
             raise ValueError(f'{value!r} has no unit; write a text with a unit, such as "{example}"')
+        if isinstance(value, int | float) and value < 0:
+            raise ValueError(f"{value} is negative")
         return value
 
     return BeforeValidator(validate)
@@ -234,6 +244,18 @@ class LinkTable(Model):
         return LinkShape(self.rate, self.delay, self.jitter, self.down)
 
 
+def shape_of(table: Mapping[str, Any]) -> LinkShape:
+    """Return the shape of a link that the keys of a :class:`LinkTable` describe. Raises OptionError for a wrong value.
+
+    Numbers without a unit are bits per second, or seconds.
+    """
+    try:
+        return LinkTable.model_validate(table).shape()
+    except ValidationError as error:
+        key, reason = reason_of(error, LinkTable)
+        raise OptionError(f"{key}: {reason}") from None
+
+
 def _as_shape(value: object, read: Callable[[object], LinkTable]) -> LinkShape:
     return value if isinstance(value, LinkShape) else read(value).shape()
 
@@ -360,10 +382,6 @@ class Node(Model):
             for one in self.reads
         )
         return self.with_(reads=reads, rules=(), link=PLAIN)
-
-    def with_options(self, *options: str) -> Node:
-        """Return a copy with further command line options at the end."""
-        return self.with_(options=(*self.options, *options))
 
 
 @dataclass(frozen=True)

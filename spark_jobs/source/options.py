@@ -23,7 +23,7 @@ from dumpfilter.binlog.rows import Table
 from dumpfilter.binlog.rows.typed import column_type
 from dumpfilter.spark_jobs.ranges import RANGE_SIZE
 from dumpfilter.spark_jobs.source.columns import IMAGES, ROW_TYPES, TEXT_TYPES, TYPES
-from dumpfilter.topology import slave_options
+from dumpfilter.topology import slaves_file
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 SENT = "sent_"
@@ -56,7 +56,7 @@ def slaves_of(given: Mapping[str, str]) -> tuple[SlaveDefinition, ...]:
     ``given`` has the data source's options by their names in lower case. Raises OptionError for a bad definition, or if
     two slaves would have columns of equal name.
     """
-    found = slave_options.slaves_of(map(Path, _lines(given.get("slaves", ""))), ())
+    found = slaves_file.slaves_of(map(Path, _lines(given.get("slaves", ""))), ())
     for name, text in given.items():
         if name.startswith(ONE_SLAVE):
             found += _described(name.removeprefix(ONE_SLAVE), text, f"option {name}")
@@ -75,7 +75,7 @@ def _described(name: str, text: str, option: str) -> list[SlaveDefinition]:
     if not name:
         raise OptionError(f"{option}: a slave needs a name, for example slave.web")
     try:
-        return slave_options.slaves_of_text(f"{name}:{text}")
+        return slaves_file.slaves_of_text(f"{name}:{text}")
     except OptionError as error:
         raise OptionError(f"{option}: {str(error).removeprefix(f'slave {name!r}: ')}") from None
 

@@ -1,4 +1,4 @@
-"""The address at which a master of the topology reads a server that runs already."""
+"""A server that runs already: the address for a master of the topology, and the binlog files."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ from typing import cast
 import pytest
 
 from dumpfilter.receiver.url import parse_source_url
+from dumpfilter.testbed.errors import NodeIsDown
 from dumpfilter.testbed.ground import Ground
 from dumpfilter.testbed.server_nodes import RunningServerNode
-from dumpfilter.topology import running
+from dumpfilter.topology import Topology, make_topology, master, running, server
+
+URL = "mysql://repl@db1:3306/"
+
+
+def node_of(directory: Path, topology: Topology) -> RunningServerNode:
+    ground = cast("Ground", SimpleNamespace(directory=directory, topology=topology))
+    return RunningServerNode(ground, topology["db"], [])
 
 
 @pytest.mark.parametrize("user", ["repl", "re@pl", "re:pl/?#%41"])
@@ -20,7 +28,15 @@ def test_any_users_name_is_in_the_address_for_a_master(tmp_path: Path, user: str
     (tmp_path / "password").chmod(0o600)
     spelled = "".join(f"%{byte:02X}" for byte in user.encode())
     url = f"mysql://{spelled}@db1:3306/?password-file={tmp_path / 'password'}"
-    ground = cast("Ground", SimpleNamespace(directory=tmp_path))
-    node = RunningServerNode(ground, running("db", url), [])
+    node = node_of(tmp_path, make_topology(running("db", url)))
     found = parse_source_url(node.arguments_for_master(4711, "store")[0])
     assert (found.user, found.host, found.port) == (user, "127.0.0.1", 4711)
+
+
+def test_the_binlog_files_of_a_running_server_are_those_of_its_first_master(tmp_path: Path) -> None:
+    db, replica = running("db", URL), server("end", reads="db")
+    node = node_of(tmp_path, make_topology(db, replica, master("f", "db"), master("g", "db")))
+    assert node.watched.source == tmp_path / "f" / "store"
+    # Without a master the lag of a replica is not known. Its status is.
+    with pytest.raises(NodeIsDown, match="db: there are no binlog files"):
+        node_of(tmp_path, make_topology(db, replica)).watched.files()

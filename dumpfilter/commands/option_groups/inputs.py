@@ -62,7 +62,7 @@ class SlaveSetOptions(Settings):
 
     def definitions(self) -> list[SlaveDefinition]:
         """Return the names and filters of the slaves that ``--slaves`` and ``--slave`` describe. Raises OptionError."""
-        from dumpfilter.topology.slave_options import slaves_of
+        from dumpfilter.topology.slaves_file import slaves_of
 
         return slaves_of(self.slaves or [], self.slave or [])
 

@@ -9,9 +9,9 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.simulation.results import Variant
 from dumpfilter.simulation.retries import number_of
 from dumpfilter.testbed.experiment.definition import Phase
-from dumpfilter.topology.checks import check_topology
 from dumpfilter.topology.links.shape import Outage
 from dumpfilter.topology.model import Node, Reading, Topology
+from dumpfilter.topology.resolve import check_topology
 
 KEEP_RELAY_LOGS = "--relay-log-purge=0"
 """The option by which a real replica keeps applied relay logs, from which its received transactions are read."""
