@@ -55,13 +55,13 @@ class WatchedSet:
 
     def files(self) -> Files:
         """Return the names and sizes of the files."""
+        found: Files = []
         opened = self.opened()
-        found = []
-        for name in opened.names if opened is not None else ():
-            # A server may have purged the file meanwhile.
-            with contextlib.suppress(BinlogError):
-                assert opened is not None
-                found.append((name, opened.size(name)))
+        if opened is not None:
+            for name in opened.names:
+                # A server may have purged the file meanwhile.
+                with contextlib.suppress(BinlogError):
+                    found.append((name, opened.size(name)))
         return found
 
     def paths(self) -> dict[str, Path]:
@@ -95,14 +95,10 @@ def bytes_after(files: Files, place: Place) -> int:
     60
     """
     number = place.key[0]
-    total = 0
-    for name, size in files:
-        its_number = Place(name, 0).key[0]
-        if its_number > number:
-            total += size
-        elif its_number == number:
-            total += max(size - place.position, 0)
-    return total
+    later = ((Place(name, 0).key[0], size) for name, size in files)
+    return sum(
+        size if its > number else max(size - place.position, 0) for its, size in later if its >= number
+    )
 
 
 class EndHistory:

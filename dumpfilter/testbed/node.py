@@ -266,7 +266,6 @@ class TestbedNode(abc.ABC):
 
         A message about each part that cannot be read is appended to ``problems``.
         """
-        del problems
         return self.channels()
 
     @abc.abstractmethod
@@ -321,7 +320,7 @@ class TestbedNode(abc.ABC):
 
     def wait_for(self, goal: Goal, deadline: float) -> None:
         """Wait until the node has applied its origin's binlog up to the position ``goal``. Raises NotCaughtUp."""
-        del goal, deadline
+        raise NotImplementedError
 
     # -- for readers
 
@@ -363,7 +362,6 @@ class TestbedNode(abc.ABC):
 
         The result is empty for a node that counts nothing for a replica, such as a real server.
         """
-        del server_id
         return {}
 
     # -- the rest
