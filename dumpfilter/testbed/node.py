@@ -11,7 +11,7 @@ from typing import Any
 
 import pymysql
 
-from dumpfilter.base.errors import ConnectionLost, DumpfilterError, StatementRefused
+from dumpfilter.base.errors import ConnectionLost, DumpfilterError, ServerMissing, StatementRefused
 from dumpfilter.testbed.binlogs import WatchedSet
 from dumpfilter.testbed.errors import NodeIsDown, SqlFailed, StartFailed, TestbedError
 from dumpfilter.testbed.ground import HOST, Ground
@@ -104,9 +104,9 @@ class TestbedNode(abc.ABC):
             try:
                 self._begin()
             except BaseException as error:
-                self._end(in_order=False)
                 self.state = "failed"
-                if isinstance(error, DumpfilterError) and not isinstance(error, TestbedError):
+                self._end(in_order=False)
+                if isinstance(error, DumpfilterError) and not isinstance(error, TestbedError | ServerMissing):
                     text = str(error).removeprefix(f"{self.name}: ")
                     raise StartFailed(f"{self.name}: {text}") from None
                 raise
