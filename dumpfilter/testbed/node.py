@@ -92,6 +92,8 @@ class TestbedNode(abc.ABC):
         self._held_behind = 0.0
         self._is_paused = False
         self._watched: WatchedSet | None = None
+        self._ports: dict[str, int] = {}
+        """The ports by their purpose: ``sql``, ``grpc`` or ``replica``. Empty before the first start."""
 
     # -- life
 
@@ -238,15 +240,15 @@ class TestbedNode(abc.ABC):
         place, gtids = self._position(channels, problems)
         if self.is_running:
             problems += [f"{self.name}: {one.problem}" for one in channels if one.problem]
-        ports = self._known_ports()
-        login = {"url": self.url, "user": self.user, "password": self.password} if "sql" in ports else {}
+        has_sql = "sql" in self._ports
+        login = {"url": self.url, "user": self.user, "password": self.password} if has_sql else {}
         return NodeStatus(
             name=self.name,
             kind=self.kind,
             state=self.state,
             pid=self.pid,
             directory=str(self.directory),
-            ports=ports,
+            ports=self._ports,
             place=place,
             gtids=gtids,
             lag=_most(channels),
@@ -274,10 +276,6 @@ class TestbedNode(abc.ABC):
 
         A message about each part that cannot be read is appended to ``problems``.
         """
-
-    def _known_ports(self) -> dict[str, int]:
-        """Return the node's ports by their purpose; empty for a node that has never run."""
-        return {}
 
     @property
     def is_done(self) -> bool | None:

@@ -35,9 +35,6 @@ _LOG_SHOWN = 2000
 _LOOK_FOR_ERRORS = 1.0
 """The interval at which the threads of a slave are checked for errors during a wait, seconds."""
 
-_PURPOSES = {"--console-port": "sql", "--port": "grpc", "--serve-port": "grpc", "--replica-port": "replica"}
-"""The purpose of each port option, as a node's status calls it."""
-
 _CONNECT_RETRY = "0.5"
 """The longest time between two attempts of a slave to connect, seconds, so that a link that heals is used soon."""
 
@@ -45,13 +42,13 @@ _CONNECT_RETRY = "0.5"
 class OwnNode(TestbedNode):
     """A node that is a process of dumpfilter (a master or a slave), with a console."""
 
+    grpc_option: str
+    """The option that sets the port at which slaves read the node."""
+
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
         self._child: Child | None = None
-        self._ports: dict[str, int] = {}
-        """The ports by their purpose: ``sql``, ``grpc`` or ``replica``. Empty before the first start."""
         readers = ground.topology.readers(node.name)
-        self._serves_slaves = any(reader.kind == "slave" for reader in readers)
         self.accounts: list[dict[str, Any]] = [
             {
                 "user": REPLICATION_USER,
@@ -64,6 +61,7 @@ class OwnNode(TestbedNode):
             if reader.kind == "server"
         ]
         """The accounts of the real replicas that read the node, without the password, as in its configuration file."""
+        self._serves_slaves = self.kind == "master" or any(reader.kind == "slave" for reader in readers)
 
     @property
     def server(self) -> SqlServer:
@@ -78,19 +76,12 @@ class OwnNode(TestbedNode):
             raise NodeIsDown(f"{self.name}: the node has never run, so that it has no port")
         return self._ports[purpose]
 
-    def _known_ports(self) -> dict[str, int]:
-        return self._ports
-
     def address_for(self, reader: Kind) -> tuple[str, int]:
         return HOST, self._known_port("replica" if reader == "server" else "grpc")
 
     @property
     def account(self) -> Account:
         return Account(REPLICATION_USER, self._ground.replication_password)
-
-    def _port_options(self) -> list[str]:
-        """Return the names of the options that set the node's ports, but for that of real replicas."""
-        raise NotImplementedError
 
     def _arguments(self) -> list[str]:
         """Return the arguments of the node's command that only a master, or only a slave, has."""
@@ -100,13 +91,16 @@ class OwnNode(TestbedNode):
         """Start the process. If another process took a chosen port first, try other ports."""
         self.directory.mkdir(parents=True, exist_ok=True)
         ground, is_new = self._ground, not self._ports
-        options = [*self._port_options(), *(["--replica-port"] if self.accounts else [])]
-        files = {option: self.directory / option.strip("-") for option in options}
+        options = {"sql": "--console-port"}
+        if self._serves_slaves:
+            options["grpc"] = self.grpc_option
+        if self.accounts:
+            options["replica"] = "--replica-port"
+        files = {purpose: self.directory / f"{purpose}-port" for purpose in options}
 
         def launch(_: int) -> Child:
             if is_new:
-                purposes = [_PURPOSES[option] for option in options]
-                self._ports = dict(zip(purposes, free_ports(len(files)), strict=True))
+                self._ports = dict(zip(options, free_ports(len(options)), strict=True))
             arguments = [
                 self.kind,
                 *self._arguments(),
@@ -115,9 +109,9 @@ class OwnNode(TestbedNode):
                 *self._config(),
                 *(option if option.startswith("-") else f"--{option}" for option in self.node.options),
             ]
-            for option, file in files.items():
-                file.unlink(missing_ok=True)
-                arguments += [option, str(self._ports[_PURPOSES[option]]), f"{option}-file", str(file)]
+            for purpose, option in options.items():
+                files[purpose].unlink(missing_ok=True)
+                arguments += [option, str(self._ports[purpose]), f"{option}-file", str(files[purpose])]
             self._child = ground.start(Program(self.name, arguments, self.log))
             return self._child
 
@@ -202,12 +196,11 @@ class OwnNode(TestbedNode):
 class Master(OwnNode):
     """A node that is a master process of dumpfilter."""
 
+    grpc_option = "--port"
+
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
         self._store = WatchedSet(self.directory / "store")
-
-    def _port_options(self) -> list[str]:
-        return ["--port", "--console-port"]
 
     def _arguments(self) -> list[str]:
         (feed,) = self.feeds
@@ -251,6 +244,7 @@ class Master(OwnNode):
 class Slave(OwnNode):
     """A node that is a slave process of dumpfilter."""
 
+    grpc_option = "--serve-port"
     applies = True
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
@@ -265,9 +259,6 @@ class Slave(OwnNode):
             raise NotRunnable(
                 f"{self.name}: has several sources, and real replicas; let the replicas read the sources themselves"
             )
-
-    def _port_options(self) -> list[str]:
-        return ["--console-port", *(["--serve-port"] if self._serves_slaves else [])]
 
     def _arguments(self) -> list[str]:
         rules = {feed.channel: feed.reading.rules for feed in self.feeds}

@@ -139,6 +139,7 @@ class StartedServer(SqlNode):
                 self._follow(feed)
             index = Path(self.server.value("@@GLOBAL.log_bin_index"))
             self._watched = WatchedSet(index if index.is_absolute() else self.server.data / index)
+            self._ports = {"sql": self.port}
 
     def _follow(self, feed: Feed) -> None:
         node, account = feed.source.node, feed.source.account
@@ -226,9 +227,6 @@ class StartedServer(SqlNode):
         sources = {feed.channel: feed.source for feed in self.feeds}
         return tuple(replace(one, **sources[one.channel].counted_for(server_id)) for one in self.channels())
 
-    def _known_ports(self) -> dict[str, int]:
-        return {} if self._watched is None else {"sql": self.port}
-
     def wait_for(self, goal: Goal, deadline: float) -> None:
         try:
             wait_for_gtids(
@@ -312,12 +310,10 @@ class RunningServerNode(SqlNode):
 
     def _begin(self) -> None:
         self._server = RunningServer(self.name, self._address.host, self._address.port, self._account)
+        self._ports = {"sql": self.port}
 
     def _end(self, *, in_order: bool) -> None:
         """Leave the server alone."""
 
     def _end_if_running(self, *, in_order: bool) -> None:
         raise NotRunnable(f"{self.name}: the server runs already, and the topology does not stop it")
-
-    def _known_ports(self) -> dict[str, int]:
-        return {} if self._server is None else {"sql": self.port}
