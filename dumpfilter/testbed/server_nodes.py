@@ -190,8 +190,9 @@ class StartedServer(SqlNode):
                 told = {one.channel: one for one in replica_status(self.server)}
                 for name in now.keys() & told.keys():
                     its = told[name]
-                    places = {"received": its.received, "applied": its.applied, "gtids": gtids}
-                    now[name] = replace(now[name], **places, **states_of(its))
+                    now[name] = replace(
+                        now[name], received=its.received, applied=its.applied, gtids=gtids, **states_of(its)
+                    )
         found = {}
         for feed in self.feeds:
             # An origin that has never been started has no binlog, and that of a running server may be elsewhere.

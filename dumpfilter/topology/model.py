@@ -383,6 +383,10 @@ class Node(Model):
         )
         return self.with_(reads=reads, rules=(), link=PLAIN)
 
+    def with_options(self, *options: str) -> Node:
+        """Return a copy with further command line options at the end."""
+        return self.with_(options=(*self.options, *options))
+
 
 @dataclass(frozen=True)
 class Link:
