@@ -3,9 +3,12 @@
 The keeper has imported dumpfilter once. It forks itself for each ``dumpfilter master`` or ``dumpfilter slave``, which
 costs a few milliseconds where a new interpreter costs a second. Real servers are forked and executed.
 
-Requests and answers are pickled tuples on a socket, whose number is the keeper's argument. A request names a method of
-the keeper, and has the method's arguments. When the socket's other end closes, the caller has ended or was killed. Then
-the keeper kills all children. If somebody kills the keeper itself, the kernel kills the children.
+Requests and answers are pairs on a socket, whose number is the keeper's argument. The first item is the caller's number
+of a child. The second item of a request is the :class:`Program` to start, or the number of a signal. The answers have
+the id of the started process (or why the start failed), and later its exit code.
+
+When the socket's other end closes, the caller has ended or was killed. Then the keeper kills all children. If somebody
+kills the keeper itself, the kernel kills the children.
 
 The keeper has one thread, since a process with several threads must not fork.
 """
@@ -19,16 +22,14 @@ import importlib
 import os
 import runpy
 import signal
-import socket
 import sys
-from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
-from typing import NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from dumpfilter.base.compiler.notice import on_compilation
-from dumpfilter.testbed.keeping import Program
+from dumpfilter.base.endings import ENDINGS
+from dumpfilter.testbed.keeping import COMPILES, END, Program
 
-_RECEIVED = 1 << 16
 _EXEC_FAILED = 127
 _COMMAND = "dumpfilter"
 """The module of the command line. The package's layers do not allow an import statement for it here."""
@@ -40,90 +41,92 @@ _LONGEST_NAME = 15
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+class _Child(NamedTuple):
+    """A running process that the keeper has started. It leads its own process group."""
+
+    number: int
+    """The caller's number of the child."""
+    pid: int
+    handle: int
+    """A pidfd, which is readable when the process has ended."""
+
+    def fileno(self) -> int:
+        return self.handle
+
+    def signal(self, number: int) -> None:
+        """Send a signal. SIGKILL is sent to the whole process group."""
+        with contextlib.suppress(ProcessLookupError):
+            send = os.killpg if number == signal.SIGKILL else os.kill
+            send(self.pid, number)
+
+    def reap(self) -> int:
+        """Wait for the end of the process, and return the exit code. Kill the rest of the process group."""
+        # A worker process that its dead master or slave has left behind is in the same group.
+        self.signal(signal.SIGKILL)
+        os.close(self.handle)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
 class _Keeper:
     """The keeper process. It serves requests to start and signal a topology's processes, and reports their end."""
 
     def __init__(self, caller: Connection) -> None:
         self._caller = caller
         self._pid = os.getpid()
-        self._children: set[int] = set()
-        """The ids of the running children. Each leads its own process group."""
-        self._woken, self._waker = socket.socketpair()
-        self._woken.setblocking(False)
-        self._waker.setblocking(False)
-        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        self._children: dict[int, _Child] = {}
+        for number in ENDINGS:
             # Ctrl-C in a terminal is for the caller, which ends the topology in order.
             signal.signal(number, signal.SIG_IGN)
 
-    def run(self) -> Callable[[], NoReturn] | None:
-        """Serve requests until the caller (the process that started the keeper) has ended, then return None.
-
-        In a forked child that is to run dumpfilter, return the function that the child must call.
-        """
+    def run(self) -> None:
+        """Serve requests until the caller (the process that started the keeper) has ended."""
         while True:
-            for ready in wait((self._caller, self._woken)):
-                if ready is self._woken:
-                    with contextlib.suppress(BlockingIOError):
-                        self._woken.recv(_RECEIVED)
-                    self._reap()
+            waited: list[Any] = [self._caller, *self._children.values()]
+            for ready in wait(waited):
+                if isinstance(ready, _Child):
+                    del self._children[ready.number]
+                    self.tell(ready.number, ready.reap())
                     continue
                 try:
-                    verb, *arguments = self._caller.recv()
+                    number, request = self._caller.recv()
                 except (EOFError, OSError):
-                    return None
-                if verb == "end":
-                    return None
-                program: Callable[[], NoReturn] | None = getattr(self, verb)(*arguments)
-                if program is not None:
-                    return program
+                    return
+                if number == END:
+                    return
+                if isinstance(request, Program):
+                    self._start(number, request)
+                elif number in self._children:
+                    self._children[number].signal(request)
 
     def close(self) -> None:
         """Kill all children."""
-        for child in self._children:
-            self.signal(child, signal.SIGKILL)
-        for child in self._children:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(child, 0)
+        for child in self._children.values():
+            child.signal(signal.SIGKILL)
+        for child in self._children.values():
+            child.reap()
 
-    def signal(self, pid: int, number: int) -> None:
-        """Send a signal to a child. SIGKILL is sent to the child's whole process group."""
-        if pid not in self._children:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            if number == signal.SIGKILL:
-                os.killpg(pid, number)
-            os.kill(pid, number)
-
-    def start(self, program: Program) -> Callable[[], NoReturn] | None:
-        """Fork. Return None in the keeper, and in the child the function that replaces the child by ``program``.
-
-        The keeper reports the start to the caller, with the reason if it failed.
-        """
+    def _start(self, number: int, program: Program) -> None:
+        """Start a program, and tell the caller the process id or the reason of a failure."""
         reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
+        pid = os.fork()
+        if pid == 0:
             os.close(reader)
-            return lambda: self._become(program, writer)
+            self._become(program, writer)
         os.close(writer)
-        with open(reader, "rb") as failure:
+        with open(reader, errors="replace") as failure:
             # The pipe closes when the child has executed its program, or begins to run dumpfilter.
-            reason = failure.read().decode(errors="replace")
-        self._children.add(child)
-        self.tell("started", program.name, child, reason)
-        return None
+            reason = failure.read()
+        self._children[number] = _Child(number, pid, os.pidfd_open(pid))
+        self.tell(number, reason or pid)
 
     def _become(self, program: Program, failure: int) -> NoReturn:
         """Replace this child process by a program. A failure's reason is written to the pipe ``failure``."""
         try:
             _end_with_parent(self._pid)
-            signal.set_wakeup_fd(-1)
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+            for number in ENDINGS:
                 signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            for used in (self._caller, self._woken, self._waker):
-                used.close()
+            self._caller.close()
             os.setsid()
             log = os.open(program.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             null = os.open(os.devnull, os.O_RDONLY)
@@ -133,8 +136,7 @@ class _Keeper:
             os.close(null)
             os.environ.update(program.environment)
             if program.is_executed:
-                os.set_inheritable(failure, False)
-                os.execvpe(program.arguments[0], list(program.arguments), os.environ)
+                os.execvp(program.arguments[0], list(program.arguments))
             os.close(failure)
         except OSError as error:
             named = error.filename if error.filename != program.arguments[0] else ""
@@ -143,24 +145,10 @@ class _Keeper:
             os._exit(_EXEC_FAILED)
         _run_dumpfilter(program)
 
-    def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if not pid:
-                return
-            self._children.discard(pid)
-            # A worker process that its dead master or slave has left behind is in the same group.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
-            self.tell("exited", pid, os.waitstatus_to_exitcode(status))
-
-    def tell(self, *answer: object) -> None:
+    def tell(self, number: int, answer: object) -> None:
         """Send an answer to the caller, if the caller still exists."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._caller.send(answer)
+            self._caller.send((number, answer))
 
 
 def _end_with_parent(parent: int) -> None:
@@ -200,15 +188,14 @@ def main() -> None:
         # Imports make many objects and hardly any garbage.
         gc.disable()
         # Compiling can take a minute.
-        on_compilation(lambda: keeper.tell("compiles"))
+        on_compilation(lambda: keeper.tell(COMPILES, None))
         _import_dumpfilter()
         on_compilation(None)
         # Objects that no collection visits stay in pages that all children share.
         gc.freeze()
         gc.enable()
-        program = keeper.run()
-        if program is not None:
-            program()
+        # A forked child never returns from here.
+        keeper.run()
         keeper.close()
     # The end of an interpreter with so many modules takes a while, for which a caller would wait.
     os._exit(0)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import itertools
 import os
-import queue
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import NamedTuple
 
 from dumpfilter.base.compiler.notice import told_once
 from dumpfilter.testbed.errors import StartFailed, TestbedError
+
+COMPILES = END = 0
+"""The number of the keeper's message that it compiles, and of the request to end. Children have greater numbers."""
 
 _END_TIMEOUT = 10.0
 _ANSWER_TIMEOUT = 1200.0
@@ -41,43 +45,37 @@ class Program(NamedTuple):
 class Child:
     """A process that the keeper started, with the methods of :class:`subprocess.Popen` that the testbed needs."""
 
-    def __init__(self, keeper: Keeper, name: str, pid: int) -> None:
+    def __init__(self, keeper: Keeper, name: str, number: int) -> None:
         self.name = name
-        self.pid = pid
-        self.returncode: int | None = None
+        self.number = number
+        """The number by which requests and answers name the child."""
+        self.pid = 0
+        self.started: Future[int | str] = Future()
+        """The process id, or why the program could not be started."""
+        self.ended: Future[int] = Future()
+        """The exit code. A signal's code is the negative signal number."""
         self._keeper = keeper
-        self._ended = threading.Event()
 
     def poll(self) -> int | None:
-        """Return the exit code, or None while the process runs. A signal's code is the negative signal number."""
-        return self.returncode
+        """Return the exit code, or None while the process runs."""
+        return self.ended.result() if self.ended.done() else None
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end and return the exit code. Raises subprocess.TimeoutExpired after ``timeout`` seconds; None:
         no limit.
         """
-        if not self._ended.wait(timeout):
-            raise subprocess.TimeoutExpired(self.name, timeout or 0.0)
-        assert self.returncode is not None
-        return self.returncode
-
-    def send_signal(self, number: int) -> None:
-        """Send a signal. SIGKILL reaches all processes of the child's process group."""
-        if self.returncode is None:
-            self._keeper.signal(self.pid, number)
+        try:
+            return self.ended.result(timeout)
+        except TimeoutError:
+            raise subprocess.TimeoutExpired(self.name, timeout or 0.0) from None
 
     def terminate(self) -> None:
         """Ask the process to end (SIGTERM)."""
-        self.send_signal(signal.SIGTERM)
+        self._keeper.signal(self, signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill the process (SIGKILL)."""
-        self.send_signal(signal.SIGKILL)
-
-    def ended(self, code: int) -> None:
-        """Record the exit code ``code`` of the ended process. Called by the thread that reads the keeper's messages."""
-        self.returncode = code
-        self._ended.set()
+        """Kill all processes of the child's process group (SIGKILL)."""
+        self._keeper.signal(self, signal.SIGKILL)
 
 
 class Keeper:
@@ -98,12 +96,9 @@ class Keeper:
                 start_new_session=True,
             )
         self._sending = threading.Lock()
-        self._starting = threading.Lock()
-        self._started: queue.SimpleQueue[tuple[Child, str] | None] = queue.SimpleQueue()
-        """Each started child, with the reason why its program could not be executed (empty if it could). None: the
-        keeper has ended.
-        """
+        self._numbers = itertools.count(1)
         self._children: dict[int, Child] = {}
+        """The children that have not ended, by their numbers."""
         self._gone = False
         self._has_answered = False
         self._owner = os.getpid()
@@ -122,25 +117,23 @@ class Keeper:
 
     def start(self, program: Program) -> Child:
         """Start a program as a child of the keeper. Raises StartFailed if it cannot be executed."""
-        with self._starting:
-            # The keeper starts one program after another, so that the next answer is the one to this request.
-            self._send("start", program)
-            try:
-                answer = self._started.get(timeout=_ANSWER_TIMEOUT)
-            except queue.Empty:
-                self._process.kill()
-                raise TestbedError(f"the keeper (process {self.pid}) does not answer") from None
-            if answer is None:
-                self._started.put(None)
-                raise self._is_gone()
-        child, failure = answer
-        if failure:
-            raise StartFailed(f"{program.name}: {program.arguments[0]} cannot be started: {failure}")
+        child = Child(self, program.name, next(self._numbers))
+        self._children[child.number] = child
+        self._send(child.number, program)
+        try:
+            answer = child.started.result(_ANSWER_TIMEOUT)
+        except TimeoutError:
+            self._process.kill()
+            raise TestbedError(f"the keeper (process {self.pid}) does not answer") from None
+        if isinstance(answer, str):
+            raise StartFailed(f"{program.name}: {program.arguments[0]} cannot be started: {answer}")
+        child.pid = answer
         return child
 
-    def signal(self, pid: int, number: int) -> None:
-        """Send a signal to a child."""
-        self._send("signal", pid, int(number))
+    def signal(self, child: Child, number: int) -> None:
+        """Send a signal to a child. SIGKILL reaches all processes of the child's process group."""
+        if child.poll() is None:
+            self._send(child.number, int(number))
 
     def end_if_importing(self) -> None:
         """Kill a keeper that is still starting, so that calls that wait for its first answer end."""
@@ -148,9 +141,11 @@ class Keeper:
             self._process.kill()
 
     def close(self) -> None:
-        """End the keeper, which kills the children that still run."""
+        """End the keeper, which kills the children that still run. In a fork of the keeper's owner, do nothing."""
+        if self._owner != os.getpid():
+            return
         with contextlib.suppress(TestbedError):
-            self._send("end")
+            self._send(END, None)
         try:
             self._process.wait(_END_TIMEOUT)
         except subprocess.TimeoutExpired:
@@ -159,10 +154,10 @@ class Keeper:
         self._thread.join()
         self._connection.close()
 
-    def _send(self, *request: object) -> None:
+    def _send(self, number: int, request: Program | int | None) -> None:
         try:
             with self._sending:
-                self._connection.send(request)
+                self._connection.send((number, request))
         except OSError:
             raise self._is_gone() from None
 
@@ -174,21 +169,19 @@ class Keeper:
     def _receive(self) -> None:
         with contextlib.suppress(EOFError, OSError):
             while True:
-                what, *values = self._connection.recv()
-                if what == "compiles":
+                number, answer = self._connection.recv()
+                if number == COMPILES:
                     told_once()
-                elif what == "exited":
-                    pid, code = values
-                    self._children.pop(pid).ended(code)
-                else:
-                    name, pid, failure = values
-                    child = self._children[pid] = Child(self, name, pid)
+                elif not self._children[number].started.done():
                     self._has_answered = True
-                    self._started.put((child, failure))
+                    self._children[number].started.set_result(answer)
+                else:
+                    self._children.pop(number).ended.set_result(answer)
         self._gone = True
-        for child in self._children.values():
-            child.ended(-signal.SIGKILL)
-        self._started.put(None)
+        for child in tuple(self._children.values()):
+            if not child.started.done():
+                child.started.set_exception(self._is_gone())
+            child.ended.set_result(-signal.SIGKILL)
 
 
 _shared: Keeper | None = None
@@ -204,11 +197,5 @@ def shared_keeper() -> Keeper:
     with _sharing:
         if _shared is None or not _shared.is_alive:
             _shared = Keeper()
-            atexit.register(_close_shared, _shared, os.getpid())
+            atexit.register(_shared.close)
         return _shared
-
-
-def _close_shared(keeper: Keeper, owner: int) -> None:
-    # A forked child of this process must leave its parent's keeper alone.
-    if os.getpid() == owner:
-        keeper.close()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, ConfigDict, Field
-from pydantic.dataclasses import dataclass as written
+from pydantic import BeforeValidator, ConfigDict, Field, SkipValidation
+from pydantic.dataclasses import dataclass
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.near import did_you_mean
@@ -17,8 +16,6 @@ from dumpfilter.simulation.results import Variant
 from dumpfilter.topology import parse_toml_topology, topology_from
 from dumpfilter.topology.model import Rate, Texts, Time, Topology
 
-MICROSECONDS = 1_000_000
-
 VARIANTS = (Variant.MASTER, Variant.SLAVE, Variant.NONE, Variant.REPLICA, Variant.PLAIN)
 """The variants (ways to bring the binlog to the slaves) that can be run for real. A simulation has more."""
 
@@ -26,7 +23,7 @@ VARIANTS = (Variant.MASTER, Variant.SLAVE, Variant.NONE, Variant.REPLICA, Varian
 STRICT = ConfigDict(extra="forbid")
 
 
-@written(frozen=True, config=STRICT)
+@dataclass(frozen=True, config=STRICT)
 class Load:
     """The table ``[load.NODE]``: statements that run on the server NODE during all phases of an experiment.
 
@@ -39,7 +36,7 @@ class Load:
     """The interval between the starts of two statements, seconds."""
 
 
-@written(frozen=True, config=STRICT)
+@dataclass(frozen=True, config=STRICT)
 class Change:
     """A table below ``[phase.links]``: other properties of a link during a phase. None: as in the topology."""
 
@@ -48,7 +45,7 @@ class Change:
     jitter: Time | None = None
 
 
-@written(frozen=True, config=STRICT)
+@dataclass(frozen=True, config=STRICT)
 class Phase:
     """The table ``[[phase]]``: a period of an experiment, with the faults that last for it."""
 
@@ -69,23 +66,6 @@ class Phase:
         return not self.silent and not self.killed and not self.links
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """A topology, its phases and statements, and the compared variants (ways to bring the binlog to the slaves)."""
-
-    name: str
-    topology: Topology
-    phases: tuple[Phase, ...] = ()
-    loads: Mapping[str, Load] = field(default_factory=dict)
-    """The statements that run on each server, by the node's name."""
-    variants: tuple[Variant, ...] = (Variant.MASTER,)
-    repetitions: int = 1
-    limit: int = MICROSECONDS
-    """The limit of the lag, above which a transaction counts as late, microseconds."""
-    patience: float = 300.0
-    """The time limit, after the last phase, for all nodes to catch up, seconds."""
-
-
 def _named(phases: object) -> object:
     """Return the tables of the phases, each with a name."""
     if not isinstance(phases, list):
@@ -96,39 +76,46 @@ def _named(phases: object) -> object:
     )
 
 
-class _File(Model):
-    name: str | None = None
-    topology: str
+class Experiment(Model):
+    """A topology, its phases and statements, and the compared variants (ways to bring the binlog to the slaves)."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    name: str = ""
+    topology: Annotated[Topology, SkipValidation]
+    """The topology. In the file it is a short string, the name of a file beside the experiment's, or a text in TOML."""
+    phases: Annotated[tuple[Phase, ...], BeforeValidator(_named), Field(alias="phase")] = ()
+    loads: dict[str, Load] = Field(default_factory=dict, alias="load")
+    """The statements that run on each server, by the node's name."""
     variants: tuple[Variant, ...] = (Variant.MASTER,)
     repetitions: Annotated[int, Field(ge=1, le=1000)] = 1
     limit: Time = 1.0
+    """The limit of the lag, above which a transaction counts as late, seconds."""
     patience: Time = 300.0
-    phase: Annotated[tuple[Phase, ...], BeforeValidator(_named)] = ()
-    load: dict[str, Load] = Field(default_factory=dict)
+    """The time limit, after the last phase, for all nodes to catch up, seconds."""
+
+    @property
+    def limit_microseconds(self) -> int:
+        """The limit of the lag, microseconds."""
+        return round(self.limit * 1_000_000)
 
 
 def load_experiment(path: Path) -> Experiment:
     """Read an experiment from a TOML file. Raises OptionError that names the file and the key."""
-    file = load_toml(path, _File)
+    file = load_toml(path, Experiment)
     try:
-        experiment = Experiment(
-            file.name or path.stem,
-            _topology(file.topology, path),
-            file.phase,
-            file.load,
-            file.variants,
-            file.repetitions,
-            round(file.limit * MICROSECONDS),
-            file.patience,
-        )
+        topology = _topology(file.topology, path)
+        experiment = file.model_copy(update={"name": file.name or path.stem, "topology": topology})
         check(experiment)
     except OptionError as error:
         raise OptionError(f"{path}: {error}") from None
     return experiment
 
 
-def _topology(text: str, path: Path) -> Topology:
+def _topology(text: object, path: Path) -> Topology:
     """Return the topology of a short string, of a file beside the experiment's, or of a text in TOML."""
+    if not isinstance(text, str):
+        raise OptionError("topology: must be a text: a short string, the name of a TOML file, or its content")
     if "[node." in text:
         return parse_toml_topology(text, file="topology", directory=path.parent, name=path.stem)
     beside = path.parent / text
@@ -141,21 +128,21 @@ def check(experiment: Experiment) -> None:
     links = [link.name for link in topology.links]
     nodes = [node.name for node in topology.nodes]
     for number, phase in enumerate(experiment.phases, start=1):
-        named: tuple[tuple[str, tuple[str, ...], list[str], str], ...] = (
-            ("cut", phase.cut, links, "link"),
-            ("silent", phase.silent, links, "link"),
-            ("links", tuple(phase.links), links, "link"),
-            ("killed", phase.killed, nodes, "node"),
-        )
-        for key, names, known, what in named:
-            for name in names:
-                if name not in known:
-                    near = did_you_mean(name, known)
-                    raise OptionError(f"phase[{number}].{key}: there is no {what} {name!r}{near}")
+        where = f"phase[{number}]"
+        for key in ("cut", "silent", "links"):
+            _check_names(f"{where}.{key}", getattr(phase, key), links, "link")
+        _check_names(f"{where}.killed", phase.killed, nodes, "node")
         if phase.seconds <= 0:
-            raise OptionError(f"phase[{number}].for: a phase takes time; write more than 0s")
+            raise OptionError(f"{where}.for: a phase takes time; write more than 0s")
     for node, load in experiment.loads.items():
-        _check_load(node, load, topology, nodes)
+        key = f"load.{node}"
+        _check_names(key, [node], nodes, "node")
+        if topology[node].kind not in ("server", "running"):
+            raise OptionError(f"{key}: {node} is no server, and takes no SQL; name a node with server = …")
+        if not load.sql:
+            raise OptionError(f"{key}.sql: write at least one statement")
+        if load.every <= 0:
+            raise OptionError(f"{key}.every: write more than 0s")
     for variant in experiment.variants:
         if variant not in VARIANTS:
             raise OptionError(
@@ -165,13 +152,8 @@ def check(experiment: Experiment) -> None:
         raise OptionError("load: nothing would be written; add [load.NODE] with sql, or read from a workload")
 
 
-def _check_load(node: str, load: Load, topology: Topology, nodes: list[str]) -> None:
-    key = f"load.{node}"
-    if node not in nodes:
-        raise OptionError(f"{key}: there is no node {node!r}{did_you_mean(node, nodes)}")
-    if topology[node].kind not in ("server", "running"):
-        raise OptionError(f"{key}: {node} is no server, and takes no SQL; name a node with server = …")
-    if not load.sql:
-        raise OptionError(f"{key}.sql: write at least one statement")
-    if load.every <= 0:
-        raise OptionError(f"{key}.every: write more than 0s")
+def _check_names(key: str, names: Iterable[str], known: list[str], what: str) -> None:
+    """Raise OptionError for a name that is not in ``known``. ``what`` is the kind of the named things."""
+    for name in names:
+        if name not in known:
+            raise OptionError(f"{key}: there is no {what} {name!r}{did_you_mean(name, known)}")

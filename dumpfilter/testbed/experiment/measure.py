@@ -7,22 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dumpfilter.simulation.evaluate import PACKET_BYTES, Content, content
-from dumpfilter.simulation.flow import (
-    Arrived,
-    Flow,
-    Group,
-    curves_of,
-    outcomes_of,
-    run_of,
-    window_of,
-)
-from dumpfilter.simulation.plan import Channel, Plan, PlannedNode
+from dumpfilter.simulation.evaluate import PACKET_BYTES, content
+from dumpfilter.simulation.flow import Arrived, Flow, Group, curves_of, outcomes_of, run_of, window_of
+from dumpfilter.simulation.plan import Plan, PlannedNode
 from dumpfilter.simulation.results import Method, Run, Setting
 from dumpfilter.simulation.route import Form, Route, Router
 from dumpfilter.simulation.traffic import Ints, SetTraffic
-from dumpfilter.testbed.experiment.logged import Key, Log
-from dumpfilter.topology.links.records import Counters, Span
+from dumpfilter.testbed.experiment.logs import Key, Log
+from dumpfilter.topology.links.records import Span
 from dumpfilter.topology.links.shape import Outage
 
 
@@ -39,9 +31,10 @@ class Committed:
 
 @dataclass(frozen=True)
 class Crossing:
-    """The byte counters of a link (a connection between two nodes) after a run, and its outages."""
+    """The bytes that passed a link (a connection between two nodes) in a run, and its outages."""
 
-    counters: Counters
+    bytes: int
+    """The bytes that reached the target, with the protocols' overhead."""
     outages: tuple[Outage, ...] = ()
     """The outages. The times are seconds since the first commit."""
     spans: tuple[Span, ...] = ()
@@ -87,36 +80,55 @@ def figures(measured: Measured) -> Run:
 
 
 def _flow(measured: Measured, node: PlannedNode, number: int, route: Route) -> Flow:
-    """Return the transactions that the channel ``number`` of a node received, and their bytes.
+    """Return the transactions that the channel ``number`` of a node received, and their bytes. Times are microseconds
+    since the first commit.
 
     The first of several channels that share a link has the bytes that belong to none of them, too.
     """
     channel, last = node.channels[number], route.passages[-1]
     leg = channel.legs[-1]
     sharing = [one for one in node.channels if one.legs[-1].link == leg.link]
-    origin, log = measured.committed[channel.origin], measured.received[node.name, channel.name]
-    crossed = content(origin.traffic, last.form, last.filter)
-    arrived = _arrived(measured, node, channel, crossed)
-    sizes = np.zeros(len(origin.traffic), np.int64)
-    sizes[crossed.transaction] = crossed.bytes
-    counted = [one for one in log.transactions if one.key in origin.keys]
-    nbytes, events = sum(one.bytes for one in counted), sum(one.events for one in counted)
     is_first = channel is sharing[0]
+    origin, log = measured.committed[channel.origin], measured.received[node.name, channel.name]
+    traffic, crossing = origin.traffic, measured.crossings[leg.link]
+    crossed = content(traffic, last.form, last.filter)
+    sizes = np.zeros(len(traffic), np.int64)
+    sizes[crossed.transaction] = crossed.bytes
+
+    received = np.array(
+        [
+            (origin.keys[one.key], time, one.bytes, one.events)
+            for one, time in zip(log.transactions, log.time.tolist(), strict=True)
+            if one.key in origin.keys
+        ],
+        np.int64,
+    ).reshape(-1, 4)
+    times = np.full(len(traffic), -1, np.int64)
+    times[received[:, 0]] = received[:, 1]
+    expected = crossed.transaction if crossed.counts is None else crossed.transaction[crossed.counts]
+    came = expected[times[expected] >= 0]
+    committed = traffic.time[came] - traffic.time[:1]
+
+    nbytes, events = received[:, 2:].sum(axis=0).tolist()
     if is_first and all(measured.committed[one.origin].is_whole for one in sharing):
         nbytes, events = nbytes + log.bytes_before, events + log.events_before
     # A real replica in place of a slave reads MySQL's protocol, too.
     nbytes += PACKET_BYTES * events if last.form in (Form.PACKETS, Form.STAND_INS) else 0
-    crossing = measured.crossings[leg.link]
     return Flow(
-        arrived,
+        Arrived(
+            came,
+            committed,
+            np.maximum.accumulate(times[came]) - traffic.time[:1],
+            len(expected) - len(came),
+        ),
         nbytes,
         None,
-        (crossing.counters.down if is_first else 0) - nbytes,
+        (crossing.bytes if is_first else 0) - nbytes,
         [
             (_microseconds(one.start), None if one.end is None else _microseconds(one.end))
             for one in crossing.outages
         ],
-        lambda: (arrived.committed, sizes[arrived.transaction]),
+        lambda: (committed, sizes[came]),
         lambda: _carried(crossing.spans if is_first else (), leg.shape.delay),
     )
 
@@ -132,29 +144,6 @@ def _carried(found: Sequence[Span], delay: float) -> tuple[Ints, Ints, Ints]:
     lengths = np.array([_microseconds(one.seconds) for one in found], np.int64)
     inside = ends > lengths
     return ends[inside], sizes[inside], lengths[inside]
-
-
-def _arrived(measured: Measured, node: PlannedNode, channel: Channel, crossing: Content) -> Arrived:
-    """Return the transactions of one origin that a channel received, with their commit and arrival times.
-
-    The origin is the server that wrote the binlog. ``crossing`` has the transactions that must have crossed the link.
-    The result also has the number of those that did not arrive. Times are microseconds since the first commit.
-    """
-    origin = measured.committed[channel.origin]
-    received = measured.received[node.name, channel.name]
-    expected = crossing.transaction if crossing.counts is None else crossing.transaction[crossing.counts]
-    times = np.full(len(origin.traffic), -1, np.int64)
-    for key, number in received.keys().items():
-        if key in origin.keys:
-            times[origin.keys[key]] = received.time[number]
-    start = int(origin.traffic.time[0]) if len(origin.traffic) else 0
-    came = expected[times[expected] >= 0]
-    return Arrived(
-        came,
-        origin.traffic.time[came] - start,
-        np.maximum.accumulate(times[came]) - start,
-        len(expected) - len(came),
-    )
 
 
 def _microseconds(seconds: float) -> int:

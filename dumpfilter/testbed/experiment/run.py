@@ -6,6 +6,8 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent import futures
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -22,8 +24,7 @@ from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.simulation.traffic import read_traffic
 from dumpfilter.testbed import Testbed, TestbedError, TestbedNode, up
 from dumpfilter.testbed.experiment.definition import Experiment, Load, Phase
-from dumpfilter.testbed.experiment.growth import Grown, Recorder, Watched
-from dumpfilter.testbed.experiment.logged import read_log
+from dumpfilter.testbed.experiment.logs import Grown, LogName, Recorder, Watched, read_log
 from dumpfilter.testbed.experiment.measure import Committed, Crossing, Measured, figures
 from dumpfilter.testbed.experiment.variants import phases_for, planned, simulated, topology_for
 from dumpfilter.testbed.node import Feed
@@ -43,10 +44,6 @@ Tell = Callable[[str], None]
 """A function that is called with a message about the progress of the experiment."""
 
 
-def _tell_with(tell: Tell, title: str, text: str) -> None:
-    tell(f"{title}: {text}")
-
-
 def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Results:
     """Run and simulate each variant of an experiment (way to bring the binlog to the slaves), and return all results.
 
@@ -58,8 +55,7 @@ def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Resul
     warnings: list[str] = []
     for variant in experiment.variants:
         for repetition in range(1, experiment.repetitions + 1):
-            title = f"{variant}, run {repetition} of {experiment.repetitions}"
-            measured = _run(experiment, variant, repetition, partial(_tell_with, tell, title))
+            measured = _run(experiment, variant, repetition, tell)
             runs.append(figures(measured))
             if all(phase.only_cuts for phase in experiment.phases):
                 found = _simulated(experiment, measured)
@@ -73,7 +69,7 @@ def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Resul
         command="dumpfilter topology run",
         sources=sources,
         nodes=describe(experiment.topology),
-        limit=experiment.limit,
+        limit=experiment.limit_microseconds,
         runs=tuple(runs),
         warnings=tuple(dict.fromkeys(warnings)),
     )
@@ -84,38 +80,41 @@ def _simulated(experiment: Experiment, measured: Measured) -> Results:
     outages = {name: crossing.outages for name, crossing in measured.crossings.items()}
     plan = plan_topology(simulated(planned(experiment.topology, measured.setting.variant), outages))
     traffics = {name: one.traffic for name, one in measured.committed.items()}
-    return simulate(plan, traffics, Options((measured.setting,), experiment.limit))
+    return simulate(plan, traffics, Options((measured.setting,), experiment.limit_microseconds))
 
 
-def _run(experiment: Experiment, variant: Variant, repetition: int, tell: Tell) -> Measured:
+def _run(experiment: Experiment, variant: Variant, repetition: int, tell_all: Tell) -> Measured:
+    def tell(text: str) -> None:
+        tell_all(f"{variant}, run {repetition} of {experiment.repetitions}: {text}")
+
     tell("starting")
     topology = topology_for(experiment.topology, variant)
     plan = plan_topology(planned(experiment.topology, variant))
-    recorder = Recorder()
-    with up(topology, hold=True) as bed, watching(recorder.run, "recorder of logs"):
-        for name in plan.origins:
-            recorder.watch(name, _binlog(bed[name]))
+    with up(topology, hold=True) as bed:
+        logs: dict[LogName, Watched] = {name: _binlog(bed[name]) for name in plan.origins}
         for node in (bed[planned.name] for planned in plan.nodes):
             for feed in node.feeds:
-                recorder.watch((node.name, feed.source.name), _received_log(node, feed))
-        bed.wait_caught_up(experiment.patience)
-        before = {name: link.counters.down for name, link in bed.links.items()}
-        begin = time.monotonic_ns() // NANOSECONDS
-        with _loads(bed, experiment.loads) as wait:
-            bed.release()
-            for link in bed.links.values():
-                # The times of scheduled outages begin with the load.
-                link.set()
-            for phase in phases_for(experiment.topology, experiment.phases, variant):
-                tell(f"{phase.name}, {phase.seconds:g} s")
-                _pass(bed, phase, wait)
-            tell("writing the rest")
-            bed.wait_done(experiment.patience)
-        tell("waiting until all nodes have caught up")
-        bed.wait_caught_up(experiment.patience)
+                logs[node.name, feed.source.name] = _received_log(node, feed)
+        recorder = Recorder(logs)
+        with watching(recorder.run, "recorder of logs"):
+            bed.wait_caught_up(experiment.patience)
+            before = {name: link.counters.down for name, link in bed.links.items()}
+            begin = time.monotonic_ns() // NANOSECONDS
+            with _loads(bed, experiment.loads) as wait:
+                bed.release()
+                for link in bed.links.values():
+                    # The times of scheduled outages begin with the load.
+                    link.set()
+                for phase in phases_for(experiment.topology, experiment.phases, variant):
+                    tell(f"{phase.name}, {phase.seconds:g} s")
+                    _pass(bed, phase, wait)
+                tell("writing the rest")
+                bed.wait_done(experiment.patience)
+            tell("waiting until all nodes have caught up")
+            bed.wait_caught_up(experiment.patience)
         recorder.look()
         tell("measuring")
-        grown = recorder.grown()
+        grown = recorder.grown
         committed = {name: _committed(bed[name], plan, grown[name], begin) for name in plan.origins}
         received = {name: read_log(files) for name, files in grown.items() if isinstance(name, tuple)}
         return Measured(
@@ -124,7 +123,7 @@ def _run(experiment: Experiment, variant: Variant, repetition: int, tell: Tell) 
             committed,
             received,
             _crossings(bed, committed, before),
-            experiment.limit,
+            experiment.limit_microseconds,
             repetition,
         )
 
@@ -138,15 +137,15 @@ def _crossings(
     """
     first = min((int(one.traffic.time[0]) for one in committed.values() if len(one.traffic)), default=0)
     shift = time.time() - time.monotonic() + first / MICROSECONDS
-    crossings = {}
-    for name, link in bed.links.items():
-        counters, history = link.counters, link.history
-        crossings[name] = Crossing(
-            replace(counters, down=counters.down - before[name]),
-            _outages(history, shift),
-            tuple(replace(one, start=one.start - shift) for one in history.spans),
+    histories = {name: link.history for name, link in bed.links.items()}
+    return {
+        name: Crossing(
+            link.counters.down - before[name],
+            _outages(histories[name], shift),
+            tuple(replace(one, start=one.start - shift) for one in histories[name].spans),
         )
-    return crossings
+        for name, link in bed.links.items()
+    }
 
 
 def _binlog(node: TestbedNode) -> Watched:
@@ -166,23 +165,25 @@ def _received_log(node: TestbedNode, feed: Feed) -> Watched:
 
 def _pass(bed: Testbed, phase: Phase, wait: Callable[[float], None]) -> None:
     """Run a phase: inject its faults, wait for its time with ``wait``, and remove the faults."""
-    begin = time.monotonic()
-    shapes = {name: bed.link(name).shape for name in phase.links}
+    end = time.monotonic() + phase.seconds
+    undo: list[Callable[[], object]] = []
     for name in phase.cut:
         bed.link(name).cut()
+        undo.append(bed.link(name).heal)
     for name in phase.silent:
         bed.link(name).silence()
+        undo.append(bed.link(name).heal)
     for name, change in phase.links.items():
-        bed.link(name).set(**{key: value for key, value in vars(change).items() if value is not None})
+        link = bed.link(name)
+        shape = {key: getattr(link.shape, key) for key in vars(change)}
+        undo.append(partial(link.set, **shape))
+        link.set(**{key: value for key, value in vars(change).items() if value is not None})
     for name in phase.killed:
         bed[name].kill()
-    wait(begin + phase.seconds - time.monotonic())
-    for name in (*phase.cut, *phase.silent):
-        bed.link(name).heal()
-    for name, shape in shapes.items():
-        bed.link(name).set(rate=shape.rate, delay=shape.delay, jitter=shape.jitter)
-    for name in phase.killed:
-        bed[name].start()
+        undo.append(bed[name].start)
+    wait(end - time.monotonic())
+    for one in undo:
+        one()
 
 
 @contextlib.contextmanager
@@ -192,36 +193,34 @@ def _loads(bed: Testbed, loads: Mapping[str, Load]) -> Iterator[Callable[[float]
     The block receives a function that waits for a number of seconds. An error ends the statements of its server. The
     first error is raised by the function as soon as it occurs, and at the latest by the end of the block.
     """
-    end, failed = threading.Event(), threading.Event()
-    errors: list[DumpfilterError] = []
+    over = threading.Event()
 
     def run(node: str, load: Load) -> None:
         try:
             with contextlib.closing(bed[node].connect()) as connection, connection.cursor() as cursor:
                 begin, number = time.monotonic(), 0
-                while not end.wait(max(0.0, begin + number * load.every - time.monotonic())):
+                while not over.wait(max(0.0, begin + number * load.every - time.monotonic())):
                     text = load.sql[number % len(load.sql)]
                     number += 1
                     cursor.execute(text.replace("{n}", str(number)))
         except (DumpfilterError, pymysql.Error, OSError) as error:
-            errors.append(TestbedError(f"load.{node}: {error}"))
-            failed.set()
+            raise TestbedError(f"load.{node}: {error}") from None
 
-    def wait(seconds: float) -> None:
-        if failed.wait(max(0.0, seconds)):
-            raise errors[0]
+    with ThreadPoolExecutor(len(loads) or 1, "load") as pool:
+        running = [pool.submit(run, *one) for one in loads.items()]
 
-    threads = [threading.Thread(target=run, args=one, name=f"load {one[0]}") for one in loads.items()]
-    for thread in threads:
-        thread.start()
-    try:
-        yield wait
-    finally:
-        end.set()
-        for thread in threads:
-            thread.join()
-    if errors:
-        raise errors[0]
+        def wait(seconds: float) -> None:
+            # The last item never ends, so that the wait is not over when all statements are.
+            ended, _ = futures.wait([*running, Future()], max(0.0, seconds), futures.FIRST_EXCEPTION)
+            for one in ended:
+                one.result()
+
+        try:
+            yield wait
+        finally:
+            over.set()
+    for one in running:
+        one.result()
 
 
 def _committed(node: TestbedNode, plan: Plan, grown: Grown, begin: int) -> Committed:
@@ -233,19 +232,14 @@ def _committed(node: TestbedNode, plan: Plan, grown: Grown, begin: int) -> Commi
     traffic: SetTraffic = read_traffic(node.watched.source, plan.filters, ThreadRunner())
     log = read_log(grown)
     by_place = {(one.path.name, one.end): number for number, one in enumerate(log.transactions)}
-    numbers = np.array(
-        [
-            by_place[traffic.files[file], end]
-            for file, end in zip(traffic.file.tolist(), traffic.end.tolist(), strict=True)
-        ],
-        np.int64,
-    )
+    places = zip(traffic.file.tolist(), traffic.end.tolist(), strict=True)
+    numbers = np.array([by_place[traffic.files[file], end] for file, end in places], np.int64)
     times = np.maximum.accumulate(log.time[numbers])
     first = int(np.searchsorted(times, begin))
-    place = {number: index for index, number in enumerate(numbers.tolist()[first:])}
+    keys = [log.transactions[number].key for number in numbers[first:].tolist()]
     return Committed(
         replace(_since(traffic, first), time=times[first:], clock=Clock.GIVEN),
-        {key: place[number] for key, number in log.keys().items() if number in place},
+        {key: number for number, key in enumerate(keys)},
         is_whole=not first,
     )
 

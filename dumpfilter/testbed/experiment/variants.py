@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.simulation.results import Variant
@@ -86,21 +87,22 @@ def _masters(topology: Topology) -> dict[str, str]:
 def simulated(topology: Topology, outages: Mapping[str, tuple[Outage, ...]]) -> Topology:
     """Return the topology for the simulation of a run. Each link has the outages that it had in the run."""
 
-    def reading(node: Node, one: Reading) -> Reading:
-        found = outages.get(f"{one.source}:{node.name}", ())
-        return one.model_copy(update={"link": replace(one.link, outages=found)})
+    def node_for(node: Node) -> Node:
+        def link(one: Reading) -> dict[str, Any]:
+            return {"link": replace(one.link, outages=outages.get(f"{one.source}:{node.name}", ()))}
 
-    nodes = (node.with_(reads=tuple(reading(node, one) for one in node.reads)) for node in topology.nodes)
-    return Topology(tuple(_keeping(node) for node in nodes), topology.name)
+        return _keeping(_with_reads(node, link))
+
+    return Topology(tuple(map(node_for, topology.nodes)), topology.name)
 
 
 def _node(topology: Topology, node: Node, variant: Variant) -> Node:
     match variant:
         case Variant.NONE:
-            return node.with_(reads=_without_rules(node))
+            return _with_reads(node, lambda _: {"rules": ()})
         case Variant.SLAVE if node.kind == "slave":
             return node.with_options(FILTER_ON_SLAVE)
-        case Variant.SLAVE if node.server and _reads_dumpfilter(topology, node):
+        case Variant.SLAVE if node.server and any(topology[one.source].is_own for one in node.reads):
             return _filtering_alone(node)
         case Variant.REPLICA if node.kind == "slave":
             return _as_replica(topology, node, variant)
@@ -109,12 +111,9 @@ def _node(topology: Topology, node: Node, variant: Variant) -> Node:
     return node
 
 
-def _without_rules(node: Node) -> tuple[Reading, ...]:
-    return tuple(reading.model_copy(update={"rules": ()}) for reading in node.reads)
-
-
-def _reads_dumpfilter(topology: Topology, node: Node) -> bool:
-    return any(topology[reading.source].is_own for reading in node.reads)
+def _with_reads(node: Node, change: Callable[[Reading], dict[str, Any]]) -> Node:
+    """Return the node with other properties of its sources. ``change`` returns the new properties of a source."""
+    return node.with_(reads=tuple(one.model_copy(update=change(one)) for one in node.reads))
 
 
 def _filtering_alone(node: Node) -> Node:
@@ -128,7 +127,7 @@ def _filtering_alone(node: Node) -> Node:
             "leave the variant out, or use slaves of dumpfilter"
         )
     rules = tuple(f"--{rule.removeprefix('--')}" for rule in node.reads[0].rules)
-    return node.with_(reads=_without_rules(node)).with_options(*rules)
+    return _with_reads(node, lambda _: {"rules": ()}).with_options(*rules)
 
 
 def _at_the_source(topology: Topology, node: Node) -> Node:
@@ -138,14 +137,13 @@ def _at_the_source(topology: Topology, node: Node) -> Node:
     """
     masters = _masters(topology)
     replica = _as_replica(topology, node, Variant.PLAIN) if node.kind == "slave" else node
-    reads = {masters.get(one.source, one.source): one for one in replica.reads}
-    if len(reads) < len(replica.reads):
+    found = _with_reads(replica, lambda one: {"source": masters.get(one.source, one.source)})
+    if len({one.source for one in found.reads}) < len(found.reads):
         raise OptionError(
             f"variants: {Variant.PLAIN}: {node.name} reads two masters of one source, which a server reads once; leave "
             "the variant out, or one of the masters"
         )
-    sources = (one.model_copy(update={"source": source}) for source, one in reads.items())
-    return replica.with_(reads=tuple(sources))
+    return found
 
 
 def _as_replica(topology: Topology, node: Node, variant: Variant) -> Node:
@@ -153,7 +151,7 @@ def _as_replica(topology: Topology, node: Node, variant: Variant) -> Node:
 
     Raises OptionError if a binlog that the slave reads was not written by a real server of the topology.
     """
-    origins = [topology[name] for name in _origins(topology, node)]
+    origins = _origins(topology, node)
     for origin in origins:
         if not origin.server:
             raise OptionError(
@@ -164,10 +162,9 @@ def _as_replica(topology: Topology, node: Node, variant: Variant) -> Node:
     return node.with_(server=origins[0].server, root=origins[0].root, role=None, options=())
 
 
-def _origins(topology: Topology, node: Node) -> list[str]:
-    if not node.reads:
-        return [node.name]
-    return [name for reading in node.reads for name in _origins(topology, topology[reading.source])]
+def _origins(topology: Topology, node: Node) -> list[Node]:
+    sources = [topology[reading.source] for reading in node.reads]
+    return [origin for source in sources for origin in _origins(topology, source)] or [node]
 
 
 def _keeping(node: Node) -> Node:

@@ -53,7 +53,7 @@ links."m:web" = {{ rate = "1mbit", delay = "300ms" }}
     )
     assert experiment.name == "tokyo"
     assert experiment.variants == (Variant.MASTER, Variant.NONE)
-    assert (experiment.repetitions, experiment.limit, experiment.patience) == (3, 500_000, 60.0)
+    assert (experiment.repetitions, experiment.limit, experiment.patience) == (3, 0.5, 60.0)
     assert experiment.phases == (
         Phase("load", 10.0),
         Phase("phase 2", 2.0, ("m:web",), (), ("web",), {"m:web": Change(1_000_000, 0.3)}),
@@ -81,9 +81,10 @@ def test_the_topology_may_be_a_file_beside_the_experiment_or_a_short_string(tmp_
         ('[[phase]]\nname = "load"', r"phase\[1\].for: is missing"),
         ('[load.web]\nsql = "SELECT 1"\nevery = "1s"', "load.web: web is no server"),
         ('[load.db]\nsql = "SELECT 1"\nevery = "1s"', "load.db: there is no node 'db'"),
-        ('limits = "1s"', "limits: there is no such key"),
+        ('limits = "1s"', "limits: there is no such key. did you mean limit"),
+        ('[phase]\nfor = "1s"', "phase: must be a list"),
     ],
-    ids=["link", "node", "time", "unit", "missing", "sql", "load", "key"],
+    ids=["link", "node", "time", "unit", "missing", "sql", "load", "key", "phase"],
 )
 def test_errors_name_the_file_and_the_key(tmp_path: Path, text: str, told: str) -> None:
     path = written(tmp_path, f"topology = '''{TOPOLOGY}'''\n{text}")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.waiting import watching
-from dumpfilter.testbed.experiment.growth import Recorder, Watched, reached
+from dumpfilter.testbed.experiment.logs import Recorder, Watched, reached
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=12), st.integers(0, 25))
@@ -29,20 +29,19 @@ def test_the_files_of_a_log_come_in_the_order_of_their_numbers(tmp_path: Path) -
 
 
 def test_a_recorder_follows_a_log_that_begins_later_and_goes_on_in_further_files(tmp_path: Path) -> None:
-    recorder = Recorder()
-    recorder.watch("log", Watched(tmp_path / "later", "bin"))
+    recorder = Recorder({"log": Watched(tmp_path / "later", "bin")})
+    grown = recorder.grown["log"]
     recorder.look()
     (tmp_path / "later").mkdir()
     first, second = tmp_path / "later" / "bin.000001", tmp_path / "later" / "bin.000002"
     first.write_bytes(b"12345")
     with watching(recorder.run, "recorder"):
-        while not recorder.grown()["log"]:
+        while not grown:
             pass
         first.write_bytes(b"1234567")
         second.write_bytes(b"123")
-        while second not in recorder.grown()["log"]:
+        while second not in grown:
             pass
-    grown = recorder.grown()["log"]
     assert list(grown) == [first, second]
     (last, whole), ((begun, size),) = grown[first][-1], grown[second]
     assert (whole, size) == (7, 3)

@@ -43,9 +43,9 @@ def test_a_chain_with_an_outage_has_the_bytes_of_its_simulation_in_each_variant(
         )
     )
     experiment = Experiment(
-        "chain",
-        topology,
-        (Phase("load", 0.2), Phase("outage", 0.2, cut=("m:web",))),
+        name="chain",
+        topology=topology,
+        phases=(Phase("load", 0.2), Phase("outage", 0.2, cut=("m:web",))),
         variants=(Variant.MASTER, Variant.SLAVE),
     )
     told: list[str] = []
@@ -83,7 +83,10 @@ def test_statements_reach_slaves_and_replicas_and_plain_replication_sends_everyt
     load = Load(("REPLACE INTO shop.t VALUES ({n}, 'x')", "REPLACE INTO hr.t VALUES ({n}, 'x')"), 0.01)
     variants = (Variant.PLAIN, Variant.MASTER, Variant.REPLICA)
     phases = (Phase("load", 0.5), Phase("outage", 0.3, cut=("m:web",)))
-    results = run_experiment(Experiment("plain", topology, phases, {"db": load}, variants))
+    experiment = Experiment(
+        name="plain", topology=topology, phases=phases, loads={"db": load}, variants=variants
+    )
+    results = run_experiment(experiment)
     check_agreement(results)
     plain, filtered, replicas = (run for run in results.runs if run.method is Method.MEASURED)
     assert [node.kind for node in results.nodes] == [
@@ -108,7 +111,8 @@ def test_a_load_that_fails_ends_the_experiment_in_its_phase() -> None:
     told: list[str] = []
     began = time.monotonic()
     phases = (Phase("load", 250.0), Phase("late", 1.0))
+    loads = {"db": Load(("SELEC {n}",), 0.01)}
     with pytest.raises(DumpfilterError, match=r"load\.db: .*1064"):
-        run_experiment(Experiment("bad", topology, phases, {"db": Load(("SELEC {n}",), 0.01)}), told.append)
+        run_experiment(Experiment(name="bad", topology=topology, phases=phases, loads=loads), told.append)
     assert time.monotonic() - began < 200
     assert not any("late" in one for one in told)

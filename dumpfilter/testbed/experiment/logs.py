@@ -1,11 +1,19 @@
-"""The transactions in a log: their identities, their bytes, and the offsets at which they end."""
+"""The logs of nodes in a run: the transactions of binlogs and relay logs, and the times at which they arrived.
+
+A node's relay log grows when an event arrives. The times at which files grow are therefore the times at which
+transactions arrived, for nodes of dumpfilter and real servers alike.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import contextlib
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,9 +22,97 @@ from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import GTIDS, LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_RELAY_LOG_F, OF_FILES, EventType
 from dumpfilter.binlog.gap_events import is_gap_event
 from dumpfilter.binlog.gtid_events import decode_gtid
-from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.binlog.reader import iter_events
 from dumpfilter.simulation.traffic import Ints
-from dumpfilter.testbed.experiment.growth import Grown, reached
+
+INTERVAL = 0.001
+"""The sampling interval of file sizes, seconds. It is the resolution of measured times."""
+
+LogName = str | tuple[str, str]
+"""The name of a log: the origin that writes it, or the node that receives it and the source that the node reads."""
+
+
+class Watched(NamedTuple):
+    """A binlog or relay log: the files in a directory whose names have the same prefix and end in a number."""
+
+    directory: Path
+    prefix: str = ""
+    """The prefix of the files' names, up to the period before the number. Empty: any name."""
+
+    def files(self) -> list[Path]:
+        """Return the existing files of the log, sorted by their numbers."""
+        try:
+            names = [path for path in self.directory.iterdir() if self._is_file(path.name)]
+        except FileNotFoundError:
+            return []
+        return sorted(names, key=lambda path: int(path.suffix[1:]))
+
+    def _is_file(self, name: str) -> bool:
+        base, _, number = name.rpartition(".")
+        return number.isdigit() and (base == self.prefix if self.prefix else bool(base))
+
+
+Growth = Sequence[tuple[int, int]]
+"""The sizes of one file over time: samples of the time, microseconds (``time.monotonic``), and the size then."""
+
+Grown = Mapping[Path, Growth]
+"""The growth of each file of a log, in the order of the files."""
+
+
+def reached(growth: Growth, ends: Ints) -> Ints:
+    """Return the times from which on a file had at least each of the sizes ``ends``, microseconds.
+
+    A size counts from the moment after which the file was never shorter, since it may be truncated in between. The time
+    of a size that the file never had is -1.
+
+    >>> reached([(10, 4), (20, 100), (30, 50), (40, 100)], np.array([4, 50, 60, 101])).tolist()
+    [10, 20, 40, -1]
+    """
+    times, sizes = np.array(growth, np.int64).reshape(-1, 2).T
+    # From each sample on, the file never had fewer bytes than this.
+    least = np.minimum.accumulate(sizes[::-1])[::-1]
+    found: Ints = np.append(times, -1)[np.searchsorted(least, ends)]
+    return found
+
+
+class Recorder:
+    """A recorder of the sizes of log files over time. The logs need not exist yet."""
+
+    def __init__(self, logs: Mapping[LogName, Watched]) -> None:
+        self.grown: dict[LogName, dict[Path, list[tuple[int, int]]]] = {name: {} for name in logs}
+        """The recorded growth of each file, by the log's name and the file's path."""
+        self._logs = logs
+
+    def run(self, over: threading.Event) -> None:
+        """Sample all logs periodically until the event is set."""
+        while not over.wait(INTERVAL):
+            self.look()
+
+    def look(self) -> None:
+        """Sample all logs once."""
+        for name, files in self.grown.items():
+            for path in _onward(next(reversed(files))) if files else self._logs[name].files():
+                with contextlib.suppress(FileNotFoundError):
+                    size = path.stat().st_size
+                    growth = files.setdefault(path, [])
+                    if not growth or growth[-1][1] != size:
+                        growth.append((time.monotonic_ns() // 1000, size))
+
+
+def _onward(path: Path) -> Iterator[Path]:
+    """Yield a file of a log, and the files that follow it.
+
+    The next file is looked for before a file is yielded: when the next one exists, the file has its final size.
+    """
+    while True:
+        number = path.suffix[1:]
+        following = path.with_suffix(f".{int(number) + 1:0{len(number)}d}")
+        is_last = not following.exists()
+        yield path
+        if is_last:
+            return
+        path = following
+
 
 Key = tuple[str, int] | str
 """The identity of a transaction: its GTID, or the origin's file and the position after the transaction."""
@@ -41,8 +137,7 @@ class Logged:
     events: int = 0
 
 
-@dataclass
-class Log:
+class Log(NamedTuple):
     """The transactions of a binlog or relay log, in its order."""
 
     transactions: list[Logged]
@@ -51,10 +146,6 @@ class Log:
     bytes_before: int
     """The bytes of events of the source before the first transaction."""
     events_before: int
-
-    def keys(self) -> dict[Key, int]:
-        """Return the index of each transaction in ``transactions``, by its key: a GTID, or a position at the origin."""
-        return {transaction.key: number for number, transaction in enumerate(self.transactions)}
 
 
 def read_log(grown: Grown) -> Log:
@@ -86,8 +177,9 @@ def _read(paths: Iterable[Path]) -> list[Logged]:
     for path in paths:
         source_file = path.name
         is_inside, has_gtid = False, True
-        with path.open("rb") as file:
-            for event in _whole_events(file, path):
+        # The last event may be incomplete.
+        with path.open("rb") as file, contextlib.suppress(BinlogTruncated):
+            for event in iter_events(file, file=str(path), verify=False):
                 kind, flags, position = event.type, event.header.flags, event.header.end_log_pos
                 if kind == EventType.ROTATE and flags & LOG_EVENT_ARTIFICIAL_F:
                     # It stands at the head of a relay log file, or where the next file of the source begins.
@@ -113,11 +205,3 @@ def _read(paths: Iterable[Path]) -> list[Logged]:
                 current.bytes += len(event.raw)
                 current.events += 1
     return found
-
-
-def _whole_events(file: object, path: Path) -> Iterator[Event]:
-    """Yield the events of a file up to the first incomplete one."""
-    try:
-        yield from iter_events(file, file=str(path), verify=False)  # type: ignore[arg-type]
-    except BinlogTruncated:
-        return
