@@ -15,10 +15,9 @@ import pytest
 
 from dumpfilter.base.compiler import notice
 from dumpfilter.base.errors import DumpfilterError, OptionError
+from dumpfilter.harness import asked
+from dumpfilter.harness.asked import MARK, ServerCase, Settings, Spec
 from dumpfilter.harness.pool import Pool
-from dumpfilter.harness.servers import ServerCase, cases
-from dumpfilter.harness.settings import Settings, add_options, read_settings
-from dumpfilter.harness.spec import MARK, Spec, families_of, load, spec_of
 
 if TYPE_CHECKING:
     from dumpfilter.testbed import Testbed
@@ -45,7 +44,7 @@ CASE = "topology_servers"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the plugin's options."""
-    add_options(parser)
+    asked.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -55,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
         f"{MARK}(topology, *, servers=None, timeout=None): the topology of the fixtures topology and "
         "topology_session: a short string, the path of a TOML file, or a dumpfilter Topology",
     )
-    config.stash[_settings] = read_settings(config)
+    config.stash[_settings] = asked.read_settings(config)
     config.stash[_kept] = []
     notice.on_compilation(functools.partial(_tell_of_compilation, config))
 
@@ -100,7 +99,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     settings = metafunc.config.stash[_settings]
     try:
-        spec = spec_of(metafunc.definition, settings.default)
+        spec = asked.spec_of(metafunc.definition, settings.default)
         found = _cases(spec, settings, metafunc.definition)
     except DumpfilterError:
         return  # the test's set-up meets the same error, and fails this test alone
@@ -115,14 +114,13 @@ def _cases(spec: Spec | None, settings: Settings, node: pytest.Item) -> list[Ser
     """
     if spec is None or not (spec.servers or len(settings.programs) > 1):
         return [_default_case(settings)]
-    families = [] if spec.servers else families_of(load(spec.topology, *_directories(node)))
-    return cases(settings.programs, families, spec.servers)
+    nodes = () if spec.servers else asked.load(spec.topology, *_directories(node)).nodes
+    return asked.cases(settings.programs, {one.server for one in nodes}, spec.servers)
 
 
 def _default_case(settings: Settings) -> ServerCase:
     """Return the server case with the first program that the user names for each family (MySQL, MariaDB)."""
-    first = {one.family: one for one in reversed(settings.programs)}
-    return ServerCase(tuple(first.values()))
+    return asked.cases(settings.programs, asked.FAMILIES)[0]
 
 
 def _directories(node: pytest.Item) -> tuple[Path, Path]:
@@ -161,14 +159,20 @@ def topology_factory(request: pytest.FixtureRequest, topology_servers: ServerCas
     with contextlib.ExitStack() as ending:
 
         def start(topology: str | Path | Topology, *, timeout: float | None = None) -> Testbed:
-            loaded = topology_servers.applied(load(topology, *_directories(request.node)))
+            loaded = topology_servers.applied(asked.load(topology, *_directories(request.node)))
             testbed = ending.enter_context(_start(request, loaded, timeout))
-            running = request.node.stash.setdefault(_running, [])
-            running.append(testbed)
-            ending.callback(running.remove, testbed)
-            return testbed
+            return ending.enter_context(_in_use(request, testbed))
 
         yield start
+
+
+@contextlib.contextmanager
+def _in_use(request: pytest.FixtureRequest, testbed: Testbed) -> Iterator[Testbed]:
+    """Note that the test uses the topology ``testbed`` during the ``with`` block, for the artifacts of a failure."""
+    running = request.node.stash.setdefault(_running, [])
+    running.append(testbed)
+    yield testbed
+    running.remove(testbed)
 
 
 @pytest.fixture
@@ -193,14 +197,12 @@ def topology_session(
     """The running topology of the test's mark, shared with the tests of equal marks and reset before each test."""
     with _told_briefly():
         spec = _wanted(request)
-        loaded = topology_servers.applied(load(spec.topology, *_directories(request.node)))
+        loaded = topology_servers.applied(asked.load(spec.topology, *_directories(request.node)))
         testbed = _topology_pool.take(
             loaded, lambda: _start(request, loaded, spec.timeout), request.node.nodeid
         )
-    running = request.node.stash.setdefault(_running, [])
-    running.append(testbed)
-    yield testbed
-    running.remove(testbed)
+    with _in_use(request, testbed):
+        yield testbed
     if request.node.stash.get(_failed, False):
         _topology_pool.discard(testbed)
 
@@ -219,7 +221,7 @@ def _told_briefly() -> Iterator[None]:
 
 def _wanted(request: pytest.FixtureRequest) -> Spec:
     """Return the marker arguments of a test, or the configured default. Raises OptionError if there is neither."""
-    spec = spec_of(request.node, request.config.stash[_settings].default)
+    spec = asked.spec_of(request.node, request.config.stash[_settings].default)
     if spec is None:
         raise OptionError(
             f"{request.node.name} uses the fixture {request.fixturename} and has no topology: mark the test, its class "

@@ -7,6 +7,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from dumpfilter.testbed.keeping import Child, Keeper, Program
@@ -25,52 +26,43 @@ REPLICATION_USER = "repl"
 """The user with which real replicas log in at the replication ports of dumpfilter."""
 
 
+@dataclass
 class Ground:
     """The directory, the processes and the secrets of one running topology."""
 
-    def __init__(
-        self,
-        topology: Topology,
-        directory: Path,
-        keeper: Keeper,
-        *,
-        holds_files: bool,
-        start_timeout: float,
-        wait_timeout: float,
-    ) -> None:
-        self.topology = topology
-        self.directory = directory
-        self._keeper = keeper
+    topology: Topology
+    directory: Path
+    keeper: Keeper
+    _: KW_ONLY
+    holds_files: bool
+    """Whether recordings and workloads wait for :meth:`dumpfilter.testbed.bed.Testbed.release`."""
+    start_timeout: float
+    """The time limit for the start of one node, seconds."""
+    wait_timeout: float
+    """The default time limit of a wait, seconds."""
+
+    def __post_init__(self) -> None:
         self._children: list[Child] = []
         self.is_ending = threading.Event()
         """Set when the topology is ending."""
-        self.holds_files = holds_files
-        """Whether recordings and workloads wait for :meth:`dumpfilter.testbed.bed.Testbed.release`."""
-        self.start_timeout = start_timeout
-        """The time limit for the start of one node, seconds."""
-        self.wait_timeout = wait_timeout
-        """The default time limit of a wait, seconds."""
-        (directory / "logs").mkdir(exist_ok=True)
+        (self.directory / "logs").mkdir(exist_ok=True)
         self.console_password = secrets.token_urlsafe(12)
         self.replication_password = secrets.token_urlsafe(12)
-        self.console_password_file = directory / "console.password"
+        self.console_password_file = self.directory / "console.password"
         write_secret(self.console_password_file, self.console_password)
         # A server's working directory is its data directory.
-        self.certificate = directory.resolve() / "certificate.pem"
+        self.certificate = self.directory.resolve() / "certificate.pem"
         """The certificate of all nodes with ``tls``. It is self-signed, so that readers verify it as their CA."""
         self.key = self.certificate.with_name("key.pem")
-        if any(node.tls for node in topology.nodes):
-            self._make_certificate()
+        if any(node.tls for node in self.topology.nodes):
+            from dumpfilter.base.security.tls import make_key_pair
+
+            made = make_key_pair(HOST)
+            self.certificate.write_bytes(made.certificate)
+            write_secret(self.key, made.key.decode())
         self._server_ids = {
-            node.name: number for number, node in enumerate(topology.nodes, start=FIRST_SERVER_ID)
+            node.name: number for number, node in enumerate(self.topology.nodes, start=FIRST_SERVER_ID)
         }
-
-    def _make_certificate(self) -> None:
-        from dumpfilter.base.security.tls import make_key_pair
-
-        made = make_key_pair(HOST)
-        self.certificate.write_bytes(made.certificate)
-        write_secret(self.key, made.key.decode())
 
     def deadline(self, timeout: float | None) -> float:
         """Return the end of a wait as a time of ``time.monotonic``.
@@ -85,7 +77,7 @@ class Ground:
 
     def start(self, program: Program) -> Child:
         """Start a program as a process of the topology. Raises StartFailed."""
-        child = self._keeper.start(program)
+        child = self.keeper.start(program)
         self._children.append(child)
         if self.is_ending.is_set():
             child.kill()
@@ -98,7 +90,7 @@ class Ground:
     def end_all(self) -> None:
         """Kill all processes that still run. The start of a node that is starting fails."""
         self.is_ending.set()
-        self._keeper.end_if_importing()
+        self.keeper.end_if_importing()
         for child in tuple(self._children):
             if child.poll() is None:
                 child.kill()

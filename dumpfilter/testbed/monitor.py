@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.testbed.links import TestbedLink
@@ -26,15 +26,6 @@ _RATE_SPAN = 2.0
 _MOST_PLOTTED = 300
 
 
-class Sample(NamedTuple):
-    """The lag of a node at one moment."""
-
-    time: float
-    """Unix time, seconds."""
-    seconds: float
-    bytes: int
-
-
 class Monitor:
     """A thread that samples a running topology at intervals, with the samples of the run."""
 
@@ -46,7 +37,10 @@ class Monitor:
         self._process = process
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="monitor", daemon=True)
-        self._samples: dict[str, list[Sample]] = {name: [] for name, node in nodes.items() if node.feeds}
+        self._samples: dict[str, list[tuple[float, float, int]]] = {
+            name: [] for name, node in nodes.items() if node.feeds
+        }
+        """The Unix time of each sample of a node, and the node's lag in seconds and bytes."""
         self._down: dict[str, deque[tuple[float, int]]] = {name: deque() for name in links}
 
     def start(self) -> None:
@@ -83,10 +77,8 @@ class Monitor:
                 self._links[name].throughput = (after - before) / (last - first) if last > first else 0.0
         for name, samples in self._samples.items():
             with contextlib.suppress(DumpfilterError, OSError):
-                channels = self._nodes[name].channels()
-                if not channels:
-                    continue
-                samples.append(Sample(time.time(), *max(channel.lag for channel in channels)))
+                if lags := [channel.lag for channel in self._nodes[name].channels()]:
+                    samples.append((time.time(), *max(lags)))
                 if len(samples) > MOST_SAMPLES:
                     samples[: MOST_SAMPLES // 2] = samples[: MOST_SAMPLES // 2 : 2]
 
@@ -98,7 +90,7 @@ class Monitor:
         nodes = {}
         for name, samples in self._samples.items():
             found = status.nodes[name]
-            lags = sorted(sample.seconds for sample in samples)
+            lags = sorted(seconds for _, seconds, _ in samples) or [0.0]
             nodes[name] = {
                 "kind": found.kind,
                 "state": found.state,
@@ -110,9 +102,9 @@ class Monitor:
                     "now": found.lag.seconds,
                     "p50": _quantile(lags, 0.50),
                     "p95": _quantile(lags, 0.95),
-                    "worst": lags[-1] if lags else 0.0,
-                    "mean": statistics.fmean(lags) if lags else 0.0,
-                    "samples": len(lags),
+                    "worst": lags[-1],
+                    "mean": statistics.fmean(lags),
+                    "samples": len(samples),
                 },
                 "lag_over_time": [list(one) for one in samples[:: max(len(samples) // _MOST_PLOTTED, 1)]],
             }
@@ -126,4 +118,4 @@ class Monitor:
 
 
 def _quantile(values: list[float], share: float) -> float:
-    return values[min(int(share * len(values)), len(values) - 1)] if values else 0.0
+    return values[min(int(share * len(values)), len(values) - 1)]

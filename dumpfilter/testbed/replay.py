@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,6 @@ from dumpfilter.simulation.traffic import Ints, SetTraffic
 MICROSECONDS = 1_000_000
 _BITS = 8
 _READ = 1 << 20
-_LONGEST_NAP = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,44 +44,42 @@ def timetables(source: BinlogSet, *, speed: float) -> list[Timetable]:
     The times come from the commit times in MySQL's GTID events. Other binlogs only have the seconds of the events'
     headers. The transactions of one second are then spread evenly over the second.
     """
-    traffic = _traffic(source)
-    return _tables(source, traffic, ((traffic.time - traffic.time[:1]) / speed).astype(np.int64))
+    return _tables(source, lambda traffic: ((traffic.time - traffic.time[:1]) / speed).astype(np.int64))
 
 
 def steady_timetables(source: BinlogSet, *, rate: int) -> list[Timetable]:
     """Return the times at which a binlog set's transactions are due if the set grows by ``rate`` bits a second."""
-    traffic = _traffic(source)
     before = np.cumsum([0, *(source.size(name) for name in source.names)])
-    return _tables(source, traffic, (before[traffic.file] + traffic.end) * (_BITS * MICROSECONDS) // rate)
+    return _tables(
+        source, lambda traffic: (before[traffic.file] + traffic.end) * (_BITS * MICROSECONDS) // rate
+    )
 
 
-def _traffic(source: BinlogSet) -> SetTraffic:
+def _tables(source: BinlogSet, due_of: Callable[[SetTraffic], Ints]) -> list[Timetable]:
+    """Return the timetables of the files. ``due_of`` returns the time at which each transaction of the set is due,
+    microseconds.
+    """
     # The kernels of the traffic are loaded for sets that grow alone.
     from dumpfilter.spark_jobs.engines import run_here
     from dumpfilter.spark_jobs.simulation.traffic import read_traffic
 
-    return read_traffic([source.path(name) for name in source.names], (), run_here)
-
-
-def _tables(source: BinlogSet, traffic: SetTraffic, due: Ints) -> list[Timetable]:
-    """Return the timetables of the files. ``due`` has the time at which each transaction of the set is due,
-    microseconds.
-    """
+    paths = [source.path(name) for name in source.names]
+    traffic = read_traffic(paths, (), run_here)
+    due = due_of(traffic)
     found = []
-    for number, name in enumerate(source.names):
+    for number, path in enumerate(paths):
         here = np.flatnonzero(traffic.file == number)
-        head, end = _head(source, name), traffic.end[here]
-        if end.size:
-            end[-1] = source.size(name)
-        found.append(Timetable(source.path(name), head if end.size else source.size(name), end, due[here]))
+        size, end = source.size(path.name), traffic.end[here]
+        end[-1:] = size
+        found.append(Timetable(path, _head(path) if end.size else size, end, due[here]))
     return found
 
 
-def _head(source: BinlogSet, name: str) -> int:
-    """Return the byte offset of the first transaction of a file."""
-    with source.path(name).open("rb") as file:
-        events = iter_events(file, file=name, verify=False)
-        return next((event.offset for event in events if event.type not in OF_FILES), source.size(name))
+def _head(path: Path) -> int:
+    """Return the byte offset of the first transaction of a file that has transactions."""
+    with path.open("rb") as file:
+        events = iter_events(file, file=path.name, verify=False)
+        return next(event.offset for event in events if event.type not in OF_FILES)
 
 
 class Replay:
@@ -95,14 +92,15 @@ class Replay:
     def __init__(self, tables: Sequence[Timetable], directory: Path, index: str) -> None:
         self.index = directory / index
         self.error: Exception | None = None
+        self.is_done = False
+        """Whether everything has been written."""
         self._tables = tables
         self._directory = directory
         self._changed = threading.Condition()
+        self._is_ready = False
         self._is_closed = False
         self._paused_at: float | None = None
         self._began = 0.0
-        self._done = threading.Event()
-        self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"replay {directory.name}", daemon=True)
 
     def start(self, *, is_paused: bool = False) -> None:
@@ -114,24 +112,21 @@ class Replay:
         self._began = time.monotonic()
         self._paused_at = self._began if is_paused else None
         self._thread.start()
-        self._ready.wait()
-        if self.error is not None:
-            raise self.error
-
-    @property
-    def is_done(self) -> bool:
-        """Whether everything has been written."""
-        return self._done.is_set()
+        self._wait(lambda: self._is_ready, None)
 
     def wait_done(self, timeout: float) -> bool:
         """Wait until everything has been written. Return False after ``timeout`` seconds.
 
         Raises the error that ended the replay.
         """
-        done = self._done.wait(timeout)
+        return self._wait(lambda: self.is_done, timeout)
+
+    def _wait(self, is_reached: Callable[[], bool], timeout: float | None) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: is_reached() or self.error is not None, timeout)
         if self.error is not None:
             raise self.error
-        return done
+        return is_reached()
 
     def pause(self) -> None:
         """Write no further transaction until :meth:`resume`. The call does not wait for the one that is being written.
@@ -140,37 +135,33 @@ class Replay:
         """
         with self._changed:
             if self._paused_at is None:
-                self._paused_at = time.monotonic()
-                self._changed.notify_all()
+                self._change(_paused_at=time.monotonic())
 
     def resume(self) -> None:
         """Go on with the transactions after :meth:`pause`. Without a pause nothing changes."""
         with self._changed:
             if self._paused_at is not None:
-                self._began += time.monotonic() - self._paused_at
-                self._paused_at = None
-                self._changed.notify_all()
+                self._change(_began=self._began + time.monotonic() - self._paused_at, _paused_at=None)
 
     def close(self) -> None:
         """End the thread. Transactions that are not written yet are never written."""
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
+        self._change(_is_closed=True)
         if self._thread.ident is not None:
             self._thread.join()
 
+    def _change(self, **changes: object) -> None:
+        """Set attributes, and wake the threads that wait for them."""
+        with self._changed:
+            vars(self).update(changes)
+            self._changed.notify_all()
+
     def _run(self) -> None:
         try:
-            for table in self._tables:
-                if not self._write(table):
-                    return
+            is_done = all(map(self._write, self._tables))
+            self._change(is_done=is_done, _is_ready=True)
         except Exception as error:
             # A thread that ended without an error would count as done.
-            self.error = error
-        finally:
-            self._ready.set()
-            if not self._is_closed:
-                self._done.set()
+            self._change(error=error)
 
     def _write(self, table: Timetable) -> bool:
         """Write one file. Return False if the replay was closed meanwhile."""
@@ -185,7 +176,7 @@ class Replay:
                 _copy(source, made, len(head), table.head)
                 with open(self.index, "a") as index:
                     index.write(f"./{source.name}\n")
-                self._ready.set()
+                self._change(_is_ready=True)
                 at, number = table.head, 0
                 while number < table.end.size:
                     if not self._wait_until(int(table.due[number])):
@@ -206,14 +197,11 @@ class Replay:
         """
         with self._changed:
             while not self._is_closed:
-                left = (
-                    _LONGEST_NAP
-                    if self._paused_at is not None
-                    else self._began + due / MICROSECONDS - time.monotonic()
-                )
-                if self._paused_at is None and left <= 0:
+                is_paused = self._paused_at is not None
+                left = None if is_paused else self._began + due / MICROSECONDS - time.monotonic()
+                if left is not None and left <= 0:
                     return True
-                self._changed.wait(min(left, _LONGEST_NAP))
+                self._changed.wait(left)
             return False
 
 
