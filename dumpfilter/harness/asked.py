@@ -1,4 +1,4 @@
-"""What the user of the pytest plugin asks for: options, the topology of a test, and the programs of its servers."""
+"""The requests of the user of the pytest plugin: options, the topology of a test, and the programs of its servers."""
 
 from __future__ import annotations
 
