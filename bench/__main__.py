@@ -40,50 +40,48 @@ ON_REQUEST = ("soak",)
 """The benchmarks that run only when they are named, since they take long."""
 
 
-def measure(name: str, title: str, options: Options) -> bool:
-    """Run a benchmark, print its report, and tell whether all targets were met."""
-    module, function = ("spark", name) if name in SPARK else (name, "run")
-    report = Report(title, CLAIMS[name].format_map(vars(options)))
-    getattr(importlib.import_module(f"bench.{module}"), function)(report, options)
-    return report.print()
+def measure(name: str, options: Options) -> bool:
+    """Run a benchmark, for each family of servers if it needs them, and tell whether all targets were met.
 
-
-def measure_families(name: str, options: Options) -> bool:
-    """Run a benchmark in each family whose server is installed, and tell whether all targets were met."""
+    A family that is not installed is no failure, unless the options name the family.
+    """
+    # The children of a benchmark import this module, and need no client of servers.
     from bench._servers import missing
 
+    module, function = ("spark", name) if name in SPARK else (name, "run")
+    run = getattr(importlib.import_module(f"bench.{module}"), function)
+    turns = {name: options}
+    if name in PER_FAMILY:
+        families = (options.family,) if options.family else FAMILIES
+        turns = {f"{name}, {family}": Options(**{**vars(options), "family": family}) for family in families}
     met = True
-    for family in (options.family,) if options.family else FAMILIES:
-        title = f"{name}, {family}"
-        if reason := missing(family):
+    for title, turn in turns.items():
+        if name in PER_FAMILY and turn.family and (reason := missing(turn.family)):
             print(f"\n== {title}: not measured. {reason}")
             met = met and options.family is None
-        else:
-            met &= measure(name, title, Options(**{**vars(options), "family": family}))
+            continue
+        report = Report(title, CLAIMS[name].format_map(vars(options)))
+        run(report, turn)
+        met &= report.print()
     return met
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measures what the project claims.")
     add = parser.add_argument
-    add("names", nargs="*", metavar="NAME", help=f"which ones (all but the last): {', '.join(CLAIMS)}")
+    names = f"which ones (all but the last): {', '.join(CLAIMS)}"
+    add("names", nargs="*", metavar="NAME", choices=CLAIMS, help=names)
     add("--size", type=parse_size, default="512M", help="bytes of binlog, or with K, M, G (512M)")
     add("--runs", type=int, default=5, help="timed runs of each case, interleaved (5)")
     add("--strict", action="store_true", help="exit with 1 when a target is not met")
     add("--followers", type=int, default=1000, help="slaves of followers and soak (1000)")
     add("--seconds", type=float, default=600, help="the time that soak takes (600)")
-    add(
-        "--family",
-        choices=FAMILIES,
-        help="the servers of commands, real_replica and live (both that are installed)",
-    )
+    servers = "the servers of commands, real_replica and live (both that are installed)"
+    add("--family", choices=FAMILIES, help=servers)
     options = parser.parse_args(namespace=Options())
-    unknown = set(options.names) - set(CLAIMS)
-    if unknown:
-        parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
     met = True
     for name in options.names or [name for name in CLAIMS if name not in ON_REQUEST]:
-        met &= measure_families(name, options) if name in PER_FAMILY else measure(name, name, options)
+        met &= measure(name, options)
     return int(options.strict and not met)
 
 

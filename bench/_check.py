@@ -1,29 +1,34 @@
 """The fifty filters of simulated slaves, and the check that each slave received exactly its events.
 
-The check compares a slave's result with a plain pass over the finished set. It also compares the marked transactions
-with rules of this module's own, which tell without the product's filter what a filter sends.
+The check compares a slave's result with a plain pass over the finished set. It also compares the marked transactions of
+this pass with rules of this module's own, which tell without the product's filter what a filter sends.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cache
 
-from bench._growing import GrowingSet, Start
-from dumpfilter.binlog.events import EventHeader, EventType
+import numpy as np
+
+from bench._growing import BEGINNING, MARKS, Mark, Start
+from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.workload.generate import GeneratedSet
+from dumpfilter.dump.event_stream import KeptEvents, kept_pieces
 from dumpfilter.filter.convert import filter_from_proto
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from tests.kept_events import kept_events
 
 FILTERS = 50
 """The number of different filters. A fifth of them have no rule about ``marker.t``, or rules that keep it out."""
 
 _SCHEMAS = 20
+_TYPE_AT = 4
+"""The offset of an event's type in its header."""
 
 
 def rules_of(number: int) -> tuple[str, list[str]]:
@@ -65,6 +70,13 @@ class Life(StrEnum):
     CHANGING = "changing"
 
 
+Place = tuple[str, int]
+"""A binlog file, and the position in it."""
+
+Pieces = tuple[tuple[int, Place], ...]
+"""The number of each filter of a slave, and the place up to which this filter chose the events."""
+
+
 @dataclass
 class Result:
     """One slave's result: what it received, and what it reached."""
@@ -81,65 +93,79 @@ class Result:
     """The sizes of all messages, bytes, of a slave that receives the set once."""
     arrivals: list[tuple[int, float]] = field(default_factory=list)
     """The number of each mark, and the time on the monotonic clock at which it arrived, seconds."""
-    lost: list[str] = field(default_factory=list)
-    """The reasons for which calls ended, except the ones that the slave brought about."""
+    lost: int = 0
+    """The connections that ended, except the ones that the slave brought about."""
     vanished: int = 0
-    pieces: list[tuple[int, tuple[str, int]]] = field(default_factory=list)
-    """Each earlier filter's number, and the place up to which this filter chose the events."""
+    pieces: Pieces = ()
+    """The pieces of the earlier filters."""
     reached: dict[str, object] = field(default_factory=dict)
-    """The slave's place, transactions, marks, digest, size and dropped transactions at the end."""
+    """The slave's place and transactions at the end, and the digest, size and dropped transactions up to there.
 
-
-Pieces = tuple[tuple[int, tuple[str, int]], ...]
-"""The number of each filter of a slave, and the place up to which this filter chose the events. The first piece names
-the place at which the slave begins, with any filter."""
-
-
-def check(results: Iterable[Result], growing: GrowingSet, start: Start, *, digests: bool = True) -> None:
-    """Check that slaves received exactly their events, in order, up to the end of the set. Raises SystemExit.
-
-    Without ``digests`` the events of the set are not read. Position, transactions and marks are checked all the same.
+    A slave that is not exact has no digest.
     """
-    binlogs = BinlogSet.open(growing.index)
-    first = (start.file, start.position if start.file else 0)
+
+
+def check(
+    results: Iterable[Result], made: GeneratedSet, start: Start = BEGINNING, marks: Sequence[Mark] = ()
+) -> None:
+    """Check that slaves received exactly their events, in order, from ``start`` to the set's end. Raises SystemExit.
+
+    For slaves without a digest, the check compares the place and the transactions alone.
+    """
+    binlogs = BinlogSet.open([path for path in made.files if path.name >= start.file])
+    final = (made.files[-1].name, made.files[-1].stat().st_size)
 
     @cache
-    def events(number: int) -> list[tuple[tuple[str, int], bytes]]:
-        kept = kept_events(binlogs, filter_from_proto(definition_of(number)), verify=True)
-        found = (((each.file, each.offset), each.event) for each in kept)
-        return [one for one in found if EventHeader.unpack(one[1]).type != EventType.FORMAT_DESCRIPTION]
+    def kept(number: int) -> list[KeptEvents]:
+        """Return the events that a filter sends, without the format descriptions."""
+        found = kept_pieces(binlogs, filter_from_proto(definition_of(number)))
+        return [run for run in found if run.data[_TYPE_AT] != EventType.FORMAT_DESCRIPTION]
 
     @cache
-    def expected(pieces: Pieces) -> dict[str, object]:
-        (_, begin), *rest = pieces
-        marks = []
-        for mark in growing.marks:
-            number = next(number for number, end in rest if (mark.file, mark.position) < end)
-            if sends(number, mark.schema, mark.table):
-                marks.append(mark.number)
-        wanted: dict[str, object] = {
-            "place": growing.end,
-            "transactions": growing.transactions,
-            "marks": marks,
+    def expected(pieces: Pieces, *, exact: bool) -> dict[str, object]:
+        wanted: dict[str, object] = {"place": final, "transactions": made.transactions}
+        if not exact:
+            return wanted
+        digest, size, transactions = hashlib.sha256(), 0, start.transactions
+        found: list[int] = []
+        begin = (start.file, start.position)
+        for number, end in pieces:
+            for run in kept(number):
+                first, last = _events_before(run, begin), _events_before(run, end)
+                if first < last:
+                    part = run.part(first, last)
+                    digest.update(part.data.data)
+                    size += part.data.size
+                    transactions += int(np.sum(part.data[part.start + _TYPE_AT] == EventType.GTID))
+                    found += map(int, MARKS.findall(part.data.data))
+            begin = end
+        passing = [mark.number for mark in marks if sends(_filter_at(mark, pieces), mark.schema, mark.table)]
+        if found != passing:
+            raise SystemExit(f"the pass with filters {pieces} keeps the marks {found}, not {passing}")
+        return wanted | {
+            "digest": digest.hexdigest(),
+            "size": size,
+            "dropped": made.transactions - transactions,
         }
-        if digests:
-            digest, size, sent = hashlib.sha256(), 0, 0
-            for number, end in rest:
-                for place, event in events(number):
-                    if begin <= place < end:
-                        digest.update(event)
-                        size += len(event)
-                        sent += event[4] == EventType.GTID
-                begin = end
-            dropped = growing.transactions - start.transactions - sent
-            wanted |= {"digest": digest.hexdigest(), "size": size, "dropped": dropped}
-        return wanted
 
     for result in results:
-        pieces = ((0, first), *result.pieces, (result.filter, growing.end))
-        for name, value in expected(pieces).items():
+        pieces = (*result.pieces, (result.filter, final))
+        for name, value in expected(pieces, exact="digest" in result.reached).items():
             if (found := result.reached[name]) != value:
                 raise SystemExit(
                     f"{result.life} slave {result.number}: {name} is {str(found)[:200]}, not {str(value)[:200]} "
                     f"({len(result.pieces)} changes of filter)"
                 )
+
+
+def _filter_at(mark: Mark, pieces: Pieces) -> int:
+    """Return the number of the filter that chose the events at a mark."""
+    return next(number for number, end in pieces if (mark.file, mark.position) < end)
+
+
+def _events_before(run: KeptEvents, place: Place) -> int:
+    """Return the number of a run's events that are before a place."""
+    file, position = place
+    if run.file == file:
+        return int(np.searchsorted(run.offset, position))
+    return run.offset.size if run.file < file else 0

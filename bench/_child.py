@@ -79,16 +79,9 @@ def serve(pipe: Connection, answer: Callable[..., object]) -> None:
 
 async def requests(pipe: Connection) -> AsyncIterator[Any]:
     """Yield the requests that come through a child's pipe, until the pipe closes."""
-    ready = asyncio.Event()
-    asyncio.get_running_loop().add_reader(pipe.fileno(), ready.set)
-    while True:
-        await ready.wait()
-        ready.clear()
-        try:
-            while pipe.poll():
-                yield pipe.recv()
-        except (EOFError, OSError):
-            return
+    with suppress(EOFError):
+        while True:
+            yield await asyncio.to_thread(pipe.recv)
 
 
 class Master(NamedTuple):
@@ -107,34 +100,30 @@ class Master(NamedTuple):
 
 @contextmanager
 def master(
-    source: Path | str,
-    *options: str,
-    users: Mapping[str, Sequence[str]] | None = None,
+    source: Path | str, *options: str, users: Mapping[str, Sequence[str]] | None = None
 ) -> Iterator[Master]:
     """Run ``dumpfilter master`` on a set or an address.
 
     With ``users``, which are the rules of each user's replicas, the master has a replication port.
     """
     # Children import this module, and most of them need no client of servers.
+    from dumpfilter.testbed.servers.process import end_process
+    from dumpfilter.testbed.servers.server import write_secret
     from tests.mariadb import ENDS_WITH_CALLER
 
     with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
         command = [*ENDS_WITH_CALLER, sys.executable, "-m", "dumpfilter", "master", str(source), *options]
+        files = [place / "port"]
         if users is not None:
-            config = Path(directory, "master.toml")
-            config.touch(0o600)
-            config.write_text(
-                "".join(
-                    f'[[replica]]\nuser = "{user}"\npassword = "{PASSWORD}"\nrules = {json.dumps(list(rules))}\n'
-                    for user, rules in users.items()
-                )
-            )
-            command += ["--config", str(config)]
-        files = [Path(directory, port) for port in ("port", "replica-port")[: 1 + (users is not None)]]
+            head = f'[[replica]]\npassword = "{PASSWORD}"\n'
+            replicas = (f'{head}user = "{user}"\nrules = {json.dumps(users[user])}\n' for user in users)
+            write_secret(place / "master.toml", "".join(replicas))
+            command += ["--config", str(place / "master.toml")]
+            files.append(place / "replica-port")
         for file in files:
             command += [f"--{file.name}", "0", f"--{file.name}-file", str(file)]
-        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-        log = Path(directory, "log")
+        log, environment = place / "log", {**os.environ, "PYTHONPATH": str(REPOSITORY)}
 
         def failed(how: str) -> SystemExit:
             return SystemExit(f"dumpfilter master on {source} {how}:\n{log.read_text()[-_LOG_SHOWN:]}")
@@ -153,9 +142,4 @@ def master(
                 raise failed(f"ended with {code}")
             yield Master(process.pid, *(int(file.read_text()) for file in files))
         finally:
-            process.terminate()
-            try:
-                process.wait(_END_TIMEOUT)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end_process(process, in_order=True, timeout=_END_TIMEOUT)

@@ -10,35 +10,29 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from bench._child import master
+from bench._child import Master, master
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
-from dumpfilter.binlog.events import MAGIC, EventType
+from dumpfilter.binlog.events import FLAGS_OFFSET, LOG_EVENT_BINLOG_IN_USE_F, STMT_END_F, EventType
 from dumpfilter.binlog.rows_events import TableMap, encode_table_map
 from dumpfilter.binlog.workload.generate import START, file_head, generate, schema_names
 from dumpfilter.binlog.workload.transactions import (
-    SERVER_ID,
     EventFormat,
     Transaction,
     Transactions,
     transaction,
     written,
 )
-from dumpfilter.binlog.writer import make_event, rebase
+from dumpfilter.binlog.writer import rebase
 
-MARK_LENGTH = 12
 MARKS = re.compile(rb"MARK(\d{8})")
 """A mark, the text in the row of each marked transaction, with the number of the mark."""
 
-_FLAGS_AT = len(MAGIC) + 17
-"""The offset of the flags of a binlog file's format description event, bytes."""
-_IN_USE = 1
-_STMT_END_F = 1
+_FORM = EventFormat()
 _BIGINT, _VARCHAR = 8, 15
 _PADDING = b"x" * 88
 """The end of a marked row, which makes a marked transaction about as large as a small one of the generated binlog."""
@@ -52,6 +46,10 @@ class Start(NamedTuple):
     transactions: int = 0
 
 
+BEGINNING = Start()
+"""The place at which a set begins."""
+
+
 class Mark(NamedTuple):
     """A marked transaction: its number, the table that its row is in, and the place of its first event."""
 
@@ -60,80 +58,73 @@ class Mark(NamedTuple):
     table: str
     file: str
     position: int
-    committed: float
-    """The time on the monotonic clock just before the commit, seconds."""
 
 
 class GrowingSet:
     """A binlog set whose last file grows by commits, and which continues in new files.
 
-    The set begins with a generated part of ``history`` bytes. :meth:`commit` appends transactions. Each commit ends
-    with a marked transaction, whose row a client can find in the stream.
+    The set begins with a generated file of ``history`` bytes. :meth:`commit` appends transactions to later files. Each
+    commit ends with a marked transaction, whose row a client can find in the stream.
     """
 
     def __init__(self, directory: Path, *, history: int = 1 << 20) -> None:
-        generated = generate(directory, history)
-        self.index = generated.index
-        self.files = list(generated.files)
-        self.transactions = generated.transactions
-        """The number of transactions in the set, which is the number (gno) of the last one."""
+        self.made = generate(directory, history)
         self.marks: list[Mark] = []
-        self._others = Transactions(schema_names(20), 50, 16, EventFormat(), seed=2)
-        self._sequence = self.transactions
-        self._open(self.files[-1])
-        self.start = Start(*self.end, self.transactions)
+        self._others = Transactions(schema_names(20), 50, 16, _FORM, seed=2)
+        self._file = open(self.made.files[-1], "r+b")  # noqa: SIM115 - closed by close()
+        self._file.seek(0, os.SEEK_END)
+        self.rotate()
+        self.start = Start(*self.end, self.made.transactions)
         """The end of the generated part."""
 
     @property
     def end(self) -> tuple[str, int]:
         """The place at the end of the set: the last file's name, and its size in bytes."""
-        return self.files[-1].name, self._position
+        return self.made.files[-1].name, self._file.tell()
 
-    def commit(self, schema: str, table: str, *, others: int = 0) -> Mark:
-        """Append ``others`` generated transactions and a marked one in one write. Return the mark."""
+    def commit(self, schema: str, table: str, *, others: int = 0) -> float:
+        """Append ``others`` generated transactions and a marked one in one write.
+
+        Return the time on the monotonic clock just before the commit, seconds.
+        """
         now = time.monotonic()
+        (file, position), last = self.end, self.made.transactions
         block = list(itertools.islice(self._others, others))
-        at = self._position + sum(len(one.events) for one in block)
-        mark = Mark(len(self.marks), schema, table, self.files[-1].name, at, now)
-        block.append(_marked_transaction(mark))
+        at = position + sum(len(one.events) for one in block)
+        mark = Mark(len(self.marks), schema, table, file, at)
         self.marks.append(mark)
+        block.append(_marked_transaction(mark))
         times = np.full(len(block), START * 1_000_000, np.int64)
-        gno, number = self.transactions + 1, self._sequence + 1
-        self._append(written(block, self._position, gno, number, times, EventFormat()))
-        self.transactions += len(block)
-        self._sequence += len(block)
-        return mark
+        self._append(written(block, position, last + 1, last + 1 - self._before, times, _FORM))
+        self.made.transactions += len(block)
+        return now
 
     def rotate(self) -> None:
         """End the last file with a Rotate event, and begin the next file, in the order in which a server does it."""
-        path = self.files[-1].with_name(f"bin.{len(self.files) + 1:06}")
-        rotate = make_event(
-            EventType.ROTATE, encode_rotate(Rotate(path.name, 4)), timestamp=START, server_id=SERVER_ID
-        )
-        self._append(rebase(rotate, self._position, checksum=True))
-        path.write_bytes(file_head(path.name, START, self.transactions, EventFormat()))
+        made = self.made
+        path = made.files[-1].with_name(f"bin.{len(made.files) + 1:06}")
+        rotate = _FORM.event(EventType.ROTATE, encode_rotate(Rotate(path.name, 4)), now=START)
+        self._append(rebase(rotate, self._file.tell(), checksum=True))
+        head = bytearray(file_head(path.name, START, made.transactions, _FORM))
+        head[FLAGS_OFFSET] |= LOG_EVENT_BINLOG_IN_USE_F
+        path.write_bytes(head)
         self.close()
-        self.files.append(path)
-        self._sequence = 0
-        self._open(path)
-        with open(self.index, "a") as index:
+        self._file = open(path, "r+b")  # noqa: SIM115 - closed by close()
+        self._file.seek(0, os.SEEK_END)
+        self._before = made.transactions
+        made.files.append(path)
+        with open(made.index, "a") as index:
             index.write(f"./{path.name}\n")
-
-    def _open(self, path: Path) -> None:
-        self._handle = os.open(path, os.O_RDWR)
-        self._position = os.fstat(self._handle).st_size
-        os.pwrite(self._handle, _IN_USE.to_bytes(2, "little"), _FLAGS_AT)
 
     def close(self) -> None:
         """Close the last file, as a server does that shuts down without a Stop event."""
-        os.pwrite(self._handle, bytes(2), _FLAGS_AT)
-        os.close(self._handle)
+        self._file.seek(FLAGS_OFFSET)
+        self._file.write(bytes(1))
+        self._file.close()
 
-    def _append(self, data: bytes | bytearray) -> None:
-        written = os.pwrite(self._handle, data, self._position)
-        if written != len(data):
-            raise SystemExit(f"{self.files[-1]}: only {written} of {len(data)} bytes could be written")
-        self._position += written
+    def _append(self, data: bytearray) -> None:
+        self._file.write(data)
+        self._file.flush()
 
 
 def _marked_transaction(mark: Mark) -> Transaction:
@@ -143,38 +134,25 @@ def _marked_transaction(mark: Mark) -> Transaction:
     table = TableMap(
         table_id, 1, mark.schema, mark.table, bytes([_BIGINT, _VARCHAR]), bytes([250, 0]), b"\x02", b""
     )
-    rows = (
-        table_id.to_bytes(6, "little")
-        + struct.pack("<HH", _STMT_END_F, 2)
-        + b"\x02\x03\x00"
-        + struct.pack("<QB", mark.number, len(text))
-        + text
-    )
-    changes = ((EventType.TABLE_MAP, encode_table_map(table)), (EventType.WRITE_ROWS, rows))
-    return transaction(
-        [make_event(kind, body, server_id=SERVER_ID) for kind, body in changes],
-        mark.schema,
-        EventFormat(),
-    )
-
-
-@dataclass
-class Served:
-    """A growing set that a master serves."""
-
-    growing: GrowingSet
-    address: str
-    pid: int
+    head = table_id.to_bytes(6, "little") + struct.pack("<HH", STMT_END_F, 2) + b"\x02\x03\x00"
+    rows = head + struct.pack("<QB", mark.number, len(text)) + text
+    changes = [
+        _FORM.event(EventType.TABLE_MAP, encode_table_map(table)),
+        _FORM.event(EventType.WRITE_ROWS, rows),
+    ]
+    return transaction(changes, mark.schema, _FORM)
 
 
 @contextmanager
-def growing_master(directory: Path, slaves: int, *, history: int = 1 << 20) -> Iterator[Served]:
+def growing_master(
+    directory: Path, slaves: int, *, history: int = 1 << 20
+) -> Iterator[tuple[GrowingSet, Master]]:
     """Run a master for this many slaves on a new growing set.
 
     The set is closed at the end. :func:`bench._check.check` reads it afterwards.
     """
     shutil.rmtree(directory, ignore_errors=True)
     growing = GrowingSet(directory, history=history)
-    with master(growing.index, "--max-dumps", str(slaves)) as found:
-        yield Served(growing, found.address, found.pid)
+    with master(growing.made.index, "--max-dumps", str(slaves)) as found:
+        yield growing, found
     growing.close()

@@ -1,23 +1,35 @@
-"""Child processes beside a live source: one that commits, and one that only reads, as replicas do."""
+"""Child processes that commit on a live source, read it as replicas do, or receive dumps as a slave's I/O thread."""
 
 from __future__ import annotations
 
 import random
 import socket
+import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import pymysql
 from pymysql.constants import CLIENT
 
 from bench._child import serve
-from bench._common import steadily
+from bench._common import OUT, steadily
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_wire import encode_previous_gtids
+from dumpfilter.filter import Filter
+from dumpfilter.filter.convert import filter_to_proto
+from dumpfilter.slave.options import SlaveOptions
+from dumpfilter.slave.state.counters import ChannelCounters
+from dumpfilter.slave.state.infos import SourceInfo
+from dumpfilter.slave.state.relay_log import RelayLog
+from dumpfilter.slave.threads.connection import Source
+from dumpfilter.slave.threads.io_thread import IoThread
+from dumpfilter.slave.threads.receiver import Receiver
+from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.testbed.servers import Account, Family
 from tests.master.replicas.serving import Replica
 
@@ -36,8 +48,7 @@ BEAT = b"\5beats\0"
 
 def _begin(family: Family, port: int, gtids: str, account: Account, server_id: int) -> Replica:
     """Begin the dump of one replica, and return its connection, which closes when nothing refers to it."""
-    tls = {"check_hostname": False, "verify_mode": False}
-    replica = Replica(port, account.user, account.password, ssl=tls)
+    replica = Replica(port, account.user, account.password, ssl={"check_hostname": False})
     replica.ask(f"SET @master_heartbeat_period={_HEARTBEAT}, @source_heartbeat_period={_HEARTBEAT}")
     if family == "mysql":
         replica.greet(uuid=str(uuid.UUID(int=server_id)))
@@ -55,14 +66,12 @@ def reading(pipe: Connection, family: Family, port: int, gtids: str, accounts: S
 
     Answer each request with the times (``time.monotonic``) of the beats that arrived until now, by replica, seconds.
     """
-    replicas = [
-        _begin(family, port, gtids, account, _FIRST_SERVER_ID + number)
-        for number, account in enumerate(accounts)
-    ]
+    beats: list[list[float]] = []
+    for server_id, account in enumerate(accounts, _FIRST_SERVER_ID):
+        beats.append([])
+        replica = _begin(family, port, gtids, account, server_id)
+        threading.Thread(target=_read, args=(replica, beats[-1]), daemon=True).start()
     pipe.send("reading")
-    beats: list[list[float]] = [[] for _ in replicas]
-    for replica, its in zip(replicas, beats, strict=True):
-        threading.Thread(target=_read, args=(replica, its), daemon=True).start()
     serve(pipe, lambda: beats)
 
 
@@ -80,21 +89,15 @@ def _read(replica: Replica, beats: list[float]) -> None:
 def committing(pipe: Connection, port: int, account: Account, rate: int) -> None:
     """Commit on a source at a steady rate, until the pipe closes."""
     for number in range(_CONNECTIONS):
-        threading.Thread(
-            target=_commit, args=(port, account, rate / _CONNECTIONS, number), daemon=True
-        ).start()
+        share = (port, account, rate / _CONNECTIONS, number)
+        threading.Thread(target=_commit, args=share, daemon=True).start()
     pipe.send("committing")
     serve(pipe, lambda: None)
 
 
 def _commit(port: int, account: Account, rate: float, number: int) -> None:
-    connection = pymysql.connect(
-        host="127.0.0.1",
-        port=port,
-        user=account.user,
-        password=account.password,
-        client_flag=CLIENT.MULTI_STATEMENTS,
-    )
+    login = {"user": account.user, "password": account.password}
+    connection = pymysql.connect(host="127.0.0.1", port=port, client_flag=CLIENT.MULTI_STATEMENTS, **login)
     chance = random.Random(number)
     with connection.cursor() as cursor:
         for count in steadily(rate):
@@ -103,3 +106,59 @@ def _commit(port: int, account: Account, rate: float, number: int) -> None:
             cursor.execute(f"BEGIN; {insert} {insert} COMMIT")
             while cursor.nextset():
                 pass
+
+
+class _TimedRelayLog(RelayLog):
+    """A relay log that notes the time of each beat."""
+
+    beats: list[float]
+
+    def append(self, data: bytes | memoryview) -> None:
+        super().append(data)
+        self.beats += [time.monotonic()] * bytes(data).count(BEAT)
+
+
+def following(pipe: Connection, address: str, directory: Path, rules: Sequence[str], server_id: int) -> None:
+    """Follow a master. Answer each request with the times (``time.monotonic``) of the beats until now, seconds.
+
+    The times are a list in a list, as :func:`reading` answers for several replicas.
+    """
+    directory.mkdir()
+    log = _TimedRelayLog(directory, synced=False)
+    log.beats = []
+    thread = _io_thread(log, address, rules, server_id=server_id, once=False)
+    threading.Thread(target=thread.run, daemon=True).start()
+    serve(pipe, lambda: [log.beats])
+
+
+def receiving(pipe: Connection) -> None:
+    """Receive a dump for each request, which has the arguments of :func:`_receive`."""
+    serve(pipe, _receive)
+
+
+def _receive(address: str, rules: Sequence[str], sync: int) -> tuple[float, int]:
+    """Receive a dump into a new relay log, and return the seconds and the bytes received."""
+    with tempfile.TemporaryDirectory(dir=OUT) as directory:
+        thread = _io_thread(RelayLog(Path(directory), synced=bool(sync)), address, rules, sync=sync)
+        start = time.perf_counter()
+        thread.run()
+        return time.perf_counter() - start, thread.counters.received.bytes_received
+
+
+def _io_thread(
+    log: RelayLog,
+    address: str,
+    rules: Sequence[str],
+    *,
+    sync: int = 0,
+    server_id: int = 901,
+    once: bool = True,
+) -> IoThread:
+    host, _, port = address.rpartition(":")
+    source = Source(
+        SourceInfo(host=host, port=int(port)),
+        SlaveOptions(relay_dir=log.directory, server_id=server_id, once=once),
+        str(uuid.uuid4()),
+        filter=filter_to_proto(Filter.from_options([f"--{rule}" for rule in rules])),
+    )
+    return IoThread(source, Receiver(log, RelayEnd(), sync_every=sync), ChannelCounters(log.directory))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import psutil
 
-_RECEIVED = re.compile(r"\bbytes_received:(\d+)")
 _CPU_OF_PROCESS = 2
 """CPUCLOCK_SCHED of Linux: the low bits of the number of a process's clock."""
 
@@ -33,24 +33,17 @@ def usage(pid: int) -> Usage:
     """Return the resources that a process uses now."""
     process = psutil.Process(pid)
     sockets = len(process.net_connections("all"))
-    return Usage(
-        cpu=processor_seconds(pid),
-        rss=process.memory_info().rss,
-        threads=process.num_threads(),
-        sockets=sockets,
-        files=process.num_fds() - sockets,
-    )
+    files = process.num_fds() - sockets
+    return Usage(processor_seconds(pid), process.memory_info().rss, process.num_threads(), sockets, files)
 
 
-def processor_times(pid: int) -> dict[tuple[int, float], float]:
-    """Return the processor time of a process and of each running descendant, seconds, by process id and start time."""
-    root, found = psutil.Process(pid), {}
+def processor_times() -> dict[tuple[int, float], float]:
+    """Return the processor time of this process and of each running descendant, seconds, by id and start time."""
+    root, found = psutil.Process(), {}
     for process in (root, *root.children(recursive=True)):
-        try:
+        with suppress(psutil.NoSuchProcess):
             times = process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        found[process.pid, process.create_time()] = times.user + times.system
+            found[process.pid, process.create_time()] = times.user + times.system
     return found
 
 
@@ -59,22 +52,13 @@ def processor_seconds(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | _CPU_OF_PROCESS)
 
 
-def threads(pid: int) -> set[int]:
-    """Return the ids of a process's threads."""
-    return {thread.id for thread in psutil.Process(pid).threads()}
-
-
-def busiest_thread(pid: int, *, but: set[int]) -> float:
-    """Return the processor time of the busiest thread of a process that is not one of ``but``, seconds."""
-    return max((thread_seconds(pid, thread) for thread in threads(pid) - but), default=0.0)
-
-
-def thread_seconds(pid: int, thread: int) -> float:
-    """Return the processor time of a thread, seconds; 0 when the thread has ended."""
-    try:
-        return int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[0]) / 1e9
-    except FileNotFoundError:  # The thread has ended meanwhile.
-        return 0.0
+def thread_seconds(pid: int) -> dict[int, float]:
+    """Return the processor time of each thread of a process, seconds, by the thread's id."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError):  # The thread has ended meanwhile.
+            found[int(task.name)] = int((task / "schedstat").read_text().split()[0]) / 1e9
+    return found
 
 
 def bytes_received_from(port: int) -> int:
@@ -83,8 +67,8 @@ def bytes_received_from(port: int) -> int:
     The bytes of the handshake, of packet headers and of TLS are among them. Bytes that were sent again count once.
     """
     command = ["ss", "-tinHO", "state", "established", f"dport = :{port}"]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    if len(lines) != 1:
-        raise SystemExit(f"port {port} has {len(lines)} clients, and the benchmark needs one alone")
-    found = _RECEIVED.search(lines[0])
+    clients = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    if len(clients) != 1:
+        raise SystemExit(f"port {port} has {len(clients)} clients, and the benchmark needs one alone")
+    found = re.search(r"\bbytes_received:(\d+)", clients[0])
     return int(found[1]) if found else 0

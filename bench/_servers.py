@@ -1,4 +1,4 @@
-"""Real servers of both families: a source that serves generated files, replicas, and the servers' own programs."""
+"""Real servers of both families: sources that serve generated files, replicas, and the servers' own programs."""
 
 from __future__ import annotations
 
@@ -8,25 +8,17 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-from pymysql.cursors import DictCursor
-
-from bench._common import MYSQL_ROOT, OUT
+from bench._common import MYSQL_ROOT, OUT, REPOSITORY
 from dumpfilter.base.errors import ServerMissing
 from dumpfilter.binlog.workload.generate import GeneratedSet
 from dumpfilter.testbed.servers import Family, Program, Server, find_program
 from dumpfilter.testbed.servers.programs import command_in
-from dumpfilter.testbed.servers.server import START_TIMEOUT
 from tests.mariadb import spawn_bound
 
-_COMMON = ("--innodb-buffer-pool-size=64M", "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1")
-_OWN: dict[Family, tuple[str, ...]] = {
-    "mysql": ("--skip-replica-start",),
-    "mariadb": ("--gtid-strict-mode=ON", "--skip-slave-start"),
-}
+_OWN: dict[Family, tuple[str, ...]] = {"mysql": (), "mariadb": ("--gtid-strict-mode=ON",)}
 REPLICA_OPTIONS = ("--sync-relay-log=0", "--sync-master-info=0", "--max-relay-log-size=1073741824")
 """Options of a replica that does not wait for the disk."""
 
@@ -47,53 +39,19 @@ def missing(family: Family) -> str | None:
     return None
 
 
-class RealServer(Server):
-    """A running server with a new data directory, whose rows come over one connection."""
-
-    def start(self, timeout: float = START_TIMEOUT, *, replicates: bool = True) -> None:
-        super().start(timeout, replicates=replicates)
-        # The bytes of the port's clients are counted. So this connection takes the socket file, where root needs no
-        # password.
-        self._session = self.connect(unix_socket=str(self.socket), password="", cursorclass=DictCursor)
-
-    def rows(self, statement: str) -> list[dict[str, Any]]:
-        """Run a statement and return its rows, each by the columns' names."""
-        with self._session.cursor() as cursor:
-            cursor.execute(statement)
-            return list(cursor.fetchall())
-
-    def run(self, *statements: str) -> None:
-        """Run statements one after the other."""
-        for statement in statements:
-            self.rows(statement)
-
-    def serve(self, made: GeneratedSet) -> None:
-        """Replace the binlogs of a server that has not started by generated files."""
-        self.prepare()
-        for old in self.data.glob("bin.*"):
-            old.unlink()
-        for path in made.files:
-            try:
-                os.link(path, self.data / path.name)
-            except OSError:
-                shutil.copyfile(path, self.data / path.name)
-        (self.data / "bin.index").write_text("".join(f"./{path.name}\n" for path in made.files))
-
-
 @contextmanager
 def running(
     family: Family, server_id: int, *options: str, made: GeneratedSet | None = None
-) -> Iterator[RealServer]:
+) -> Iterator[Server]:
     """Run a server in a new directory, and remove the directory at the end. ``made`` becomes the server's binlogs."""
     OUT.mkdir(exist_ok=True)
-    options = (*_COMMON, *_OWN[family], *options)
+    options = ("--innodb-buffer-pool-size=64M", *_OWN[family], *options)
     with tempfile.TemporaryDirectory(prefix="server-", dir=OUT.absolute()) as directory:
-        place = Path(directory, "server")
-        server = RealServer(
-            program_of(family), place, name=family, server_id=server_id, options=options, spawn=spawn_bound
-        )
+        place, program = Path(directory, "server"), program_of(family)
+        server = Server(program, place, name=family, server_id=server_id, options=options, spawn=spawn_bound)
         if made is not None:
-            server.serve(made)
+            server.prepare()
+            _replace_binlogs(server.data, made)
         try:
             server.start()
             yield server
@@ -101,14 +59,25 @@ def running(
             server.stop()
 
 
-@dataclass(frozen=True)
-class Peer:
+def _replace_binlogs(data: Path, made: GeneratedSet) -> None:
+    """Replace the binlogs in a server's data directory by generated files."""
+    for old in data.glob("bin.*"):
+        old.unlink()
+    # The server adds its own files to its index.
+    shutil.copyfile(made.index, data / "bin.index")
+    for path in made.files:
+        try:
+            os.link(path, data / path.name)
+        except OSError:
+            shutil.copyfile(path, data / path.name)
+
+
+class Peer(NamedTuple):
     """A server's own program that copies the server's binlogs."""
 
     name: str
     command: list[str]
-    files: list[str]
-    server: RealServer
+    server: Server
 
 
 def binlog_program(family: Family) -> tuple[str, list[str]]:
@@ -128,9 +97,13 @@ def copied(made: GeneratedSet, family: Family) -> Iterator[Peer]:
         remote = ["--read-from-remote-server", f"--host={server.host}", f"--port={server.port}", "--raw"]
         account = [f"--user={server.account.user}", f"--password={server.account.password}"]
         command += [*own[family], *remote, *account, f"--result-file={output}/"]
-        yield Peer(f"{name} --raw", command, [path.name for path in made.files], server)
+        yield Peer(f"{name} --raw", [*command, *(path.name for path in made.files)], server)
 
 
 def run_silently(command: Sequence[str]) -> None:
-    """Run a program to its end, without its output. mysqlbinlog warns of what --database does not do."""
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    """Run a program of a server or of this checkout to its end, without its output. Raises SystemExit if it fails."""
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    null, pipe = subprocess.DEVNULL, subprocess.PIPE
+    done = subprocess.run(command, env=environment, stdout=null, stderr=pipe, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}: {done.stderr}")

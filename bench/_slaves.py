@@ -12,20 +12,17 @@ import hashlib
 import random
 import time
 import uuid
-from array import array
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
 from bench._check import FILTERS, Life, Result, definition_of, sends
 from bench._child import Child, requests
-from bench._common import dump_request
-from bench._growing import MARK_LENGTH, MARKS, Start
+from bench._growing import BEGINNING, MARKS, Start
 from bench._raw import COPY, FOLLOW
 from dumpfilter.base.waiting import until
 from dumpfilter.dump.stream.versions import PROTOCOL
@@ -43,10 +40,10 @@ _PROCESSES = 2
 _POLL = 0.05
 _CALLS_AT_ONCE = 12
 """The most registrations that one process has under way. A master answers 32 calls of one host at once."""
-_MOST_REFUSALS = 100
-_MOST_LOST = 100
 _REMEMBERED = 16
 """The number of resume points that a follower remembers for changes of its filter."""
+_EXACT_EVERY = 21
+"""The slaves that keep digests while they catch up: every so many. Five of a hundred have all kinds of filters."""
 
 _WAYS = [Life.SLOW] * 4 + [Life.VANISHING] * 2 + [Life.CHANGING] + [Life.STEADY] * 13
 """The ways of life of disturbed slaves with consecutive numbers, again and again."""
@@ -54,10 +51,9 @@ _PAUSE = 0.5
 """The time that an undisturbed slow slave takes for each message, seconds."""
 _PAUSES = (0.2, 2.0)
 _AWAY = (0.0, 10.0)
+_RECONNECT_SECONDS = 0.2
 _UNDISTURBED = {Life.VANISHING: (15.0, 60.0), Life.CHANGING: (20.0, 120.0)}
 """The shortest and the longest time between two disturbances, seconds."""
-START = Start()
-"""The beginning of a set."""
 _RETRIED = frozenset(
     {
         grpc.StatusCode.UNAVAILABLE,
@@ -71,37 +67,19 @@ _RETRIED = frozenset(
 )
 
 
-def registration(number: int, definition: pb.FilterDefinition) -> pb.RegisterRequest:
-    """Return the request with which the follower of a number registers, each time with the same identity."""
-    return pb.RegisterRequest(
-        server_id=number + 1000,
-        uuid=str(uuid.UUID(int=number + 1)),
-        filter=definition,
-        secret=number.to_bytes(16, "little"),
-        protocol=PROTOCOL,
-    )
-
-
-def dump(channel: Any, request: pb.DumpRequest) -> Any:
-    """Begin a dump. Its messages are not decoded."""
-    method = "/dumpfilter.v1.DumpFilter/Dump"
-    return channel.unary_stream(method, request_serializer=pb.DumpRequest.SerializeToString)(request)
-
-
-class Place(NamedTuple):
-    """A resume point: a place between two transactions, and what a follower knows about all events before it."""
+@dataclass
+class Reached:
+    """A place, and what a follower knows about all events before it. A resume point lies between two transactions."""
 
     file: str
     position: int
-    digest: _Hash
-    size: int
-    """The number of bytes of events."""
     transactions: int
     """The number of transactions, sent and dropped. The binlogs of the benchmarks have GTIDs from 1 on."""
-    dropped: int
+    dropped: int = 0
     """The number of transactions that gaps tell of."""
-    marks: int
-    """The number of marks in the events."""
+    size: int = 0
+    """The number of bytes of events."""
+    digest: _Hash = field(default_factory=hashlib.sha256)
 
 
 class Follower:
@@ -112,93 +90,50 @@ class Follower:
 
     def __init__(self, start: Start, *, exact: bool = True) -> None:
         self._exact = exact
-        self.remembered: deque[Place] = deque(maxlen=_REMEMBERED)
+        self.remembered: deque[Reached] = deque(maxlen=_REMEMBERED)
         """The newest resume points, which a change of filter may name."""
-        self._marks = array("I")
-        """The numbers of all marks in the events."""
-        self._go_to(Place(start.file, start.position, hashlib.sha256(), 0, start.transactions, 0, 0))
+        self.go_to(Reached(*start))
 
-    def _go_to(self, place: Place) -> None:
-        self.resume = place
-        """The place at which the next stream begins."""
-        self._digest, self._size, self._tail = place.digest.copy(), place.size, b""
-        self._completed, self._dropped = place.transactions, place.dropped
-        del self._marks[place.marks :]
-        self._next: tuple[str, int] | None = None
+    def go_to(self, point: Reached) -> None:
+        """Discard everything after a resume point, at which the next stream begins."""
+        self.resume = point
+        self._now = replace(point, digest=point.digest.copy())
+        """The end of the last message."""
 
     @property
     def place(self) -> tuple[str, int]:
         """The file and the position that the follower has reached."""
-        return self._next or (self.resume.file, self.resume.position)
+        return self._now.file, self._now.position
 
     @property
     def reached(self) -> dict[str, object]:
         """The members of :attr:`Result.reached`."""
         here = self.resume
-        return {
-            "place": self.place,
-            "size": here.size,
-            "digest": here.digest.hexdigest(),
-            "transactions": here.transactions,
-            "dropped": here.dropped,
-            "marks": self._marks.tolist(),
-        }
-
-    def begin(self) -> pb.DumpRequest:
-        """Begin a new stream at the resume point. Return the request, without the id of the slave."""
-        here = self.resume
-        self._go_to(here)
-        return dump_request(here.file, here.position)
-
-    def change_filter(self, place: Place) -> None:
-        """Discard everything after ``place``. The next stream begins there, with another filter."""
-        self._go_to(place)
-        self.remembered.clear()
+        found: dict[str, object] = {"digest": here.digest.hexdigest()} if self._exact else {}
+        found |= {"size": here.size, "transactions": here.transactions, "dropped": here.dropped}
+        return found | {"place": self.place}
 
     def take(self, raw: bytes) -> None:
         """Take the events of a message. Whether they were the right ones, :func:`bench._check.check` tells."""
-        chunk = pb.Chunk.FromString(raw)
+        chunk, now = pb.Chunk.FromString(raw), self._now
         events, complete = chunk.events, chunk.resume_bytes
         if chunk.format_description:
-            self.resume = self.resume._replace(file=chunk.file, position=chunk.start_position)
-        here = self.resume
-        incomplete = self._size > here.size
-        self._completed += sum(sum(member.runs[1::2]) for member in chunk.completed.members)
-        self._dropped += sum(chunk.gaps.run_length)
-        marks = self._find_marks(events, complete)
+            self.resume = replace(self.resume, file=chunk.file, position=chunk.start_position)
+        is_moved = now.size == self.resume.size and chunk.resume_position != self.resume.position
+        now.transactions += sum(sum(member.runs[1::2]) for member in chunk.completed.members)
+        now.dropped += sum(chunk.gaps.run_length)
         self._add(events[:complete])
-        if complete or (not incomplete and chunk.resume_position != here.position):
-            self.resume = Place(
-                chunk.file,
-                chunk.resume_position,
-                self._digest.copy(),
-                self._size,
-                self._completed,
-                self._dropped,
-                marks,
-            )
+        now.file, now.position = chunk.file, chunk.resume_position
+        if complete or is_moved:
+            self.resume = replace(now, digest=now.digest.copy())
             self.remembered.append(self.resume)
         self._add(events[complete:])
-        self._next = (chunk.file, chunk.end_position)
+        now.position = chunk.end_position
 
     def _add(self, events: bytes) -> None:
         if self._exact:
-            self._digest.update(events)
-        self._size += len(events)
-
-    def _find_marks(self, events: bytes, complete: int) -> int:
-        """Note the marks in the events. Return how many marks end before or in the first ``complete`` bytes.
-
-        A mark may be cut by the end of a chunk, since a large event is spread over several chunks.
-        """
-        marks, end = len(self._marks), len(self._tail) + complete
-        data = self._tail + events if self._tail else events
-        for found in MARKS.finditer(data):
-            self._marks.append(int(found[1]))
-            marks += found.end() <= end
-        # The next chunk finds a mark that begins in the last bytes. A whole mark is longer than this rest.
-        self._tail = data[-(MARK_LENGTH - 1) :]
-        return marks
+            self._now.digest.update(events)
+        self._now.size += len(events)
 
 
 @dataclass(frozen=True)
@@ -207,7 +142,7 @@ class Job:
 
     address: str
     numbers: range
-    start: Start = START
+    start: Start = BEGINNING
     disturbed: float = 0.0
     """The factor for all times between disturbances. A short run has a smaller factor. 0: nothing is disturbed."""
     once: bool = False
@@ -216,8 +151,6 @@ class Job:
     """Whether the server is the bare one, which needs no registration and sends no chunks."""
     sizes: dict[int, list[int]] = field(default_factory=dict)
     """For ``once`` and ``raw``: the sizes of the messages that a slave asks for, by the number of its filter."""
-    exact_every: int = 1
-    """The slaves that keep digests of all events: every so many."""
     bad: int = 0
     """How many of the first slaves take their time for each message, and how many of the slaves after them never read a
     second message. Both begin at the set's first event."""
@@ -238,12 +171,12 @@ class Slave:
         self._job, self._calls, self._settled = job, calls, settled
         self._random = random.Random(number)
         chosen = number + number // len(_WAYS) if job.disturbed else number
-        self._result = Result(number, job.life_of(number), chosen % FILTERS)
-        is_bad = not job.disturbed and self._result.life is not Life.STEADY
-        self._follower = Follower(START if is_bad else job.start, exact=number % job.exact_every == 0)
+        self._result = result = Result(number, job.life_of(number), chosen % FILTERS)
+        start = job.start if result.life is Life.STEADY else BEGINNING
+        self._follower = Follower(start, exact=not job.once or number % _EXACT_EVERY == 0)
         self._kept: list[bytes] = []
-        self._links: list[Link] = []
-        """The links to the master. The last one is in use, and the others have gone silent."""
+        self._link = self._new_link() if result.life is Life.VANISHING else None
+        """A link to the master for this slave alone."""
         self.task = asyncio.create_task(self._run())
 
     def waits(self) -> bool:
@@ -285,37 +218,21 @@ class Slave:
     async def _run(self) -> None:
         """Receive until the task is cancelled, or until an error that no new connection can cure."""
         result = self._result
-        if result.life is Life.VANISHING:
-            self._open_link()
-        try:
-            while not (result.error or result.ended):
-                if await self._connect():
-                    await asyncio.sleep(0.2)
-                elif result.life is Life.VANISHING:
-                    await asyncio.sleep(self._between(_AWAY))
-        finally:
-            for link in self._links:
-                link.close()
-
-    async def _connect(self) -> bool:
-        """Receive until the connection ends. Return False when the slave itself ended the connection."""
-        result = self._result
-        receiving = asyncio.create_task(self._receive())
-        try:
-            while not (await asyncio.wait([receiving], timeout=self._undisturbed_seconds()))[0]:
-                if not self._settled.is_set() and self._disturb():
-                    return False
-            reason = receiving.result()
-        finally:
-            receiving.cancel()
-            await asyncio.gather(receiving, return_exceptions=True)
-        if not self._job.disturbed:
-            result.ended = time.monotonic()
-            return True
-        result.lost.append(reason)
-        if not result.error and len(result.lost) >= _MOST_LOST:
-            result.error = f"lost {_MOST_LOST} connections, the last time: {reason}"
-        return True
+        while not (result.error or result.ended):
+            receiving = asyncio.create_task(self._receive())
+            try:
+                await asyncio.wait([receiving], timeout=self._undisturbed_seconds())
+                if receiving.done():
+                    receiving.result()
+                    result.lost += 1
+                    result.ended = 0.0 if self._job.disturbed else time.monotonic()
+                    away = _RECONNECT_SECONDS
+                else:
+                    away = self._disturb()
+            finally:
+                receiving.cancel()
+                await asyncio.gather(receiving, return_exceptions=True)
+            await asyncio.sleep(away)
 
     def _undisturbed_seconds(self) -> float | None:
         bounds = _UNDISTURBED.get(self._result.life)
@@ -324,36 +241,36 @@ class Slave:
     def _between(self, bounds: tuple[float, float]) -> float:
         return self._random.uniform(*bounds) * self._job.disturbed
 
-    def _disturb(self) -> bool:
-        """Lose the connection in one of two ways, or take another filter. Return False when this is impossible yet."""
+    def _disturb(self) -> float:
+        """Lose the connection in one of two ways, or take another filter. Return the time to stay away, seconds."""
         result, follower = self._result, self._follower
-        if result.life is Life.VANISHING:
+        if self._settled.is_set():
+            return 0.0
+        if self._link is not None:
             result.vanished += 1
             if self._random.random() < 0.5:
-                self._links[-1].reset()
+                self._link.reset()
             else:
                 # The master learns nothing, as if a cable were unplugged.
-                self._links[-1].silence()
-                self._open_link()
-            return True
-        if not follower.remembered:
-            return False
-        # The slave's applier could have reached this place.
-        place = self._random.choice(follower.remembered)
-        follower.change_filter(place)
-        result.pieces.append((result.filter, (place.file, place.position)))
-        result.filter = self._random.randrange(FILTERS)
-        return True
+                self._link.silence()
+                self._link = self._new_link()
+            return self._between(_AWAY)
+        if follower.remembered:
+            # The slave's applier could have reached this point.
+            point = self._random.choice(follower.remembered)
+            follower.go_to(point)
+            follower.remembered.clear()
+            result.pieces += ((result.filter, (point.file, point.position)),)
+            result.filter = self._random.randrange(FILTERS)
+        return 0.0
 
-    def _open_link(self) -> None:
-        """Open a link to the master for this slave alone."""
+    def _new_link(self) -> Link:
         host, _, port = self._job.address.rpartition(":")
-        self._links.append(Link(f"slave {self._result.number}", (host, int(port)), PLAIN))
+        return Link(f"slave {self._result.number}", (host, int(port)), PLAIN)
 
-    async def _receive(self) -> str:
-        """Receive a stream until it ends, and return the reason."""
-        result, reason = self._result, "the stream ended"
-        address = f"127.0.0.1:{self._links[-1].port}" if self._links else self._job.address
+    async def _receive(self) -> None:
+        """Receive a stream until it ends. Note an error that no new connection can cure."""
+        address = f"127.0.0.1:{self._link.port}" if self._link else self._job.address
         try:
             # The clients of a real master are on other machines: each has its own connection.
             async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
@@ -361,36 +278,33 @@ class Slave:
                     self._take(raw)
                     await self._pause()
         except grpc.aio.AioRpcError as error:
-            reason = f"{error.code().name}: {error.details()}"
             if not self._job.disturbed or error.code() not in _RETRIED:
-                result.error = reason
-        return reason
+                self._result.error = f"{error.code().name}: {error.details()}"
 
     async def _call(self, channel: grpc.aio.Channel) -> Any:
-        job, result = self._job, self._result
+        """Return the stream of messages, which are not decoded."""
+        job, result, follower = self._job, self._result, self._follower
         if job.raw:
             text = " ".join(map(str, job.sizes.get(result.filter, ())))
             return channel.unary_stream(COPY if job.once else FOLLOW, None, None)(text.encode())
-        async with self._calls:
-            answer = await self._register(channel)
-        request = self._follower.begin()
-        request.slave_id, request.once = answer.slave_id, job.once
-        request.other_filters_before = bool(result.pieces)
-        return dump(channel, request)
-
-    async def _register(self, channel: grpc.aio.Channel) -> pb.RegisterResponse:
-        request = registration(self._result.number, definition_of(self._result.filter))
+        registration = pb.RegisterRequest(
+            server_id=result.number + 1000,
+            uuid=str(uuid.UUID(int=result.number + 1)),
+            filter=definition_of(result.filter),
+            secret=result.number.to_bytes(16, "little"),
+            protocol=PROTOCOL,
+        )
         stub: Any = rpc.DumpFilterStub(channel)
-        refusals = 0
-        while True:
-            try:
-                answer: pb.RegisterResponse = await stub.Register(request, timeout=60)
-                return answer
-            except grpc.aio.AioRpcError as error:
-                refusals += 1
-                if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED or refusals > _MOST_REFUSALS:
-                    raise
-                await asyncio.sleep(0.1)
+        async with self._calls:
+            answer = await stub.Register(registration, timeout=60)
+        here = follower.resume
+        follower.go_to(here)
+        request = pb.DumpRequest(slave_id=answer.slave_id, once=job.once)
+        request.other_filters_before = bool(result.pieces)
+        # "from" is no name in Python.
+        getattr(request, "from").CopyFrom(pb.BinlogPosition(file=here.file, position=here.position))
+        dump = channel.unary_stream("/dumpfilter.v1.DumpFilter/Dump", None, None)
+        return dump(request.SerializeToString())
 
     def _take(self, raw: bytes) -> None:
         """Note a message's arrival, and take the message now or at the end of the run."""
@@ -435,11 +349,13 @@ async def _live(pipe: Connection, job: Job) -> None:
         pipe.send([getattr(slave, verb)(*arguments) for slave in slaves])
 
 
-class Fleet:
-    """Simulated slaves in several processes. :func:`fleet` starts them."""
+class Fleet(ExitStack):
+    """The running slaves of a job, in several processes, which take the slaves' numbers by turns."""
 
-    def __init__(self, processes: Sequence[Child]) -> None:
-        self._processes = processes
+    def __init__(self, job: Job) -> None:
+        super().__init__()
+        parts = [replace(job, numbers=job.numbers[part::_PROCESSES]) for part in range(_PROCESSES)]
+        self._processes = [self.enter_context(Child(living, part)) for part in parts]
 
     def ask(self, *request: object) -> list[Any]:
         """Return each slave's answer to a request, in no order."""
@@ -450,14 +366,13 @@ class Fleet:
     def wait_until_none(self, *request: object, seconds: float = 300.0) -> float:
         """Wait until no slave answers True to a request, and return the time that it took."""
         begin = time.monotonic()
-        until(
-            lambda: not any(self.ask(*request)),
-            begin + seconds,
-            lambda: SystemExit(
+
+        def failed() -> SystemExit:
+            return SystemExit(
                 f"after {seconds:.0f} s {sum(self.ask(*request))} simulated slaves: {request!r}"
-            ),
-            poll=_POLL,
-        )
+            )
+
+        until(lambda: not any(self.ask(*request)), begin + seconds, failed, poll=_POLL)
         return time.monotonic() - begin
 
     def finish(self, *lives: Life) -> list[Result]:
@@ -470,11 +385,3 @@ class Fleet:
             if result.error:
                 raise SystemExit(f"{result.life} slave {result.number}: {result.error}")
         return results
-
-
-@contextmanager
-def fleet(job: Job) -> Iterator[Fleet]:
-    """Run the slaves of a job in several processes, which take the slaves' numbers by turns."""
-    with ExitStack() as stack:
-        parts = [replace(job, numbers=job.numbers[part::_PROCESSES]) for part in range(_PROCESSES)]
-        yield Fleet([stack.enter_context(Child(living, part)) for part in parts])

@@ -133,7 +133,7 @@ def run(report: Report, options: Options) -> None:
     m = report.measure(cases, min(options.runs, 3))
     for text, wanted, pair in growths:
         few, many = pair
-        report.ratio(text, many, few, wanted, at_most=True)
+        report.limit(text, m[many] / m[few], wanted)
     for name in STATEMENTS:
         report.row(f"statement of {name} / crc32", m[f"{name}, 16 MB"] / m["crc32 of 16 MB"], "{:.1f}")
     # A console freezes the objects of the started program, too, so that the collector is quick.

@@ -15,19 +15,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from statistics import quantiles
+from typing import Any
 
 import psutil
 
 from bench._child import PASSWORD, Child, Master, master
-from bench._common import Options, Report
+from bench._common import Options, Report, percentiles
 from bench._live import committing, reading
+from bench._live import following as following_slave
 from bench._process import processor_seconds, thread_seconds
 from bench._raw import relay_seconds
-from bench._relay_slave import following as following_slave
-from bench._servers import RealServer, running
+from bench._servers import running
 from dumpfilter.base.waiting import until
-from dumpfilter.testbed.servers import Account, Family, SourceAddress
+from dumpfilter.testbed.servers import Account, Family, Server, SourceAddress
 from tests.certificates import Authority
 
 RATES = (200, 1000)
@@ -49,7 +49,11 @@ READERS_OF_A_FILTER = 3
 MANY_RATE = 200
 
 _COLUMNS = "id BIGINT PRIMARY KEY AUTO_INCREMENT, a INT, body VARCHAR(800)"
-_UNSYNCED = ("--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2")
+_LAST_GTIDS: dict[Family, str] = {"mysql": "@@GLOBAL.gtid_executed", "mariadb": "@@last_gtid"}
+_DUMP_THREADS: dict[Family, str] = {
+    "mysql": "THREAD_OS_ID FROM performance_schema.threads WHERE PROCESSLIST_COMMAND",
+    "mariadb": "TID FROM information_schema.PROCESSLIST WHERE COMMAND",
+}
 _WARM_SECONDS = 3.0
 _MEASURED_SECONDS = 12.0
 _BEAT_SECONDS = 0.05
@@ -70,84 +74,85 @@ class Cost:
 
     @property
     def median(self) -> float:
-        return quantiles(self.applied, n=100)[49]
+        return percentiles(self.applied)[50]
 
     @property
     def p99(self) -> float:
-        return quantiles(self.applied, n=100)[98]
+        return percentiles(self.applied)[99]
+
+
+class Session:
+    """One connection to a server. A new one for each statement would lengthen the measured times."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._connection = server.connect()
+
+    def run(self, statement: str) -> Any:
+        """Run a statement, and return the only value of its result; None without rows."""
+        with self._connection.cursor() as cursor:
+            cursor.execute(statement)
+            (value,) = cursor.fetchone() or (None,)
+            return value
 
 
 class Replicas:
     """Three running replicas, which can be attached to a port."""
 
-    def __init__(self, servers: Sequence[RealServer]) -> None:
-        self._servers = servers
+    def __init__(self, servers: Sequence[Server]) -> None:
+        self._sessions = [Session(server) for server in servers]
         self._pool = ThreadPoolExecutor(len(servers))
 
-    def attach(self, port: int, accounts: Sequence[Account]) -> None:
+    @contextmanager
+    def attached(self, port: int, accounts: Sequence[Account]) -> Iterator[None]:
         """Let each replica follow the server at ``port`` with one of the accounts."""
-        for server, account in zip(self._servers, accounts, strict=True):
-            source = SourceAddress("127.0.0.1", port, account.user, account.password, tls=True)
-            server.channel().follow(source)
-
-    def detach(self) -> None:
-        """Stop the replication of each replica."""
-        for server in self._servers:
-            server.channel().stop()
+        channels = [session.server.channel() for session in self._sessions]
+        for channel, account in zip(channels, accounts, strict=True):
+            channel.follow(SourceAddress("127.0.0.1", port, account.user, account.password, tls=True))
+        yield
+        for channel in channels:
+            channel.stop()
 
     def applied(self, gtids: str, committed: float) -> list[float]:
         """Return the time from ``committed`` until each replica has applied a GTID set, seconds."""
 
-        def waited(server: RealServer) -> float:
-            (row,) = server.rows(server.dialect.wait(gtids, _LONGEST_WAIT))
-            if list(row.values()) != [0]:
+        def waited(session: Session) -> float:
+            server = session.server
+            if session.run(server.dialect.wait(gtids, _LONGEST_WAIT)) != 0:
                 raise SystemExit(f"a replica did not apply {gtids}: {server.channel().status()}")
             return time.monotonic() - committed
 
-        return list(self._pool.map(waited, self._servers))
+        return list(self._pool.map(waited, self._sessions))
 
 
-def beat(source: RealServer) -> tuple[str, float]:
+def beat(source: Session) -> tuple[str, float]:
     """Commit a transaction that every replica gets. Return a GTID set that ends with it, and the time."""
     source.run("INSERT INTO beats.t () VALUES ()")
     committed = time.monotonic()
-    gtids = "@@GLOBAL.gtid_executed" if source.family == "mysql" else "@@last_gtid"
-    (row,) = source.rows(f"SELECT {gtids} AS gtids")
-    return str(row["gtids"]).replace("\n", ""), committed
+    return source.run(f"SELECT {_LAST_GTIDS[source.server.family]}").replace("\n", ""), committed
 
 
-def dump_thread_seconds(source: RealServer) -> float:
+def dump_thread_seconds(source: Session) -> float:
     """Return the processor time of the source's dump threads, seconds."""
-    if source.family == "mysql":
-        where = "performance_schema.threads WHERE PROCESSLIST_COMMAND LIKE 'Binlog Dump%'"
-        found = source.rows(f"SELECT THREAD_OS_ID AS id FROM {where}")
-    else:
-        found = source.rows(
-            "SELECT TID AS id FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'"
-        )
-    assert source.pid is not None
-    return sum(thread_seconds(source.pid, row["id"]) for row in found)
+    server = source.server
+    found = server.sql(f"SELECT {_DUMP_THREADS[server.family]} LIKE 'Binlog Dump%'")
+    assert server.pid is not None
+    used = thread_seconds(server.pid)
+    return sum(used.get(thread, 0.0) for (thread,) in found)
 
 
-def commits(source: RealServer) -> int:
+def commits(source: Session) -> int:
     """Return the number of COMMIT statements that the source has run."""
-    (row,) = source.rows("SHOW GLOBAL STATUS LIKE 'Com_commit'")
-    return int(row["Value"])
+    ((_, number),) = source.server.sql("SHOW GLOBAL STATUS LIKE 'Com_commit'")
+    return int(number)
 
 
-@contextmanager
-def loaded(source: RealServer, rate: int) -> Iterator[None]:
-    """Commit on the source at a steady rate. The body of the ``with`` statement begins after a warm-up."""
-    with Child(committing, source.port, source.account, rate) as load:
+def measure(source: Session, replicas: Replicas | None, spent: Callable[[], float], rate: int) -> Cost:
+    """Return the cost of commits at a steady rate, in the processor time that ``spent`` tells."""
+    cost = Cost()
+    with Child(committing, source.server.port, source.server.account, rate) as load:
         load.answer()
         time.sleep(_WARM_SECONDS)
-        yield
-
-
-def measure(source: RealServer, replicas: Replicas | None, spent: Callable[[], float], rate: int) -> Cost:
-    """Return the cost of a live load, in the processor time that ``spent`` tells."""
-    cost = Cost()
-    with loaded(source, rate):
         if replicas is not None:
             # They have caught up with what was committed before they were attached.
             replicas.applied(*beat(source))
@@ -163,15 +168,15 @@ def measure(source: RealServer, replicas: Replicas | None, spent: Callable[[], f
     return cost
 
 
-def reader(source: RealServer, port: int, accounts: Sequence[Account]) -> Child:
+def reader(source: Session, port: int, accounts: Sequence[Account]) -> Child:
     """Return a process that reads commits as replicas with some accounts."""
     gtids, _ = beat(source)
-    process = Child(reading, source.family, port, gtids, accounts)
+    process = Child(reading, source.server.family, port, gtids, accounts)
     process.answer()
     return process
 
 
-def read_by(source: RealServer, readers: Sequence[Child], spent: Callable[[], float], rate: int) -> Cost:
+def read_by(source: Session, readers: Sequence[Child], spent: Callable[[], float], rate: int) -> Cost:
     """Return the cost of a live load, with the times from the commit of a beat until it arrives at each reader.
 
     Real replicas apply what they get. At a high rate they and the source use all processors of a small machine, and
@@ -193,45 +198,39 @@ def read_by(source: RealServer, readers: Sequence[Child], spent: Callable[[], fl
 
 
 @contextmanager
-def slaves(port: int) -> Iterator[list[Child]]:
+def slaves(address: str) -> Iterator[list[Child]]:
     """Run three slaves over gRPC, each of which answers with the times at which beats were in its relay log."""
-    with ExitStack() as stack:
-        directory = stack.enter_context(tempfile.TemporaryDirectory())
-        address = f"127.0.0.1:{port}"
+    with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
         yield [
-            stack.enter_context(Child(following_slave, address, f"{directory}/{number}", rules, number))
-            for number, rules in enumerate(RULES.values(), 200)
+            stack.enter_context(Child(following_slave, address, Path(directory, user), rules, number))
+            for number, (user, rules) in enumerate(RULES.items(), 200)
         ]
 
 
 @contextmanager
-def servers(family: Family) -> Iterator[tuple[RealServer, Replicas]]:
+def servers(family: Family) -> Iterator[tuple[Session, Replicas]]:
     """Run a source and three replicas with filters of their own. All have the tables of the load."""
     with ExitStack() as stack:
-
-        def started(server_id: int, *options: str) -> RealServer:
-            return stack.enter_context(running(family, server_id, *_UNSYNCED, *options))
-
         own = ["--performance-schema=ON"]
         if family == "mariadb":
             secrets = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             issued = Authority(secrets / "ca").issue("localhost")
             # MySQL's default. MariaDB would log the statements, which name no table for the beats.
             own = ["--binlog-format=ROW", f"--ssl-cert={issued.certificate}", f"--ssl-key={issued.key}"]
-        source = started(1, *own)
-        source.run(
+        source = stack.enter_context(running(family, 1, *own))
+        source.sql(
             *(f"CREATE DATABASE {name}" for name in DATABASES),
             *(f"CREATE TABLE {name}.t ({_COLUMNS})" for name in DATABASES),
         )
         replicas = [
-            started(number, *(f"--{rule}" for rule in rules))
+            stack.enter_context(running(family, number, *(f"--{rule}" for rule in rules)))
             for number, rules in enumerate(RULES.values(), 101)
         ]
-        yield source, Replicas(replicas)
+        yield Session(source), Replicas(replicas)
 
 
 @contextmanager
-def following(source: RealServer) -> Iterator[Master]:
+def following(source: Server) -> Iterator[Master]:
     """Run ``dumpfilter master`` that follows the source."""
     with tempfile.TemporaryDirectory() as directory:
         where = f"{source.replication.user}@{source.host}:{source.port}"
@@ -243,7 +242,7 @@ def following(source: RealServer) -> Iterator[Master]:
 def run(report: Report, options: Options) -> None:
     """Measure the servers of the family that the options name."""
     assert options.family is not None
-    with servers(options.family) as (source, replicas), following(source) as ours:
+    with servers(options.family) as (source, replicas), following(source.server) as ours:
         for rate in RATES:
             _at(rate, report, source, replicas, ours)
     report.note("at the source: the processor time of the source's dump threads alone")
@@ -253,9 +252,9 @@ def _accounts(users: Iterable[str]) -> list[Account]:
     return [Account(user, PASSWORD) for user in users]
 
 
-def _at(rate: int, report: Report, source: RealServer, replicas: Replicas, master: Master) -> None:
+def _at(rate: int, report: Report, source: Session, replicas: Replicas, master: Master) -> None:
     """Report the costs at a rate of commits."""
-    own, theirs = _accounts(RULES), [source.replication] * len(RULES)
+    port, own, theirs = source.server.port, _accounts(RULES), [source.server.replication] * len(RULES)
 
     def spent() -> float:
         return processor_seconds(master.pid)
@@ -272,16 +271,14 @@ def _at(rate: int, report: Report, source: RealServer, replicas: Replicas, maste
         report.limit(f"{rate}/s: {what}", value, wanted)
 
     bare = relay_seconds(rate, _MEASURED_SECONDS, len(RULES))
-    replicas.attach(source.port, theirs)
-    direct = measure(source, replicas, lambda: dump_thread_seconds(source), rate)
-    replicas.detach()
+    with replicas.attached(port, theirs):
+        direct = measure(source, replicas, lambda: dump_thread_seconds(source), rate)
     follows = measure(source, None, spent, rate)
-    replicas.attach(master.replica_port, own)
-    psutil.cpu_percent()
-    ours = measure(source, replicas, spent, rate)
-    busy = psutil.cpu_percent() / 100
-    replicas.detach()
-    with reader(source, source.port, theirs) as process:
+    with replicas.attached(master.replica_port, own):
+        psutil.cpu_percent()
+        ours = measure(source, replicas, spent, rate)
+        busy = psutil.cpu_percent() / 100
+    with reader(source, port, theirs) as process:
         direct_read = read_by(source, [process], nothing, rate)
     with reader(source, master.replica_port, own) as process:
         our_read = read_by(source, [process], nothing, rate)
@@ -296,7 +293,7 @@ def _at(rate: int, report: Report, source: RealServer, replicas: Replicas, maste
     limit("no replica, us", follows.seconds * 1e6, 120)
     limit("added to the median, ms", (our_read.median - direct_read.median) * 1e3, 2)
     limit("added to p99, ms", (our_read.p99 - direct_read.p99) * 1e3, 10)
-    with slaves(master.port) as started:
+    with slaves(master.address) as started:
         of_slaves = read_by(source, started, spent, rate)
     row("three slaves over gRPC", of_slaves, "commit to relay log")
     limit("commit to relay log, ms", of_slaves.median * 1e3, 3)

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from bench._child import PASSWORD, master
 from bench._common import Options, Report, binlogs, keeping
-from bench._process import busiest_thread, bytes_received_from, processor_seconds, threads
-from bench._servers import REPLICA_OPTIONS, RealServer, running
+from bench._process import bytes_received_from, processor_seconds, thread_seconds
+from bench._servers import REPLICA_OPTIONS, running
 from dumpfilter.base.waiting import until
 from dumpfilter.binlog.workload.generate import SERVER_ID, UUID, GeneratedSet
-from dumpfilter.testbed.servers import Family, ReplicaStatus, SourceAddress
+from dumpfilter.testbed.servers import Family, ReplicaStatus, Server, SourceAddress
 
 SHARES = {"everything": 1.0, "a quarter": 0.25, "a twentieth": 0.05}
 """The part of the binlog that each filter keeps, by the user whose replicas have the filter."""
@@ -41,7 +41,7 @@ class Cost(NamedTuple):
 class Receiver:
     """A real replica of which the I/O thread alone runs."""
 
-    def __init__(self, server: RealServer, made: GeneratedSet) -> None:
+    def __init__(self, server: Server, made: GeneratedSet) -> None:
         self._server = server
         self._channel = server.channel()
         self._mysql = server.family == "mysql"
@@ -50,16 +50,16 @@ class Receiver:
 
     def catch_up(self, source: SourceAddress, pid: int | None) -> Cost:
         """Receive the whole binlog from a source, which the process ``pid`` is, and return the cost."""
-        self._channel.follow(source, start=False)
         assert pid is not None
         assert self._server.pid is not None
-        others = threads(self._server.pid)
+        self._channel.follow(source, start=False)
+        others = thread_seconds(self._server.pid)
         served, start = processor_seconds(pid), time.monotonic()
-        self._channel.start("IO_THREAD")
-        self._wait(self._has_all, _POLL_SECONDS)
+        self._receive(lambda status: status.received_gtids == self._last_gtid, _POLL_SECONDS)
+        threads = thread_seconds(self._server.pid)
         cost = Cost(
             bytes_received_from(source.port),
-            busiest_thread(self._server.pid, but=others),
+            max((used for thread, used in threads.items() if thread not in others), default=0.0),
             processor_seconds(pid) - served,
             time.monotonic() - start,
         )
@@ -69,40 +69,38 @@ class Receiver:
     def touch(self, source: SourceAddress) -> None:
         """Receive the beginning of the binlog alone."""
         self._channel.follow(source, start=False)
-        self._channel.start("IO_THREAD")
-        self._wait(lambda: self._status().raw["Relay_Log_Space"] >= _TOUCHED, _POLL_SECONDS / 10)
+        self._receive(lambda status: status.raw["Relay_Log_Space"] >= _TOUCHED, _POLL_SECONDS / 10)
         self._detach()
 
-    def _wait(self, is_reached: Callable[[], bool], poll: float) -> None:
+    def _receive(self, is_reached: Callable[[ReplicaStatus], bool], poll: float) -> None:
+        """Run the I/O thread until its status is reached. Raises SystemExit when the thread ends with an error."""
+
+        def is_done() -> bool:
+            status = self._channel.status()
+            assert status is not None
+            if status.io_error is not None:
+                raise SystemExit(f"the replica's I/O thread ended: {status.io_error}")
+            return is_reached(status)
+
+        self._channel.start("IO_THREAD")
         until(
-            is_reached,
+            is_done,
             time.monotonic() + _LONGEST,
-            lambda: SystemExit(f"the replica did not catch up within {_LONGEST} s: {self._status()}"),
+            lambda: SystemExit(f"the replica did not catch up within {_LONGEST} s: {self._channel.status()}"),
             poll=poll,
         )
 
     def filter_by_itself(self, schemas: list[str]) -> None:
         """Give the replica a filter of its own, which its I/O thread does not know."""
         if self._mysql:
-            self._server.run(f"CHANGE REPLICATION FILTER REPLICATE_DO_DB = ({', '.join(schemas)})")
+            self._server.sql(f"CHANGE REPLICATION FILTER REPLICATE_DO_DB = ({', '.join(schemas)})")
         else:
-            self._server.run(f"SET GLOBAL replicate_do_db = '{','.join(schemas)}'")
+            self._server.sql(f"SET GLOBAL replicate_do_db = '{','.join(schemas)}'")
 
     def _detach(self) -> None:
         self._channel.stop()
         forget = "RESET BINARY LOGS AND GTIDS" if self._mysql else "SET GLOBAL gtid_slave_pos=''"
-        self._server.run(f"{self._server.dialect.controlled('RESET', '')} ALL", forget)
-
-    def _has_all(self) -> bool:
-        status = self._status()
-        if status.io_error is not None:
-            raise SystemExit(f"the replica's I/O thread ended: {status.io_error}")
-        return status.received_gtids == self._last_gtid
-
-    def _status(self) -> ReplicaStatus:
-        status = self._channel.status()
-        assert status is not None
-        return status
+        self._server.sql(f"{self._server.dialect.controlled('RESET', '')} ALL", forget)
 
 
 def measure(family: Family, made: GeneratedSet, runs: int) -> dict[str, Cost]:

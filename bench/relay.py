@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 from functools import partial
 
 from bench._child import Child, master
-from bench._common import OUT, Options, Report, binlogs, has_mysql, keeping
-from bench._relay_slave import receiving
+from bench._common import MYSQL_ROOT, Options, Report, binlogs, keeping
+from bench._live import receiving
 from bench._servers import copied, run_silently
 from bench.grpc_end_to_end import connected, dump
 from dumpfilter.binlog.workload.generate import Style
 
 
 def run(report: Report, options: Options) -> None:
-    style: Style = "mysql" if has_mysql() else "mariadb"
+    style: Style = "mysql" if (MYSQL_ROOT / "usr/sbin/mysqld").exists() else "mariadb"
     made = binlogs(options.size, style=style)
     tenth = [f"replicate-do-db={name}" for name in keeping(made, 0.1)]
-    directory = OUT / "relay"
     received: dict[str, int] = {}
     report.nbytes = made.bytes
     with copied(made, style) as peer, Child(receiving) as slave:
@@ -27,23 +25,22 @@ def run(report: Report, options: Options) -> None:
             with master(made.index) as server:
                 with connected(server.address) as stub:
                     dump(stub, [], most=1)
-                seconds, received[kept] = slave.ask(server.address, str(directory), rules, sync)
+                seconds, received[kept] = slave.ask(server.address, rules, sync)
             return float(seconds)
 
-        report.measure(
+        theirs, *own = report.measure(
             {
-                peer.name: partial(run_silently, [*peer.command, *peer.files]),
+                peer.name: partial(run_silently, peer.command),
                 "ours, everything": partial(ours, "everything", []),
                 "ours, a tenth": partial(ours, "a tenth", tenth),
                 "ours, everything, --sync-relay-log=10000": partial(ours, "synced", [], 10_000),
             },
             options.runs,
-        )
-    shutil.rmtree(directory, ignore_errors=True)
+        ).values()
     share = received["a tenth"] / received["everything"]
     report.row("kept", share, "{:.3f} of the bytes")
-    report.ratio(f"{peer.name} / ours, everything", peer.name, "ours, everything", 3.5)
-    report.ratio(f"{peer.name} / ours, a tenth", peer.name, "ours, a tenth", 10)
+    report.target(f"{peer.name} / ours, everything", theirs / own[0], 3.5)
+    report.target(f"{peer.name} / ours, a tenth", theirs / own[1], 10)
     report.note(
         "ours is timed from the connection to the end of the dump, in a slave that has started; the peer as a whole "
         "process, which starts in some ten milliseconds. Neither waits for the disk but in the last row"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from bench._check import Life, Result, check
 from bench._common import OUT, Options, Report, steadily
-from bench._growing import GrowingSet, Served, Start, growing_master
+from bench._growing import GrowingSet, growing_master
 from bench._process import Usage, usage
-from bench._slaves import Fleet, Job, fleet
+from bench._slaves import Fleet, Job
 
 _COMMITS_A_SECOND = 4.0
 _BURST = 12
@@ -26,12 +26,12 @@ _WARM_UP = 20
 """The slaves that come and go before the baseline is taken. They compile kernels and start pools of threads."""
 
 
-def _grow(served: Served, slaves: Fleet, seconds: float) -> list[tuple[float, Usage]]:
+def _grow(growing: GrowingSet, pid: int, slaves: Fleet, seconds: float) -> list[tuple[float, Usage]]:
     """Commit for a time, with bursts and rotations. Raises SystemExit when a slave ends with an error.
 
     Return the master's use of resources during the time, with the seconds since its begin.
     """
-    growing, chance = served.growing, random.Random(14)
+    chance = random.Random(14)
     samples: list[tuple[float, Usage]] = []
     begin = rotate_at = sample_at = time.monotonic()
     for _ in steadily(_COMMITS_A_SECOND):
@@ -39,7 +39,7 @@ def _grow(served: Served, slaves: Fleet, seconds: float) -> list[tuple[float, Us
         if now >= begin + seconds:
             break
         if now >= sample_at:
-            samples.append((now - begin, usage(served.pid)))
+            samples.append((now - begin, usage(pid)))
             sample_at += seconds / _SAMPLES
             if errors := list(filter(None, slaves.ask("error"))):
                 raise SystemExit(f"{len(errors)} slaves ended, the first one with: {errors[0]}")
@@ -68,7 +68,7 @@ def _counted(results: list[Result]) -> Counter[str]:
         counted["vanished"] += result.vanished
         counted["changes"] += len(result.pieces)
         counted["chunks"] += result.messages
-        counted["lost"] += len(result.lost) if result.life != Life.VANISHING else 0
+        counted["lost"] += result.lost if result.life != Life.VANISHING else 0
     return counted
 
 
@@ -80,26 +80,25 @@ def live(report: Report, directory: Path, count: int, seconds: float) -> tuple[G
     scale = min(1.0, seconds / _USUAL_SECONDS)
     # Connections that went silent keep their places until the master's keepalive notices. A slave that comes back needs
     # another place. In a short run slaves vanish often.
-    with growing_master(directory, 2 * count) as served:
-        growing = served.growing
-        with fleet(Job(served.address, range(_WARM_UP), disturbed=1.0)) as few:
+    with growing_master(directory, 2 * count) as (growing, master):
+        with Fleet(Job(master.address, range(_WARM_UP), disturbed=1.0)) as few:
             few.wait_until_none("waits")
             few.wait_until_none("is_behind", *growing.end)
             few.finish()
         time.sleep(1.0)
-        baseline = usage(served.pid)
-        with fleet(Job(served.address, range(count), disturbed=scale)) as slaves:
+        baseline = usage(master.pid)
+        with Fleet(Job(master.address, range(count), disturbed=scale)) as slaves:
             connected = slaves.wait_until_none("waits")
-            times, samples = zip(*_grow(served, slaves, seconds), strict=True)
+            times, samples = zip(*_grow(growing, master.pid, slaves, seconds), strict=True)
             slaves.ask("settle")
             caught_up = slaves.wait_until_none("is_behind", *growing.end)
             results = slaves.finish()
-        gone = _wait_until_gone(served.pid, baseline)
-    check(results, growing, Start())
-    counted = _counted(results)
+        gone = _wait_until_gone(master.pid, baseline)
+    check(results, growing.made, marks=growing.marks)
+    made, counted = growing.made, _counted(results)
     first, last = samples[0], samples[-1]
     row = report.row
-    row("the set", growing.transactions, f"{{}} transactions in {len(growing.files)} files")
+    row("the set", made.transactions, f"{{}} transactions in {len(made.files)} files")
     row(
         "slaves with exactly their events, position and GTIDs, and disturbances",
         counted["vanished"],
@@ -117,8 +116,8 @@ def live(report: Report, directory: Path, count: int, seconds: float) -> tuple[G
         row(f"the master {name}", used.rss / _MB, text)
     report.limit("connections that the master ended", counted["lost"], 0)
     report.limit("sockets left over", gone.sockets - baseline.sockets, 0)
-    # The master keeps binlog files open that it has served.
-    begun = len(growing.files) - 1
+    # The master keeps binlog files open that it has served. Two were there before.
+    begun = len(made.files) - 2
     report.limit("files left open beside binlogs", gone.files - baseline.files - begun, 0)
     report.limit("threads at the end", gone.threads, 40)
     early = samples[len(samples) // 2].rss

@@ -1,6 +1,6 @@
 """The jobs of Spark: ``engines`` and ``simulation``.
 
-Each function of these names is a benchmark. The jobs run in a child process with a Spark context.
+Each function of these names is a benchmark.
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from bench._child import Child, serve
 from bench._common import OUT, Options, Report, binlogs
 from bench._process import processor_times
 from dumpfilter.binlog.workload.generate import GeneratedSet, generate, schema_names
@@ -38,11 +36,19 @@ from dumpfilter.spark_jobs.split.job import split as run_split
 from dumpfilter.topology.links.shape import LinkShape
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
 _RUNS = 3
 """The most timed runs of a case, since a run takes long."""
 _LARGE = 2 << 30
 """The least size of the binlog of some benchmarks, bytes. Over a smaller one, the start of a job counts too much."""
 _SCHEMAS = 20
+_SMALL_RANGE = 1 << 20
+_RATES = tuple(500_000 * 2**k for k in range(10))
+
+Job = Callable[[Path, Runner], object]
+"""A job on the set with an index."""
 
 
 @contextmanager
@@ -56,45 +62,17 @@ def _in_memory() -> Iterator[Path]:
         yield Path(memory)
 
 
-def _place(memory: Path) -> str:
-    return f"files in {'memory (tmpfs)' if memory != OUT else 'bench/out'}"
-
-
-def _jobs(pipe: Connection, master: str, driver_memory: str) -> None:
-    """Run small jobs to warm up, and then a job for each request, on Spark or in threads of this process."""
-    with spark_context(SparkSettings(master, driver_memory, "1g")) as context:
-        runners: dict[str, Runner] = {"spark": SparkRunner(lambda: context), "local": ThreadRunner()}
-        with tempfile.TemporaryDirectory() as folder:
-            made = generate(Path(folder) / "set", 64 << 20)
-            spark = runners["spark"]
-            run_split(made.index, Path(folder) / "out", spark, SplitOptions(range_size=1 << 20))
-            options = BandwidthOptions(range_size=1 << 20)
-            run_bandwidth(made.index, linked_slaves(2, _SCHEMAS), spark, options)
-            for runner in runners.values():
-                _simulate(runner, made.index, 20, 2)
-        pipe.send("ready")
-
-        def run(job: Callable[..., None], engine: str, *arguments: Any) -> float:
-            start = time.perf_counter()
-            job(runners[engine], *arguments)
-            return time.perf_counter() - start
-
-        serve(pipe, run)
-
-
-def _split_set(run: Runner, index: Path, output: Path) -> None:
+def _split(output: Path, index: Path, run: Runner) -> None:
     shutil.rmtree(output, ignore_errors=True)
     run_split(index, output, run)
 
 
-def _bandwidth(run: Runner, index: Path, slaves: int) -> None:
+def _bandwidth(slaves: int, index: Path, run: Runner) -> None:
     run_bandwidth(index, linked_slaves(slaves, _SCHEMAS), run)
 
 
-def _simulate(
-    run: Runner, index: Path, number: int, filters: int = 200, rates: Sequence[int | None] = (None,)
-) -> None:
-    """Simulate slaves with links of their own, once with these links, or once for each of the given rates."""
+def _simulate(number: int, filters: int, rates: Sequence[int | None], index: Path, run: Runner) -> None:
+    """Simulate slaves for each of the given rates of their links. None: each slave's link has a rate of its own."""
     slaves = plan_slaves(linked_slaves(number, filters), "bench")
     settings = tuple(Setting(variant=Variant.MASTER, rate=rate) for rate in rates)
     results = simulate(
@@ -126,60 +104,65 @@ def linked_slaves(number: int, filters: int) -> list[SlaveDefinition]:
     ]
 
 
-class _Case(NamedTuple):
-    """A job on a generated set."""
+class _Engines:
+    """Spark and the threads of this process, which run jobs on one set."""
 
-    job: Callable[..., None]
-    made: GeneratedSet
-    arguments: tuple[object, ...]
-    engine: str = "spark"
-
-
-class _Spark(Child):
-    """The process that runs jobs, after its warm-up."""
-
-    def __init__(self, master: str, driver_memory: str = "1g") -> None:
-        super().__init__(_jobs, master, driver_memory)
+    def __init__(self, made: GeneratedSet, context: SparkContext) -> None:
+        self.made = made
+        self._runners: dict[str, Runner] = {"spark": SparkRunner(lambda: context), "local": ThreadRunner()}
         self.processor: dict[str, list[float]] = {}
         """The processor times of each case's jobs, seconds. Processes that ended meanwhile are not in it."""
-        self.answer()
 
-    def run(self, name: str, case: _Case) -> float:
-        """Run a job, and return the job's seconds without Spark's start."""
-        before = processor_times(self.pid)
-        seconds = float(self.ask(case.job, case.engine, case.made.index, *case.arguments))
-        after = processor_times(self.pid)
+    def warm_up(self) -> None:
+        """Run small jobs."""
+        spark = self._runners["spark"]
+        with tempfile.TemporaryDirectory() as folder:
+            index = generate(Path(folder, "set"), 64 << 20).index
+            run_split(index, Path(folder, "out"), spark, SplitOptions(range_size=_SMALL_RANGE))
+            small_ranges = BandwidthOptions(range_size=_SMALL_RANGE)
+            run_bandwidth(index, linked_slaves(2, _SCHEMAS), spark, small_ranges)
+            for runner in self._runners.values():
+                _simulate(20, 2, (None,), index, runner)
+
+    def run(self, name: str, engine: str, job: Job) -> float:
+        """Run a job, and return its seconds without Spark's start."""
+        before, start = processor_times(), time.perf_counter()
+        job(self.made.index, self._runners[engine])
+        seconds, after = time.perf_counter() - start, processor_times()
         used = sum(spent - before.get(one, 0.0) for one, spent in after.items())
         self.processor.setdefault(name, []).append(used)
         return seconds
 
-    def timed(self, cases: Mapping[str, _Case]) -> dict[str, Callable[[], float]]:
-        """Return the functions that run the cases."""
-        return {name: partial(self.run, name, case) for name, case in cases.items()}
+
+@contextmanager
+def _started(size: int, memory: Path, driver_memory: str) -> Iterator[_Engines]:
+    """Start the engines on a generated set of four files, and warm them up."""
+    made = binlogs(size, file_size=-(-size // 4), under=memory)
+    with spark_context(SparkSettings("local[2]", driver_memory, "1g")) as context:
+        found = _Engines(made, context)
+        found.warm_up()
+        yield found
 
 
 def engines(report: Report, options: Options) -> None:
     """Measure the bandwidth job and the split on threads and on Spark, compared with a copy of the same files."""
     report.nbytes = size = max(options.size, _LARGE)
-    with _in_memory() as memory, _Spark("local[2]") as spark:
-        made = binlogs(size, files=4, under=memory)
-        cases = {
-            f"{name}, {engine}": _Case(job, made, (argument,), engine)
-            for name, job, argument in (
-                ("bandwidth", _bandwidth, 2),
-                ("split", _split_set, memory / "engines-out"),
-            )
-            for engine in ("local", "spark")
-        }
-        copy = {"cp": partial(_copy, made, memory / "copy")}
-        report.measure({**copy, **spark.timed(cases)}, min(options.runs, _RUNS))
-        report.note(f"{_place(memory)}; cp is one thread with sendfile")
-    for name, used in spark.processor.items():
+    with _in_memory() as memory, _started(size, memory, "1g") as started:
+        jobs = {"bandwidth": partial(_bandwidth, 2), "split": partial(_split, memory / "engines-out")}
+        cases: dict[str, Callable[[], float]] = {"cp": partial(_copy, started.made, memory / "copy")}
+        for name, job in jobs.items():
+            for engine in ("local", "spark"):
+                case = f"{name}, {engine}"
+                cases[case] = partial(started.run, case, engine, job)
+        m = report.measure(cases, min(options.runs, _RUNS))
+        place = "memory (tmpfs)" if memory != OUT else "bench/out"
+        report.note(f"files in {place}; cp is one thread with sendfile")
+    for name, used in started.processor.items():
         report.row(f"{name}: processor", used[-1], "{:9.2f} s in all processes, last run")
-    report.ratio("local bandwidth / cp", "bandwidth, local", "cp", 1.3, at_most=True)
-    report.ratio("local split / cp", "split, local", "cp", 2.4, at_most=True)
-    for job in ("bandwidth", "split"):
-        report.ratio(f"Spark / local, {job}", f"{job}, spark", f"{job}, local", 1.1, at_most=True)
+    report.limit("local bandwidth / cp", m["bandwidth, local"] / m["cp"], 1.3)
+    report.limit("local split / cp", m["split, local"] / m["cp"], 2.4)
+    for name in jobs:
+        report.limit(f"Spark / local, {name}", m[f"{name}, spark"] / m[f"{name}, local"], 1.1)
 
 
 def _copy(made: GeneratedSet, folder: Path) -> float:
@@ -193,32 +176,34 @@ def _copy(made: GeneratedSet, folder: Path) -> float:
     return seconds
 
 
+_SIMULATION: dict[str, tuple[str, Job]] = {
+    "bandwidth, 100 slaves, Spark": ("spark", partial(_bandwidth, 100)),
+    "10,000 slaves, Spark": ("spark", partial(_simulate, 10_000, 200, (None,))),
+    "10,000 slaves, threads": ("local", partial(_simulate, 10_000, 200, (None,))),
+    "10,000 slaves at ten rates, threads": ("local", partial(_simulate, 10_000, 200, _RATES)),
+    "12 slaves at one rate, Spark": ("spark", partial(_simulate, 12, 200, _RATES[:1])),
+    "12 slaves at ten rates, Spark": ("spark", partial(_simulate, 12, 200, _RATES)),
+}
+"""The cases of ``simulation``, each with its engine and its job."""
+
+
 def simulation(report: Report, options: Options) -> None:
     """Measure the simulation of 10,000 slaves with 200 filters, beside bandwidth for 100, and a sweep of ten rates."""
     report.nbytes = size = max(options.size, _LARGE // 2)
-    ten = [500_000 * 2**k for k in range(10)]
-    with _in_memory() as memory, _Spark("local[2]", "2g") as spark:
-        made = binlogs(size, files=4, under=memory)
-        cases = {
-            "bandwidth, 100 slaves, Spark": _Case(_bandwidth, made, (100,)),
-            "10,000 slaves, Spark": _Case(_simulate, made, (10_000,)),
-            "10,000 slaves, threads": _Case(_simulate, made, (10_000,), "local"),
-            "10,000 slaves at ten rates, threads": _Case(_simulate, made, (10_000, 200, ten), "local"),
-            "12 slaves at one rate, Spark": _Case(_simulate, made, (12, 200, ten[:1])),
-            "12 slaves at ten rates, Spark": _Case(_simulate, made, (12, 200, ten)),
-        }
-        report.measure(spark.timed(cases), min(options.runs, 2), warm_up=False)
-    for name, used in spark.processor.items():
-        report.row(f"{name}, processor", median(used), "{:9.1f} s of processor time")
+    with _in_memory() as memory, _started(size, memory, "2g") as started:
+        cases = {name: partial(started.run, name, *case) for name, case in _SIMULATION.items()}
+        times = report.measure(cases, min(options.runs, 2), warm_up=False)
+    processor = {name: median(used) for name, used in started.processor.items()}
+    for name, seconds in processor.items():
+        report.row(f"{name}, processor", seconds, "{:9.1f} s of processor time")
     hundred, many, local, swept, few, few_swept = cases
     for text, one, other, wanted in (
         ("10,000 slaves / bandwidth for 100 (Spark)", many, hundred, 2),
         ("10,000 slaves at ten rates / on links of their own (threads)", swept, local, 1.5),
         ("12 slaves at ten rates / at one (Spark)", few_swept, few, 1.5),
     ):
-        report.ratio(text, one, other, wanted, at_most=True)
-        one, other = f"{one}, processor", f"{other}, processor"
-        report.ratio(f"{text}, processor time", one, other, wanted, at_most=True)
+        report.limit(text, times[one] / times[other], wanted)
+        report.limit(f"{text}, processor time", processor[one] / processor[other], wanted)
     report.note(
         "10,000 slaves have 200 filters, and each has a rate and a delay of its own, or a delay of its own"
     )

@@ -21,7 +21,7 @@ def test_slaves_receive_exactly_their_events_through_disturbances(
     # The slaves of two of the 20 numbers vanish, and that of one changes its filter: both have happened.
     assert counted["vanished"] > 0
     assert counted["changes"] > 0
-    assert len(growing.files) > 5
+    assert len(growing.made.files) > 5
     met = {target.text: target.met for target in report.targets}
     assert met["connections that the master ended at most 0"]
     assert met["sockets left over at most 0"]
