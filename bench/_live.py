@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import pymysql
 from pymysql.constants import CLIENT
 
-from bench._child import serve
 from bench._common import OUT, steadily
+from bench._processes import serve
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_wire import encode_previous_gtids
 from dumpfilter.filter import Filter
@@ -87,25 +88,26 @@ def _read(replica: Replica, beats: list[float]) -> None:
 
 
 def committing(pipe: Connection, port: int, account: Account, rate: int) -> None:
-    """Commit on a source at a steady rate, until the pipe closes."""
+    """Commit on a source at a steady rate, until the pipe closes. Answer each request with the commits until now."""
+    commits = [0] * _CONNECTIONS
     for number in range(_CONNECTIONS):
-        share = (port, account, rate / _CONNECTIONS, number)
+        share = (port, account, rate / _CONNECTIONS, number, commits)
         threading.Thread(target=_commit, args=share, daemon=True).start()
-    pipe.send("committing")
-    serve(pipe, lambda: None)
+    serve(pipe, lambda: sum(commits))
 
 
-def _commit(port: int, account: Account, rate: float, number: int) -> None:
+def _commit(port: int, account: Account, rate: float, number: int, commits: list[int]) -> None:
     login = {"user": account.user, "password": account.password}
     connection = pymysql.connect(host="127.0.0.1", port=port, client_flag=CLIENT.MULTI_STATEMENTS, **login)
     chance = random.Random(number)
     with connection.cursor() as cursor:
-        for count in steadily(rate):
+        for value in steadily(rate):
             (database,) = chance.choices(list(_SHARES), list(_SHARES.values()))
-            insert = f"INSERT INTO {database}.t (a, body) VALUES ({count}, REPEAT('x', {chance.randint(80, 780)}));"
+            insert = f"INSERT INTO {database}.t (a, body) VALUES ({value}, REPEAT('x', {chance.randint(80, 780)}));"
             cursor.execute(f"BEGIN; {insert} {insert} COMMIT")
             while cursor.nextset():
                 pass
+            commits[number] += 1
 
 
 class _TimedRelayLog(RelayLog):
@@ -126,7 +128,7 @@ def following(pipe: Connection, address: str, directory: Path, rules: Sequence[s
     directory.mkdir()
     log = _TimedRelayLog(directory, synced=False)
     log.beats = []
-    thread = _io_thread(log, address, rules, server_id=server_id, once=False)
+    thread = _io_thread(log, address, rules, server_id=server_id)
     threading.Thread(target=thread.run, daemon=True).start()
     serve(pipe, lambda: [log.beats])
 
@@ -139,25 +141,20 @@ def receiving(pipe: Connection) -> None:
 def _receive(address: str, rules: Sequence[str], sync: int) -> tuple[float, int]:
     """Receive a dump into a new relay log, and return the seconds and the bytes received."""
     with tempfile.TemporaryDirectory(dir=OUT) as directory:
-        thread = _io_thread(RelayLog(Path(directory), synced=bool(sync)), address, rules, sync=sync)
+        log = RelayLog(Path(directory), synced=bool(sync))
+        thread = _io_thread(log, address, rules, sync=sync, server_id=901, once=True)
         start = time.perf_counter()
         thread.run()
         return time.perf_counter() - start, thread.counters.received.bytes_received
 
 
 def _io_thread(
-    log: RelayLog,
-    address: str,
-    rules: Sequence[str],
-    *,
-    sync: int = 0,
-    server_id: int = 901,
-    once: bool = True,
+    log: RelayLog, address: str, rules: Sequence[str], *, sync: int = 0, **options: Any
 ) -> IoThread:
     host, _, port = address.rpartition(":")
     source = Source(
         SourceInfo(host=host, port=int(port)),
-        SlaveOptions(relay_dir=log.directory, server_id=server_id, once=once),
+        SlaveOptions(relay_dir=log.directory, **options),
         str(uuid.uuid4()),
         filter=filter_to_proto(Filter.from_options([f"--{rule}" for rule in rules])),
     )

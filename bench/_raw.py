@@ -1,6 +1,6 @@
 """Bare servers that do nothing but send: the floors for a master's gRPC service and for its relay of live commits.
 
-Each server is a function for :class:`bench._child.Child`, and tells its port first.
+Each server is a function for :class:`bench._processes.Child`, and tells its port first.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import socket
 import ssl
 import struct
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import grpc
 
-from bench._child import Child, requests, serve
 from bench._common import steadily
+from bench._processes import Child, requests
 from tests.certificates import Authority
 
 FOLLOW = "/bench.Raw/Follow"
@@ -39,18 +39,15 @@ def grpc_server(pipe: Connection) -> None:
 
 async def _grpc_server(pipe: Connection) -> None:
     data = os.urandom(1 << 20) * 8
-    followers: set[asyncio.Queue[bytes]] = set()
+    followers: list[asyncio.Queue[bytes]] = []
 
     async def follow(request: bytes, context: Any) -> AsyncIterator[bytes]:
         """Yield a first message, and then the message of each commit."""
         messages: asyncio.Queue[bytes] = asyncio.Queue()
-        followers.add(messages)
-        try:
-            yield b"first"
-            while True:
-                yield await messages.get()
-        finally:
-            followers.discard(messages)
+        followers.append(messages)
+        yield b"first"
+        while True:
+            yield await messages.get()
 
     async def copy(request: bytes, context: Any) -> AsyncIterator[bytes]:
         """Yield bytes without a message around them. ``request`` is a text of the messages' sizes."""
@@ -58,7 +55,9 @@ async def _grpc_server(pipe: Connection) -> None:
             yield data[:size]
 
     server = grpc.aio.server(options=[("grpc.max_send_message_length", -1)])
-    server.add_generic_rpc_handlers((_handler(Follow=follow, Copy=copy),))
+    methods = {"Follow": follow, "Copy": copy}
+    handlers = {name: grpc.unary_stream_rpc_method_handler(method) for name, method in methods.items()}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bench.Raw", handlers),))
     pipe.send(server.add_insecure_port("127.0.0.1:0"))
     await server.start()
     async for (message,) in requests(pipe):
@@ -67,41 +66,33 @@ async def _grpc_server(pipe: Connection) -> None:
     await server.stop(0)
 
 
-def copying(pipe: Connection) -> None:
-    """Run a bare gRPC server with threads, which copies to one client at a time as fast as it can."""
-    data = os.urandom(1 << 20) * 8
-    handler = _handler(Copy=lambda request, context: (data[:size] for size in map(int, request.split())))
-    server = grpc.server(ThreadPoolExecutor(2), handlers=[handler])
-    pipe.send(server.add_insecure_port("127.0.0.1:0"))
-    server.start()
-    serve(pipe, lambda: None)
-
-
-def _handler(**methods: Any) -> Any:
-    """Return the handler of methods that answer a request of bytes with a stream of bytes."""
-    handlers = {name: grpc.unary_stream_rpc_method_handler(method) for name, method in methods.items()}
-    return grpc.method_handlers_generic_handler("bench.Raw", handlers)
-
-
 def relay_seconds(rate: int, seconds: float, readers: int) -> float:
     """Return the processor time that a bare relay of live transactions takes for each, seconds.
 
     One asyncio loop receives transactions of five events as packets, appends them to a file, and writes them to
     readers over TLS. Nothing is filtered, and nothing is checked.
     """
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with ExitStack() as stack:
         relay = stack.enter_context(Child(_relay))
         entry, exit_port = relay.answer()
-        started = [stack.enter_context(Child(_reader, exit_port)) for _ in range(readers)]
-        for reader in started:
-            reader.answer()
-        stack.enter_context(Child(_source, entry, rate, seconds))
+        for _ in range(readers):
+            plain = socket.create_connection(("127.0.0.1", exit_port))
+            connection = stack.enter_context(context.wrap_socket(plain))
+            threading.Thread(target=_drain, args=(connection,), daemon=True).start()
+        _send(entry, rate, seconds)
         return float(relay.answer())
 
 
-def _source(pipe: Connection, port: int, rate: int, seconds: float) -> None:
+def _drain(connection: ssl.SSLSocket) -> None:
+    with suppress(OSError):
+        while connection.recv(1 << 16):
+            pass
+
+
+def _send(port: int, rate: int, seconds: float) -> None:
     """Send transactions at a steady rate."""
-    del pipe
     sizes = {33: 60, 2: 56, 19: 36, 30: 230, _XID: 12}
     events = [
         struct.pack("<IBIIIH", 0, kind, 1, 19 + size, 0, 0) + bytes(size) for kind, size in sizes.items()
@@ -111,21 +102,9 @@ def _source(pipe: Connection, port: int, rate: int, seconds: float) -> None:
     )
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for number in steadily(rate):
-            if number >= int(rate * seconds):
-                break
+        for _ in zip(range(int(rate * seconds)), steadily(rate), strict=False):
             connection.sendall(transaction)
         time.sleep(_SETTLE_SECONDS)
-
-
-def _reader(pipe: Connection, port: int) -> None:
-    """Receive until the relay closes the connection."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with context.wrap_socket(socket.create_connection(("127.0.0.1", port))) as connection:
-        pipe.send("connected")
-        while connection.recv(1 << 16):
-            pass
 
 
 def _relay(pipe: Connection) -> None:

@@ -18,7 +18,6 @@ from dumpfilter.testbed.servers import Family, Program, Server, find_program
 from dumpfilter.testbed.servers.programs import command_in
 from tests.mariadb import spawn_bound
 
-_OWN: dict[Family, tuple[str, ...]] = {"mysql": (), "mariadb": ("--gtid-strict-mode=ON",)}
 REPLICA_OPTIONS = ("--sync-relay-log=0", "--sync-master-info=0", "--max-relay-log-size=1073741824")
 """Options of a replica that does not wait for the disk."""
 
@@ -45,7 +44,8 @@ def running(
 ) -> Iterator[Server]:
     """Run a server in a new directory, and remove the directory at the end. ``made`` becomes the server's binlogs."""
     OUT.mkdir(exist_ok=True)
-    options = ("--innodb-buffer-pool-size=64M", *_OWN[family], *options)
+    strict = ("--gtid-strict-mode=ON",) if family == "mariadb" else ()
+    options = ("--innodb-buffer-pool-size=64M", *strict, *options)
     with tempfile.TemporaryDirectory(prefix="server-", dir=OUT.absolute()) as directory:
         place, program = Path(directory, "server"), program_of(family)
         server = Server(program, place, name=family, server_id=server_id, options=options, spawn=spawn_bound)

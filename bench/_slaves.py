@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from bench._check import FILTERS, Life, Result, definition_of, sends
-from bench._child import Child, requests
-from bench._growing import BEGINNING, MARKS, Start
+from bench._growing import BEGINNING, FILTERS, MARKS, Life, Result, Start, definition_of, sends
+from bench._processes import Child, requests
 from bench._raw import COPY, FOLLOW
 from dumpfilter.base.waiting import until
 from dumpfilter.dump.stream.versions import PROTOCOL
@@ -55,16 +54,17 @@ _RECONNECT_SECONDS = 0.2
 _UNDISTURBED = {Life.VANISHING: (15.0, 60.0), Life.CHANGING: (20.0, 120.0)}
 """The shortest and the longest time between two disturbances, seconds."""
 _RETRIED = frozenset(
-    {
-        grpc.StatusCode.UNAVAILABLE,
-        grpc.StatusCode.CANCELLED,
-        grpc.StatusCode.UNKNOWN,
-        grpc.StatusCode.INTERNAL,
-        grpc.StatusCode.RESOURCE_EXHAUSTED,
-        grpc.StatusCode.NOT_FOUND,
-        grpc.StatusCode.DEADLINE_EXCEEDED,
-    }
+    (
+        "UNAVAILABLE",
+        "CANCELLED",
+        "UNKNOWN",
+        "INTERNAL",
+        "RESOURCE_EXHAUSTED",
+        "NOT_FOUND",
+        "DEADLINE_EXCEEDED",
+    )
 )
+"""The status codes after which a disturbed slave connects again."""
 
 
 @dataclass
@@ -114,7 +114,7 @@ class Follower:
         return found | {"place": self.place}
 
     def take(self, raw: bytes) -> None:
-        """Take the events of a message. Whether they were the right ones, :func:`bench._check.check` tells."""
+        """Take the events of a message. Whether they were the right ones, :func:`bench._growing.check` tells."""
         chunk, now = pb.Chunk.FromString(raw), self._now
         events, complete = chunk.events, chunk.resume_bytes
         if chunk.format_description:
@@ -181,7 +181,7 @@ class Slave:
 
     def waits(self) -> bool:
         """Tell whether the slave has not received a first message."""
-        return not self._result.messages
+        return not self._result.sizes
 
     def runs(self) -> bool:
         """Tell whether the slave has neither reached the end of the set nor failed."""
@@ -278,8 +278,9 @@ class Slave:
                     self._take(raw)
                     await self._pause()
         except grpc.aio.AioRpcError as error:
-            if not self._job.disturbed or error.code() not in _RETRIED:
-                self._result.error = f"{error.code().name}: {error.details()}"
+            code = error.code().name
+            if not self._job.disturbed or code not in _RETRIED:
+                self._result.error = f"{code}: {error.details()}"
 
     async def _call(self, channel: grpc.aio.Channel) -> Any:
         """Return the stream of messages, which are not decoded."""
@@ -310,11 +311,8 @@ class Slave:
         """Note a message's arrival, and take the message now or at the end of the run."""
         result, job, now = self._result, self._job, time.monotonic()
         result.begun = result.begun or now
-        result.messages += 1
-        result.bytes += len(raw)
-        if job.once:
-            result.sizes.append(len(raw))
-        elif not job.disturbed:
+        result.sizes.append(len(raw))
+        if not job.once:
             result.arrivals += [(int(number), now) for number in MARKS.findall(raw)]
         if job.raw:
             return

@@ -26,14 +26,9 @@ WORST = 0.9
 
 def earlier_commit() -> str:
     """Return the commit to compare with."""
-    tag = subprocess.run(
-        ["git", "describe", "--tags", "--abbrev=0"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return tag.stdout.strip() or (Path(__file__).parent / "BEFORE").read_text().strip()
+    command = ["git", "describe", "--tags", "--abbrev=0"]
+    tag = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False).stdout
+    return tag.strip() or (Path(__file__).parent / "BEFORE").read_text().strip()
 
 
 def checkout(commit: str) -> Path:
@@ -47,22 +42,15 @@ def checkout(commit: str) -> Path:
 
 
 def ratios(tree: Path, name: str, options: list[str]) -> dict[str, float]:
-    """Run a benchmark of a checkout, and return its ratios by the texts of their targets."""
-    run = subprocess.run(
-        [sys.executable, "-m", "bench", name, *options],
-        cwd=tree,
-        env={**os.environ, "PYTHONPATH": str(tree)},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    last = json.loads(run.stdout.splitlines()[-1])
-    return {_name(target["text"]): target["value"] for target in last["targets"]}
+    """Run a benchmark of a checkout, and return its ratios by the texts of their targets.
 
-
-def _name(text: str) -> str:
-    """Return the text of a target without the wanted value, which may differ between the checkouts."""
-    return re.sub(r" (at least|at most) \S+$", r" \1", text)
+    The texts are without the wanted values, which may differ between the checkouts.
+    """
+    command = [sys.executable, "-m", "bench", name, *options]
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    printed = subprocess.check_output(command, cwd=tree, env=environment, text=True)
+    targets = json.loads(printed.splitlines()[-1])["targets"]
+    return {re.sub(r" (at least|at most) \S+$", r" \1", one["text"]): one["value"] for one in targets}
 
 
 def is_worse(name: str, now: float, before: float) -> bool:
@@ -78,27 +66,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bench.before", description="Compares with an earlier commit."
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which benchmarks ({', '.join(RATIOS)})")
-    parser.add_argument("--commit", help="the earlier commit (the last tag)")
-    parser.add_argument(
-        "--turns", type=int, default=3, help="turns of each checkout, whose medians count (3)"
-    )
+    add = parser.add_argument
+    add("names", nargs="*", metavar="NAME", help=f"which benchmarks ({', '.join(RATIOS)})")
+    add("--commit", help="the earlier commit (the last tag)")
+    add("--turns", type=int, default=3, help="turns of each checkout, whose medians count (3)")
     given, options = parser.parse_known_args()
     commit = given.commit or earlier_commit()
-    trees = {"before": checkout(commit), "now": REPOSITORY}
+    trees = (checkout(commit), REPOSITORY)
     is_good = True
     for name in given.names or RATIOS:
-        turns = [
-            {which: ratios(tree, name, options) for which, tree in trees.items()} for _ in range(given.turns)
-        ]
+        turns = [[ratios(tree, name, options) for tree in trees] for _ in range(given.turns)]
         print(f"\n== {name}: this checkout beside {commit}")
-        for text in sorted(set.intersection(*(set(found) for turn in turns for found in turn.values()))):
-            before, now = (median(turn[which][text] for turn in turns) for which in ("before", "now"))
+        for text in sorted(set.intersection(*(set(found) for turn in turns for found in turn))):
+            before, now = (median(turn[which][text] for turn in turns) for which in (0, 1))
             failed = is_worse(text, now, before)
             is_good = is_good and not failed
-            print(
-                f"  {'WORSE' if failed else 'good '}  {text}: {before:.2f} before, {now:.2f} now", flush=True
-            )
+            verdict = "WORSE" if failed else "good "
+            print(f"  {verdict}  {text}: {before:.2f} before, {now:.2f} now", flush=True)
     return int(not is_good)
 
 

@@ -6,7 +6,7 @@ compared with the program of a server's package that does the same.
 
 from __future__ import annotations
 
-import resource
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -33,17 +33,10 @@ def _used(work: Callable[[], object]) -> float:
     Other processes of a busy machine do not count.
     """
     shutil.rmtree(_OUTPUT, ignore_errors=True)
-
-    def spent() -> float:
-        own, of_children = (
-            resource.getrusage(resource.RUSAGE_SELF),
-            resource.getrusage(resource.RUSAGE_CHILDREN),
-        )
-        return own.ru_utime + own.ru_stime + of_children.ru_utime + of_children.ru_stime
-
-    start = spent()
+    *before, _ = os.times()
     work()
-    return spent() - start
+    *after, _ = os.times()
+    return sum(after) - sum(before)
 
 
 def _ours(*words: str) -> list[str]:
@@ -129,9 +122,7 @@ def run(report: Report, options: Options) -> None:
     for case in readers:
         report.limit(f"{case} above the scan, s", m[case] - m["scan"], ABOVE_SCAN)
     for each in pairs:
-        growth = m[each.name] - m[f"{each.name}, start"]
-        report.limit(
-            f"{each.name} without its start / {name}", growth / m[f"{name}, as {each.name}"], each.wanted
-        )
+        growth, theirs = m[each.name] - m[f"{each.name}, start"], m[f"{name}, as {each.name}"]
+        report.limit(f"{each.name} without its start / {name}", growth / theirs, each.wanted)
     report.limit(f"fetch / {peer.name}", m["fetch --sync none"] / m[peer.name], 1.0)
     report.note("times are processor time of whole processes")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import count
+from statistics import fmean
 from typing import NamedTuple
 
-from bench._check import Life, Result, check
-from bench._child import Child, master
 from bench._common import OUT, Options, Report, binlogs, percentiles, steadily
-from bench._growing import growing_master
-from bench._process import Usage, usage
+from bench._growing import Life, Result, check, growing_master
+from bench._processes import Child, Usage, master, usage
 from bench._raw import grpc_server
 from bench._slaves import Fleet, Job
 
@@ -60,9 +60,9 @@ def _measure(
         at.append(commit())
         slaves.wait_until_none("misses", len(at) - 1, *TABLE)
     time.sleep(_SETTLE_SECONDS)
-    before = usage(pid).cpu
+    before = usage(pid)
     time.sleep(_IDLE_SECONDS)
-    begin = usage(pid).cpu
+    begin = usage(pid)
     for _ in zip(range(_COMMITS), steadily(COMMITS_A_SECOND), strict=False):
         at.append(commit())
     slaves.wait_until_none("misses", len(at) - 1, *TABLE)
@@ -71,13 +71,13 @@ def _measure(
     time.sleep(_SETTLE_SECONDS)
     results = slaves.finish(*lives)
     timed = [(mark, arrived) for result in results for mark, arrived in result.arrivals if mark >= _WARM_UP]
-    sizes = [each.bytes / each.messages for each in results if each.arrivals]
+    sizes = [fmean(each.sizes) for each in results if each.arrivals]
     figures = _Figures(
         after,
-        (begin - before) / _IDLE_SECONDS,
-        (after.cpu - begin) / _COMMITS,
+        begin.cores_since(before),
+        (after.cpu - begin.cpu) / _COMMITS,
         percentiles([(arrived - at[mark]) * 1e3 for mark, arrived in timed]),
-        sum(sizes) / len(sizes),
+        fmean(sizes),
     )
     return figures, results
 
@@ -98,14 +98,12 @@ def _follow(options: Options, *, bad: int = 0) -> _Figures:
 
 def _follow_bare(options: Options, size: int) -> _Figures:
     """Return the figures of the bare server, which sends messages of ``size`` bytes."""
-    commits = 0
+    numbers = count()
     with Child(grpc_server) as server:
 
         def commit() -> float:
-            nonlocal commits
             now = time.monotonic()
-            server.tell(f"MARK{commits:08}".encode().ljust(size, b"x"))
-            commits += 1
+            server.tell(f"MARK{next(numbers):08}".encode().ljust(size, b"x"))
             return now
 
         with Fleet(Job(f"127.0.0.1:{server.answer()}", range(options.followers), raw=True)) as followers:
@@ -144,7 +142,7 @@ def _catch_up(report: Report, name: str, job: Job, pid: int) -> tuple[list[Resul
         used = usage(pid)
         results = followers.finish()
     seconds = max(each.ended for each in results) - min(each.begun for each in results)
-    sent = sum(each.bytes for each in results)
+    sent = sum(sum(each.sizes) for each in results)
     speed, cost = sent / seconds / _MB, (used.cpu - before) / sent * 1e9
     text = f"{{:7.1f}} s, {speed:6.0f} MB/s, {cost:5.2f} CPU s a GB, {used.rss / _MB:5.0f} MB, {used.threads} threads"
     report.row(f"{_CATCH_UP_SLAVES} catch up on {_CATCH_UP_SIZE >> 20} MiB, {name}", seconds, text)

@@ -15,11 +15,13 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from statistics import quantiles
 
 from bench._common import Cases, Options, Report
+from dumpfilter.base.waiting import watching
 from dumpfilter.binlog.statement import read_text
 from dumpfilter.console.sql.result import Column, ColumnType, Table
 from dumpfilter.console.sql.rewriting import Environment
@@ -71,28 +73,22 @@ def _delay(text: str) -> float:
     """Return how long a thread that wakes every 5 ms waits beside a SELECT, seconds: the 98th percentile."""
     table = Table([Column("n", ColumnType.INTEGER), Column("t")], [(1, "a"), (2, None)])
     environment = Environment(lambda schema, name: table if name == "t" else None, ["s"], "s")
-    stop = threading.Event()
 
-    def ask() -> None:
+    def ask(stop: threading.Event) -> None:
         while not stop.is_set():
-            try:
+            with suppress(SqlError):
                 select(text, environment, stop=stop, seconds=2)
-            except SqlError:
-                continue
 
-    asker = threading.Thread(target=ask)
-    asker.start()
-    woken = [time.monotonic()]
-    while len(woken) < 300:
-        time.sleep(_INTERVAL_SECONDS)
-        woken.append(time.monotonic())
-    stop.set()
-    asker.join()
+    with watching(ask, "select"):
+        woken = [time.monotonic()]
+        while len(woken) < 300:
+            time.sleep(_INTERVAL_SECONDS)
+            woken.append(time.monotonic())
     return quantiles([after - before - _INTERVAL_SECONDS for before, after in pairwise(woken)], n=50)[-1]
 
 
-def _decide(rule_filter: Filter, tables: int) -> None:
-    for n in range(tables):
+def _decide(rule_filter: Filter) -> None:
+    for n in range(TABLES):
         rule_filter.rows_ok(f"db{n % 1000}", f"t{n}")
 
 
@@ -109,15 +105,16 @@ def _match(percents: int) -> None:
 def _growths() -> Iterator[tuple[str, float, Cases]]:
     """Yield the text and the target of each growth, with the smaller case and the larger one."""
     for name, make in STATEMENTS.items():
-        sizes = {f"{name}, {size >> 20} MB": make(size) for size in (LENGTH // 2, LENGTH)}
-        cases = {case: partial(read_text, text) for case, text in sizes.items()}
+        cases: Cases = {
+            f"{name}, {size >> 20} MB": partial(read_text, make(size)) for size in (LENGTH // 2, LENGTH)
+        }
         yield f"statement of {name}: 16 MB / 8 MB", 3, cases
     for name, pattern in PATTERNS.items():
-        filters = {
-            f"{TABLES} tables, {rules} of {name}": _wild(pattern, rules) for rules in (RULES // 10, RULES)
+        cases = {
+            f"{TABLES} tables, {rules} of {name}": partial(_decide, _wild(pattern, rules))
+            for rules in (RULES // 10, RULES)
         }
-        deciding = {case: partial(_decide, each, TABLES) for case, each in filters.items()}
-        yield f"100,000 tables: 10,000 rules like {name} / 1,000", 3, deciding
+        yield f"100,000 tables: 10,000 rules like {name} / 1,000", 3, cases
     yield "60 % / 30 %", 4, {f"a pattern of {count} %": partial(_match, count) for count in (30, 60)}
 
 
@@ -126,7 +123,7 @@ def run(report: Report, options: Options) -> None:
     one = Filter.from_options(["--replicate-wild-do-table=db1.%"])
     cases: dict[str, Callable[[], object]] = {
         "crc32 of 16 MB": partial(zlib.crc32, STATEMENTS["one string"](LENGTH).encode()),
-        f"{TABLES} tables, 1 rule": partial(_decide, one, TABLES),
+        f"{TABLES} tables, 1 rule": partial(_decide, one),
     }
     for *_, pair in growths:
         cases |= pair

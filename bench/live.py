@@ -13,17 +13,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from bench._child import PASSWORD, Child, Master, master
 from bench._common import Options, Report, percentiles
 from bench._live import committing, reading
 from bench._live import following as following_slave
-from bench._process import processor_seconds, thread_seconds
+from bench._processes import PASSWORD, Child, Master, master, processor_seconds, thread_seconds
 from bench._raw import relay_seconds
 from bench._servers import running
 from dumpfilter.base.waiting import until
@@ -141,30 +141,23 @@ def dump_thread_seconds(source: Session) -> float:
     return sum(used.get(thread, 0.0) for (thread,) in found)
 
 
-def commits(source: Session) -> int:
-    """Return the number of COMMIT statements that the source has run."""
-    ((_, number),) = source.server.sql("SHOW GLOBAL STATUS LIKE 'Com_commit'")
-    return int(number)
-
-
 def measure(source: Session, replicas: Replicas | None, spent: Callable[[], float], rate: int) -> Cost:
     """Return the cost of commits at a steady rate, in the processor time that ``spent`` tells."""
     cost = Cost()
     with Child(committing, source.server.port, source.server.account, rate) as load:
-        load.answer()
+        load.ask()
         time.sleep(_WARM_SECONDS)
         if replicas is not None:
             # They have caught up with what was committed before they were attached.
             replicas.applied(*beat(source))
-        before, count, deadline = spent(), commits(source), time.monotonic() + _MEASURED_SECONDS
+        before, count, deadline = spent(), load.ask(), time.monotonic() + _MEASURED_SECONDS
         while time.monotonic() < deadline:
             gtids, committed = beat(source)
             cost.committed.append(committed)
             if replicas is not None:
                 cost.applied += replicas.applied(gtids, committed)
             time.sleep(_BEAT_SECONDS)
-        # Com_commit does not count the beats, which have no COMMIT.
-        cost.seconds = (spent() - before) / (commits(source) - count + len(cost.committed))
+        cost.seconds = (spent() - before) / (load.ask() - count + len(cost.committed))
     return cost
 
 
@@ -176,7 +169,9 @@ def reader(source: Session, port: int, accounts: Sequence[Account]) -> Child:
     return process
 
 
-def read_by(source: Session, readers: Sequence[Child], spent: Callable[[], float], rate: int) -> Cost:
+def read_by(
+    source: Session, readers: Sequence[Child], rate: int, spent: Callable[[], float] = lambda: 0.0
+) -> Cost:
     """Return the cost of a live load, with the times from the commit of a beat until it arrives at each reader.
 
     Real replicas apply what they get. At a high rate they and the source use all processors of a small machine, and
@@ -254,13 +249,8 @@ def _accounts(users: Iterable[str]) -> list[Account]:
 
 def _at(rate: int, report: Report, source: Session, replicas: Replicas, master: Master) -> None:
     """Report the costs at a rate of commits."""
-    port, own, theirs = source.server.port, _accounts(RULES), [source.server.replication] * len(RULES)
-
-    def spent() -> float:
-        return processor_seconds(master.pid)
-
-    def nothing() -> float:
-        return 0.0
+    port, spent = source.server.port, partial(processor_seconds, master.pid)
+    own, theirs = _accounts(RULES), [source.server.replication] * len(RULES)
 
     def row(name: str, cost: Cost, how: str = "") -> None:
         used = f"{cost.seconds * 1e6:7.0f} us of processor time a transaction" if cost.seconds else ""
@@ -279,9 +269,9 @@ def _at(rate: int, report: Report, source: Session, replicas: Replicas, master: 
         ours = measure(source, replicas, spent, rate)
         busy = psutil.cpu_percent() / 100
     with reader(source, port, theirs) as process:
-        direct_read = read_by(source, [process], nothing, rate)
+        direct_read = read_by(source, [process], rate)
     with reader(source, master.replica_port, own) as process:
-        our_read = read_by(source, [process], nothing, rate)
+        our_read = read_by(source, [process], rate)
     row("read at the source", direct_read, "commit to arrival")
     row("read behind dumpfilter", our_read, "commit to arrival")
     report.row(f"{rate}/s, processors busy", busy, "{:.0%}")
@@ -294,7 +284,7 @@ def _at(rate: int, report: Report, source: Session, replicas: Replicas, master: 
     limit("added to the median, ms", (our_read.median - direct_read.median) * 1e3, 2)
     limit("added to p99, ms", (our_read.p99 - direct_read.p99) * 1e3, 10)
     with slaves(master.address) as started:
-        of_slaves = read_by(source, started, spent, rate)
+        of_slaves = read_by(source, started, rate, spent)
     row("three slaves over gRPC", of_slaves, "commit to relay log")
     limit("commit to relay log, ms", of_slaves.median * 1e3, 3)
     if rate == MANY_RATE:

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from statistics import median
 from typing import NamedTuple
 
-from bench._child import PASSWORD, master
 from bench._common import Options, Report, binlogs, keeping
-from bench._process import bytes_received_from, processor_seconds, thread_seconds
+from bench._processes import PASSWORD, bytes_received_from, master, processor_seconds, thread_seconds
 from bench._servers import REPLICA_OPTIONS, running
 from dumpfilter.base.waiting import until
 from dumpfilter.binlog.workload.generate import SERVER_ID, UUID, GeneratedSet

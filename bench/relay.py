@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from bench._child import Child, master
 from bench._common import MYSQL_ROOT, Options, Report, binlogs, keeping
 from bench._live import receiving
+from bench._processes import Child, master
 from bench._servers import copied, run_silently
 from bench.grpc_end_to_end import connected, dump
 from dumpfilter.binlog.workload.generate import Style

@@ -7,10 +7,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from bench._check import Life, Result, check
 from bench._common import OUT, Options, Report, steadily
-from bench._growing import GrowingSet, growing_master
-from bench._process import Usage, usage
+from bench._growing import GrowingSet, Life, Result, check, growing_master
+from bench._processes import Usage, usage
 from bench._slaves import Fleet, Job
 
 _COMMITS_A_SECOND = 4.0
@@ -26,25 +25,19 @@ _WARM_UP = 20
 """The slaves that come and go before the baseline is taken. They compile kernels and start pools of threads."""
 
 
-def _grow(growing: GrowingSet, pid: int, slaves: Fleet, seconds: float) -> list[tuple[float, Usage]]:
+def _grow(growing: GrowingSet, pid: int, slaves: Fleet, seconds: float) -> list[Usage]:
     """Commit for a time, with bursts and rotations. Raises SystemExit when a slave ends with an error.
 
-    Return the master's use of resources during the time, with the seconds since its begin.
+    Return the master's use of resources during the time.
     """
-    chance = random.Random(14)
-    samples: list[tuple[float, Usage]] = []
-    begin = rotate_at = sample_at = time.monotonic()
-    for _ in steadily(_COMMITS_A_SECOND):
-        now = time.monotonic()
-        if now >= begin + seconds:
-            break
-        if now >= sample_at:
-            samples.append((now - begin, usage(pid)))
-            sample_at += seconds / _SAMPLES
+    chance, samples = random.Random(14), []
+    commits = int(seconds * _COMMITS_A_SECOND)
+    for commit, _ in zip(range(commits), steadily(_COMMITS_A_SECOND), strict=False):
+        if commit % max(1, commits // _SAMPLES) == 0:
+            samples.append(usage(pid))
             if errors := list(filter(None, slaves.ask("error"))):
                 raise SystemExit(f"{len(errors)} slaves ended, the first one with: {errors[0]}")
-        if now >= rotate_at + seconds / _ROTATIONS:
-            rotate_at = now
+        if commit and commit % max(1, commits // _ROTATIONS) == 0:
             growing.rotate()
         for _ in range(_BURST if chance.random() < 1 / 20 else 1):
             number = len(growing.marks)
@@ -67,7 +60,7 @@ def _counted(results: list[Result]) -> Counter[str]:
     for result in results:
         counted["vanished"] += result.vanished
         counted["changes"] += len(result.pieces)
-        counted["chunks"] += result.messages
+        counted["chunks"] += len(result.sizes)
         counted["lost"] += result.lost if result.life != Life.VANISHING else 0
     return counted
 
@@ -89,22 +82,21 @@ def live(report: Report, directory: Path, count: int, seconds: float) -> tuple[G
         baseline = usage(master.pid)
         with Fleet(Job(master.address, range(count), disturbed=scale)) as slaves:
             connected = slaves.wait_until_none("waits")
-            times, samples = zip(*_grow(growing, master.pid, slaves, seconds), strict=True)
+            samples = _grow(growing, master.pid, slaves, seconds)
             slaves.ask("settle")
             caught_up = slaves.wait_until_none("is_behind", *growing.end)
             results = slaves.finish()
         gone = _wait_until_gone(master.pid, baseline)
     check(results, growing.made, marks=growing.marks)
     made, counted = growing.made, _counted(results)
-    first, last = samples[0], samples[-1]
-    row = report.row
+    last, row = samples[-1], report.row
     row("the set", made.transactions, f"{{}} transactions in {len(made.files)} files")
     row(
         "slaves with exactly their events, position and GTIDs, and disturbances",
         counted["vanished"],
         ", ".join(f"{number} {what}" for what, number in counted.items()),
     )
-    row("the master's processor", (last.cpu - first.cpu) / (times[-1] - times[0]), "{:.3f} cores")
+    row("the master's processor", last.cores_since(samples[0]), "{:.3f} cores")
     series = [f"{used.rss / _MB:.0f}" for used in samples[:: max(1, len(samples) // 30)]]
     row("memory, MB", last.rss / _MB, " ".join(series))
     sockets = max(used.sockets for used in samples)

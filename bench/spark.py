@@ -18,7 +18,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from bench._common import OUT, Options, Report, binlogs
-from bench._process import processor_times
+from bench._processes import processor_times
 from dumpfilter.binlog.workload.generate import GeneratedSet, generate, schema_names
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.simulation.plan import plan_slaves
@@ -31,7 +31,6 @@ from dumpfilter.spark_jobs.engines import Runner, ThreadRunner
 from dumpfilter.spark_jobs.simulation.traffic import read_traffic
 from dumpfilter.spark_jobs.spark.context import SparkSettings, spark_context
 from dumpfilter.spark_jobs.spark.jobs import SparkRunner
-from dumpfilter.spark_jobs.split.job import SplitOptions
 from dumpfilter.spark_jobs.split.job import split as run_split
 from dumpfilter.topology.links.shape import LinkShape
 from dumpfilter.topology.slaves_file import SlaveDefinition
@@ -44,7 +43,7 @@ _RUNS = 3
 _LARGE = 2 << 30
 """The least size of the binlog of some benchmarks, bytes. Over a smaller one, the start of a job counts too much."""
 _SCHEMAS = 20
-_SMALL_RANGE = 1 << 20
+_MEMORY = Path("/dev/shm")
 _RATES = tuple(500_000 * 2**k for k in range(10))
 
 Job = Callable[[Path, Runner], object]
@@ -54,11 +53,8 @@ Job = Callable[[Path, Runner], object]
 @contextmanager
 def _in_memory() -> Iterator[Path]:
     """Yield a directory on a file system in memory, if there is one. Disks are slower than the measured code."""
-    shared = Path("/dev/shm")
-    if not (shared.is_dir() and os.access(shared, os.W_OK)):
-        yield OUT
-        return
-    with tempfile.TemporaryDirectory(prefix="dumpfilter-bench-", dir=shared) as memory:
+    place = _MEMORY if os.access(_MEMORY, os.W_OK) else OUT
+    with tempfile.TemporaryDirectory(prefix="dumpfilter-bench-", dir=place) as memory:
         yield Path(memory)
 
 
@@ -114,13 +110,11 @@ class _Engines:
         """The processor times of each case's jobs, seconds. Processes that ended meanwhile are not in it."""
 
     def warm_up(self) -> None:
-        """Run small jobs."""
-        spark = self._runners["spark"]
+        """Run small jobs, of which the first one has a task for each MiB, and so uses both workers."""
+        slaves, small_ranges = linked_slaves(2, _SCHEMAS), BandwidthOptions(range_size=1 << 20)
         with tempfile.TemporaryDirectory() as folder:
-            index = generate(Path(folder, "set"), 64 << 20).index
-            run_split(index, Path(folder, "out"), spark, SplitOptions(range_size=_SMALL_RANGE))
-            small_ranges = BandwidthOptions(range_size=_SMALL_RANGE)
-            run_bandwidth(index, linked_slaves(2, _SCHEMAS), spark, small_ranges)
+            index = generate(Path(folder), 64 << 20).index
+            run_bandwidth(index, slaves, self._runners["spark"], small_ranges)
             for runner in self._runners.values():
                 _simulate(20, 2, (None,), index, runner)
 
@@ -155,7 +149,7 @@ def engines(report: Report, options: Options) -> None:
                 case = f"{name}, {engine}"
                 cases[case] = partial(started.run, case, engine, job)
         m = report.measure(cases, min(options.runs, _RUNS))
-        place = "memory (tmpfs)" if memory != OUT else "bench/out"
+        place = "memory (tmpfs)" if memory.is_relative_to(_MEMORY) else "bench/out"
         report.note(f"files in {place}; cp is one thread with sendfile")
     for name, used in started.processor.items():
         report.row(f"{name}: processor", used[-1], "{:9.2f} s in all processes, last run")

@@ -1,4 +1,4 @@
-"""Child processes: those that run a function of this checkout, and masters."""
+"""Child processes, masters, and the resources that processes, threads and TCP connections use."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import json
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import psutil
+
 from bench._common import REPOSITORY
 from dumpfilter.base.waiting import until
 
@@ -24,6 +27,8 @@ _START_TIMEOUT = 600.0
 """The longest start of a master, seconds. The first one of a checkout compiles the kernels."""
 _END_TIMEOUT = 10.0
 _LOG_SHOWN = 2000
+_CPU_OF_PROCESS = 2
+"""CPUCLOCK_SCHED of Linux: the low bits of the number of a process's clock."""
 
 PASSWORD = "replica"
 """The password of all users of a master."""
@@ -143,3 +148,69 @@ def master(
             yield Master(process.pid, *(int(file.read_text()) for file in files))
         finally:
             end_process(process, in_order=True, timeout=_END_TIMEOUT)
+
+
+class Usage(NamedTuple):
+    """The resources of a process at one time."""
+
+    at: float
+    """The time on the monotonic clock, seconds."""
+    cpu: float
+    """The processor time since the process began, seconds."""
+    rss: int
+    """The resident memory, bytes."""
+    threads: int
+    sockets: int
+    """The number of open sockets."""
+    files: int
+    """The number of other open descriptors."""
+
+    def cores_since(self, earlier: Usage) -> float:
+        """Return the average number of processor cores in use since an earlier time."""
+        return (self.cpu - earlier.cpu) / (self.at - earlier.at)
+
+
+def usage(pid: int) -> Usage:
+    """Return the resources that a process uses now."""
+    process = psutil.Process(pid)
+    sockets = len(process.net_connections("all"))
+    files = process.num_fds() - sockets
+    used = time.monotonic(), processor_seconds(pid), process.memory_info().rss, process.num_threads()
+    return Usage(*used, sockets, files)
+
+
+def processor_times() -> dict[tuple[int, float], float]:
+    """Return the processor time of this process and of each running descendant, seconds, by id and start time."""
+    root, found = psutil.Process(), {}
+    for process in (root, *root.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            found[process.pid, process.create_time()] = times.user + times.system
+    return found
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor time of a process since its start, with its ended threads."""
+    return time.clock_gettime((~pid << 3) | _CPU_OF_PROCESS)
+
+
+def thread_seconds(pid: int) -> dict[int, float]:
+    """Return the processor time of each thread of a process, seconds, by the thread's id."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError):  # The thread has ended meanwhile.
+            found[int(task.name)] = int((task / "schedstat").read_text().split()[0]) / 1e9
+    return found
+
+
+def bytes_received_from(port: int) -> int:
+    """Return the bytes that the one client of a loopback port has received, in the payload of TCP segments.
+
+    The bytes of the handshake, of packet headers and of TLS are among them. Bytes that were sent again count once.
+    """
+    command = ["ss", "-tinHO", "state", "established", f"dport = :{port}"]
+    clients = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    if len(clients) != 1:
+        raise SystemExit(f"port {port} has {len(clients)} clients, and the benchmark needs one alone")
+    found = re.search(r"\bbytes_received:(\d+)", clients[0])
+    return int(found[1]) if found else 0
