@@ -16,11 +16,10 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -208,15 +207,8 @@ def sends(number: int, schema: str, table: str) -> bool:
     return is_named == ("_DO_" in kind)
 
 
-class Life(StrEnum):
-    """The ways in which a simulated slave lives."""
-
-    STEADY = "steady"
-    SLOW = "slow"
-    STUCK = "stuck"
-    VANISHING = "vanishing"
-    CHANGING = "changing"
-
+Life = Literal["steady", "slow", "stuck", "vanishing", "changing"]
+"""The ways in which a simulated slave lives."""
 
 Place = tuple[str, int]
 """A binlog file, and the position in it."""

@@ -12,11 +12,11 @@ import hashlib
 import random
 import time
 import uuid
-from collections import deque
+from collections import Counter, deque
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import grpc
 
@@ -25,6 +25,7 @@ from bench._processes import Child, requests
 from bench._raw import COPY, FOLLOW
 from dumpfilter.base.waiting import until
 from dumpfilter.dump.stream.versions import PROTOCOL
+from dumpfilter.slave.threads import io_thread
 from dumpfilter.slave.threads.connection import CHANNEL_OPTIONS
 from dumpfilter.topology.links.proxy import Link
 from dumpfilter.topology.links.shape import PLAIN
@@ -44,26 +45,17 @@ _REMEMBERED = 16
 _EXACT_EVERY = 21
 """The slaves that keep digests while they catch up: every so many. Five of a hundred have all kinds of filters."""
 
-_WAYS = [Life.SLOW] * 4 + [Life.VANISHING] * 2 + [Life.CHANGING] + [Life.STEADY] * 13
+_SHARES: dict[Life, int] = {"slow": 4, "vanishing": 2, "changing": 1, "steady": 13}
+_WAYS = list(Counter(_SHARES).elements())
 """The ways of life of disturbed slaves with consecutive numbers, again and again."""
 _PAUSE = 0.5
 """The time that an undisturbed slow slave takes for each message, seconds."""
 _PAUSES = (0.2, 2.0)
 _AWAY = (0.0, 10.0)
 _RECONNECT_SECONDS = 0.2
-_UNDISTURBED = {Life.VANISHING: (15.0, 60.0), Life.CHANGING: (20.0, 120.0)}
+_UNDISTURBED: dict[Life, tuple[float, float]] = {"vanishing": (15.0, 60.0), "changing": (20.0, 120.0)}
 """The shortest and the longest time between two disturbances, seconds."""
-_RETRIED = frozenset(
-    (
-        "UNAVAILABLE",
-        "CANCELLED",
-        "UNKNOWN",
-        "INTERNAL",
-        "RESOURCE_EXHAUSTED",
-        "NOT_FOUND",
-        "DEADLINE_EXCEEDED",
-    )
-)
+_RETRIED = io_thread._RETRIED | {grpc.StatusCode.NOT_FOUND}
 """The status codes after which a disturbed slave connects again."""
 
 
@@ -160,8 +152,8 @@ class Job:
         if self.disturbed:
             return _WAYS[number % len(_WAYS)]
         if number < self.bad:
-            return Life.SLOW
-        return Life.STUCK if number < 2 * self.bad else Life.STEADY
+            return "slow"
+        return "stuck" if number < 2 * self.bad else "steady"
 
 
 class Slave:
@@ -172,10 +164,10 @@ class Slave:
         self._random = random.Random(number)
         chosen = number + number // len(_WAYS) if job.disturbed else number
         self._result = result = Result(number, job.life_of(number), chosen % FILTERS)
-        start = job.start if result.life is Life.STEADY else BEGINNING
+        start = job.start if result.life == "steady" else BEGINNING
         self._follower = Follower(start, exact=not job.once or number % _EXACT_EVERY == 0)
         self._kept: list[bytes] = []
-        self._link = self._new_link() if result.life is Life.VANISHING else None
+        self._link = self._new_link() if result.life == "vanishing" else None
         """A link to the master for this slave alone."""
         self.task = asyncio.create_task(self._run())
 
@@ -192,7 +184,7 @@ class Slave:
         result = self._result
         is_wanted = self._job.raw or sends(result.filter, schema, table)
         has_it = result.arrivals and result.arrivals[-1][0] >= mark
-        return is_wanted and result.life is Life.STEADY and not has_it
+        return is_wanted and result.life == "steady" and not has_it
 
     def is_behind(self, file: str, position: int) -> bool:
         """Tell whether the slave has not reached a place."""
@@ -278,9 +270,8 @@ class Slave:
                     self._take(raw)
                     await self._pause()
         except grpc.aio.AioRpcError as error:
-            code = error.code().name
-            if not self._job.disturbed or code not in _RETRIED:
-                self._result.error = f"{code}: {error.details()}"
+            if not self._job.disturbed or error.code() not in _RETRIED:
+                self._result.error = f"{error.code().name}: {error.details()}"
 
     async def _call(self, channel: grpc.aio.Channel) -> Any:
         """Return the stream of messages, which are not decoded."""
@@ -325,10 +316,10 @@ class Slave:
     async def _pause(self) -> None:
         """Wait as a slow or a stuck slave does before the next message."""
         life = self._result.life
-        if life in (Life.SLOW, Life.STUCK):
+        if life in ("slow", "stuck"):
             seconds = self._between(_PAUSES) if self._job.disturbed else _PAUSE
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._settled.wait(), None if life is Life.STUCK else seconds)
+                await asyncio.wait_for(self._settled.wait(), None if life == "stuck" else seconds)
 
 
 def living(pipe: Connection, job: Job) -> None:
@@ -366,9 +357,8 @@ class Fleet(ExitStack):
         begin = time.monotonic()
 
         def failed() -> SystemExit:
-            return SystemExit(
-                f"after {seconds:.0f} s {sum(self.ask(*request))} simulated slaves: {request!r}"
-            )
+            number = sum(self.ask(*request))
+            return SystemExit(f"after {seconds:.0f} s {number} simulated slaves: {request!r}")
 
         until(lambda: not any(self.ask(*request)), begin + seconds, failed, poll=_POLL)
         return time.monotonic() - begin
@@ -378,7 +368,7 @@ class Fleet(ExitStack):
 
         Raises SystemExit for a slave among them that has ended with an error.
         """
-        results = [result for result in self.ask("finish") if result.life in (lives or Life)]
+        results = [result for result in self.ask("finish") if result.life in (lives or get_args(Life))]
         for result in results:
             if result.error:
                 raise SystemExit(f"{result.life} slave {result.number}: {result.error}")

@@ -91,7 +91,7 @@ def _follow(options: Options, *, bad: int = 0) -> _Figures:
         Fleet(Job(served.address, slaves, growing.start, bad=bad)) as followers,
     ):
         commit = partial(growing.commit, *TABLE)
-        figures, results = _measure(commit, followers, served.pid, Life.STEADY)
+        figures, results = _measure(commit, followers, served.pid, "steady")
     check(results, growing.made, growing.start, growing.marks)
     return figures
 

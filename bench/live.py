@@ -72,13 +72,9 @@ class Cost:
     committed: list[float] = field(default_factory=list)
     """The times at which the beats were committed (``time.monotonic``), seconds."""
 
-    @property
-    def median(self) -> float:
-        return percentiles(self.applied)[50]
-
-    @property
-    def p99(self) -> float:
-        return percentiles(self.applied)[99]
+    def ms(self, percentile: int) -> float:
+        """Return a percentile of the times from commit to applied, milliseconds."""
+        return percentiles(self.applied)[percentile] * 1e3
 
 
 class Session:
@@ -203,41 +199,32 @@ def slaves(address: str) -> Iterator[list[Child]]:
 
 
 @contextmanager
-def servers(family: Family) -> Iterator[tuple[Session, Replicas]]:
-    """Run a source and three replicas with filters of their own. All have the tables of the load."""
-    with ExitStack() as stack:
-        own = ["--performance-schema=ON"]
+def servers(family: Family) -> Iterator[tuple[Session, Replicas, Master]]:
+    """Run a source with the tables of the load, three replicas with filters of their own, and a master."""
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        directory, own = Path(name), ["--performance-schema=ON"]
         if family == "mariadb":
-            secrets = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            issued = Authority(secrets / "ca").issue("localhost")
+            issued = Authority(directory / "ca").issue("localhost")
             # MySQL's default. MariaDB would log the statements, which name no table for the beats.
             own = ["--binlog-format=ROW", f"--ssl-cert={issued.certificate}", f"--ssl-key={issued.key}"]
         source = stack.enter_context(running(family, 1, *own))
-        source.sql(
-            *(f"CREATE DATABASE {name}" for name in DATABASES),
-            *(f"CREATE TABLE {name}.t ({_COLUMNS})" for name in DATABASES),
-        )
+        for database in DATABASES:
+            source.sql(f"CREATE DATABASE {database}", f"CREATE TABLE {database}.t ({_COLUMNS})")
         replicas = [
             stack.enter_context(running(family, number, *(f"--{rule}" for rule in rules)))
             for number, rules in enumerate(RULES.values(), 101)
         ]
-        yield Session(source), Replicas(replicas)
-
-
-@contextmanager
-def following(source: Server) -> Iterator[Master]:
-    """Run ``dumpfilter master`` that follows the source."""
-    with tempfile.TemporaryDirectory() as directory:
         where = f"{source.replication.user}@{source.host}:{source.port}"
         address = f"mysql://{where}/?password-file={source.replication_password_file}"
-        with master(address, "--store", f"{directory}/store", users={**RULES, **MANY_RULES}) as found:
-            yield found
+        store, users = str(directory / "store"), {**RULES, **MANY_RULES}
+        ours = stack.enter_context(master(address, "--store", store, users=users))
+        yield Session(source), Replicas(replicas), ours
 
 
 def run(report: Report, options: Options) -> None:
     """Measure the servers of the family that the options name."""
     assert options.family is not None
-    with servers(options.family) as (source, replicas), following(source.server) as ours:
+    with servers(options.family) as (source, replicas, ours):
         for rate in RATES:
             _at(rate, report, source, replicas, ours)
     report.note("at the source: the processor time of the source's dump threads alone")
@@ -254,8 +241,10 @@ def _at(rate: int, report: Report, source: Session, replicas: Replicas, master: 
 
     def row(name: str, cost: Cost, how: str = "") -> None:
         used = f"{cost.seconds * 1e6:7.0f} us of processor time a transaction" if cost.seconds else ""
-        took = f"{how} {cost.median * 1e3:.1f} ms (p99 {cost.p99 * 1e3:.1f})" if how else ""
-        report.row(f"{rate}/s, {name}", cost.seconds or cost.median, ", ".join(filter(None, (used, took))))
+        took = f"{how} {cost.ms(50):.1f} ms (p99 {cost.ms(99):.1f})" if how else ""
+        report.row(
+            f"{rate}/s, {name}", cost.seconds or cost.ms(50) / 1e3, ", ".join(filter(None, (used, took)))
+        )
 
     def limit(what: str, value: float, wanted: float) -> None:
         report.limit(f"{rate}/s: {what}", value, wanted)
@@ -281,12 +270,12 @@ def _at(rate: int, report: Report, source: Session, replicas: Replicas, master: 
     row("bare relay", Cost(bare))
     limit("dumpfilter / bare relay", ours.seconds / bare, 2.5)
     limit("no replica, us", follows.seconds * 1e6, 120)
-    limit("added to the median, ms", (our_read.median - direct_read.median) * 1e3, 2)
-    limit("added to p99, ms", (our_read.p99 - direct_read.p99) * 1e3, 10)
+    limit("added to the median, ms", our_read.ms(50) - direct_read.ms(50), 2)
+    limit("added to p99, ms", our_read.ms(99) - direct_read.ms(99), 10)
     with slaves(master.address) as started:
         of_slaves = read_by(source, started, rate, spent)
     row("three slaves over gRPC", of_slaves, "commit to relay log")
-    limit("commit to relay log, ms", of_slaves.median * 1e3, 3)
+    limit("commit to relay log, ms", of_slaves.ms(50), 3)
     if rate == MANY_RATE:
         with reader(source, master.replica_port, _accounts(MANY_RULES) * READERS_OF_A_FILTER):
             many = measure(source, None, spent, rate)

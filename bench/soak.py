@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from bench._common import OUT, Options, Report, steadily
-from bench._growing import GrowingSet, Life, Result, check, growing_master
+from bench._growing import GrowingSet, Result, check, growing_master
 from bench._processes import Usage, usage
 from bench._slaves import Fleet, Job
 
@@ -56,12 +56,12 @@ def _wait_until_gone(pid: int, baseline: Usage) -> Usage:
 
 def _counted(results: list[Result]) -> Counter[str]:
     """Return the numbers of slaves by way of life, and of what happened to them."""
-    counted = Counter(str(result.life) for result in results)
+    counted = Counter[str](result.life for result in results)
     for result in results:
         counted["vanished"] += result.vanished
         counted["changes"] += len(result.pieces)
         counted["chunks"] += len(result.sizes)
-        counted["lost"] += result.lost if result.life != Life.VANISHING else 0
+        counted["lost"] += result.lost if result.life != "vanishing" else 0
     return counted
 
 

@@ -105,23 +105,14 @@ class _Engines:
 
     def __init__(self, made: GeneratedSet, context: SparkContext) -> None:
         self.made = made
-        self._runners: dict[str, Runner] = {"spark": SparkRunner(lambda: context), "local": ThreadRunner()}
+        self.runners: dict[str, Runner] = {"spark": SparkRunner(lambda: context), "local": ThreadRunner()}
         self.processor: dict[str, list[float]] = {}
         """The processor times of each case's jobs, seconds. Processes that ended meanwhile are not in it."""
-
-    def warm_up(self) -> None:
-        """Run small jobs, of which the first one has a task for each MiB, and so uses both workers."""
-        slaves, small_ranges = linked_slaves(2, _SCHEMAS), BandwidthOptions(range_size=1 << 20)
-        with tempfile.TemporaryDirectory() as folder:
-            index = generate(Path(folder), 64 << 20).index
-            run_bandwidth(index, slaves, self._runners["spark"], small_ranges)
-            for runner in self._runners.values():
-                _simulate(20, 2, (None,), index, runner)
 
     def run(self, name: str, engine: str, job: Job) -> float:
         """Run a job, and return its seconds without Spark's start."""
         before, start = processor_times(), time.perf_counter()
-        job(self.made.index, self._runners[engine])
+        job(self.made.index, self.runners[engine])
         seconds, after = time.perf_counter() - start, processor_times()
         used = sum(spent - before.get(one, 0.0) for one, spent in after.items())
         self.processor.setdefault(name, []).append(used)
@@ -130,11 +121,17 @@ class _Engines:
 
 @contextmanager
 def _started(size: int, memory: Path, driver_memory: str) -> Iterator[_Engines]:
-    """Start the engines on a generated set of four files, and warm them up."""
+    """Start the engines on a generated set of four files, and warm them up with small jobs."""
     made = binlogs(size, file_size=-(-size // 4), under=memory)
     with spark_context(SparkSettings("local[2]", driver_memory, "1g")) as context:
         found = _Engines(made, context)
-        found.warm_up()
+        with tempfile.TemporaryDirectory() as folder:
+            index = generate(Path(folder), 64 << 20).index
+            # A task for each MiB uses both workers.
+            ranges = BandwidthOptions(range_size=1 << 20)
+            run_bandwidth(index, linked_slaves(2, _SCHEMAS), found.runners["spark"], ranges)
+            for runner in found.runners.values():
+                _simulate(20, 2, (None,), index, runner)
         yield found
 
 
