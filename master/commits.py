@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dumpfilter.binlog.event_time import commit_time
-from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, STMT_END_F, EventType
+from dumpfilter.binlog.events import COMMON_HEADER, HEADER_LENGTH, ROWS, STMT_END_F, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_STANDALONE
@@ -37,7 +37,6 @@ from dumpfilter.index.xa import NONE_PREPARED
 from dumpfilter.master.advance import DumpPlace
 from dumpfilter.master.replica_encoding import ReplicaEncoding
 
-_HEADER = struct.Struct("<IBIIIH")
 _GTID = int(EventType.GTID)
 _MARIADB_GTID = int(EventType.MARIADB_GTID)
 _QUERY = int(EventType.QUERY)
@@ -177,45 +176,50 @@ def cut_commits(data: bytes, offset: int, description: FormatDescription) -> lis
     ):
         raise OtherEvents
     commits: list[Commit] = []
-    at = begin = 0
-    checksum = description.checksum_length
-    events: list[bytes] = []
-    shape: list[Hashable] = []
-    tables: dict[bytes, int] = {}
-    server_id = 0
+    at = 0
     while at < len(data):
-        _, kind, server, size, _, flags = _HEADER.unpack_from(data, at)
+        commit = _cut_commit(data, at, offset, description)
+        if commit is None:
+            break
+        commits.append(commit)
+        at += len(commit.data)
+    return commits
+
+
+def _cut_commit(data: bytes, begin: int, offset: int, description: FormatDescription) -> Commit | None:
+    """Return the transaction that begins at the index ``begin`` of ``data``. None if its end is missing."""
+    checksum = description.checksum_length
+    _, kind, server_id, size, _, flags = COMMON_HEADER.unpack_from(data, begin)
+    at = begin + size
+    events = [data[begin:at]]
+    shape: list[Hashable] = [(kind, flags, _opening(events[0], kind, checksum))]
+    needs_begin = kind == _GTID
+    tables: dict[bytes, int] = {}
+    while at < len(data):
+        _, kind, _, size, _, flags = COMMON_HEADER.unpack_from(data, at)
         event = data[at : at + size]
         at += size
-        if not events:
-            server_id = server
-            shape.append((kind, flags, _opening(event, kind, checksum)))
+        if needs_begin:
+            if kind != _QUERY or not _is_begin(event, checksum):
+                raise OtherEvents
+            needs_begin = False
+            shape.append((kind, flags))
         elif kind == _TABLE_MAP:
-            names = _names(event, size - checksum)
             tables[event[_TABLE_ID]] = len(events)
-            shape.append((kind, flags, names))
+            shape.append((kind, flags, _names(event, size - checksum)))
         elif kind in _ROWS:
             table = event[_TABLE_ID]
             if table not in tables or table in _NO_TABLE or size - checksum < _ROWS_FLAGS.stop:
                 raise OtherEvents
             shape.append((kind, flags, tables[table], event[_ROWS_FLAGS.start] & STMT_END_F))
-        elif (
-            kind == _XID
-            or kind in _CONTEXT
-            or (kind == _QUERY and len(events) == 1 and events[0][4] == _GTID and _is_begin(event, checksum))
-        ):
+        elif kind == _XID or kind in _CONTEXT:
             shape.append((kind, flags))
         else:
             raise OtherEvents
-        if len(events) == 1 and events[0][4] == _GTID and kind != _QUERY:
-            raise OtherEvents
         events.append(event)
         if kind == _XID:
-            commits.append(
-                Commit(offset + begin, data[begin:at], events, tuple(shape), server_id, description)
-            )
-            begin, events, shape, tables = at, [], [], {}
-    return commits
+            return Commit(offset + begin, data[begin:at], events, tuple(shape), server_id, description)
+    return None
 
 
 def _opening(event: bytes, kind: int, checksum: int) -> int:
@@ -314,12 +318,16 @@ class Decider:
         if thread.chunk_size < DEFAULT_CHUNK_SIZE or place.source.file.is_relay_log:
             return None
         events: list[bytes] = []
-        counts, committed_at = Counts(), None
-        stand_in_domain = None
+        counts: Counts | None = None
+        committed_at = stand_in_domain = None
         for commit in commits:
             decision = self._decision(thread.flags, commit)
             if decision is None:
                 return None
+            if counts is None:
+                counts = decision.counts.copy()
+            else:
+                counts.add(decision.counts)
             sent = 0
             if decision.is_dropped and encoding.by_gtid:
                 made = commit.stand_in
@@ -346,10 +354,10 @@ class Decider:
                         events.append(event)
                         sent += len(event)
             size = len(commit.data)
-            counts.add(decision.counts)
             counts.bytes_read += size
             counts.bytes_sent += sent
             counts.bytes_dropped += size - sent
+        assert counts is not None
         end = commits[-1].end
         after = DumpPlace(place.source, thread.passed(end), end, end, encoding)
         return CommitStep(events, counts, after, reach, committed_at)

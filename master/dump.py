@@ -328,7 +328,7 @@ class Dump:
             silence = min(silence, self.quiet_seconds)
         return max(self._due_in(silence), 0)
 
-    def take(self, step: CommitStep) -> bool:
+    def take(self, step: CommitStep, now: float) -> bool:
         """Send the commits of ``step``, which the master has just received, at once. Return whether they were sent.
 
         The dump's function ``sink`` sends them without waiting. Nothing is sent if the dump has no ``sink`` or ``sink``
@@ -349,7 +349,7 @@ class Dump:
         reached = Reached(*after.told, is_boundary=True)
         if not self.sink(step.events, reached):
             return False
-        self._sent_at = time.monotonic()
+        self._sent_at = now
         MEASURED.send_delay.observe_since(step.committed_at)
         self._register.progress(self._slave, after.file, after.position, step.counts)
         self.reached, self._place = reached, after

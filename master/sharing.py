@@ -84,14 +84,18 @@ _Found = Step | Exception | None
 """The answer to a request: the step, the error that ends the dump, or None if there is no step."""
 
 
+QUIET_SECONDS = 0.05
+"""The time without events after which a dump corrects its replica's position, seconds."""
+
+
 class Follower(Protocol):
     """A dump that waits at the end of the binlog and can send new commits at once, before they are read from the file.
     The call comes in the turn of the asyncio loop in which the commits arrive.
     """
 
-    def take(self, step: CommitStep) -> bool:
+    def take(self, step: CommitStep, now: float) -> bool:
         """Send ``step``, the commits that follow the dump's position, and move the dump behind them. Return whether
-        they were sent.
+        they were sent. ``now`` is the time on the monotonic clock, seconds.
 
         The method does nothing if the dump must wait for something before it can send the step.
         """
@@ -123,10 +127,10 @@ class _Waiter:
 
     answer: asyncio.Future[_Found]
     follower: Follower | None
-    request: _Request
-    """The request that the dump waits for. It changes when a follower has sent commits."""
     timer: asyncio.TimerHandle | None = None
     """The timer that wakes the dump without a step. None: the dump does not wait for the binlog to grow."""
+    due: float = 0.0
+    """The time of the timer on the monotonic clock, seconds."""
 
 
 @dataclass(eq=False, slots=True)
@@ -136,6 +140,7 @@ class _Request:
     """
 
     place: DumpPlace
+    """The place. It changes when followers have sent commits."""
     waiters: set[_Waiter] = field(default_factory=set)
 
 
@@ -178,6 +183,8 @@ class SharedReader:
         self._planning = 0
         self._waiting: dict[_Request, None] = {}
         """The requests that wait for the binlog to grow. The values have no meaning."""
+        self._has_moved = False
+        """Whether the places of waiting requests have changed since :meth:`known` last listed them."""
         self._end: _End | None = None
         """The last known end of the binlog. A request for a step from there waits for growth, and is not planned."""
         self._answers: deque[tuple[_Waiter, _Found]] = deque()
@@ -217,6 +224,11 @@ class SharedReader:
 
         Dumps share steps (chunks) only if they use the identical place object.
         """
+        if self._has_moved:
+            # Most live commits move waiting dumps without any other dump that could meet them.
+            self._has_moved = False
+            for request in self._waiting:
+                self._places.setdefault(request.place.key, request.place)
         key = place.key
         return place if key is None else self._places.setdefault(key, place)
 
@@ -247,10 +259,10 @@ class SharedReader:
             return None
         answer: asyncio.Future[_Found] = self._loop.create_future()
         request = self._request(place)
-        waiter = _Waiter(answer, follower, request)
+        waiter = _Waiter(answer, follower)
         request.waiters.add(waiter)
         if seconds > 0:
-            waiter.timer = self._loop.call_later(seconds, self._expire, waiter)
+            self._wake_after(waiter, seconds)
         elif request in self._waiting:
             _settle(answer, None)
         signal.waiting = answer
@@ -261,7 +273,6 @@ class SharedReader:
             signal.is_set = False
             if waiter.timer is not None:
                 waiter.timer.cancel()
-            request = waiter.request
             request.waiters.discard(waiter)
             if not request.waiters:
                 self._forget(request)
@@ -275,9 +286,15 @@ class SharedReader:
         """
         left = 0.0 if waiter.follower is None else waiter.follower.patience()
         if left > 0:
-            waiter.timer = self._loop.call_later(left, self._expire, waiter)
+            self._wake_after(waiter, left)
         else:
             _settle(waiter.answer, None)
+
+    def _wake_after(self, waiter: _Waiter, seconds: float) -> None:
+        if waiter.timer is not None:
+            waiter.timer.cancel()
+        waiter.due = self._loop.time() + seconds
+        waiter.timer = self._loop.call_at(waiter.due, self._expire, waiter)
 
     def _request(self, place: DumpPlace) -> _Request:
         request = self._requests.get(place)
@@ -544,7 +561,7 @@ class SharedReader:
         """Let waiting dumps send commits that were received for the file ``source``. Return the requests of the dumps
         that must read the commits from the binlog.
         """
-        rest, reach, end = [], self._decider.reach(commits), commits[-1].end
+        rest, reach, end, now = [], self._decider.reach(commits), commits[-1].end, self._loop.time()
         self._end = _End(source, end, self.store.watcher.generation)
         for request in waiting:
             place, step = request.place, None
@@ -553,44 +570,41 @@ class SharedReader:
             if step is None:
                 rest.append(request)
             else:
-                self._hand_over(request, step)
+                self._hand_over(request, step, now)
         if end - source.scanned_to > 2 * SEGMENT_SIZE:
             self.store.scan_ahead(source, source.scanned_to)
         return rest
 
-    def _hand_over(self, request: _Request, step: CommitStep) -> None:
+    def _hand_over(self, request: _Request, step: CommitStep, now: float) -> None:
         """Let the dumps that wait for a request send the commits of ``step``, and then wait for the next growth. Wake
-        the dumps that cannot send them.
+        the dumps that cannot send them. ``now`` is the loop's time, seconds.
         """
         del self._requests[request.place]
-        step.after = self.known(step.after)
-        following = self._requests.get(step.after)
-        for waiter in request.waiters:
-            follower = waiter.follower
+        for waiter in tuple(request.waiters):
+            follower, answer = waiter.follower, waiter.answer
             try:
-                if follower is None or waiter.answer.done() or not follower.take(step):
-                    _settle(waiter.answer, None)
+                if follower is not None and not answer.done() and follower.take(step, now):
+                    self._wait_at_most(waiter, follower, now)
                     continue
+                _settle(answer, None)
             except Exception as error:
                 # The dump raises the error.
-                _settle(waiter.answer, error)
-                continue
-            if following is None:
-                following = self._requests[step.after] = _Request(step.after)
-                self._waiting[following] = None
-            following.waiters.add(waiter)
-            waiter.request = following
-            self._wait_at_most(waiter, follower.patience())
-        request.waiters = set()
+                _settle(answer, error)
+            request.waiters.discard(waiter)
+        if request.waiters:
+            request.place = step.after
+            self._requests[step.after] = request
+            self._waiting[request] = None
+            self._has_moved = True
 
-    def _wait_at_most(self, waiter: _Waiter, seconds: float) -> None:
-        """Bring forward the time at which a waiting dump is woken without new events, if it is more than ``seconds``
-        away.
+    def _wait_at_most(self, waiter: _Waiter, follower: Follower, now: float) -> None:
+        """Bring forward the time at which a dump that has sent commits is woken without new ones, if it must be woken
+        earlier.
         """
-        timer = waiter.timer
-        if timer is not None and timer.when() > self._loop.time() + seconds:
-            timer.cancel()
-            waiter.timer = self._loop.call_later(seconds, self._expire, waiter)
+        if waiter.timer is not None and waiter.due > now + QUIET_SECONDS:
+            seconds = follower.patience()
+            if waiter.due > now + seconds:
+                self._wake_after(waiter, seconds)
 
     def _forget_files(self, files: Sequence[IndexedFile]) -> None:
         """Remove the cached steps and messages of these files. The disk space of a purged file is freed once no object

@@ -32,6 +32,19 @@ _FRAME_OF_A_FILE = frozenset(
 FIXED_TIME = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID})
 """The GTID events of MySQL in whose body the commit time has a fixed offset."""
 
+CLOCK_TYPE_AT = 1 + 16 + 8
+"""The byte offset, in the body of such an event, of the code that announces logical timestamps and commit time."""
+
+HAS_TIMES = 2
+"""The value of this code in MySQL 5.7 and later."""
+
+COMMIT_TIME_AT = CLOCK_TYPE_AT + 1 + 8 + 8
+"""The byte offset of the commit time in the body, after the code and two logical timestamps."""
+
+COMMIT_TIME_LENGTH = 7
+HAS_ORIGINAL_TIME = 1 << 55
+"""The bit of the commit time that announces another time. It is no part of the time."""
+
 WITH_TIME = FIXED_TIME | {EventType.GTID_TAGGED}
 """The types of MySQL's GTID events, which may carry the commit time of their transaction in the body."""
 
@@ -70,6 +83,11 @@ def told_time(kind: int, body: bytes | memoryview) -> int | None:
 
     ``kind`` is the event's type, one of :data:`WITH_TIME`. ``body`` is the event without header and checksum.
     """
+    if kind in FIXED_TIME:
+        time = body[COMMIT_TIME_AT : COMMIT_TIME_AT + COMMIT_TIME_LENGTH]
+        if len(time) < COMMIT_TIME_LENGTH or body[CLOCK_TYPE_AT] != HAS_TIMES:
+            return None
+        return int.from_bytes(time, "little") & (HAS_ORIGINAL_TIME - 1)
     try:
         return decode_any_mysql_gtid(kind, body).immediate_commit_timestamp
     except BinlogError:

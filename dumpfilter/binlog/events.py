@@ -39,7 +39,8 @@ CHECKSUM_LENGTH = 4
 SOUND = 0x2144DF1C
 """The CRC32 of any bytes together with their own CRC32 in little-endian order, which is always this constant."""
 
-_HEADER = struct.Struct("<IBIIIH")
+COMMON_HEADER = struct.Struct("<IBIIIH")
+"""The common header of an event, with the fields of :class:`EventHeader`."""
 
 
 class Symbol(enum.IntEnum):
@@ -340,7 +341,7 @@ class EventHeader(NamedTuple):
     @classmethod
     def unpack(cls, data: bytes | memoryview, offset: int = 0) -> EventHeader:
         """Read the header's 19 bytes at ``offset``. Raises struct.error when there are fewer."""
-        return cls(*_HEADER.unpack_from(data, offset))
+        return cls(*COMMON_HEADER.unpack_from(data, offset))
 
     def pack(self) -> bytes:
         """Return the header's 19 bytes.
@@ -348,4 +349,4 @@ class EventHeader(NamedTuple):
         >>> EventHeader.unpack(EventHeader(1, 2, 3, 19, 23, 0).pack()).end_log_pos
         23
         """
-        return _HEADER.pack(*self)
+        return COMMON_HEADER.pack(*self)

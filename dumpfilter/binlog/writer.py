@@ -13,7 +13,15 @@ import numpy.typing as npt
 from dumpfilter.base.errors import BinlogCorrupt, OutputError
 from dumpfilter.base.files import committed, create, rename, sync, writing
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
-from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, MAGIC, EventHeader, EventType, seal
+from dumpfilter.binlog.events import (
+    CHECKSUM_LENGTH,
+    COMMON_HEADER,
+    HEADER_LENGTH,
+    MAGIC,
+    EventHeader,
+    EventType,
+    seal,
+)
 from dumpfilter.binlog.format import FormatDescription
 
 
@@ -32,7 +40,7 @@ def make_event(
     ``kind`` is the event's type.
     """
     size = HEADER_LENGTH + len(body) + (CHECKSUM_LENGTH if checksum else 0)
-    event = EventHeader(timestamp, kind, server_id, size, end_log_pos, flags).pack() + body
+    event = COMMON_HEADER.pack(timestamp, kind, server_id, size, end_log_pos, flags) + body
     if checksum:
         event += zlib.crc32(event).to_bytes(CHECKSUM_LENGTH, "little")
     return event

@@ -77,6 +77,9 @@ class Counts:
         self.transactions_dropped += other.transactions_dropped
         self.bytes_gtid += other.bytes_gtid
 
+    def copy(self) -> Counts:
+        return Counts(*_COUNTS(self))
+
 
 class Reported(NamedTuple):
     """The GTIDs of a segment's transactions that the slave does not have yet. The master reports these GTIDs to the

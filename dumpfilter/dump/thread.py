@@ -87,6 +87,9 @@ class DumpThread:
         Nobody changes its arrays, so forks of this thread share them.
         """
         self._xa_ends = XaEnds(earlier)
+        """Forks of this thread share the object, so that it is replaced and never changed. The same holds for
+        ``_really_sent``.
+        """
         self._really_sent = (flags, SentParts())
         """The filter in force, and a record of the XA transactions that were sent with it. They are used only for an
         imposed filter that drops events of unknown types.
@@ -112,8 +115,6 @@ class DumpThread:
         # copy() takes five times as long, and each step of each slave begins with a fork.
         fork = DumpThread.__new__(DumpThread)
         fork.__dict__.update(self.__dict__)
-        fork._xa_ends = self._xa_ends.fork()
-        fork._really_sent = self._really_sent[0], self._really_sent[1].fork()
         return fork
 
     def with_chunk_size(self, chunk_size: int) -> DumpThread:
@@ -201,6 +202,7 @@ class DumpThread:
     def _take_up_change(self) -> None:
         if self._change is not None and not self.in_transaction:
             if self._change.flags is not self._flags:
+                self._xa_ends = self._xa_ends.fork()
                 self._xa_ends.leave(self._flags)
             self._flags, self._origin = self._change
             self._change = None
@@ -280,9 +282,9 @@ class DumpThread:
             columns, replaced, inside = filter_payloads(flags, segment, columns, first, self._read)
             undecided += inside
         if flags.boundary and flags.on_undecided is OnUndecided.DROP:
-            if self._really_sent[0] is not flags:
-                self._really_sent = (flags, SentParts())
-            parts = self._really_sent[1]
+            sent_with, parts = self._really_sent
+            parts = parts.fork() if sent_with is flags else SentParts()
+            self._really_sent = (flags, parts)
             columns = without_unsent_ends(parts, flags, segment, columns, first)
         if self._carry is not None:
             columns = with_carry(columns, self._carry)
@@ -302,6 +304,7 @@ class DumpThread:
 
     def _go_on(self, segment: Segment, txn_subject: Ints, first: int, decided: Decided) -> None:
         if segment.prepared or segment.earlier_ends:
+            self._xa_ends = self._xa_ends.fork()
             self._xa_ends.note(segment, txn_subject, first, self._flags)
         last = decided.plans[-1]
         self.position, self.resume, self._carry = last.end, last.resume, decided.carry

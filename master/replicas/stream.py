@@ -37,9 +37,8 @@ from dumpfilter.dump.packets.framing import frame, frame_each, last_events
 from dumpfilter.master.dump import Dump, Reached
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.replicas.failures import no_such_part
+from dumpfilter.master.sharing import QUIET_SECONDS
 
-IDLE_SECONDS = 0.05
-"""The time without events after which a replica's position is corrected, seconds."""
 BUSY_SECONDS = 1.0
 """The time between two corrections of a replica's position while events are sent, seconds."""
 
@@ -258,12 +257,12 @@ class ReplicaStream:
         """Return whether the replica's position must be corrected now. Otherwise plan a correction of a wrong position
         for the next pause.
 
-        For that the dump yields an empty message when it has sent nothing for IDLE_SECONDS.
+        For that the dump yields an empty message when it has sent nothing for QUIET_SECONDS.
         """
         is_wrong = self._is_wrong
         if is_wrong and time.monotonic() - self._told_at >= BUSY_SECONDS:
             return True
-        self.dump.quiet_seconds = IDLE_SECONDS if is_wrong else None
+        self.dump.quiet_seconds = QUIET_SECONDS if is_wrong else None
         return False
 
     def _send_at_once(self, events: Sequence[bytes], reached: Reached) -> bool:

@@ -21,7 +21,16 @@ import numpy.typing as npt
 from dumpfilter.analyse.traffic.facts import Facts, Ints, flags_of, side_by_side, sums
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.event_time import MICROSECONDS, commit_time
+from dumpfilter.binlog.event_time import (
+    CLOCK_TYPE_AT,
+    COMMIT_TIME_AT,
+    COMMIT_TIME_LENGTH,
+    FIXED_TIME,
+    HAS_ORIGINAL_TIME,
+    HAS_TIMES,
+    MICROSECONDS,
+    commit_time,
+)
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import ReadAt
@@ -41,14 +50,6 @@ MILLION = 1_000_000
 """The denominator of compression ratios. They are integers, so that all engines (threads or Spark) round alike."""
 
 _SECOND = int(MICROSECONDS)
-
-# The layout of MySQL's GTID events, without the events' headers.
-_CLOCK_TYPE_AT = 1 + 16 + 8
-"""The byte offset in a GTID event's body of the code that announces logical timestamps and commit time."""
-_HAS_TIMES = 2
-_COMMIT_TIME_AT = _CLOCK_TYPE_AT + 1 + 8 + 8
-_COMMIT_TIME_LENGTH = 7
-_HAS_ORIGINAL_TIME = 1 << 55
 
 
 class Sums(NamedTuple):
@@ -323,12 +324,12 @@ def _times(
         kind = segment.type[first]
         body = segment.offset[first] - data_offset + HEADER_LENGTH
         end = body - HEADER_LENGTH + segment.size[first] - (CHECKSUM_LENGTH if checksum else 0)
-        is_long = body + _COMMIT_TIME_AT + _COMMIT_TIME_LENGTH <= end
-        told = np.flatnonzero(np.isin(kind, (EventType.GTID, EventType.ANONYMOUS_GTID)) & is_long)
-        told = told[data[body[told] + _CLOCK_TYPE_AT] == _HAS_TIMES]
-        for k in range(_COMMIT_TIME_LENGTH):
-            exact[told] |= data[body[told] + _COMMIT_TIME_AT + k].astype(np.int64) << 8 * k
-        exact &= _HAS_ORIGINAL_TIME - 1
+        is_long = body + COMMIT_TIME_AT + COMMIT_TIME_LENGTH <= end
+        told = np.flatnonzero(np.isin(kind, tuple(FIXED_TIME)) & is_long)
+        told = told[data[body[told] + CLOCK_TYPE_AT] == HAS_TIMES]
+        for k in range(COMMIT_TIME_LENGTH):
+            exact[told] |= data[body[told] + COMMIT_TIME_AT + k].astype(np.int64) << 8 * k
+        exact &= HAS_ORIGINAL_TIME - 1
         for t in np.flatnonzero(kind == EventType.GTID_TAGGED).tolist():
             at, size = int(segment.offset[first[t]]), int(segment.size[first[t]])
             exact[t] = round((commit_time(read(at, size), checksum=checksum) or 0) * MICROSECONDS)

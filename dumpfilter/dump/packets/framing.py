@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import chain, repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -60,12 +61,11 @@ def frame_each(events: Sequence[bytes], sequence: int, *, left_out: int = NOTHIN
     Unlike :func:`frame` this function is for a few small events that are known to be whole. ``sequence`` is the first
     packet's number. Events of the type ``left_out`` get no packet.
     """
-    packets = []
-    for event in events:
-        if event[_TYPE_AT] != left_out:
-            packets += [_PACKET_HEAD.pack(len(event) + 1 | sequence << 24, K.OK_BYTE), event]
-            sequence = (sequence + 1) & 0xFF
-    return b"".join(packets), sequence
+    if left_out != NOTHING:
+        events = [event for event in events if event[_TYPE_AT] != left_out]
+    heads = [len(event) + 1 | (number & 0xFF) << 24 for number, event in enumerate(events, sequence)]
+    packets = zip(map(_PACKET_HEAD.pack, heads, repeat(K.OK_BYTE)), events, strict=True)
+    return b"".join(chain.from_iterable(packets)), (sequence + len(events)) & 0xFF
 
 
 def last_events(events: Bytes) -> tuple[int, int]:
