@@ -20,6 +20,7 @@ from sqlglot import exp
 from sqlglot.dialects.mysql import MySQL
 from sqlglot.dialects.sqlite import SQLite
 from sqlglot.errors import ErrorLevel, SqlglotError
+from sqlglot.generators.sqlite import SQLiteGenerator
 from sqlglot.parsers.mysql import MySQLParser
 
 from dumpfilter.binlog.statement.tokens import TokenKind, tokens
@@ -120,16 +121,6 @@ class _Reader(MySQL):
         }
 
 
-class _Writer(SQLite):
-    """A sqlglot dialect that writes SQLite's SQL with names in backticks.
-
-    SQLite takes an unknown name in double quotes for a text instead of reporting an error.
-    """
-
-    class Tokenizer(SQLite.Tokenizer):
-        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`"]
-
-
 def parse(text: str) -> exp.Expr:
     """Parse one statement in MySQL's SQL, and return its syntax tree.
 
@@ -156,72 +147,86 @@ def parse(text: str) -> exp.Expr:
     return trees[0]
 
 
-class Rewriting:
+def _clocked(self: Rewriting, node: exp.Expr) -> str:
+    return self.clock(_CLOCK_WORDS[type(node)], *[node.this] if isinstance(node.this, exp.Expr) else [])
+
+
+_CLOCK_WORDS: dict[type[exp.Expr], str] = {
+    exp.CurrentTimestamp: "now",
+    exp.CurrentDatetime: "now",
+    exp.Localtime: "now",
+    exp.Localtimestamp: "now",
+    exp.CurrentDate: "curdate",
+    exp.CurrentTime: "curtime",
+}
+_CASTS = {
+    "(N|VAR|NVAR)?CHAR|.*TEXT": "TEXT",
+    "U?(BIG|SMALL|TINY|MEDIUM)?INT|SIGNED|UNSIGNED": "INT",
+    "DOUBLE|FLOAT|REAL": "REAL",
+}
+_REFUSED = (
+    *(exp.Collate, exp.Dot, exp.Glob, exp.Interval, exp.JSONExtract, exp.JSONExtractScalar),
+    *(exp.MatchAgainst, exp.RegexpLike, exp.Xor),
+)
+"""The expressions that a console refuses. SQLite lacks them, or gives the same spelling another meaning."""
+_COMPARISONS = (
+    *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
+    *(exp.In, exp.Between, exp.NullSafeEQ),
+)
+_SIDES = ("this", "expression", "expressions", "low", "high")
+"""The arguments of a comparison's syntax node that hold compared values."""
+
+
+class Rewriting(SQLiteGenerator):
     """The translation of one SELECT from MySQL's SQL to the SQL of SQLite, in which the console runs the SELECT.
 
     WITH, UNION, VALUES and TABLE are accepted, too, also in parentheses. The constructor raises SqlError for every
     error that can be found without running the statement, such as an unknown table or function.
+
+    The class is a sqlglot generator. Its methods that end with ``_sql`` write the nodes of one kind in the syntax tree.
     """
 
+    TRANSFORMS: ClassVar[dict[type[exp.Expr], Callable[..., str]]] = {
+        **{kind: write for kind, write in SQLiteGenerator.TRANSFORMS.items() if kind not in _REFUSED},
+        **dict.fromkeys(_CLOCK_WORDS, _clocked),
+        **dict.fromkeys(_COMPARISONS, lambda self, node: self.comparison(node)),
+    }
+
     def __init__(self, text: str, environment: Environment) -> None:
+        super().__init__(dialect=_Writer(), identify=True, unsupported_level=ErrorLevel.IGNORE)
         self.tables: dict[tuple[str, str], Table] = {}
         """The tables that the statement reads, by schema and name."""
         self.types: dict[str, ColumnType] = {}
         """The type of each column of the tables that the statement reads, by the column's name in lower case."""
         self._environment = environment
         self._now = datetime.datetime.now(datetime.UTC)
-        self._tree = parse(text)
-        while (
-            isinstance(self._tree, exp.Subquery)
-            and self._tree.this
-            and not (self._tree.alias or self._tree.args.get("limit"))
-        ):
-            self._tree = self._tree.this
-        if not isinstance(self._tree, exp.Query | exp.Values):
+        tree = parse(text)
+        while isinstance(tree, exp.Subquery) and tree.this and not (tree.alias or tree.args.get("limit")):
+            tree = tree.this
+        if not isinstance(tree, exp.Query | exp.Values):
             raise server_errors.syntax_error(text, 0)
-        self._check_clauses(text)
-        schemas = self._find_tables()
-        self._name_columns()
+        _check_clauses(tree, text)
+        schemas = self._find_tables(tree)
+        self._name_columns(tree)
         for table, schema in schemas:
             table.set("db", exp.to_identifier(schema, quoted=True))
-        # The loop visits the syntax tree from the leaves to the root, so that the new nodes are not translated a
-        # second time.
-        nodes = list(self._tree.bfs())
-        for node in reversed(nodes):
-            rewrite = next((how for kind, how in _REWRITES.items() if isinstance(node, kind)), None)
-            if rewrite is not None and (new := rewrite(self, node)) is not node:
-                node.replace(new)
+        refused = tree.find(*_REFUSED)
+        if refused is not None:
+            raise server_errors.ER_NOT_SUPPORTED_YET(refused.key.upper())
         with _parsing:
-            self.sqlite_text = self._tree.sql(
-                dialect=_Writer, identify=True, unsupported_level=ErrorLevel.IGNORE
-            )
+            self.sqlite_text = self.generate(tree, copy=False)
             """The translated statement, as a text in SQLite's SQL."""
         # Without the links to their parents, the trees of many statements are freed one by one. The garbage collector
         # would free them together, and stop all threads meanwhile.
-        for node in (*nodes, *self._tree.bfs()):
+        for node in list(tree.bfs()):
             node.parent = None
 
-    def _check_clauses(self, text: str) -> None:
-        for limit in self._tree.find_all(exp.Limit, exp.Offset):
-            if not isinstance(limit.expression, exp.Literal) or limit.expression.is_string:
-                raise server_errors.syntax_error(text, len(text))
-            if limit.expression.name.isdigit() and len(limit.expression.name) > _MOST_DIGITS:
-                # The largest number of rows in MySQL, 2**64 - 1, stands for no limit. SQLite refuses such a number.
-                limit.set("expression", exp.Literal.number(_INT64 - 1))
-        for node in self._tree.find_all(exp.Select):
-            if not node.expressions:
-                raise server_errors.syntax_error(text, len(text))
-            if node.args.get("into"):
-                raise server_errors.ER_NOT_SUPPORTED_YET("SELECT ... INTO")
-            for unneeded in ("locks", "hint", "operation_modifiers", "kind"):
-                node.set(unneeded, None)
-
-    def _find_tables(self) -> list[tuple[exp.Table, str]]:
+    def _find_tables(self, tree: exp.Expr) -> list[tuple[exp.Table, str]]:
         """Return the syntax nodes of the tables that the statement reads, each with its schema."""
         found: list[tuple[exp.Table, str]] = []
         taken: set[tuple[int, str]] = set()
-        common = {cte.alias.lower() for cte in self._tree.find_all(exp.CTE)}
-        for node in list(self._tree.find_all(exp.Table)):
+        common = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+        for node in list(tree.find_all(exp.Table)):
             if not isinstance(node.this, exp.Identifier):
                 raise server_errors.ER_NOT_SUPPORTED_YET("table functions")
             if not node.db and node.name.lower() in common:
@@ -248,7 +253,7 @@ class Rewriting:
             taken.add(named)
         return found
 
-    def _name_columns(self) -> None:
+    def _name_columns(self, tree: exp.Expr) -> None:
         # A server spells a result's column as the statement does. Columns of information_schema keep the spelling of
         # their definition, because these tables are views.
         declared = {
@@ -257,7 +262,7 @@ class Rewriting:
             for column in table.columns
             if schema == _INFORMATION_SCHEMA
         }
-        for node in self._tree.find_all(exp.Select):
+        for node in tree.find_all(exp.Select):
             for item in node.expressions:
                 if isinstance(item, exp.Alias) or item.is_star:
                     continue
@@ -269,166 +274,149 @@ class Rewriting:
                     name = item.sql(dialect=_Reader, normalize_functions=False, comments=False)
                 item.replace(exp.alias_(item.copy(), name, quoted=True))
 
-    def _like(self, node: exp.Expr) -> exp.Expr:
+    def like_sql(self, expression: exp.Like) -> str:
         # LIKE without ESCAPE uses the backslash as escape character in MySQL, and none in SQLite.
-        if isinstance(node.parent, exp.Escape):
-            return node
-        return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
+        expression.set("this", exp.Var(this=self.sql(expression.this)))
+        text = super().like_sql(expression)
+        return text if isinstance(expression.parent, exp.Escape) else f"{text} ESCAPE '\\'"
 
-    def _compare(self, node: exp.Expr) -> exp.Expr:
-        sides = [node.this, *(side for name in _OTHER_SIDES for side in _listed(node.args.get(name)))]
-        if not any(self._is_timestamp(side) for side in sides):
-            node.set("this", _collated(node.this))
-            return node
-        for side in sides:
-            # A TIMESTAMP column has texts with six digits of the fraction of a second.
-            if isinstance(side, exp.Literal) and side.is_string:
-                side.set("this", side.name + ZERO_TIMESTAMP[len(side.name) :])
-        return node
+    def comparison(self, node: exp.Expr) -> str:
+        """Write a comparison, which ignores the case of texts."""
+        sides = [side for name in _SIDES for side in _listed(node.args.get(name))]
+        if any(self._is_timestamp(side) for side in sides):
+            for side in sides:
+                # A TIMESTAMP column has texts with six digits of the fraction of a second.
+                if isinstance(side, exp.Literal) and side.is_string:
+                    side.set("this", side.name + ZERO_TIMESTAMP[len(side.name) :])
+        else:
+            node.set("this", self._collated(node.this))
+        text: str = getattr(self, f"{node.key}_sql")(node)
+        return text
 
     def _is_timestamp(self, node: exp.Expr) -> bool:
         return isinstance(node, exp.Column) and self.types.get(node.name.lower()) is ColumnType.TIMESTAMP
 
-    def _ordered(self, node: exp.Expr) -> exp.Expr:
-        node.set("this", _collated(node.this))
-        return node
+    def _collated(self, node: exp.Expr) -> exp.Expr:
+        """Return an expression whose texts compare without case. In SQLite only a table's columns do so by themselves.
 
-    def _grouped(self, node: exp.Expr) -> exp.Expr:
-        node.set("expressions", [_collated(expression) for expression in node.expressions])
-        return node
-
-    def _call(self, node: exp.Expr) -> exp.Expr:
-        name = node.name.lower()
-        arguments = node.expressions
-        if name.upper() in _NATIVE:
+        A number in ORDER BY and GROUP BY is a position in the select list, which stays.
+        """
+        if isinstance(node, exp.Literal | exp.Tuple | exp.Neg) and not node.is_string:
             return node
+        return exp.Var(this=f"({self.sql(node)}) COLLATE NOCASE")
+
+    def ordered_sql(self, expression: exp.Ordered) -> str:
+        expression.set("this", self._collated(expression.this))
+        return super().ordered_sql(expression)
+
+    def group_sql(self, expression: exp.Group) -> str:
+        expression.set("expressions", [self._collated(one) for one in expression.expressions])
+        return super().group_sql(expression)
+
+    def anonymous_sql(self, expression: exp.Anonymous) -> str:
+        name, arguments, environment = expression.name.lower(), expression.expressions, self._environment
+        if name.upper() in _NATIVE:
+            return super().anonymous_sql(expression)
         if name in CLOCKS and len(arguments) <= 1:
-            return self._clock(name, *arguments)
-        if name in self._environment.functions and not arguments:
-            return _value(self._environment.functions[name])
-        if self._environment.wait is not None and name in WAITS:
+            return self.clock(name, *arguments)
+        if name in environment.functions and not arguments:
+            return _value(environment.functions[name])
+        if environment.wait is not None and name in WAITS:
             fits = len(arguments) in WAITS[name]
         elif name in FUNCTIONS:
             fits = _takes(FUNCTIONS[name], arguments)
-        elif self._environment.database is None:
+        elif environment.database is None:
             raise server_errors.ER_NO_DB_ERROR()
         else:
-            raise server_errors.ER_SP_DOES_NOT_EXIST("FUNCTION", f"{self._environment.database}.{node.name}")
+            raise server_errors.ER_SP_DOES_NOT_EXIST("FUNCTION", f"{environment.database}.{expression.name}")
         if not fits:
-            raise server_errors.ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT(node.name)
-        return _called(name, *arguments)
+            raise server_errors.ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT(expression.name)
+        return self.func(FUNCTION_PREFIX + name, *arguments)
 
-    def _system_variable(self, node: exp.Expr) -> exp.Expr:
-        name = node.name.lower()
+    def sessionparameter_sql(self, expression: exp.SessionParameter) -> str:
+        name = expression.name.lower()
         if name not in self._environment.variables:
-            raise server_errors.ER_UNKNOWN_SYSTEM_VARIABLE(node.name)
+            raise server_errors.ER_UNKNOWN_SYSTEM_VARIABLE(expression.name)
         return _value(self._environment.variables[name])
 
-    def _user_variable(self, node: exp.Expr) -> exp.Expr:
-        return _value(self._environment.user_variables.get(node.name.lower()))
+    def parameter_sql(self, expression: exp.Parameter) -> str:
+        return _value(self._environment.user_variables.get(expression.name.lower()))
 
-    def _cast(self, node: exp.Expr) -> exp.Expr:
-        kind = node.args["to"]
+    def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
+        kind = expression.args["to"]
         name = kind.this.name if isinstance(kind.this, exp.DataType.Type) else kind.name.upper()
         for pattern, sqlite_type in _CASTS.items():
             if re.fullmatch(pattern, name):
                 if sqlite_type == "INT":
                     # MySQL's CAST to an integer rounds, and SQLite's CAST cuts the fraction off.
-                    return _called("round", node.this)
-                cast = exp.Cast(this=node.this, to=exp.DataType.build(sqlite_type))
-                length = [size.this for size in kind.expressions]
-                return _called("left", cast, *length) if length and sqlite_type == "TEXT" else cast
+                    return self.func(f"{FUNCTION_PREFIX}round", expression.this)
+                cast = f"CAST({self.sql(expression.this)} AS {sqlite_type})"
+                length = [size.this for size in kind.expressions] if sqlite_type == "TEXT" else []
+                return self.func(f"{FUNCTION_PREFIX}left", cast, *length) if length else cast
         raise server_errors.ER_NOT_SUPPORTED_YET(f"CAST AS {name}")
 
-    def _group_concat(self, node: exp.Expr) -> exp.Expr:
-        value, keys, directions, distinct = node.this, [], "", 0
+    def intdiv_sql(self, expression: exp.IntDiv) -> str:
+        return f"CAST({self.div_sql(exp.Div(**expression.args))} AS INTEGER)"
+
+    def groupconcat_sql(self, expression: exp.GroupConcat) -> str:
+        value, keys, directions = expression.this, [], ""
         if isinstance(value, exp.Order):
             keys = [ordered.this for ordered in value.expressions]
             directions = "".join("d" if ordered.args.get("desc") else "a" for ordered in value.expressions)
             value = value.this
-        if isinstance(value, exp.Distinct):
-            distinct = 1
+        is_distinct = isinstance(value, exp.Distinct)
+        if is_distinct:
             parts = value.expressions
-            value = parts[0] if len(parts) == 1 else _called("concat", *parts)
-        keys = [value.copy() if isinstance(key, exp.Literal) else key for key in keys]
-        row = exp.Anonymous(this="json_array", expressions=[value, *keys])
-        group = exp.Anonymous(this="json_group_array", expressions=[row])
-        separator = node.args.get("separator") or exp.Literal.string(",")
-        options = (exp.Literal.number(distinct), exp.Literal.string(directions))
-        return _called("group_concat", group, separator, *options)
+            value = parts[0] if len(parts) == 1 else exp.Anonymous(this="concat", expressions=parts)
+        keys = [value if isinstance(key, exp.Literal) and not key.is_string else key for key in keys]
+        row = self.func("json_array", value, *keys)
+        separator = expression.args.get("separator") or exp.Literal.string(",")
+        options = separator, exp.Literal.number(int(is_distinct)), exp.Literal.string(directions)
+        return self.func(f"{FUNCTION_PREFIX}group_concat", f"json_group_array({row})", *options)
 
-    def _clock_word(self, node: exp.Expr) -> exp.Expr:
-        return self._clock(_CLOCK_WORDS[type(node)], *[node.this] if isinstance(node.this, exp.Expr) else [])
-
-    def _clock(self, name: str, *digits: exp.Expr) -> exp.Expr:
-        # In MySQL, every NOW() of one statement has the same value.
+    def clock(self, name: str, *digits: exp.Expr) -> str:
+        """Write a function such as NOW(6) as its value. In MySQL, every NOW() of one statement has the same value."""
         given = digits[0].name if digits else ""
-        return exp.Literal.string(clock(name, self._now, int(given) if given.isdigit() else 0))
+        return _value(clock(name, self._now, int(given) if given.isdigit() else 0))
 
-    def _account(self, node: exp.Expr) -> exp.Expr:
+    def currentuser_sql(self, expression: exp.CurrentUser) -> str:
         return _value(self._environment.functions.get("current_user"))
 
-    def _union(self, node: exp.Expr) -> exp.Expr:
+    def set_operations(self, expression: exp.SetOperation) -> str:
         # SQLite allows no parentheses around the parts of a UNION, so each such part becomes a subquery.
-        for side in ("this", "expression"):
-            inner = node.args.get(side)
-            if isinstance(inner, exp.Subquery):
-                inner.set("alias", exp.TableAlias(this=exp.to_identifier("side", quoted=True)))
-                node.set(side, exp.select("*").from_(inner))
-        return node
-
-    def _refuse(self, node: exp.Expr) -> exp.Expr:
-        raise server_errors.ER_NOT_SUPPORTED_YET(node.key.upper())
+        for node in expression.find_all(exp.SetOperation):
+            for side in ("this", "expression"):
+                inner = node.args.get(side)
+                if isinstance(inner, exp.Subquery):
+                    inner.set("alias", exp.TableAlias(this=exp.to_identifier("side", quoted=True)))
+                    node.set(side, exp.select("*").from_(inner))
+        return super().set_operations(expression)
 
 
-_CLOCK_WORDS: dict[type, str] = {
-    exp.CurrentTimestamp: "now",
-    exp.CurrentDatetime: "now",
-    exp.Localtime: "now",
-    exp.Localtimestamp: "now",
-    exp.CurrentDate: "curdate",
-    exp.CurrentTime: "curtime",
-}
-_CASTS = {
-    "(N|VAR|NVAR)?CHAR|.*TEXT": "TEXT",
-    "U?(BIG|SMALL|TINY|MEDIUM)?INT|SIGNED|UNSIGNED": "INT",
-    "DOUBLE|FLOAT|REAL": "DOUBLE",
-}
-_REFUSED = (
-    *(
-        exp.Collate,
-        exp.Dot,
-        exp.Glob,
-        exp.Interval,
-        exp.JSONExtract,
-        exp.JSONExtractScalar,
-    ),
-    *(exp.MatchAgainst, exp.RegexpLike, exp.Xor),
-)
-"""The expressions that a console refuses. SQLite lacks them, or gives the same spelling another meaning."""
-_COMPARISONS = (
-    *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
-    *(exp.In, exp.Between, exp.NullSafeEQ),
-)
-_REWRITES: dict[Any, Callable[[Rewriting, Any], exp.Expr]] = {
-    _REFUSED: Rewriting._refuse,
-    exp.Like: Rewriting._like,
-    _COMPARISONS: Rewriting._compare,
-    exp.Ordered: Rewriting._ordered,
-    exp.Group: Rewriting._grouped,
-    exp.Anonymous: Rewriting._call,
-    exp.SessionParameter: Rewriting._system_variable,
-    exp.Parameter: Rewriting._user_variable,
-    exp.Cast: Rewriting._cast,
-    exp.GroupConcat: Rewriting._group_concat,
-    tuple(_CLOCK_WORDS): Rewriting._clock_word,
-    exp.CurrentUser: Rewriting._account,
-    exp.SetOperation: Rewriting._union,
-}
+class _Writer(SQLite):
+    """A sqlglot dialect that writes SQLite's SQL with names in backticks.
+
+    SQLite takes an unknown name in double quotes for a text instead of reporting an error.
+    """
+
+    class Tokenizer(SQLite.Tokenizer):
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`"]
 
 
-_OTHER_SIDES = ("expression", "expressions", "low", "high")
-"""The arguments of a comparison's syntax node, besides ``this``, that hold compared values."""
+def _check_clauses(tree: exp.Expr, text: str) -> None:
+    for limit in tree.find_all(exp.Limit, exp.Offset):
+        if not isinstance(limit.expression, exp.Literal) or limit.expression.is_string:
+            raise server_errors.syntax_error(text, len(text))
+        if limit.expression.name.isdigit() and len(limit.expression.name) > _MOST_DIGITS:
+            # The largest number of rows in MySQL, 2**64 - 1, stands for no limit. SQLite refuses such a number.
+            limit.set("expression", exp.Literal.number(_INT64 - 1))
+    for node in tree.find_all(exp.Select):
+        if not node.expressions:
+            raise server_errors.syntax_error(text, len(text))
+        if node.args.get("into"):
+            raise server_errors.ER_NOT_SUPPORTED_YET("SELECT ... INTO")
+        for unneeded in ("locks", "hint", "operation_modifiers", "kind"):
+            node.set(unneeded, None)
 
 
 def _takes(function: Callable[..., Any], arguments: Sequence[exp.Expr]) -> bool:
@@ -443,24 +431,8 @@ def _listed(value: Any) -> list[exp.Expr]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _collated(node: exp.Expr) -> exp.Expr:
-    """Return an expression whose texts compare without case. In SQLite only a table's columns do so by themselves.
-
-    A number in ORDER BY and GROUP BY is a position in the select list, which stays.
-    """
-    if isinstance(node, exp.Literal | exp.Tuple | exp.Neg) and not node.is_string:
-        return node
-    return exp.Collate(this=exp.paren(node), expression=exp.Var(this="NOCASE"))
-
-
-def _called(name: str, *arguments: exp.Expr) -> exp.Expr:
-    return exp.Anonymous(this=FUNCTION_PREFIX + name, expressions=list(arguments))
-
-
-def _value(value: object) -> exp.Expr:
-    if isinstance(value, bool):
-        return exp.Literal.number(int(value))
+def _value(value: object) -> str:
+    """Return a value as a literal of SQLite."""
     if isinstance(value, int | float) and abs(value) < _INT64:
-        number = exp.Literal.number(abs(value))
-        return exp.Neg(this=number) if value < 0 else number
-    return exp.null() if value is None else exp.Literal.string(str(value))
+        return repr(int(value) if isinstance(value, bool) else value)
+    return "NULL" if value is None else "'" + str(value).replace("'", "''") + "'"
