@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 import threading
 import time
@@ -138,7 +139,7 @@ class MasterConsole:
         self._lower_case_table_names = lower_case_table_names
         self._changing = threading.Lock()
         """The lock that a statement holds while it purges binlog files or changes the binlog's rules."""
-        self._tables: dict[str, Callable[[], Table]] = {
+        tables: dict[str, Callable[[], Table]] = {
             "drains": lambda: facts.DRAINS.table(
                 facts.DrainView(drain, self._concerned(drain)) for drain in self._drains.all()
             ),
@@ -152,7 +153,15 @@ class MasterConsole:
             "source": lambda: facts.SOURCE.table(() if source is None else (source,)),
             "write_rules": lambda: facts.WRITE_RULES.table(_write_rows(self._register.write_filter)),
         }
-        """The tables of the schema ``dumpfilter``, by name, each with the function that returns its present rows."""
+        self.tables: Mapping[tuple[str, str], Callable[[], Table]] = {
+            **{("dumpfilter", name): tables[name] for name in sorted(tables)},
+            # performance_schema describes replication channels, which a master does not have.
+            **{
+                ("performance_schema", name): functools.partial(Table, columns, ())
+                for name, columns in PERFORMANCE_SCHEMA.items()
+            },
+        }
+        """The tables of the console, by schema and name, each with the function that returns its present rows."""
 
     @property
     def _mysql(self) -> bool:
@@ -162,16 +171,6 @@ class MasterConsole:
     def execute(self, command: C.Command) -> Result:
         """Execute a parsed statement and return its result. Raises SqlError, or BinlogError where a file is damaged."""
         raise SqlError(1235, "42000", f"This master doesn't support '{type(command).__name__}'")
-
-    def table(self, schema: str, name: str) -> Table | None:
-        """Return a table of the console with its present rows, or None when there is no table with these names."""
-        if schema == "performance_schema" and name in PERFORMANCE_SCHEMA:
-            # performance_schema describes replication channels, which a master does not have.
-            return Table(PERFORMANCE_SCHEMA[name], ())
-        if schema != "dumpfilter":
-            return None
-        read = self._tables.get(name)
-        return None if read is None else read()
 
     def _slaves(self) -> Table:
         end = BinlogEnd(self._store.binlogs.paths, time.time())
@@ -183,11 +182,6 @@ class MasterConsole:
             for slave in self._register.all()
             for warning in self._service.filter_warnings.of(slave.filter)
         )
-
-    def table_names(self) -> list[tuple[str, str]]:
-        """Return schema and name of every table that clients of the console can read."""
-        ours = [("dumpfilter", name) for name in sorted(self._tables)]
-        return ours + [("performance_schema", name) for name in PERFORMANCE_SCHEMA]
 
     @property
     def version(self) -> str:

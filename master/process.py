@@ -272,7 +272,7 @@ def _open_sql_ports(
     service, console, replicas = server.service, run.console, run.replicas
     if console is None and replicas is None:
         return {}
-    from dumpfilter.console.directory import ConnectionDirectory
+    from dumpfilter.console.port import ConnectionDirectory
     from dumpfilter.master.console import MasterConsole
 
     directory = ConnectionDirectory()

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import singledispatchmethod
+from functools import partial, singledispatchmethod
 from typing import Any
 
 from dumpfilter import __version__
 from dumpfilter.analyse.printing.show_events import COLUMNS as EVENT_COLUMNS
 from dumpfilter.analyse.printing.show_events import no_events, show_events
-from dumpfilter.base.errors import DumpfilterError, GtidError, OptionError
+from dumpfilter.base.errors import GtidError, OptionError
 from dumpfilter.base.security.client_tls import TlsMode
 from dumpfilter.binlog.format import Family
 from dumpfilter.console.sql import commands, server_errors
@@ -100,20 +100,15 @@ class SlaveConsole:
             return self._execute(command)
         except UnknownChannel as error:
             raise server_errors.ER_REPLICA_CHANNEL_DOES_NOT_EXIST(error.channel) from None
+        except OptionError as error:
+            raise server_errors.ER_WRONG_ARGUMENTS(str(error)) from error
         finally:
             self._slave.lock.release()
 
-    def table(self, schema: str, name: str) -> Table | None:
-        """Return a table of the console with its present rows, or None when the slave has no such table.
-
-        ``schema`` is ``performance_schema`` or ``dumpfilter``.
-        """
-        rows = facts.TABLES.get((schema, name))
-        return None if rows is None else rows(self._slave)
-
-    def table_names(self) -> list[tuple[str, str]]:
-        """Return the schema and the name of every table that a client can SELECT from."""
-        return list(facts.TABLES)
+    @property
+    def tables(self) -> Mapping[tuple[str, str], Callable[[], Table]]:
+        """The tables of the console, by schema and name, each with the function that returns its present rows."""
+        return {names: partial(rows, self._slave) for names, rows in facts.TABLES.items()}
 
     @property
     def version(self) -> str:
@@ -167,7 +162,7 @@ class SlaveConsole:
         for one in self._slave.channels if channel is None else [self._slave.get(channel)]:
             if one.sql_worker.running:
                 raise server_errors.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(one.name)
-        self._change(lambda: self._slave.change_filter(command.clauses, channel))
+        self._slave.change_filter(command.clauses, channel)
         return OK
 
     @_execute.register
@@ -187,7 +182,7 @@ class SlaveConsole:
         is_elsewhere = afresh and not {"LOG_FILE", "LOG_POS"} & given.keys()
         if is_elsewhere or (info.auto_position and not before.auto_position):
             info = info.model_copy(update={"log_file": "", "log_pos": 4})
-        self._change(lambda: self._slave.configure(info, command.clauses, afresh=afresh))
+        self._slave.configure(info, command.clauses, afresh=afresh)
         return Result(notes=notes)
 
     @_execute.register
@@ -231,7 +226,7 @@ class SlaveConsole:
             if one.running:
                 raise server_errors.ER_REPLICA_CHANNEL_MUST_STOP(one.name)
         for one in chosen:
-            self._change(lambda one=one: self._slave.reset(one.name, all=command.all))
+            self._slave.reset(one.name, all=command.all)
         return OK
 
     @_execute.register
@@ -316,19 +311,6 @@ class SlaveConsole:
             raise server_errors.ER_REPLICA_CHANNEL_IO_THREAD_MUST_STOP(name)
         if running:
             raise server_errors.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(name)
-
-    @staticmethod
-    def _change(change: Any) -> None:
-        try:
-            change()
-        except UnknownChannel:
-            raise
-        except OptionError as error:
-            raise server_errors.ER_WRONG_ARGUMENTS(str(error)) from error
-        except SqlError:
-            raise
-        except DumpfilterError as error:
-            raise SqlError(1105, "HY000", str(error)) from error
 
 
 def _check_options(given: dict[str, Any], before: SourceInfo, net_timeout: float) -> Sequence[Note]:

@@ -18,11 +18,11 @@ import structlog
 from dumpfilter import __version__
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.audit import open_audit_log
-from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.endpoint import ConsoleEndpoint, serving
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.metrics.endpoint import MetricsEndpoint, serving_metrics
 from dumpfilter.console.metrics.process import CommonCollector
+from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.filter.channels import ChannelFilters
 from dumpfilter.slave.certificate import kept_tls
 from dumpfilter.slave.channel import Channel, RelayReader, Watching

@@ -28,21 +28,16 @@ _STATUS = ServerStatus.SERVER_STATUS_AUTOCOMMIT
 """The status that packets tell the client. Each statement of a console is a transaction."""
 
 
-def error(failed: SqlError, charset: CharacterSet) -> bytes:
+def error(
+    failed: SqlError, charset: CharacterSet = CharacterSet.utf8mb4, *, is_greeted: bool = True
+) -> bytes:
     """Return the ERR packet that tells a client of an error.
 
-    The text is encoded in the client's character set ``charset``. Characters outside it become question marks.
+    The text is encoded in the client's character set ``charset``. Characters outside it become question marks. A client
+    that has received no greeting (``is_greeted`` is false) expects no SQLSTATE.
     """
-    state = failed.sqlstate.encode("ascii", "replace")[:5].ljust(5, b"0")
-    text = failed.message.encode(charset.codec, "replace")
-    return b"\xff" + struct.pack("<H", failed.number) + b"#" + state + text
-
-
-def early_error(failed: SqlError) -> bytes:
-    """Return the ERR packet for a client to which the console has not sent its greeting (first packet). Such a client
-    expects no SQLSTATE.
-    """
-    return b"\xff" + struct.pack("<H", failed.number) + failed.message.encode("utf-8", "replace")
+    state = b"#" + failed.sqlstate.encode("ascii", "replace")[:5].ljust(5, b"0") if is_greeted else b""
+    return struct.pack("<BH", 0xFF, failed.number) + state + failed.message.encode(charset.codec, "replace")
 
 
 def ok(capabilities: Capabilities, result: Result, info: bytes = b"") -> bytes:

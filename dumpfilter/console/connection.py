@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import enum
 import functools
 import struct
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from mysql_mimic.charset import CharacterSet, Collation
-from mysql_mimic.types import Capabilities
+from mysql_mimic.types import Capabilities, Commands
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.console import answers
-from dumpfilter.console.directory import ProcessRow
 from dumpfilter.console.login import Doorkeeper, Refused
 from dumpfilter.console.masking import without_passwords
 from dumpfilter.console.memory import CLIENT_MEMORY, Memory, size_of
@@ -58,30 +56,8 @@ _LOGGED_CHARACTERS = 200
 T = TypeVar("T")
 
 
-class Doing(NamedTuple):
-    """The columns Command, State and Info of SHOW PROCESSLIST for one connection."""
-
-    command: str
-    state: str = ""
-    info: str | None = None
-
-
-class Com(enum.IntEnum):
-    """The commands of the client protocol that the console handles (``enum_server_command`` in MySQL's source)."""
-
-    QUIT = 0x01
-    INIT_DB = 0x02
-    QUERY = 0x03
-    STATISTICS = 0x09
-    DEBUG = 0x0D
-    PING = 0x0E
-    STMT_PREPARE = 0x16
-    STMT_EXECUTE = 0x17
-    STMT_SEND_LONG_DATA = 0x18
-    STMT_CLOSE = 0x19
-    STMT_RESET = 0x1A
-    STMT_FETCH = 0x1C
-    RESET_CONNECTION = 0x1F
+ProcessRow = tuple[int, str, str, str | None, str, int, str, str | None]
+"""A row of SHOW PROCESSLIST: Id, User, Host, db, Command, Time, State, Info."""
 
 
 class Connection:
@@ -118,16 +94,16 @@ class Connection:
         self._prepared: dict[int, Prepared] = {}
         self._last_prepared = 0
         self._commands: dict[int, Callable[[bytes], Awaitable[None]]] = {
-            Com.INIT_DB: self._init_db,
-            Com.QUERY: self._query,
-            Com.STATISTICS: self._statistics,
-            Com.DEBUG: self._send_ok,
-            Com.PING: self._send_ok,
-            Com.STMT_PREPARE: self._stmt_prepare,
-            Com.STMT_EXECUTE: self._stmt_execute,
-            Com.STMT_CLOSE: self._stmt_close,
-            Com.STMT_RESET: self._stmt_reset,
-            Com.RESET_CONNECTION: self._reset_connection,
+            Commands.COM_INIT_DB: self._init_db,
+            Commands.COM_QUERY: self._query,
+            Commands.COM_STATISTICS: self._statistics,
+            Commands.COM_DEBUG: self._send_ok,
+            Commands.COM_PING: self._send_ok,
+            Commands.COM_STMT_PREPARE: self._stmt_prepare,
+            Commands.COM_STMT_EXECUTE: self._stmt_execute,
+            Commands.COM_STMT_CLOSE: self._stmt_close,
+            Commands.COM_STMT_RESET: self._stmt_reset,
+            Commands.COM_RESET_CONNECTION: self._reset_connection,
         }
 
     async def serve(self) -> None:
@@ -151,12 +127,12 @@ class Connection:
                 self._log.info("client.disconnected", user=self.session.user)
 
     @property
-    def doing(self) -> Doing:
-        """The current activity of the connection, as SHOW PROCESSLIST shows it."""
+    def doing(self) -> tuple[str, str, str | None]:
+        """The columns Command, State and Info of SHOW PROCESSLIST."""
         running = self.running
         if running is not None:
-            return Doing("Query", "executing", running)
-        return Doing("Sleep" if self.session else "Connect")
+            return "Query", "executing", running
+        return "Sleep" if self.session else "Connect", "", None
 
     @property
     def user(self) -> str | None:
@@ -167,16 +143,16 @@ class Connection:
         """Return the row of SHOW PROCESSLIST. Its column Time is the time since the connection was made, seconds. Any
         thread may call the method.
         """
-        session, doing = self.session, self.doing
+        session, (command, state, info) = self.session, self.doing
         return (
             self.id,
             session.user if session else "unauthenticated user",
             self.peer,
             session.database if session else None,
-            doing.command,
+            command,
             int(time.monotonic() - self._since),
-            doing.state,
-            None if doing.info is None else without_passwords(doing.info, len(doing.info)),
+            state,
+            None if info is None else without_passwords(info, len(info)),
         )
 
     def end(self, *, query_only: bool) -> None:
@@ -222,21 +198,21 @@ class Connection:
             try:
                 try:
                     async with asyncio.timeout(IDLE_SECONDS):
-                        command = await self._stream.read_command(self._admit_command)
+                        number, data = await self._stream.read_command(self._admit_command)
                 except TimeoutError:
                     self._log.info("client.idle")
                     return
-                if command.number == Com.QUIT:
+                if number == Commands.COM_QUIT:
                     return
-                if command.number == Com.STMT_SEND_LONG_DATA:
+                if number == Commands.COM_STMT_SEND_LONG_DATA:
                     # The protocol has no answer to this command. The client takes the error for the answer to its next
                     # command, so that the connection must end.
                     await self._send_error(server_errors.ER_UNKNOWN_COM_ERROR())
                     return
-                handler = self._commands.get(command.number)
+                handler = self._commands.get(number)
                 if handler is None:
                     raise server_errors.ER_UNKNOWN_COM_ERROR()
-                await handler(command.data)
+                await handler(data)
             except MalformedPacket:
                 await self._send_error(server_errors.ER_MALFORMED_PACKET())
             except SqlError as failed:
@@ -273,40 +249,34 @@ class Connection:
         return await self._in_thread(text, functools.partial(execute_statement, self._client, text))
 
     async def _in_thread(self, text: str, call: Callable[[Interrupt], T]) -> T:
-        async with self._port.place(self._client.user):
-            return await self._in_own_thread(text, call)
-
-    async def _in_own_thread(self, text: str, call: Callable[[Interrupt], T]) -> T:
         loop = asyncio.get_running_loop()
-        interrupt = self._interrupt = Interrupt()
-        killed = self._killed = loop.create_future()
-        self.running = text
-        counted = self.counted(functools.partial(call, interrupt))
-        work = loop.run_in_executor(self._port.pool, self._call_bounded, len(text), counted, interrupt)
-        try:
-            await asyncio.wait((work, killed, self._stream.left), return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                return work.result()
-            raise server_errors.ER_QUERY_INTERRUPTED() if killed.done() else ClientGone("closed")
-        except SqlError:
-            raise
-        except DumpfilterError as failed:
-            raise server_errors.ER_UNKNOWN_ERROR(failed) from failed
-        except (ClientGone, asyncio.CancelledError):
-            raise
-        except Exception as failed:
-            # A defect of the console is logged, and the client's session goes on.
-            statement = without_passwords(text, _LOGGED_CHARACTERS)
-            self._log.exception("client.statement_failed", statement=statement)
-            raise server_errors.ER_UNKNOWN_ERROR(
-                f"Unknown error: {type(failed).__name__}: {failed}"
-            ) from failed
-        finally:
-            interrupt.set()
-            if not work.done():
-                work.add_done_callback(_forget)
-            self._interrupt = self._killed = None
-            self.running = None
+        async with self._port.place(self._client.user):
+            interrupt = self._interrupt = Interrupt()
+            killed = self._killed = loop.create_future()
+            self.running = text
+            counted = self.counted(functools.partial(call, interrupt))
+            work = loop.run_in_executor(self._port.pool, self._call_bounded, len(text), counted, interrupt)
+            try:
+                await asyncio.wait((work, killed, self._stream.left), return_when=asyncio.FIRST_COMPLETED)
+                if work.done():
+                    return work.result()
+                raise server_errors.ER_QUERY_INTERRUPTED() if killed.done() else ClientGone("closed")
+            except (SqlError, ClientGone):
+                raise
+            except DumpfilterError as failed:
+                raise server_errors.ER_UNKNOWN_ERROR(failed) from failed
+            except Exception as failed:
+                # A defect of the console is logged, and the client's session goes on.
+                statement = without_passwords(text, _LOGGED_CHARACTERS)
+                self._log.exception("client.statement_failed", statement=statement)
+                raise server_errors.ER_UNKNOWN_ERROR(
+                    f"Unknown error: {type(failed).__name__}: {failed}"
+                ) from failed
+            finally:
+                interrupt.set()
+                if not work.done():
+                    work.add_done_callback(_forget)
+                self._interrupt = self._killed = self.running = None
 
     def _call_bounded(self, length: int, call: Callable[[], T], interrupt: Interrupt) -> T:
         # The tokens of a statement need up to 170 times its length. Therefore only few large statements run at a time.

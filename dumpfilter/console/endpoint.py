@@ -15,8 +15,8 @@ from dumpfilter.base.security.endpoint import Endpoint
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.tls import TlsSource
 from dumpfilter.console.auth import DEFAULT_USER, check_users
-from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.executor import Executor
+from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.console.roles import Role
 from dumpfilter.console.server import ConsoleServer
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable
 
 from dumpfilter.console.sql.commands import Command
@@ -33,15 +33,13 @@ class Executor(Protocol):
         """
         ...
 
-    def table(self, schema: str, name: str) -> Table | None:
-        """Return the columns and current rows of a status table, or None if there is no such table.
+    @property
+    def tables(self) -> Mapping[tuple[str, str], Callable[[], Table]]:
+        """The functions that return the columns and current rows of each status table that clients can read.
 
-        Both names are in lower case, for example ``performance_schema`` and ``replication_applier_status``.
+        The keys are schema and name in lower case, for example ``performance_schema`` and
+        ``replication_applier_status``.
         """
-        ...
-
-    def table_names(self) -> list[tuple[str, str]]:
-        """Return the schema and the name of every status table that clients can read, in lower case."""
         ...
 
     def variables(self) -> Mapping[str, str | int]:

@@ -61,7 +61,7 @@ Row = Mapping[str, Any]
 
 def schemas_of(executor: Executor) -> list[str]:
     """Return the names of all schemas of a console, sorted: information_schema and the schemas of status tables."""
-    return sorted({SCHEMA, *(schema for schema, _ in executor.table_names())})
+    return sorted({SCHEMA, *(schema for schema, _ in executor.tables)})
 
 
 def information_schema_table(executor: Executor, name: str) -> Table | None:
@@ -93,7 +93,7 @@ def _schemata(executor: Executor) -> Iterable[Row]:
 
 
 def _names(executor: Executor) -> list[tuple[str, str]]:
-    return [*((SCHEMA, name.upper()) for name in sorted(_COLUMNS)), *sorted(executor.table_names())]
+    return [*((SCHEMA, name.upper()) for name in sorted(_COLUMNS)), *sorted(executor.tables)]
 
 
 def _tables(executor: Executor) -> Iterable[Row]:
@@ -113,8 +113,7 @@ def _tables(executor: Executor) -> Iterable[Row]:
 
 def _table_columns(executor: Executor) -> Iterable[Row]:
     for schema, name in _names(executor):
-        table = executor.table(schema, name)
-        columns = _columns_of(name.lower()) if schema == SCHEMA else table.columns if table else ()
+        columns = _columns_of(name.lower()) if schema == SCHEMA else executor.tables[schema, name]().columns
         yield from column_rows(schema, name, columns)
 
 

@@ -202,7 +202,7 @@ class Doorkeeper:
 
     async def refuse(self, error: SqlError) -> None:
         """Send an error packet to the client, which ends the login."""
-        await self.stream.send(answers.error(error, CharacterSet.utf8mb4))
+        await self.stream.send(answers.error(error))
 
     async def _ask(self, plugin: str) -> tuple[str, bytes]:
         switch = packets.make_auth_switch_request(CharacterSet.utf8mb4, plugin, self.nonce + b"\0")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import asyncio
 import contextlib
+import itertools
 import socket
 import threading
 import time
@@ -22,7 +23,6 @@ from dumpfilter.base.security.tls import TlsSource
 from dumpfilter.console import answers, auth
 from dumpfilter.console.auth import Accounts
 from dumpfilter.console.costs import Costs
-from dumpfilter.console.directory import ConnectionDirectory, Connections
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.login_turns import LoginTurns
 from dumpfilter.console.memory import CONSOLE_MEMORY, RESULT_MEMORY, RESULT_SHARE, Memory
@@ -113,11 +113,24 @@ class PortSettings:
     """
 
 
-class ClientPort(Connections, abc.ABC):
+class ConnectionDirectory(dict[int, Any]):
+    """The open client connections of all ports of a process, by numbers that are unique in the process.
+
+    A server has one list of connections with their numbers. A master may have two ports for MySQL clients. Each value
+    is a :class:`~dumpfilter.console.connection.Connection`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = itertools.count(1)
+        """The numbers (connection ids) of the next connections."""
+
+
+class ClientPort(abc.ABC):
     """A port for MySQL clients in an asyncio loop, with everything that its connections share.
 
     A subclass decides how clients are greeted, and which master or slave carries out their statements. Any thread may
-    call :meth:`change_users` and the methods of :class:`~dumpfilter.console.directory.Connections`.
+    call :meth:`change_users`.
 
     Parameters:
         settings: name, TLS and limits of the port.
@@ -135,8 +148,9 @@ class ClientPort(Connections, abc.ABC):
         pool: ThreadPool,
         threads_of_user: int = 0,
     ) -> None:
-        super().__init__()
         self.settings = settings
+        self.clients: dict[int, Any] = {}
+        """The port's open connections by number, each a :class:`~dumpfilter.console.connection.Connection`."""
         self.accounts = Accounts(users)
         self.directory = directory
         self.pool = pool
@@ -152,9 +166,9 @@ class ClientPort(Connections, abc.ABC):
         self._server: asyncio.Server | None = None
 
     @property
-    def listed(self) -> Connections:
-        """The connections that a client of this port may list (SHOW PROCESSLIST) and end (KILL)."""
-        return self
+    def listed(self) -> dict[int, Any]:
+        """The connections that a client of this port may list (SHOW PROCESSLIST) and end (KILL), by number."""
+        return self.clients
 
     @abc.abstractmethod
     def greeting(self) -> Greeting:
@@ -243,25 +257,24 @@ class ClientPort(Connections, abc.ABC):
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         assert isinstance(reader, ClientReader)
-        number = self.directory.next_number()
-        address = writer.get_extra_info("peername")
+        number = next(self.directory.numbers)
         _set_up(writer)
         stream = PacketStream(reader, writer)
         try:
-            connection = self.connect(stream, number, address[0] if address else "")
+            connection = self.connect(stream, number, stream.peer_name[0])
             self._make_room()
-            self.clients[number] = self.directory.clients[number] = connection
+            self.clients[number] = self.directory[number] = connection
             await connection.serve()
         except SqlError as error:
             # The port cannot serve anybody at present. A replica logs the error and connects again.
             with contextlib.suppress(ClientGone, OSError):
-                await stream.send(answers.early_error(error))
+                await stream.send(answers.error(error, is_greeted=False))
         except (ClientGone, asyncio.CancelledError):
             # KILL and the end of the server cancel this task, which is no error.
             pass
         finally:
             self.clients.pop(number, None)
-            self.directory.clients.pop(number, None)
+            self.directory.pop(number, None)
             await stream.close()
 
     def _make_room(self) -> None:

@@ -4,9 +4,7 @@ statements.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -17,13 +15,13 @@ from dumpfilter.base.security.listening import listening_socket
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.tls import TlsSource, temporary_tls
 from dumpfilter.console.connection import Connection
-from dumpfilter.console.directory import ConnectionDirectory, Connections
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.login import Doorkeeper
 from dumpfilter.console.port import (
     DEFAULT_DENIAL_SECONDS,
     DEFAULT_MAX_CONNECTIONS,
     ClientPort,
+    ConnectionDirectory,
     Greeting,
     PortSettings,
 )
@@ -34,7 +32,6 @@ from dumpfilter.console.wire import PacketStream
 log = structlog.get_logger("dumpfilter.console")
 
 _STOP_SECONDS = 10.0
-_ACCEPT_COMPLAINT_SECONDS = 60.0
 
 
 class ConsoleServer(ClientPort):
@@ -80,7 +77,6 @@ class ConsoleServer(ClientPort):
         """The TCP port. If 0 was given, the attribute has the chosen port after the start."""
         self._executor = executor
         self._roles = None if roles is None else dict(roles)
-        self._complained = -_ACCEPT_COMPLAINT_SECONDS
         self._loop: ServingLoop | None = None
 
     def start(self) -> ConsoleServer:
@@ -91,7 +87,6 @@ class ConsoleServer(ClientPort):
         listener = listening_socket("the console cannot listen on", self.host, self.port)
         self.port = listener.getsockname()[1]
         self._loop = ServingLoop("console")
-        self._loop.loop.set_exception_handler(self._on_loop_error)
         self._loop.start()
         self._loop.wait(self.open(listener))
         log.info("console.listening", host=self.host, port=self.port)
@@ -130,7 +125,7 @@ class ConsoleServer(ClientPort):
         super().change_users(users)
 
     @property
-    def listed(self) -> Connections:
+    def listed(self) -> dict[int, Any]:
         """The connections of all ports of the process."""
         return self.directory
 
@@ -157,16 +152,3 @@ class ConsoleServer(ClientPort):
         address.
         """
         return Connection(Doorkeeper(stream, self, number, address))
-
-    def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log, at most once a minute, that a client could not be accepted, for example for lack of file descriptors."""
-        now = time.monotonic()
-        if now - self._complained < _ACCEPT_COMPLAINT_SECONDS:
-            return
-        self._complained = now
-        reason = context.get("exception") or context.get("message")
-        log.error(
-            "console.not_accepted",
-            reason=str(reason),
-            hint="the process may need more file descriptors (ulimit -n)",
-        )

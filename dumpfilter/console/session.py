@@ -198,7 +198,8 @@ class Session:
         """
         if schema == SCHEMA:
             return information_schema_table(self.executor, name)
-        return self.executor.table(schema, name) if (schema, name) in self.executor.table_names() else None
+        read = self.executor.tables.get((schema, name))
+        return None if read is None else read()
 
     def table(self, schema: str | None, name: str) -> Table:
         """Return a table of a schema or of the current database. Raises SqlError for a table that does not exist."""

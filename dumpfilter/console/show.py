@@ -184,7 +184,7 @@ def _show_columns(session: Session, name: str, schema: str | None = None, *, ful
 def _processlist(session: Session, *, full: bool = False) -> Table:
     rows = [
         (*row[:-1], row[-1] if full or row[-1] is None else row[-1][:_INFO_LENGTH])
-        for row in session.port.listed.processes()
+        for row in (client.row() for _, client in sorted(session.port.listed.copy().items()))
         if may_see_user(session.role, session.user, row[1])
     ]
     return Table(_columns("Id, User, Host, db, Command, Time, State, Info", rows), rows)

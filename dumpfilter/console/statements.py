@@ -97,14 +97,13 @@ def _use(session: Session, database: str) -> Result:
 
 
 def _kill(session: Session, number: int, *, query_only: bool = False) -> Result:
-    user = session.port.listed.user_of(number)
-    if user is None and not session.role.includes(Role.ALL):
-        # Only an administrator learns whether somebody is just logging in under this number.
+    client = session.port.listed.get(number)
+    # Only an administrator learns whether somebody is just logging in under this number.
+    if client is None or (client.user is None and not session.role.includes(Role.ALL)):
         raise server_errors.ER_NO_SUCH_THREAD(number)
-    if not may_see_user(session.role, session.user, user):
+    if not may_see_user(session.role, session.user, client.user):
         raise server_errors.ER_KILL_DENIED_ERROR(number)
-    if not session.port.listed.kill(number, query_only=query_only):
-        raise server_errors.ER_NO_SUCH_THREAD(number)
+    client.end(query_only=query_only)
     return OK
 
 

@@ -12,7 +12,6 @@ import ssl
 import struct
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from mysql_mimic.types import Capabilities
 
@@ -67,15 +66,6 @@ class ClientReader(asyncio.StreamReader):
     def _end(self) -> None:
         if not self.left.done():
             self.left.set_result(None)
-
-
-class Command(NamedTuple):
-    """A command of a client: its number in MySQL's protocol (such as 3 for COM_QUERY), and the rest of the packet."""
-
-    number: int
-    """The first byte of the packet, which names the command."""
-    data: bytes
-    """The rest of the packet."""
 
 
 class PacketStream:
@@ -139,8 +129,9 @@ class PacketStream:
         """
         return await self._rest(await self._length(self.sequence, limit))
 
-    async def read_command(self, admit: Callable[[int, int], Awaitable[None]]) -> Command:
-        """Return the client's next command.
+    async def read_command(self, admit: Callable[[int, int], Awaitable[None]]) -> tuple[int, bytes]:
+        """Return the client's next command: its number in MySQL's protocol (such as 3 for COM_QUERY), and the rest of
+        the packet.
 
         ``admit`` is called with the command's number and its length in bytes, before the rest of the command is
         received. It may wait, or raise SqlError 1153 for a too long command. The connection cannot be used after this
@@ -153,7 +144,7 @@ class PacketStream:
             raise MalformedPacket
         (number,) = await self._rest(1)
         await admit(number, length)
-        return Command(number, await self._rest(length - 1))
+        return number, await self._rest(length - 1)
 
     async def discard(self) -> None:
         """Read and discard the bytes that the client still sends, for at most :data:`DISCARD_SECONDS`.

@@ -18,8 +18,8 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.endpoint import Endpoint
 from dumpfilter.base.security.tls import TlsSource, temporary_tls
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
-from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.executor import Executor
+from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.edge.options import EdgeOptions
 from dumpfilter.edge.served_channel import ServedChannel

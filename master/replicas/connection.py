@@ -15,13 +15,13 @@ from typing import TypeVar
 
 import structlog
 from mysql_mimic import packets
-from mysql_mimic.types import ServerStatus
+from mysql_mimic.types import Commands, ServerStatus
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.printable import printable
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.console.connection import Connection, Doing
+from dumpfilter.console.connection import Connection
 from dumpfilter.console.login import Doorkeeper
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone, Login
@@ -61,10 +61,6 @@ MAX_STATEMENT = 64 << 10
 """The largest length of a command from a replica, bytes. MariaDB's GTIDs of 2,000 domains fit into a SET."""
 MAX_GTID_REQUEST = MAX_ALLOWED_PACKET
 """The largest length of COM_BINLOG_DUMP_GTID, bytes. A GTID set of 65,000 intervals fits."""
-
-_REGISTER_REPLICA = 0x15
-_BINLOG_DUMP = 0x12
-_BINLOG_DUMP_GTID = 0x1E
 
 _KNOWS_GTIDS = 4
 """The value of ``@mariadb_slave_capability`` of clients that understand MariaDB's GTID events."""
@@ -151,20 +147,20 @@ class ReplicaConnection(Connection):
         self._sending: asyncio.Task[None] | None = None
         self._is_interrupted = False
         self._commands |= {
-            _REGISTER_REPLICA: self._register_replica,
-            _BINLOG_DUMP: self._binlog_dump,
+            Commands.COM_REGISTER_SLAVE: self._register_replica,
+            Commands.COM_BINLOG_DUMP: self._binlog_dump,
         }
         if self._family == "mysql":
-            self._commands[_BINLOG_DUMP_GTID] = self._binlog_dump_gtid
+            self._commands[Commands.COM_BINLOG_DUMP_GTID] = self._binlog_dump_gtid
 
     @property
-    def doing(self) -> Doing:
-        """The present command and state of the connection, as SHOW PROCESSLIST shows them."""
+    def doing(self) -> tuple[str, str, str | None]:
+        """The columns Command, State and Info of SHOW PROCESSLIST."""
         if not self._request_name:
             return super().doing
         stream = self._replica_stream
         is_waiting = stream is not None and stream.is_waiting
-        return Doing(self._request_name, state_text(self._family, is_waiting=is_waiting))
+        return self._request_name, state_text(self._family, is_waiting=is_waiting), None
 
     def kill_query(self) -> None:
         """End the running dump, or interrupt the statement that the client is running (KILL QUERY)."""
@@ -175,7 +171,7 @@ class ReplicaConnection(Connection):
 
     def longest_command(self, number: int) -> int:
         """Return the largest length of a command with this number (the first byte of its packet), bytes."""
-        return MAX_GTID_REQUEST if number == _BINLOG_DUMP_GTID else MAX_STATEMENT
+        return MAX_GTID_REQUEST if number == Commands.COM_BINLOG_DUMP_GTID else MAX_STATEMENT
 
     async def _log_in(self, login: Login) -> None:
         self._login = login

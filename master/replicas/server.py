@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,13 +17,13 @@ from dumpfilter.base.security.endpoint import Endpoint
 from dumpfilter.base.security.listening import listening_socket
 from dumpfilter.base.security.tls import temporary_tls
 from dumpfilter.console.auth import CACHING_SHA2, NATIVE
-from dumpfilter.console.directory import ConnectionDirectory
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.login import Doorkeeper
 from dumpfilter.console.port import (
     CAPABILITIES,
     DEFAULT_DENIAL_SECONDS,
     ClientPort,
+    ConnectionDirectory,
     Greeting,
     PortSettings,
 )
@@ -84,15 +84,10 @@ class OwnReplicas:
                 own |= {(server_id, host, port), (server_id, host, port, uuid)}
         return replace(result, rows=[row for row in result.rows if (*row[:3], *row[4:]) in own])
 
-    def table(self, schema: str, name: str) -> Table | None:
-        """Return a table with its present rows, or None when there is no such table for replicas' users."""
-        return self._executor.table(schema, name) if (schema, name) in self.table_names() else None
-
-    def table_names(self) -> list[tuple[str, str]]:
-        """Return the schema and the name of each table that users of the replication port can read. The tables of the
-        schema ``dumpfilter`` are left out.
-        """
-        return [names for names in self._executor.table_names() if names[0] != "dumpfilter"]
+    @property
+    def tables(self) -> Mapping[tuple[str, str], Callable[[], Table]]:
+        """The tables that users of the replication port can read, without those of the schema ``dumpfilter``."""
+        return {names: read for names, read in self._executor.tables.items() if names[0] != "dumpfilter"}
 
     @property
     def version(self) -> str:

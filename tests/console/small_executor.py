@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from dumpfilter.base.errors import ConnectionLost
 from dumpfilter.console.sql import server_errors
@@ -52,10 +52,6 @@ STATUS = Table(
     [Column("CHANNEL_NAME"), Column("SERVICE_STATE"), Column("REMAINING_DELAY", ColumnType.INTEGER)],
     [("", "ON", None), ("ch1", "OFF", None)],
 )
-TABLES = {
-    ("performance_schema", "replication_applier_filters"): FILTERS,
-    ("performance_schema", "replication_applier_status"): STATUS,
-}
 
 
 class SmallExecutor:
@@ -92,11 +88,10 @@ class SmallExecutor:
                 raise RuntimeError("a defect")
         return OK
 
-    def table(self, schema: str, name: str) -> Table | None:
-        return TABLES.get((schema, name))
-
-    def table_names(self) -> list[tuple[str, str]]:
-        return list(TABLES)
+    tables: Mapping[tuple[str, str], Callable[[], Table]] = {
+        ("performance_schema", "replication_applier_filters"): lambda: FILTERS,
+        ("performance_schema", "replication_applier_status"): lambda: STATUS,
+    }
 
     version = "8.0.0-dumpfilter-0.1.0"
 

@@ -17,7 +17,7 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import decode_mysql_gtid
 from dumpfilter.binlog.gtid_wire import encode_previous_gtids
-from dumpfilter.console.directory import ConnectionDirectory
+from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.edge.edge import Edge
 from dumpfilter.edge.options import EdgeOptions
 from dumpfilter.slave.channel import Watching

@@ -51,8 +51,7 @@ class Master:
         return [column.name for column in self.ask(statement).columns]
 
     def select(self, name: str) -> list[dict[str, object]]:
-        table = self.console.table("dumpfilter", name)
-        assert table is not None
+        table = self.console.tables["dumpfilter", name]()
         return [dict(zip((column.name for column in table.columns), row, strict=True)) for row in table.rows]
 
     def error(self, statement: str) -> str:
@@ -191,13 +190,10 @@ def test_a_master_is_no_replica(mysql: Master, mariadb: Master) -> None:
     assert mysql.names("SHOW REPLICA STATUS")[:2] == ["Replica_IO_State", "Source_Host"]
     assert mysql.names("SHOW SLAVE STATUS")[:2] == ["Slave_IO_State", "Master_Host"]
     assert mariadb.names("SHOW REPLICA STATUS") == mysql.names("SHOW SLAVE STATUS")
-    for schema, name in mysql.console.table_names():
-        table = mysql.console.table(schema, name)
-        assert table is not None
+    for schema, name in mysql.console.tables:
+        table = mysql.console.tables[schema, name]()
         assert not table.rows
-    assert ("performance_schema", "replication_applier_filters") in mysql.console.table_names()
-    assert mysql.console.table("mysql", "user") is None
-    assert mysql.console.table("dumpfilter", "nothing") is None
+    assert ("performance_schema", "replication_applier_filters") in mysql.console.tables
 
 
 def test_the_table_of_slaves() -> None:

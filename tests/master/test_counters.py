@@ -150,8 +150,7 @@ def test_bytes_for_gtids_are_shown_everywhere(server: MasterServer, client: Clie
     listed = client.listed(slave_id)
     assert (listed.bytes_gtid, listed.counts.events_read) == (218, 8)
     console = MasterConsole(server.service)
-    table = console.table("dumpfilter", "slaves")
-    assert table is not None
+    table = console.tables["dumpfilter", "slaves"]()
     (row,) = [dict(zip((column.name for column in table.columns), row, strict=True)) for row in table.rows]
     assert row["bytes_gtid"] == 218
     samples = [sample for family in MasterCollector(server).collect() for sample in family.samples]

@@ -255,8 +255,7 @@ def test_the_table_of_drains(
     console = MasterConsole(server.service)
 
     def rows() -> list[list[object]]:
-        table = console.table("dumpfilter", "drains")
-        assert table is not None
+        table = console.tables["dumpfilter", "drains"]()
         return [[*row[:4], *row[5:]] for row in table.rows]
 
     stream, _ = follow(client, server_id=101)

@@ -40,8 +40,7 @@ def test_the_master_knows_what_it_has_scanned(server: MasterServer, client: Clie
     again = client.register(["--replicate-do-db=shop", "--replicate-do-db=hr"], server_id=102)
     codes = [warning.partition(":")[0] for warning in again.filter_warnings]
     assert codes == ["unwanted-statement", "lost-statement"]
-    table = MasterConsole(server.service).table("dumpfilter", "filter_warnings")
-    assert table is not None
+    table = MasterConsole(server.service).tables["dumpfilter", "filter_warnings"]()
     rows = [dict(zip([column.name for column in table.columns], row, strict=True)) for row in table.rows]
     assert [row["code"] for row in rows if row["server_id"] == 102] == [
         "unwanted-statement",

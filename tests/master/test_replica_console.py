@@ -33,8 +33,7 @@ class Consoled:
         return self.console.execute(parse_statement(statement))
 
     def table(self, name: str) -> list[dict[str, Any]]:
-        table = self.console.table("dumpfilter", name)
-        assert table is not None
+        table = self.console.tables["dumpfilter", name]()
         return [dict(zip([column.name for column in table.columns], row, strict=True)) for row in table.rows]
 
     def dump(self, user: str = "r") -> None:
@@ -102,8 +101,7 @@ def test_a_master_without_real_replicas(server: MasterServer) -> None:
     with pytest.raises(SqlError, match="without --replica-port"):
         console.execute(parse_statement("CHANGE REPLICATION FILTER REPLICATE_DO_DB = (a) FOR REPLICA 'r'"))
     for name in ("replica_filters", "replica_drift"):
-        table = console.table("dumpfilter", name)
-        assert table is not None
+        table = console.tables["dumpfilter", name]()
         assert not table.rows
 
 

@@ -221,8 +221,7 @@ class Driven:
         return dict(zip((column.name for column in result.columns), values, strict=True))
 
     def table(self, schema: str, name: str) -> list[dict[str, Any]]:
-        table = self.console.table(schema, name)
-        assert table is not None
+        table = self.console.tables[schema, name]()
         names = [column.name for column in table.columns]
         return [dict(zip(names, row, strict=True)) for row in table.rows]
 

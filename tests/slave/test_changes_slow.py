@@ -206,8 +206,7 @@ class Changing:
         summary, counters, gtids = self.expected(index)
         assert self.channel.target.state() == summary
         assert len(gtids) == len(set(gtids))
-        table = self.console.table("performance_schema", "replication_applier_filters")
-        assert table is not None
+        table = self.console.tables["performance_schema", "replication_applier_filters"]()
         shown = {row[1]: row for row in table.rows}
         rules: dict[BaseRuleKind, str] = {}
         for _, changed in self.history:

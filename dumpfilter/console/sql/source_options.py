@@ -6,7 +6,6 @@ The parser knows all options of MySQL 9.7 and MariaDB 10.11, and the product's o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 from dumpfilter.binlog.statement.tokens import TokenKind
 from dumpfilter.console.sql.cursor import Cursor
@@ -88,54 +87,53 @@ def _filter_on(cursor: Cursor) -> str:
         raise ER_WRONG_VALUE("FILTER_ON", written) from None
 
 
-def _prefixed(reader: Callable[[Cursor], OptionValue], *names: str) -> dict[str, _Option]:
-    return {f"{prefix}_{name}": (name, reader) for name in names for prefix in ("SOURCE", "MASTER")}
+_Reader = Callable[[Cursor], OptionValue]
 
 
-def _named(reader: Callable[[Cursor], OptionValue], *names: str) -> dict[str, _Option]:
-    return {name: (name, reader) for name in names}
+def _options(readers: Mapping[_Reader, str]) -> Mapping[str, tuple[str, _Reader]]:
+    found: dict[str, tuple[str, _Reader]] = {}
+    for read, names in readers.items():
+        for written in names.split():
+            spelling, _, name = written.partition("=")
+            found[spelling] = name or spelling.removeprefix("SOURCE_"), read
+            if spelling.startswith("SOURCE_"):
+                found[spelling.replace("SOURCE", "MASTER", 1)] = found[spelling]
+    return found
 
 
-_Option = tuple[str, Callable[[Cursor], OptionValue]]
-
-_OPTIONS: Mapping[str, _Option] = MappingProxyType(
+_OPTIONS = _options(
     {
-        **_prefixed(
-            Cursor.line,
-            *("BIND", "HOST", "USER", "LOG_FILE", "COMPRESSION_ALGORITHMS", "PUBLIC_KEY_PATH", "TLS_VERSION"),
-            *("SSL_CA", "SSL_CAPATH", "SSL_CERT", "SSL_CIPHER", "SSL_CRL", "SSL_CRLPATH", "SSL_KEY"),
-        ),
-        **_prefixed(
-            Cursor.unsigned,
-            *("PORT", "CONNECT_RETRY", "RETRY_COUNT", "AUTO_POSITION", "CONNECTION_AUTO_FAILOVER"),
-            *("ZSTD_COMPRESSION_LEVEL", "SSL", "SSL_VERIFY_SERVER_CERT"),
-        ),
-        **_prefixed(Cursor.position, "LOG_POS"),
-        **_prefixed(_password, "PASSWORD"),
-        **_prefixed(_heartbeat, "HEARTBEAT_PERIOD"),
-        **_prefixed(_delay, "DELAY"),
-        **_prefixed(_line_or_null, "TLS_CIPHERSUITES"),
-        "GET_SOURCE_PUBLIC_KEY": ("GET_SOURCE_PUBLIC_KEY", Cursor.unsigned),
-        "GET_MASTER_PUBLIC_KEY": ("GET_SOURCE_PUBLIC_KEY", Cursor.unsigned),
-        **_named(Cursor.line, "RELAY_LOG_FILE", "NETWORK_NAMESPACE"),
-        **_named(Cursor.unsigned, "RELAY_LOG_POS", "GTID_ONLY", "REQUIRE_ROW_FORMAT"),
-        **_named(_one_of("STREAM", "ON", "OFF", "GENERATE"), "REQUIRE_TABLE_PRIMARY_KEY_CHECK"),
-        **_named(_account, "PRIVILEGE_CHECKS_USER"),
-        **_named(_anonymous_gtids, "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS"),
-        **_named(_ids, "IGNORE_SERVER_IDS"),
-        # The following five options exist in MariaDB only.
-        **_named(_ids, "DO_DOMAIN_IDS", "IGNORE_DOMAIN_IDS"),
-        "MASTER_USE_GTID": ("USE_GTID", _one_of("CURRENT_POS", "SLAVE_POS", "REPLICA_POS", "NO")),
-        "MASTER_DEMOTE_TO_SLAVE": ("DEMOTE_TO_SLAVE", Cursor.unsigned),
-        "MASTER_DEMOTE_TO_REPLICA": ("DEMOTE_TO_SLAVE", Cursor.unsigned),
+        Cursor.line: """
+            SOURCE_BIND SOURCE_HOST SOURCE_USER SOURCE_LOG_FILE SOURCE_COMPRESSION_ALGORITHMS SOURCE_PUBLIC_KEY_PATH
+            SOURCE_TLS_VERSION SOURCE_SSL_CA SOURCE_SSL_CAPATH SOURCE_SSL_CERT SOURCE_SSL_CIPHER SOURCE_SSL_CRL
+            SOURCE_SSL_CRLPATH SOURCE_SSL_KEY RELAY_LOG_FILE NETWORK_NAMESPACE
+        """,
+        Cursor.unsigned: """
+            SOURCE_PORT SOURCE_CONNECT_RETRY SOURCE_RETRY_COUNT SOURCE_AUTO_POSITION SOURCE_CONNECTION_AUTO_FAILOVER
+            SOURCE_ZSTD_COMPRESSION_LEVEL SOURCE_SSL SOURCE_SSL_VERIFY_SERVER_CERT
+            GET_SOURCE_PUBLIC_KEY GET_MASTER_PUBLIC_KEY=GET_SOURCE_PUBLIC_KEY
+            RELAY_LOG_POS GTID_ONLY REQUIRE_ROW_FORMAT
+            MASTER_DEMOTE_TO_SLAVE=DEMOTE_TO_SLAVE MASTER_DEMOTE_TO_REPLICA=DEMOTE_TO_SLAVE
+        """,
+        Cursor.position: "SOURCE_LOG_POS",
+        _password: "SOURCE_PASSWORD",
+        _heartbeat: "SOURCE_HEARTBEAT_PERIOD",
+        _delay: "SOURCE_DELAY",
+        _line_or_null: "SOURCE_TLS_CIPHERSUITES",
+        _one_of("STREAM", "ON", "OFF", "GENERATE"): "REQUIRE_TABLE_PRIMARY_KEY_CHECK",
+        _account: "PRIVILEGE_CHECKS_USER",
+        _anonymous_gtids: "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS",
+        # DO_DOMAIN_IDS, IGNORE_DOMAIN_IDS, MASTER_USE_GTID and MASTER_DEMOTE_TO_SLAVE exist in MariaDB only.
+        _ids: "IGNORE_SERVER_IDS DO_DOMAIN_IDS IGNORE_DOMAIN_IDS",
+        _one_of("CURRENT_POS", "SLAVE_POS", "REPLICA_POS", "NO"): "MASTER_USE_GTID=USE_GTID",
         # FILTER_ON is an option of this product. It chooses whether the master, the slave or both filter.
-        **_named(_filter_on, "FILTER_ON"),
+        _filter_on: "FILTER_ON",
     }
 )
 """The options by their names in a statement.
 
 Each entry has the option's name in :class:`~dumpfilter.console.sql.commands.ChangeSource`, and the function that parses
-its value.
+its value. An option SOURCE_… has the older name MASTER_…, too.
 """
 
 

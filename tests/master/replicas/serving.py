@@ -16,7 +16,7 @@ from dumpfilter.base.security.endpoint import Endpoint
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.tls import TlsSource
 from dumpfilter.binlog.events import EventHeader, EventType
-from dumpfilter.console.directory import ConnectionDirectory
+from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.master.config import ReplicaEntry
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.replicas.filters import ReplicaFilters

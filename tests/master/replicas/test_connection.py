@@ -15,7 +15,7 @@ import pytest
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_wire import encode_previous_gtids
-from dumpfilter.console.directory import ConnectionDirectory
+from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.dump.packets.framing import last_events
 from dumpfilter.master.config import ConnectBack
@@ -242,8 +242,7 @@ def test_a_refusal_stands_in_the_table_of_slaves_until_the_replica_is_served(mys
     console = MasterConsole(mysql.server.service)
 
     def slaves() -> list[tuple[object, object, object]]:
-        table = console.table("dumpfilter", "slaves")
-        assert table is not None
+        table = console.tables["dumpfilter", "slaves"]()
         names = [column.name for column in table.columns]
         rows = [dict(zip(names, row, strict=True)) for row in table.rows]
         return [(row["server_id"], row["state"], row["refusal"]) for row in rows if row["server_id"] == 77]

@@ -92,6 +92,11 @@ def test_a_long_command_is_refused_before_it_arrives(mysql: Serving, command: in
         assert number_of(replica) == 1153
 
 
+def _running(serving: Serving) -> int:
+    """Return the number of clients whose statement is running."""
+    return sum(client.running is not None for client in serving.replicas.clients.copy().values())
+
+
 def test_statements_of_one_user_leave_threads_to_others(mysql: Serving, wait_for: WaitFor) -> None:
     large = mysql.replicas.large
     while large.acquire(blocking=False):
@@ -101,7 +106,7 @@ def test_statements_of_one_user_leave_threads_to_others(mysql: Serving, wait_for
     try:
         for replica in greedy:
             replica.command(3, slow.encode())
-        wait_for(lambda: sum(row[-1] is not None for row in mysql.replicas.processes()) >= 4)
+        wait_for(lambda: _running(mysql) >= 4)
         with mysql.connect("shop") as other:
             assert other.ask("SELECT @@server_id")
             assert other.ask("SELECT 1") == [(1,)]
@@ -191,7 +196,7 @@ def test_many_dumps_leave_nothing_behind(mysql: Serving, wait_for: WaitFor) -> N
         replica.dump(flags=0, server_id=number % 3)
         replica.event()
         replica.connection._force_close()  # type: ignore[no-untyped-call]
-    wait_for(lambda: not connections.processes())
+    wait_for(lambda: not connections.clients)
     gc.collect()
     register = mysql.server.service.register
     assert not [slave for slave in register.all() if slave.dump or not slave.peer.server_id]
@@ -210,6 +215,6 @@ def test_a_slow_reader_takes_no_memory_and_is_cut(
         command = (len(packed) + 1).to_bytes(3, "little") + b"\0" + bytes([COM_BINLOG_DUMP]) + packed
         replica.connection._write_bytes(command * 200)  # type: ignore[attr-defined]
         clients.append(replica)
-    wait_for(lambda: not mysql.replicas.processes())
+    wait_for(lambda: not mysql.replicas.clients)
     for replica in clients:
         replica.connection._force_close()  # type: ignore[no-untyped-call]

@@ -94,7 +94,7 @@ def test_a_password_that_changes_during_the_login_ends_the_connection(wait_for: 
 
         served.replicas.executor_of = change_and_open  # type: ignore[method-assign]
         with contextlib.suppress(pymysql.err.OperationalError), served.connect():
-            wait_for(lambda: not served.replicas.processes())
+            wait_for(lambda: not served.replicas.clients)
         assert served.replicas.executor_of == opened
 
 
@@ -102,7 +102,7 @@ def test_a_changed_password_ends_the_connection(wait_for: WaitFor) -> None:
     with serving(MYSQL) as served, served.connect() as old, served.connect("shop") as other:
         served.filters.take_over([entry("all", [], StoredPassword.plain("new")), entry("shop", [])])
         served.replicas.take_over_accounts()
-        wait_for(lambda: len(served.replicas.processes()) == 1)
+        wait_for(lambda: len(served.replicas.clients) == 1)
         with pytest.raises(pymysql.err.OperationalError):
             old.ask("SELECT @@server_id")
         assert other.ask("SELECT @@server_id")

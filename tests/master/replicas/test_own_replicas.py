@@ -52,7 +52,7 @@ def test_the_port_hides_the_replicas_of_other_users_and_the_operators_tables(mys
             assert [row[0] for row in replica.ask("SHOW REPLICAS")] == [server_id]
             listed = replica.ask("SELECT DISTINCT table_schema FROM information_schema.tables")
             assert "dumpfilter" not in [row[0] for row in listed]
-            for schema, name in console.table_names():
+            for schema, name in console.tables:
                 if schema == "dumpfilter":
                     with pytest.raises(pymysql.err.Error):
                         replica.ask(f"SELECT * FROM {schema}.{name}")
