@@ -164,6 +164,11 @@ class MasterConsole:
         """The tables of the console, by schema and name, each with the function that returns its present rows."""
 
     @property
+    def functions(self) -> Mapping[str, Callable[..., int | None]]:
+        """The SQL functions that wait for replication. A master has none, as it does not replicate."""
+        return {}
+
+    @property
     def _mysql(self) -> bool:
         return self._store.family == "mysql"
 

@@ -24,10 +24,9 @@ from dumpfilter.console.sql.columns import (
     replicas_columns,
 )
 from dumpfilter.console.sql.commands import Command, Threads
-from dumpfilter.console.sql.interruption import Interrupt, acquire, running_interrupt
+from dumpfilter.console.sql.interruption import acquire, running_interrupt
 from dumpfilter.console.sql.result import OK, Note, Result, Table
 from dumpfilter.console.sql.server_errors import SqlError
-from dumpfilter.console.sql.waits import Wait, Waited
 from dumpfilter.filter.channels import (
     DEFAULT_CHANNEL,
     GROUP_REPLICATION_CHANNELS,
@@ -41,7 +40,7 @@ from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.infos import SourceInfo
 from dumpfilter.slave.state.relay_log import read_index
 from dumpfilter.slave.threads.until import Until, UntilGtids, UntilPosition
-from dumpfilter.slave.waits import wait
+from dumpfilter.slave.waits import wait_functions
 
 MAX_CHANNELS = 256
 """The largest number of channels of one slave. A MySQL server has the same limit, which it calls ``MAX_CHANNELS``."""
@@ -140,13 +139,10 @@ class SlaveConsole:
             "gtid_executed": facts.executed_gtids(facts.views(self._slave.channels_now)),
         }
 
-    def wait(self, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
-        """Execute an SQL function that waits for an applier, such as SOURCE_POS_WAIT, and return its value. Raises
-        SqlError.
-
-        ``seconds`` limits the statement's time; None: no limit. Setting ``interrupt`` ends the wait.
-        """
-        return wait(self._slave, call, interrupt, seconds)
+    @property
+    def functions(self) -> Mapping[str, Callable[..., int | None]]:
+        """The SQL functions that wait for an applier, such as SOURCE_POS_WAIT, by name in lower case."""
+        return wait_functions(self._slave)
 
     @singledispatchmethod
     def _execute(self, command: Command) -> Result:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -17,10 +17,8 @@ from dumpfilter.base.options.defaults import FIRST_EVENT
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, MysqlGtidSet, parse_gtid_set
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.functions import number_of
-from dumpfilter.console.sql.interruption import Interrupt
-from dumpfilter.console.sql.result import Note
+from dumpfilter.console.sql.interruption import running_interrupt
 from dumpfilter.console.sql.server_errors import SqlError
-from dumpfilter.console.sql.waits import Value, Wait, Waited
 from dumpfilter.filter.channels import fold_channel
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.facts import views
@@ -36,43 +34,42 @@ _NO_GTIDS = MysqlGtidSet()
 
 S = TypeVar("S", bound=GtidSet)
 
-_Until = Callable[[Callable[[], bool], float | None], bool]
-"""A function ``until(ask, seconds)`` that waits until ``ask`` returns true, at most ``seconds`` (None: no limit), and
-returns the last answer.
-"""
+Value = int | float | str | None
+"""The type of an argument of an SQL function."""
 
 
-def wait(slave: Slave, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
-    """Execute an SQL function that waits for an applier, and return its value. Raises SqlError.
-
-    ``seconds`` limits the statement's time (``max_execution_time``); None: no limit. Setting ``interrupt`` ends the
-    wait.
-    """
-    until = partial(_until, slave, interrupt, seconds)
-    if call.name == "wait_for_executed_gtid_set":
-        return _for_gtid_set(slave, call, until)
-    if call.name == "master_gtid_wait":
-        return _for_mariadb_gtids(slave, call, until)
-    return _for_position(slave, call, until)
+def wait_functions(slave: Slave) -> Mapping[str, Callable[..., int | None]]:
+    """Return the SQL functions that wait for an applier of ``slave``, by name in lower case. They raise SqlError."""
+    return {
+        "source_pos_wait": partial(_source_pos_wait, slave),
+        "master_pos_wait": partial(_master_pos_wait, slave),
+        "wait_for_executed_gtid_set": partial(_wait_for_executed_gtid_set, slave),
+        "master_gtid_wait": partial(_master_gtid_wait, slave),
+    }
 
 
-def _for_position(slave: Slave, call: Wait, until: _Until) -> Waited:
-    notes: list[Note] = []
-    has_name = len(call.arguments) > 3
-    name = call.argument(3)
-    found = None if has_name and name is None else _channel(slave, str(name or ""))
-    is_mariadb = found is not None and found.master_info.family == "mariadb"
-    if call.name == "master_pos_wait" and not is_mariadb:
-        notes.append(server_errors.ER_WARN_DEPRECATED_SYNTAX.warning("MASTER_POS_WAIT", "SOURCE_POS_WAIT"))
-    timeout = _number(call.argument(2))
-    if timeout < 0 and not is_mariadb:
-        raise server_errors.ER_WRONG_ARGUMENTS("SOURCE_POS_WAIT.")
-    if is_mariadb:
+def _master_pos_wait(
+    slave: Slave, file: Value, position: Value, timeout: Value = 0, channel: Value = ""
+) -> int | None:
+    if not _is_mariadb(_channel(slave, channel)):
+        deprecated = server_errors.ER_WARN_DEPRECATED_SYNTAX.warning("MASTER_POS_WAIT", "SOURCE_POS_WAIT")
+        running_interrupt().notes.append(deprecated)
+    return _source_pos_wait(slave, file, position, timeout, channel)
+
+
+def _source_pos_wait(
+    slave: Slave, file: Value, position: Value, timeout: Value = 0, channel: Value = ""
+) -> int | None:
+    found = _channel(slave, channel)
+    seconds = _number(timeout)
+    if _is_mariadb(found):
         # MariaDB rounds to whole seconds, and takes everything else for no timeout.
-        timeout = float(max(0, math.floor(timeout + 0.5)))
-    place = _place(call.argument(0), call.argument(1))
+        seconds = float(max(0, math.floor(seconds + 0.5)))
+    elif seconds < 0:
+        raise server_errors.ER_WRONG_ARGUMENTS("SOURCE_POS_WAIT.")
+    place = _place(file, position)
     if place is None or found is None or not found.applier_runs:
-        return Waited(None, notes)
+        return None
     reached: bool | None = False
     advances = -1
 
@@ -85,13 +82,17 @@ def _for_position(slave: Slave, call: Wait, until: _Until) -> Waited:
         reached = None if is_elsewhere else place.met(applied, _NO_GTIDS)
         return reached is not False or not found.applier_runs
 
-    if not until(ask, timeout or None):
-        return Waited(-1, notes)
-    return Waited(advances if reached else None, notes)
+    if not _until(slave, ask, seconds or None):
+        return -1
+    return advances if reached else None
 
 
-def _channel(slave: Slave, name: str) -> Channel | None:
-    folded = fold_channel(name)
+def _is_mariadb(channel: Channel | None) -> bool:
+    return channel is not None and channel.master_info.family == "mariadb"
+
+
+def _channel(slave: Slave, name: Value) -> Channel | None:
+    folded = None if name is None else fold_channel(str(name))
     return next((one for one in slave.channels_now if one.name == folded), None)
 
 
@@ -109,39 +110,38 @@ def _place(file: Value, position: Value) -> UntilPosition | None:
     return UntilPosition("Source", str(file), max(offset, FIRST_EVENT))
 
 
-def _for_gtid_set(slave: Slave, call: Wait, until: _Until) -> Waited:
-    text = call.argument(0)
-    shown = "NULL" if text is None else str(text)
+def _wait_for_executed_gtid_set(slave: Slave, gtids: Value, timeout: Value = 0) -> int:
+    shown = "NULL" if gtids is None else str(gtids)
     try:
         wanted = parse_gtid_set(shown, "mysql")
     except GtidError as error:
         raise server_errors.ER_MALFORMED_GTID_SET_SPECIFICATION(shown) from error
-    timeout = _number(call.argument(1))
-    if len(call.arguments) > 1 and (call.argument(1) is None or timeout < 0):
+    if timeout is None or _number(timeout) < 0:
         raise server_errors.ER_WRONG_ARGUMENTS("WAIT_FOR_EXECUTED_GTID_SET.")
-    has_all = until(lambda: not wanted or _executed(slave, type(wanted)).issuperset(wanted), timeout or None)
-    return Waited(0 if has_all else 1)
+
+    def has_all() -> bool:
+        return not wanted or _executed(slave, type(wanted)).issuperset(wanted)
+
+    return 0 if _until(slave, has_all, _number(timeout) or None) else 1
 
 
-def _for_mariadb_gtids(slave: Slave, call: Wait, until: _Until) -> Waited:
-    text = call.argument(0)
-    if text is None:
-        return Waited(None)
+def _master_gtid_wait(slave: Slave, gtids: Value, timeout: Value = None) -> int | None:
+    if gtids is None:
+        return None
     try:
-        if not isinstance(text, str):
-            raise GtidError(f"{text!r} is no list of GTIDs")
-        wanted = MariadbGtidSet.parse(text)
+        if not isinstance(gtids, str):
+            raise GtidError(f"{gtids!r} is no list of GTIDs")
+        wanted = MariadbGtidSet.parse(gtids)
     except GtidError as error:
         raise SqlError(*_NO_GTID_LIST) from error
-    timeout = None if call.argument(1) is None else _number(call.argument(1))
 
     def has_all() -> bool:
         here = {gtid.domain_id: gtid.seq_no for gtid in _executed(slave, MariadbGtidSet).gtids()}
         return all(here.get(gtid.domain_id, 0) >= gtid.seq_no for gtid in wanted.gtids())
 
     # A negative timeout is none, and 0 does not wait.
-    limit = timeout if timeout is None or timeout >= 0 else None
-    return Waited(0 if until(has_all, limit) else -1)
+    seconds = None if timeout is None or _number(timeout) < 0 else _number(timeout)
+    return 0 if _until(slave, has_all, seconds) else -1
 
 
 def _executed(slave: Slave, kind: type[S]) -> S:
@@ -155,20 +155,16 @@ def _executed(slave: Slave, kind: type[S]) -> S:
     return total
 
 
-def _until(
-    slave: Slave,
-    interrupt: Interrupt,
-    seconds: float | None,
-    ask: Callable[[], bool],
-    timeout: float | None,
-) -> bool:
+def _until(slave: Slave, ask: Callable[[], bool], timeout: float | None) -> bool:
     """Wait until ``ask`` returns true, and return its last answer.
 
-    The wait ends after ``timeout`` seconds; None: no timeout. Raises SqlError 1317 when ``interrupt`` is set or the
-    slave stops, and 3024 after ``seconds`` (None: no limit).
+    The wait ends after ``timeout`` seconds; None: no timeout. Raises SqlError 1317 when the running statement is
+    interrupted or the slave stops, and 3024 after the statement's time limit.
     """
     if timeout is not None and timeout > _MOST_SECONDS:
         timeout = None
+    interrupt = running_interrupt()
+    seconds = interrupt.seconds
     # The bound of the statement ends it with an error, and the function's own timeout with a value.
     is_bounded = seconds is not None and (timeout is None or seconds < timeout)
 

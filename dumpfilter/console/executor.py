@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from dumpfilter.console.sql.commands import Command
-from dumpfilter.console.sql.interruption import Interrupt
 from dumpfilter.console.sql.result import Result, Table
-from dumpfilter.console.sql.waits import Wait, Waited
 
 
 class Executor(Protocol):
@@ -46,18 +44,12 @@ class Executor(Protocol):
         """Return the process's system variables by the names that they have in MySQL (``server_id``, ``version`` …)."""
         ...
 
+    @property
+    def functions(self) -> Mapping[str, Callable[..., int | None]]:
+        """The SQL functions that only this process has, such as WAIT_FOR_EXECUTED_GTID_SET, by name in lower case.
 
-@runtime_checkable
-class Waiting(Protocol):
-    """The additional interface of a master or slave whose clients can call SQL functions that wait for replication,
-    such as WAIT_FOR_EXECUTED_GTID_SET.
-    """
-
-    def wait(self, call: Wait, interrupt: Interrupt, seconds: float | None) -> Waited:
-        """Execute an SQL function that waits for replication, and return its value.
-
-        The timeout among the function's own arguments ends the wait with a value, as in MySQL. ``seconds`` is the time
-        limit of the whole statement (None: no limit). Raises SqlError 3024 after this limit, 1317 when another thread
-        sets ``interrupt``, and other errors for wrong arguments.
+        They may wait for replication. They get the arguments' values, and their parameters limit the number of
+        arguments. They observe the interrupt and the time limit of the running statement
+        (:func:`~dumpfilter.console.sql.interruption.running_interrupt`), and add their warnings to its ``notes``.
         """
         ...

@@ -15,7 +15,6 @@ from dataclasses import replace
 
 from mysql_mimic.charset import CharacterSet
 
-from dumpfilter.console.executor import Waiting
 from dumpfilter.console.information_schema import SCHEMA, information_schema_table, schemas_of
 from dumpfilter.console.memory import Memory
 from dumpfilter.console.port import ClientPort
@@ -25,7 +24,6 @@ from dumpfilter.console.sql.interruption import acquire, running_interrupt
 from dumpfilter.console.sql.result import Note, Result, Table
 from dumpfilter.console.sql.rewriting import Environment, no_such_table
 from dumpfilter.console.sql.select import DEFAULT_SECONDS, select
-from dumpfilter.console.sql.waits import Wait
 from dumpfilter.console.variables import Value, Variables
 
 SHOWN_SCHEMA = "@"
@@ -145,27 +143,15 @@ class Session:
         seconds = given or DEFAULT_SECONDS
         interrupt = running_interrupt()
         slot = _slots[self.user] if _READS.search(text) else threading.Lock()
-        notes: list[Note] = []
-
-        def wait(call: Wait) -> int | None:
-            assert isinstance(self.executor, Waiting)
-            waited = self.executor.wait(call, interrupt, given)
-            notes.extend(waited.notes)
-            return waited.value
-
+        interrupt.seconds, interrupt.notes = given, []
         acquire(slot, interrupt, seconds)
         try:
-            environment = self._environment(find, wait if isinstance(self.executor, Waiting) else None)
-            result = select(text, environment, stop=interrupt, seconds=seconds)
+            result = select(text, self._environment(find), stop=interrupt, seconds=seconds)
         finally:
             slot.release()
-        return replace(result, notes=[*notes, *result.notes]) if notes else result
+        return replace(result, notes=interrupt.notes)
 
-    def _environment(
-        self,
-        find: Callable[[str, str], Table | None],
-        wait: Callable[[Wait], int | None] | None,
-    ) -> Environment:
+    def _environment(self, find: Callable[[str, str], Table | None]) -> Environment:
         variables = self.variables.all()
         account = f"{self.user}@{self.host}"
         return Environment(
@@ -187,7 +173,7 @@ class Session:
                 "found_rows": 0,
                 "last_insert_id": 0,
             },
-            wait=wait,
+            waits=self.executor.functions,
         )
 
     def find_table(self, schema: str, name: str) -> Table | None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import structlog
 from mysql_mimic.types import Capabilities
@@ -98,9 +97,10 @@ class OwnReplicas:
         """Return the system variables that the console shows."""
         return self._executor.variables()
 
-    def __getattr__(self, name: str) -> Any:
-        # Some executors can also wait.
-        return getattr(self._executor, name)
+    @property
+    def functions(self) -> Mapping[str, Callable[..., int | None]]:
+        """The SQL functions that wait for replication."""
+        return self._executor.functions
 
 
 class ReplicaServer(ClientPort):

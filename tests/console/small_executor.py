@@ -93,6 +93,7 @@ class SmallExecutor:
         ("performance_schema", "replication_applier_status"): lambda: STATUS,
     }
 
+    functions: Mapping[str, Callable[..., int | None]] = {}
     version = "8.0.0-dumpfilter-0.1.0"
 
     def variables(self) -> Mapping[str, str | int]:

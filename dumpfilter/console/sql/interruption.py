@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
+from dumpfilter.console.sql.result import Note
 from dumpfilter.console.sql.server_errors import ER_QUERY_INTERRUPTED, ER_QUERY_TIMEOUT
 
 _POLL_SECONDS = 0.05
@@ -25,6 +26,10 @@ class Interrupt(threading.Event):
 
     def __init__(self) -> None:
         super().__init__()
+        self.seconds: float | None = None
+        """The limit of the statement's time that the session has set, seconds. None: no limit."""
+        self.notes: list[Note] = []
+        """The warnings of the functions that the statement has called."""
         self._callbacks: list[Callable[[], None]] = []
 
     def set(self) -> None:

@@ -28,7 +28,6 @@ from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.functions import CLOCKS, FUNCTIONS, clock
 from dumpfilter.console.sql.result import ColumnType, Table
 from dumpfilter.console.sql.server_errors import SqlError
-from dumpfilter.console.sql.waits import WAITS, Wait
 
 MAX_STATEMENT = 16 << 10
 """The length limit of a statement that sqlglot parses, in characters. It bounds the time and memory of parsing."""
@@ -87,10 +86,9 @@ class Environment:
     """The values of the user variables (``@x``) by their names in lower case."""
     functions: Mapping[str, object] = field(default_factory=dict)
     """The values of functions that depend on the session, such as ``version()``, by their names in lower case."""
-    wait: Callable[[Wait], int | None] | None = None
-    """The function that carries out a wait for replication, such as SOURCE_POS_WAIT, and returns the wait's value.
-
-    It may raise SqlError. None: this console knows no waits.
+    waits: Mapping[str, Callable[..., int | None]] = field(default_factory=dict)
+    """The functions that wait for replication, such as SOURCE_POS_WAIT, by their names in lower case. They may raise
+    SqlError.
     """
 
 
@@ -321,15 +319,12 @@ class Rewriting(SQLiteGenerator):
             return self.clock(name, *arguments)
         if name in environment.functions and not arguments:
             return _value(environment.functions[name])
-        if environment.wait is not None and name in WAITS:
-            fits = len(arguments) in WAITS[name]
-        elif name in FUNCTIONS:
-            fits = _takes(FUNCTIONS[name], arguments)
-        elif environment.database is None:
+        function = environment.waits.get(name) or FUNCTIONS.get(name)
+        if function is None and environment.database is None:
             raise server_errors.ER_NO_DB_ERROR()
-        else:
+        if function is None:
             raise server_errors.ER_SP_DOES_NOT_EXIST("FUNCTION", f"{environment.database}.{expression.name}")
-        if not fits:
+        if not _takes(function, arguments):
             raise server_errors.ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT(expression.name)
         return self.func(FUNCTION_PREFIX + name, *arguments)
 

@@ -29,7 +29,6 @@ from dumpfilter.console.sql.interruption import turns
 from dumpfilter.console.sql.result import Column, ColumnType, Result, Table, as_shown
 from dumpfilter.console.sql.rewriting import FUNCTION_PREFIX, ZERO_TIMESTAMP, Environment, Rewriting
 from dumpfilter.console.sql.server_errors import SqlError
-from dumpfilter.console.sql.waits import WAITS, Wait
 
 DEFAULT_SECONDS = 60.0
 """The time limit of a SELECT in a session that has not set ``max_execution_time``, seconds."""
@@ -119,10 +118,8 @@ class _Run:
         for name in FUNCTIONS:
             connection.create_function(FUNCTION_PREFIX + name, -1, functools.partial(self._call, name))
         connection.create_function(f"{FUNCTION_PREFIX}sleep", -1, self._sleep)
-        if self._environment.wait is not None:
-            for name in WAITS:
-                call = functools.partial(self._wait, self._environment.wait, name)
-                connection.create_function(FUNCTION_PREFIX + name, -1, call)
+        for name, function in self._environment.waits.items():
+            connection.create_function(FUNCTION_PREFIX + name, -1, functools.partial(self._wait, function))
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_LENGTH)
         connection.setlimit(sqlite3.SQLITE_LIMIT_COLUMN, _MAX_COLUMNS)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, _MAX_LIKE_PATTERN)
@@ -138,10 +135,10 @@ class _Run:
             return 0
         return int(self._stop.wait(min(float(seconds), max(0.0, self._deadline - time.monotonic()))))
 
-    def _wait(self, wait: Callable[[Wait], int | None], name: str, *arguments: Any) -> int | None:
+    def _wait(self, function: Callable[..., int | None], *arguments: Any) -> int | None:
         begun = time.monotonic()
         try:
-            return wait(Wait(name, arguments))
+            return function(*arguments)
         except SqlError as refused:
             self._refused = refused
             raise
