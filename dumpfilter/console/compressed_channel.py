@@ -12,7 +12,7 @@ import io
 import struct
 import zlib
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import zstandard
 from mysql_mimic.types import Capabilities
@@ -84,6 +84,11 @@ def codec_of(capabilities: Capabilities, zstd_level: int) -> Codec | None:
     return None
 
 
+async def _worked(length: int, work: Callable[..., bytes], *arguments: Any) -> bytes:
+    """Call ``work`` on ``length`` bytes: in the event loop for few bytes, and in another thread for many."""
+    return work(*arguments) if length <= _INLINE else await asyncio.to_thread(work, *arguments)
+
+
 class CompressedChannel(BufferedReading):
     """The server's side of a compressed connection, on top of a plain or an encrypted connection.
 
@@ -125,10 +130,7 @@ class CompressedChannel(BufferedReading):
         if not before:
             return data
         try:
-            if before <= _INLINE:
-                content = self.codec.decompress(data, before + 1)
-            else:
-                content = await asyncio.to_thread(self.codec.decompress, data, before + 1)
+            content = await _worked(before, self.codec.decompress, data, before + 1)
         except (zlib.error, zstandard.ZstdError) as error:
             raise ConnectionError(f"a compressed packet cannot be uncompressed: {error}") from None
         if len(content) != before:
@@ -145,22 +147,17 @@ class CompressedChannel(BufferedReading):
         for data in queue:
             for at in range(0, len(data), _PIECE):
                 piece = data[at : at + _PIECE]
-                if len(piece) <= _INLINE:
-                    packet = self._packet(piece)
-                else:
-                    packet = await asyncio.to_thread(self._packet, piece)
+                packet = await _worked(len(piece), self._packet, piece)
                 self.sent += len(packet)
                 self._writer.write(packet)
                 await self._writer.drain()
 
     def _packet(self, piece: bytes | memoryview) -> bytes:
-        number, before = self._sequence, 0
+        number, before = self._sequence, len(piece)
         self._sequence = (number + 1) & 0xFF
-        content = bytes(piece) if len(piece) < _LEAST else self.codec.compress(piece)
-        if len(piece) >= _LEAST:
-            before = len(piece)
-            if len(content) >= before:
-                content, before = bytes(piece), 0
+        content = bytes(piece) if before < _LEAST else self.codec.compress(piece)
+        if len(content) >= before:
+            content, before = bytes(piece), 0
         return struct.pack("<I", len(content) | number << 24) + before.to_bytes(3, "little") + content
 
     def close(self) -> None:

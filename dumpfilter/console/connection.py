@@ -88,6 +88,7 @@ class Connection:
             within=self._port.kept,
         )
         self._capabilities = door.greeting.capabilities
+        self._login: Login
         self._interrupt: Interrupt | None = None
         self._killed: asyncio.Future[None] | None = None
         """The future that a KILL of the running statement completes. None between statements."""
@@ -176,7 +177,7 @@ class Connection:
             self._killed.set_result(None)
 
     async def _log_in(self, login: Login) -> None:
-        self._capabilities = login.capabilities
+        self._login, self._capabilities = login, login.capabilities
         info = await self._door.verify(login)
         session = Session(self._port, self._share, self.id, login.user, self.peer)
         session.character_set = _character_set(login.collation)

@@ -24,7 +24,7 @@ from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.console.connection import Connection
 from dumpfilter.console.login import Doorkeeper
 from dumpfilter.console.sql.result import Result
-from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone, Login
+from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone
 from dumpfilter.dump.packets.framing import NOTHING
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master import limits
@@ -140,7 +140,6 @@ class ReplicaConnection(Connection):
         self._registration = Registration(0, "", 0)
         self._peer: Peer
         """The replica's identity, by which its filter is chosen. Set when the replica asks for a dump."""
-        self._login = Login(self._capabilities, "", b"", None, None, None)
         self._request_name = ""
         """The value of the column Command in SHOW PROCESSLIST while the connection dumps; empty otherwise."""
         self._replica_stream: ReplicaStream | None = None
@@ -172,10 +171,6 @@ class ReplicaConnection(Connection):
     def longest_command(self, number: int) -> int:
         """Return the largest length of a command with this number (the first byte of its packet), bytes."""
         return MAX_GTID_REQUEST if number == Commands.COM_BINLOG_DUMP_GTID else MAX_STATEMENT
-
-    async def _log_in(self, login: Login) -> None:
-        self._login = login
-        await super()._log_in(login)
 
     async def _run(self, text: str) -> Result:
         result = await self._in_thread(text, lambda _: answer(text, self._source, self._client))

@@ -20,7 +20,6 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import structlog
 from prometheus_client import CollectorRegistry, make_wsgi_app
-from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from dumpfilter.base.errors import DumpfilterError
@@ -95,15 +94,16 @@ def serving_metrics(
         yield None
         return
     endpoint.check()
-    collected = CollectorRegistry(auto_describe=False)
-    collected.register(OneAtATime(collectors()))
+    registry = CollectorRegistry(auto_describe=False)
+    for collector in collectors():
+        registry.register(collector)
     listener = listening_socket(
         "cannot serve metrics on",
         endpoint.host,
         endpoint.port,
         "choose others with --metrics-address and --metrics-port",
     )
-    server = _Server(listener, endpoint.tls if endpoint.uses_tls else None, collected)
+    server = _Server(listener, endpoint.tls if endpoint.uses_tls else None, registry)
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()
     try:
@@ -113,22 +113,6 @@ def serving_metrics(
         server.shutdown()
         thread.join()
         server.server_close()
-
-
-class OneAtATime(Collector):
-    """A Prometheus collector that combines several collectors and serves one scrape at a time. A concurrent scrape
-    waits.
-    """
-
-    def __init__(self, collectors: Iterable[Collector]) -> None:
-        self._collectors = list(collectors)
-        self._lock = threading.Lock()
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of all collectors."""
-        with self._lock:
-            for collector in self._collectors:
-                yield from collector.collect()
 
 
 class _Handler(WSGIRequestHandler):
@@ -159,11 +143,18 @@ class _Server(ThreadingMixIn, WSGIServer):
         self.socket = listener
         self.server_name, self.server_port = host, port
         self.setup_environ()
-        self.set_app(make_wsgi_app(registry))
+        self._app = make_wsgi_app(registry)
+        self._scraping = threading.Lock()
+        self.set_app(self._scrape)
         self._tls = tls
         self._places = threading.Semaphore(MAX_SCRAPES)
         self.silent: dict[Any, socket.socket] = {}
         """The connections that have not sent their request yet, by the client's address, the oldest first."""
+
+    def _scrape(self, environ: Any, start_response: Any) -> Any:
+        """Answer one request. Scrapes run one at a time."""
+        with self._scraping:
+            return self._app(environ, start_response)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._places.acquire(blocking=False):

@@ -27,7 +27,7 @@ from dumpfilter.binlog.statement.tokens import TokenKind
 from dumpfilter.console.sql.cursor import Cursor
 from dumpfilter.console.sql.datetimes import datetime_expression
 from dumpfilter.console.sql.filters import RuleOptions, filter_clauses
-from dumpfilter.console.sql.grammar import Grammar, Role
+from dumpfilter.console.sql.grammar import Grammar, Need, Role
 from dumpfilter.console.sql.result import Note
 from dumpfilter.console.sql.server_errors import (
     ER_BAD_REPLICA_UNTIL_COND,
@@ -202,8 +202,15 @@ def statement(name: str, role: Role, *forms: str, changes: bool = False) -> Call
     ``forms`` is an allowed syntax, such as ``STOP REPLICA [threads:threads]``. ``changes`` is true for a statement that
     the audit log records.
     """
-    declare = GRAMMAR.statement(name, role, *forms, changes=changes)
-    return lambda made: declare(dataclass(frozen=True)(made))
+
+    def declare(made: type[T]) -> type[T]:
+        made = dataclass(frozen=True)(made)
+        GRAMMAR.needs[made] = Need(name, role, changes)
+        for form in forms:
+            GRAMMAR.form(form, made)
+        return made
+
+    return declare
 
 
 _FOR_CHANNEL = "[FOR CHANNEL channel:name]"

@@ -20,14 +20,12 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from dumpfilter.console.sql.cursor import Cursor
 from dumpfilter.console.sql.server_errors import ER_PARSE_ERROR, ER_WRONG_ARGUMENTS, SqlError
 
 _WORDS = re.compile(r"\[|\]|[^\s\[\]]+")
-
-T = TypeVar("T")
 
 
 class Role(enum.StrEnum):
@@ -83,24 +81,6 @@ class Grammar:
         """The keywords with which an optional value begins, by the name of its reader."""
         self._forms: dict[str, list[tuple[Sequence[str], Callable[..., Any]]]] = {}
         """The forms of syntax, by first word. A form is its words and the function or class that gets the values."""
-
-    def statement(
-        self, name: str, role: Role, *forms: str, changes: bool = False
-    ) -> Callable[[type[T]], type[T]]:
-        """Return a decorator that declares a statement for its command class (the class that holds its values).
-
-        ``name`` is the statement's name in the documentation, and ``role`` the least role of a user who may run it.
-        Each of ``forms`` is an allowed syntax, such as ``STOP REPLICA [threads:threads]``. ``changes`` is true if the
-        audit log records the statement.
-        """
-
-        def declare(made: type[T]) -> type[T]:
-            self.needs[made] = Need(name, role, changes)
-            for form in forms:
-                self.form(form, made)
-            return made
-
-        return declare
 
     def form(self, syntax: str, made: Callable[..., Any]) -> None:
         """Add an allowed syntax, such as ``STOP REPLICA [threads:threads]``.
