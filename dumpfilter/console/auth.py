@@ -54,7 +54,10 @@ class Accounts:
     """
 
     def __init__(self, users: Mapping[str, str | StoredPassword]) -> None:
-        self._users = stored(users)
+        self._users = {
+            name: StoredPassword.plain(password) if isinstance(password, str) else password
+            for name, password in users.items()
+        }
         self._lock = threading.Lock()
 
     @property
@@ -91,14 +94,6 @@ class Accounts:
             if self._users.get(user) == kept:
                 proved = replace(kept, sha2=StoredPassword.plain(password).sha2)
                 self._users = self._users | {user: proved}
-
-
-def stored(users: Mapping[str, str | StoredPassword]) -> dict[str, StoredPassword]:
-    """Return the stored password of each user, by user name. A password of type ``str`` is plain text."""
-    return {
-        name: StoredPassword.plain(password) if isinstance(password, str) else password
-        for name, password in users.items()
-    }
 
 
 def check_users(host: str, users: Mapping[str, StoredPassword], *, insecure: bool = False) -> None:

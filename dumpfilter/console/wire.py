@@ -194,10 +194,7 @@ class PacketStream:
 
         Raises ClientGone, and SqlError 1153 for a packet of more than ``limit`` bytes.
         """
-        try:
-            header = await self._reader.readexactly(4)
-        except (asyncio.IncompleteReadError, ConnectionError) as error:
-            raise ClientGone("closed") from error
+        header = await self._read(4, None)
         if header[3] != number:
             raise ClientGone(f"packet number {header[3]} instead of {number}")
         self.sequence = (number + 1) & 0xFF
@@ -208,8 +205,11 @@ class PacketStream:
 
     async def _rest(self, length: int) -> bytes:
         """Read ``length`` bytes of a packet that the client has begun. Raises ClientGone."""
+        return await self._read(length, NET_READ_SECONDS)
+
+    async def _read(self, length: int, seconds: float | None) -> bytes:
         try:
-            async with asyncio.timeout(NET_READ_SECONDS):
+            async with asyncio.timeout(seconds):
                 return await self._reader.readexactly(length)
         except (asyncio.IncompleteReadError, ConnectionError, TimeoutError) as error:
             raise ClientGone("closed") from error
