@@ -23,7 +23,7 @@ from statistics import quantiles
 from bench._common import Cases, Options, Report
 from dumpfilter.base.waiting import watching
 from dumpfilter.binlog.statement import read_text
-from dumpfilter.console.sql.result import Column, ColumnType, Table
+from dumpfilter.console.sql.result import Column, ColumnType, Result
 from dumpfilter.console.sql.rewriting import Environment
 from dumpfilter.console.sql.select import select
 from dumpfilter.console.sql.server_errors import SqlError
@@ -71,7 +71,7 @@ _LONGEST_DELAY_SECONDS = 0.02
 
 def _delay(text: str) -> float:
     """Return how long a thread that wakes every 5 ms waits beside a SELECT, seconds: the 98th percentile."""
-    table = Table([Column("n", ColumnType.INTEGER), Column("t")], [(1, "a"), (2, None)])
+    table = Result([Column("n", ColumnType.INTEGER), Column("t")], [(1, "a"), (2, None)])
     environment = Environment(lambda schema, name: table if name == "t" else None, ["s"], "s")
 
     def ask(stop: threading.Event) -> None:

@@ -23,7 +23,7 @@ from dumpfilter.console.sql.columns import (
 )
 from dumpfilter.console.sql.cursor import Cursor
 from dumpfilter.console.sql.grammar import Role
-from dumpfilter.console.sql.result import OK, Column, ColumnType, Note, Result, Table
+from dumpfilter.console.sql.result import OK, Column, ColumnType, Note, Result
 from dumpfilter.console.sql.server_errors import (
     ER_BAD_REPLICA,
     ER_REPLICA_CHANNEL_DOES_NOT_EXIST,
@@ -139,7 +139,7 @@ class MasterConsole:
         self._lower_case_table_names = lower_case_table_names
         self._changing = threading.Lock()
         """The lock that a statement holds while it purges binlog files or changes the binlog's rules."""
-        tables: dict[str, Callable[[], Table]] = {
+        tables: dict[str, Callable[[], Result]] = {
             "drains": lambda: facts.DRAINS.table(
                 facts.DrainView(drain, self._concerned(drain)) for drain in self._drains.all()
             ),
@@ -153,11 +153,11 @@ class MasterConsole:
             "source": lambda: facts.SOURCE.table(() if source is None else (source,)),
             "write_rules": lambda: facts.WRITE_RULES.table(_write_rows(self._register.write_filter)),
         }
-        self.tables: Mapping[tuple[str, str], Callable[[], Table]] = {
+        self.tables: Mapping[tuple[str, str], Callable[[], Result]] = {
             **{("dumpfilter", name): tables[name] for name in sorted(tables)},
             # performance_schema describes replication channels, which a master does not have.
             **{
-                ("performance_schema", name): functools.partial(Table, columns, ())
+                ("performance_schema", name): functools.partial(Result, columns, ())
                 for name, columns in PERFORMANCE_SCHEMA.items()
             },
         }
@@ -177,11 +177,11 @@ class MasterConsole:
         """Execute a parsed statement and return its result. Raises SqlError, or BinlogError where a file is damaged."""
         raise SqlError(1235, "42000", f"This master doesn't support '{type(command).__name__}'")
 
-    def _slaves(self) -> Table:
+    def _slaves(self) -> Result:
         end = BinlogEnd(self._store.binlogs.paths, time.time())
         return facts.SLAVES.table(facts.SlaveView(slave, end) for slave in self._service.known_slaves.all())
 
-    def _warnings(self) -> Table:
+    def _warnings(self) -> Result:
         return facts.FILTER_WARNINGS.table(
             facts.WarningView(slave, warning)
             for slave in self._register.all()

@@ -25,7 +25,7 @@ from dumpfilter.console.sql.columns import (
 )
 from dumpfilter.console.sql.commands import Command, Threads
 from dumpfilter.console.sql.interruption import acquire, running_interrupt
-from dumpfilter.console.sql.result import OK, Note, Result, Table
+from dumpfilter.console.sql.result import OK, Note, Result
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter.channels import (
     DEFAULT_CHANNEL,
@@ -105,7 +105,7 @@ class SlaveConsole:
             self._slave.lock.release()
 
     @property
-    def tables(self) -> Mapping[tuple[str, str], Callable[[], Table]]:
+    def tables(self) -> Mapping[tuple[str, str], Callable[[], Result]]:
         """The tables of the console, by schema and name, each with the function that returns its present rows."""
         return {names: partial(rows, self._slave) for names, rows in facts.TABLES.items()}
 

@@ -31,7 +31,7 @@ from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.console.metrics.facts import Fact, Facts, column, declared, metric
 from dumpfilter.console.metrics.latency import Latency
 from dumpfilter.console.sql.columns import PERFORMANCE_SCHEMA, replica_status_columns
-from dumpfilter.console.sql.result import ColumnType, Table
+from dumpfilter.console.sql.result import ColumnType, Result
 from dumpfilter.filter.channels import ChannelFilters, Setting
 from dumpfilter.filter.convert import filter_from_proto
 from dumpfilter.filter.rules import RuleKind
@@ -454,11 +454,11 @@ _ROWS: Mapping[str, Callable[[Slave], Iterable[list[Any]]]] = {
 """The function that returns the rows, for each replication table of the performance_schema."""
 
 
-def _server_table(name: str) -> Callable[[Slave], Table]:
-    return lambda slave: Table(PERFORMANCE_SCHEMA[name], list(_ROWS[name](slave)))
+def _server_table(name: str) -> Callable[[Slave], Result]:
+    return lambda slave: Result(PERFORMANCE_SCHEMA[name], list(_ROWS[name](slave)))
 
 
-TABLES: Mapping[tuple[str, str], Callable[[Slave], Table]] = {
+TABLES: Mapping[tuple[str, str], Callable[[Slave], Result]] = {
     **{("performance_schema", name): _server_table(name) for name in PERFORMANCE_SCHEMA},
     ("dumpfilter", "channels"): lambda slave: CHANNELS.table(views(slave.channels_now)),
     ("dumpfilter", "filter_hits"): lambda slave: HITS.table(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from dumpfilter.console.sql.commands import Command
-from dumpfilter.console.sql.result import Result, Table
+from dumpfilter.console.sql.result import Result
 
 
 class Executor(Protocol):
@@ -32,7 +32,7 @@ class Executor(Protocol):
         ...
 
     @property
-    def tables(self) -> Mapping[tuple[str, str], Callable[[], Table]]:
+    def tables(self) -> Mapping[tuple[str, str], Callable[[], Result]]:
         """The functions that return the columns and current rows of each status table that clients can read.
 
         The keys are schema and name in lower case, for example ``performance_schema`` and

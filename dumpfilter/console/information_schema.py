@@ -13,7 +13,7 @@ from typing import Any
 from mysql_mimic.constants import INFO_SCHEMA
 
 from dumpfilter.console.executor import Executor
-from dumpfilter.console.sql.result import Column, ColumnType, Table
+from dumpfilter.console.sql.result import Column, ColumnType, Result
 
 SCHEMA = "information_schema"
 COLLATION = "utf8mb4_0900_ai_ci"
@@ -64,7 +64,7 @@ def schemas_of(executor: Executor) -> list[str]:
     return sorted({SCHEMA, *(schema for schema, _ in executor.tables)})
 
 
-def information_schema_table(executor: Executor, name: str) -> Table | None:
+def information_schema_table(executor: Executor, name: str) -> Result | None:
     """Return the columns and rows of a table of information_schema, or None if there is no such table.
 
     ``name`` can be in upper or lower case. The rows describe the status tables of ``executor``, the master or slave.
@@ -74,7 +74,7 @@ def information_schema_table(executor: Executor, name: str) -> Table | None:
         return None
     columns = _columns_of(name)
     rows = ROWS[name](executor) if name in ROWS else ()
-    return Table(columns, [[row.get(column.name) for column in columns] for row in rows])
+    return Result(columns, [[row.get(column.name) for column in columns] for row in rows])
 
 
 def _columns_of(name: str) -> list[Column]:

@@ -21,7 +21,7 @@ from dumpfilter.console.port import ClientPort
 from dumpfilter.console.roles import Role
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.interruption import acquire, running_interrupt
-from dumpfilter.console.sql.result import Note, Result, Table
+from dumpfilter.console.sql.result import Note, Result
 from dumpfilter.console.sql.rewriting import Environment, no_such_table
 from dumpfilter.console.sql.select import DEFAULT_SECONDS, select
 from dumpfilter.console.variables import Value, Variables
@@ -128,14 +128,14 @@ class Session:
             raise server_errors.ER_NO_DB_ERROR()
         return SCHEMA if name.lower() == SCHEMA else name
 
-    def select(self, text: str, shown: Mapping[str, Table] | None = None) -> Result:
+    def select(self, text: str, shown: Mapping[str, Result] | None = None) -> Result:
         """Run a SELECT in this session, and return its result.
 
         ``shown`` has temporary tables by name, which the SELECT can read in the schema ``@``. SHOW uses such a table to
         apply LIKE and WHERE. Raises SqlError.
         """
 
-        def find(schema: str, name: str) -> Table | None:
+        def find(schema: str, name: str) -> Result | None:
             return shown.get(name) if shown and schema == SHOWN_SCHEMA else self.find_table(schema, name)
 
         limit = self.variables.all()["max_execution_time"]
@@ -151,7 +151,7 @@ class Session:
             slot.release()
         return replace(result, notes=interrupt.notes)
 
-    def _environment(self, find: Callable[[str, str], Table | None]) -> Environment:
+    def _environment(self, find: Callable[[str, str], Result | None]) -> Environment:
         variables = self.variables.all()
         account = f"{self.user}@{self.host}"
         return Environment(
@@ -176,7 +176,7 @@ class Session:
             waits=self.executor.functions,
         )
 
-    def find_table(self, schema: str, name: str) -> Table | None:
+    def find_table(self, schema: str, name: str) -> Result | None:
         """Return the columns and rows of a table that SELECT can read, or None if there is no such table.
 
         Upper and lower case differ in names, as on a server with lower_case_table_names=0. Names of
@@ -187,7 +187,7 @@ class Session:
         read = self.executor.tables.get((schema, name))
         return None if read is None else read()
 
-    def table(self, schema: str | None, name: str) -> Table:
+    def table(self, schema: str | None, name: str) -> Result:
         """Return a table of a schema or of the current database. Raises SqlError for a table that does not exist."""
         schema = self.schema(schema)
         found = self.find_table(schema, name)

@@ -24,7 +24,7 @@ from dumpfilter.console.information_schema import (
 from dumpfilter.console.roles import grants, may_see_user
 from dumpfilter.console.session import SHOWN_SCHEMA, Session
 from dumpfilter.console.sql import server_errors
-from dumpfilter.console.sql.result import Column, ColumnType, Result, Table
+from dumpfilter.console.sql.result import Column, ColumnType, Result
 from dumpfilter.console.sql.select import quoted
 
 _INFO_LENGTH = 100
@@ -65,7 +65,7 @@ _SCOPE = "[GLOBAL|SESSION|LOCAL]"
 _IN_SCHEMA = "[FROM|IN schema:identifier]"
 
 
-Read = Callable[..., Table]
+Read = Callable[..., Result]
 
 
 def _shown(*forms: str) -> Callable[[Read], Read]:
@@ -89,10 +89,10 @@ def _show(
     first, *others = table.columns
     if like and first.name.startswith(("Database", "Tables_in_")):
         first = replace(first, name=f"{first.name} ({pattern})")
-    shown = Table([first, *others], table.rows)
+    shown = Result([first, *others], table.rows)
     condition = f"{quoted(first.name)} LIKE {like}" if like else where
     if not condition:
-        return Result(shown.columns, shown.rows)
+        return shown
     return session.select(f"SELECT * FROM `{SHOWN_SCHEMA}`.`shown` WHERE {condition}", {"shown": shown})
 
 
@@ -105,28 +105,28 @@ def _columns(names: str, rows: Sequence[Sequence[object]] = ()) -> list[Column]:
     ]
 
 
-def _renamed(rows: Iterable[Row], names: str) -> Table:
+def _renamed(rows: Iterable[Row], names: str) -> Result:
     """Return a table with some columns of information_schema under other names.
 
     ``names`` pairs the name in the result with the name in information_schema, such as ``Name=TABLE_NAME, …``.
     """
     pairs = [pair.split("=") for pair in names.split(", ")]
     shown = [[row.get(origin) for _, origin in pairs] for row in rows]
-    return Table(_columns(", ".join(name for name, _ in pairs), shown), shown)
+    return Result(_columns(", ".join(name for name, _ in pairs), shown), shown)
 
 
-def _pairs(values: Mapping[str, object]) -> Table:
+def _pairs(values: Mapping[str, object]) -> Result:
     rows = [(name, "" if value is None else str(value)) for name, value in sorted(values.items())]
-    return Table(_columns("Variable_name, Value"), rows)
+    return Result(_columns("Variable_name, Value"), rows)
 
 
 @_shown(f"{_SCOPE} VARIABLES")
-def _variables(session: Session) -> Table:
+def _variables(session: Session) -> Result:
     return _pairs(session.variables.all())
 
 
 @_shown(f"{_SCOPE} STATUS")
-def _status(session: Session) -> Table:
+def _status(session: Session) -> Result:
     return _pairs(
         {
             **session.port.status(),
@@ -145,15 +145,15 @@ def _tables_of(session: Session, schema: str | None) -> tuple[str, list[Row]]:
 
 
 @_shown(f"[EXTENDED] [full:FULL] TABLES {_IN_SCHEMA}")
-def _tables(session: Session, schema: str | None = None, *, full: bool = False) -> Table:
+def _tables(session: Session, schema: str | None = None, *, full: bool = False) -> Result:
     schema, rows = _tables_of(session, schema)
     columns = [Column(f"Tables_in_{schema}"), Column("Table_type")]
     width = 2 if full else 1
-    return Table(columns[:width], [(row["TABLE_NAME"], row["TABLE_TYPE"])[:width] for row in rows])
+    return Result(columns[:width], [(row["TABLE_NAME"], row["TABLE_TYPE"])[:width] for row in rows])
 
 
 @_shown(f"TABLE STATUS {_IN_SCHEMA}")
-def _table_status(session: Session, schema: str | None = None) -> Table:
+def _table_status(session: Session, schema: str | None = None) -> Result:
     return _renamed(
         _tables_of(session, schema)[1],
         "Name=TABLE_NAME, Engine=ENGINE, Version=VERSION, Row_format=ROW_FORMAT, Rows=TABLE_ROWS, "
@@ -167,7 +167,7 @@ def _columns_of(session: Session, schema: str | None, name: str) -> list[Row]:
 
 
 @_shown("[EXTENDED] [full:FULL] COLUMNS|FIELDS FROM|IN *:table")
-def _show_columns(session: Session, name: str, schema: str | None = None, *, full: bool = False) -> Table:
+def _show_columns(session: Session, name: str, schema: str | None = None, *, full: bool = False) -> Result:
     collation, rest = (
         (" Collation=COLLATION_NAME,", ", Privileges=PRIVILEGES, Comment=COLUMN_COMMENT")
         if full
@@ -181,33 +181,33 @@ def _show_columns(session: Session, name: str, schema: str | None = None, *, ful
 
 
 @_shown("[full:FULL] PROCESSLIST")
-def _processlist(session: Session, *, full: bool = False) -> Table:
+def _processlist(session: Session, *, full: bool = False) -> Result:
     rows = [
         (*row[:-1], row[-1] if full or row[-1] is None else row[-1][:_INFO_LENGTH])
         for row in (client.row() for _, client in sorted(session.port.listed.copy().items()))
         if may_see_user(session.role, session.user, row[1])
     ]
-    return Table(_columns("Id, User, Host, db, Command, Time, State, Info", rows), rows)
+    return Result(_columns("Id, User, Host, db, Command, Time, State, Info", rows), rows)
 
 
 @_shown("GRANTS *:rest")
-def _grants(session: Session) -> Table:
+def _grants(session: Session) -> Result:
     # SHOW GRANTS FOR CURRENT_USER() is the same. Other users' grants are not shown.
     rows = [(grant,) for grant in grants(session.role, session.user, session.host)]
-    return Table([Column(f"Grants for {session.user}@{session.host}")], rows)
+    return Result([Column(f"Grants for {session.user}@{session.host}")], rows)
 
 
 @_shown("CREATE DATABASE|SCHEMA name:identifier")
-def _create_database(session: Session, name: str) -> Table:
+def _create_database(session: Session, name: str) -> Result:
     if name not in schemas_of(session.executor):
         raise server_errors.ER_BAD_DB_ERROR(name)
     character_set = f"/*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE {COLLATION} */"
     statement = f"CREATE DATABASE {quoted(name)} {character_set}"
-    return Table(_columns("Database, Create Database"), [(name, statement)])
+    return Result(_columns("Database, Create Database"), [(name, statement)])
 
 
 @_shown("CREATE TABLE *:table")
-def _create_table(session: Session, name: str, schema: str | None = None) -> Table:
+def _create_table(session: Session, name: str, schema: str | None = None) -> Result:
     fields = ",\n".join(
         f"  {quoted(row['COLUMN_NAME'])} {row['COLUMN_TYPE']}"
         + ("" if "text" in row["COLUMN_TYPE"] else " DEFAULT NULL")
@@ -215,11 +215,11 @@ def _create_table(session: Session, name: str, schema: str | None = None) -> Tab
     )
     options = f"ENGINE={ENGINE} DEFAULT CHARSET=utf8mb4 COLLATE={COLLATION}"
     statement = f"CREATE TABLE {quoted(name)} (\n{fields}\n) {options}"
-    return Table(_columns("Table, Create Table"), [(name, statement)])
+    return Result(_columns("Table, Create Table"), [(name, statement)])
 
 
 @_shown("CREATE VIEW *:table")
-def _create_view(session: Session, name: str, schema: str | None = None) -> Table:
+def _create_view(session: Session, name: str, schema: str | None = None) -> Result:
     session.table(schema, name)
     raise server_errors.ER_WRONG_OBJECT(session.schema(schema), name, "VIEW")
 
@@ -227,11 +227,6 @@ def _create_view(session: Session, name: str, schema: str | None = None) -> Tabl
 def _empty(names: str, session: Session) -> Result:
     del session
     return Result(_columns(names))
-
-
-def _describe(session: Session, name: str, schema: str | None = None) -> Result:
-    table = _show_columns(session, name, schema)
-    return Result(table.columns, table.rows)
 
 
 def diagnostics(
@@ -260,7 +255,7 @@ def count_diagnostics(session: Session, *, errors: bool = False) -> Result:
     return Result([Column(name, ColumnType.INTEGER)], [(len(diagnostics(session, errors=errors).rows),)])
 
 
-def _view(name: str, columns: str, session: Session) -> Table:
+def _view(name: str, columns: str, session: Session) -> Result:
     return _renamed(ROWS[name](session.executor), columns)
 
 
@@ -271,4 +266,4 @@ for _word, _names in _EMPTY.items():
 for _word in ("WARNINGS", "errors:ERRORS"):
     GRAMMAR.call(f"SHOW {_word} [LIMIT *:limit]", diagnostics)
     GRAMMAR.call(f"SHOW COUNT ( * ) {_word}", count_diagnostics)
-GRAMMAR.call("DESCRIBE|DESC|EXPLAIN *:table", _describe)
+GRAMMAR.call("DESCRIBE|DESC|EXPLAIN *:table", _show_columns)

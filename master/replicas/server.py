@@ -29,7 +29,7 @@ from dumpfilter.console.port import (
 from dumpfilter.console.rsa_exchange import RsaExchange
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.sql.commands import Command, ShowReplicas
-from dumpfilter.console.sql.result import Result, Table
+from dumpfilter.console.sql.result import Result
 from dumpfilter.console.wire import PacketStream
 from dumpfilter.dump.packets.framing import frame
 from dumpfilter.master.limits import Places
@@ -84,7 +84,7 @@ class OwnReplicas:
         return replace(result, rows=[row for row in result.rows if (*row[:3], *row[4:]) in own])
 
     @property
-    def tables(self) -> Mapping[tuple[str, str], Callable[[], Table]]:
+    def tables(self) -> Mapping[tuple[str, str], Callable[[], Result]]:
         """The tables that users of the replication port can read, without those of the schema ``dumpfilter``."""
         return {names: read for names, read in self._executor.tables.items() if names[0] != "dumpfilter"}
 

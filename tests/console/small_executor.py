@@ -17,9 +17,9 @@ from dumpfilter.console.sql.commands import (
     StartReplica,
     StopReplica,
 )
-from dumpfilter.console.sql.result import OK, Column, ColumnType, Note, Result, Table
+from dumpfilter.console.sql.result import OK, Column, ColumnType, Note, Result
 
-FILTERS = Table(
+FILTERS = Result(
     [
         Column("CHANNEL_NAME"),
         Column("FILTER_NAME"),
@@ -48,7 +48,7 @@ FILTERS = Table(
         ),
     ],
 )
-STATUS = Table(
+STATUS = Result(
     [Column("CHANNEL_NAME"), Column("SERVICE_STATE"), Column("REMAINING_DELAY", ColumnType.INTEGER)],
     [("", "ON", None), ("ch1", "OFF", None)],
 )
@@ -88,7 +88,7 @@ class SmallExecutor:
                 raise RuntimeError("a defect")
         return OK
 
-    tables: Mapping[tuple[str, str], Callable[[], Table]] = {
+    tables: Mapping[tuple[str, str], Callable[[], Result]] = {
         ("performance_schema", "replication_applier_filters"): lambda: FILTERS,
         ("performance_schema", "replication_applier_status"): lambda: STATUS,
     }

@@ -20,7 +20,7 @@ from prometheus_client.samples import Sample
 
 from dumpfilter.base.options.docstrings import attribute_texts
 from dumpfilter.console.metrics.latency import Latency
-from dumpfilter.console.sql.result import Column, ColumnType, Table
+from dumpfilter.console.sql.result import Column, ColumnType, Result
 
 T = TypeVar("T")
 
@@ -143,11 +143,11 @@ class Facts(Generic[T]):
     def _readers(self) -> tuple[tuple[str, ColumnType | type[Latency], Callable[[T], Any]], ...]:
         return tuple((fact.name, fact.type, fact.reader) for fact in self.facts if fact.name)
 
-    def table(self, things: Iterable[T]) -> Table:
+    def table(self, things: Iterable[T]) -> Result:
         """Return a status table with one row for each of the objects ``things``, and one column for each fact that has
         a name.
         """
-        return Table(
+        return Result(
             self.columns,
             [[_cell(kind, read(thing)) for _, kind, read in self._readers] for thing in things],
         )

@@ -72,7 +72,9 @@ class Note:
 
 @dataclass(frozen=True)
 class Result:
-    """The answer to one statement. An answer without columns is sent as an OK packet, not as a result set.
+    """The answer to one statement, or the columns and current rows of a table that SELECT can read.
+
+    An answer without columns is sent as an OK packet, not as a result set.
 
     ``affected`` is the number of affected rows, and ``notes`` are the warnings for SHOW WARNINGS.
     """
@@ -85,11 +87,3 @@ class Result:
 
 
 OK = Result()
-
-
-@dataclass(frozen=True)
-class Table:
-    """The columns and current rows of a table that SELECT can read."""
-
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Any]]

@@ -26,7 +26,7 @@ from sqlglot.parsers.mysql import MySQLParser
 from dumpfilter.binlog.statement.tokens import TokenKind, tokens
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.functions import CLOCKS, FUNCTIONS, clock
-from dumpfilter.console.sql.result import ColumnType, Table
+from dumpfilter.console.sql.result import ColumnType, Result
 from dumpfilter.console.sql.server_errors import SqlError
 
 MAX_STATEMENT = 16 << 10
@@ -75,7 +75,7 @@ as long for the interpreter's lock.
 class Environment:
     """The state of a client's session that a SELECT can read: tables, variables and the values of functions."""
 
-    find_table: Callable[[str, str], Table | None]
+    find_table: Callable[[str, str], Result | None]
     """The function that returns the table of a schema and a name, or None if no such table exists."""
     schemas: Collection[str]
     database: str | None = None
@@ -192,7 +192,7 @@ class Rewriting(SQLiteGenerator):
 
     def __init__(self, text: str, environment: Environment) -> None:
         super().__init__(dialect=_Writer(), identify=True, unsupported_level=ErrorLevel.IGNORE)
-        self.tables: dict[tuple[str, str], Table] = {}
+        self.tables: dict[tuple[str, str], Result] = {}
         """The tables that the statement reads, by schema and name."""
         self.types: dict[str, ColumnType] = {}
         """The type of each column of the tables that the statement reads, by the column's name in lower case."""

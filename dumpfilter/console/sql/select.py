@@ -26,7 +26,7 @@ from typing import Any
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.functions import FUNCTIONS, called
 from dumpfilter.console.sql.interruption import turns
-from dumpfilter.console.sql.result import Column, ColumnType, Result, Table, as_shown
+from dumpfilter.console.sql.result import Column, ColumnType, Result, as_shown
 from dumpfilter.console.sql.rewriting import FUNCTION_PREFIX, ZERO_TIMESTAMP, Environment, Rewriting
 from dumpfilter.console.sql.server_errors import SqlError
 
@@ -147,7 +147,7 @@ class _Run:
             self._deadline += time.monotonic() - begun
 
 
-def _load(connection: sqlite3.Connection, tables: Mapping[tuple[str, str], Table]) -> None:
+def _load(connection: sqlite3.Connection, tables: Mapping[tuple[str, str], Result]) -> None:
     for schema in {schema for schema, _ in tables}:
         connection.execute(f"ATTACH ':memory:' AS {quoted(schema)}")
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)

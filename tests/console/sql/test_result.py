@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dumpfilter.console.sql.result import Column, ColumnType, Table, as_shown
+from dumpfilter.console.sql.result import Column, ColumnType, Result, as_shown
 from dumpfilter.console.sql.select import Environment, select
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
 
 def test_times_are_in_the_machines_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = Table((Column("AT", ColumnType.TIMESTAMP),), ((NOON,),))
+    table = Result((Column("AT", ColumnType.TIMESTAMP),), ((NOON,),))
     monkeypatch.setenv("TZ", "EST5")
     time.tzset()
     try:

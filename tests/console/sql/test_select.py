@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.console.sql.functions import FUNCTIONS, called
-from dumpfilter.console.sql.result import Column, ColumnType, Result, Table
+from dumpfilter.console.sql.result import Column, ColumnType, Result
 from dumpfilter.console.sql.select import ZERO_TIMESTAMP, Environment, select
 from dumpfilter.console.sql.server_errors import SqlError
 
 SCHEMA = "performance_schema"
-FILTERS = Table(
+FILTERS = Result(
     [
         Column("CHANNEL_NAME"),
         Column("FILTER_NAME"),
@@ -32,7 +32,7 @@ FILTERS = Table(
         ("ch2", "REPLICATE_WILD_DO_TABLE", "a\\_%.é", datetime.datetime(2026, 11, 22), 0),
     ],
 )
-STATUS = Table([Column("CHANNEL_NAME"), Column("SERVICE_STATE")], [("", "ON"), ("ch1", "OFF")])
+STATUS = Result([Column("CHANNEL_NAME"), Column("SERVICE_STATE")], [("", "ON"), ("ch1", "OFF")])
 TABLES = {(SCHEMA, "filters"): FILTERS, (SCHEMA, "status"): STATUS}
 ENVIRONMENT = Environment(
     find_table=lambda schema, name: TABLES.get((schema, name)),
@@ -239,7 +239,7 @@ def test_types() -> None:
 
 
 def test_zero_timestamp() -> None:
-    table = Table([Column("T", ColumnType.TIMESTAMP)], [(ZERO_TIMESTAMP,), (None,)])
+    table = Result([Column("T", ColumnType.TIMESTAMP)], [(ZERO_TIMESTAMP,), (None,)])
     result = select("SELECT * FROM a.t", Environment(lambda *_: table, ["a"]))
     assert result == Result([Column("T", ColumnType.TIMESTAMP)], [(ZERO_TIMESTAMP,), (None,)])
 
@@ -408,7 +408,7 @@ def test_stop(text: str) -> None:
     stop = threading.Event()
     begun = threading.Event()
 
-    def find(schema: str, name: str) -> Table | None:
+    def find(schema: str, name: str) -> Result | None:
         begun.set()
         return TABLES.get((schema, name))
 
@@ -487,7 +487,7 @@ def test_functions_take_anything(name: str, arguments: list[Any]) -> None:
 
 @given(st.lists(st.tuples(st.text(alphabet="aAbBcé", max_size=3), st.integers(-5, 5)), max_size=8))
 def test_groups_are_those_of_the_collation(entries: list[tuple[str, int]]) -> None:
-    table = Table([Column("N"), Column("V", ColumnType.INTEGER)], entries)
+    table = Result([Column("N"), Column("V", ColumnType.INTEGER)], entries)
     environment = Environment(lambda *_: table, ["s"], "s")
     found = select("SELECT n, SUM(v) FROM t GROUP BY n ORDER BY n", environment).rows
     expected: dict[bytes, int] = {}
