@@ -233,7 +233,7 @@ class Connection:
         ``number`` and ``length`` are the command's number in the protocol and its length in bytes.
         """
         if self.session is not None:
-            await self._port.costs.admit(self.session.user, length)
+            await self.session.limits.costs.admit(length)
         if length > self.longest_command(number):
             raise server_errors.ER_NET_PACKET_TOO_LARGE()
 
@@ -242,7 +242,7 @@ class Connection:
 
         A user who has exceeded the limit waits before the next command is received.
         """
-        return self._port.costs.counted(self._client.user, function)
+        return self._client.limits.costs.counted(function)
 
     async def _run(self, text: str) -> Result:
         # An interrupted statement raises error 1317 at once. A command that cannot stop half-way runs on in its
@@ -251,7 +251,7 @@ class Connection:
 
     async def _in_thread(self, text: str, call: Callable[[Interrupt], T]) -> T:
         loop = asyncio.get_running_loop()
-        async with self._port.place(self._client.user):
+        async with self._client.limits.threads:
             interrupt = self._interrupt = Interrupt()
             killed = self._killed = loop.create_future()
             self.running = text
@@ -379,7 +379,7 @@ class Connection:
             await self._stream.send(answers.ok(self._capabilities, result))
             return
         size = size_of(result)
-        results = self._port.results_of(self._client.user)
+        results = self._client.limits.results
         results.take(size)
         try:
             for packet in answers.result_set(self._capabilities, result, self._charset(), binary=binary):

@@ -20,16 +20,42 @@ _SECONDS_PER_BYTE = 2e-8
 """The processor time charged for receiving a command, seconds a byte. It is charged before the command arrives."""
 
 
-class _Account:
-    """The processor time that one user owes. This debt falls by :data:`SHARE` seconds each second."""
+class Costs:
+    """A limit of the processor time that one user of a port may take.
+
+    The processor time of the user's commands is the user's debt, which falls by :data:`SHARE` seconds each second. A
+    user whose debt is above :data:`BURST_SECONDS` waits before the next command is received. The connections of the
+    user queue up, and each waits until the debt is small enough.
+    """
 
     def __init__(self) -> None:
-        self.turn = asyncio.Lock()
+        self._turn = asyncio.Lock()
         self._owed = 0.0
         self._at = time.monotonic()
         self._lock = threading.Lock()
 
-    def add(self, seconds: float) -> float:
+    async def admit(self, length: int) -> None:
+        """Wait until the user, after the processor time of earlier commands, may send a command of ``length`` bytes.
+        Count the processor time for receiving this command.
+        """
+        async with self._turn:
+            while (over := self._add(0.0) - BURST_SECONDS) > 0:
+                await asyncio.sleep(over / SHARE)
+            self._add(length * _SECONDS_PER_BYTE)
+
+    def counted(self, function: Callable[[], T]) -> Callable[[], T]:
+        """Return a function that calls ``function``, and counts the processor time of the call against the limit."""
+
+        def run() -> T:
+            begun = time.thread_time()
+            try:
+                return function()
+            finally:
+                self._add(time.thread_time() - begun)
+
+        return run
+
+    def _add(self, seconds: float) -> float:
         """Add processor time to the debt, and return the new debt. Both are in seconds."""
         with self._lock:
             now = time.monotonic()
@@ -37,44 +63,3 @@ class _Account:
             self._owed = min(left + seconds, MOST_OWED_SECONDS)
             self._at = now
             return self._owed
-
-
-class Costs:
-    """A limit of the processor time that each user of a port may take.
-
-    The processor time of a user's commands is the user's debt, which falls by 0.25 s each second. A user whose debt is
-    above :data:`BURST_SECONDS` waits before the next command is received. The connections of a user queue up, and each
-    waits until the debt is small enough.
-    """
-
-    def __init__(self) -> None:
-        self._accounts: dict[str, _Account] = {}
-
-    async def admit(self, user: str, length: int) -> None:
-        """Wait until a user, after the processor time of earlier commands, may send a command of ``length`` bytes.
-        Count the processor time for receiving this command.
-        """
-        account = self._of(user)
-        async with account.turn:
-            while (over := account.add(0.0) - BURST_SECONDS) > 0:
-                await asyncio.sleep(over / SHARE)
-            account.add(length * _SECONDS_PER_BYTE)
-
-    def counted(self, user: str, function: Callable[[], T]) -> Callable[[], T]:
-        """Return a function that calls ``function``, and counts the processor time of the call against the user's
-        limit.
-        """
-        account = self._of(user)
-
-        def run() -> T:
-            begun = time.thread_time()
-            try:
-                return function()
-            finally:
-                account.add(time.thread_time() - begun)
-
-        return run
-
-    def _of(self, user: str) -> _Account:
-        # Only users of the configuration log in, so that there are few accounts.
-        return self._accounts.setdefault(user, _Account())

@@ -7,9 +7,10 @@ import asyncio
 import contextlib
 import itertools
 import socket
+import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from concurrent.futures import Executor as ThreadPool
 from dataclasses import dataclass, field
@@ -76,6 +77,11 @@ For a further client, the port closes the connection that has waited longest, am
 most such connections. So silent connections lock nobody out.
 """
 
+MOST_SELECTS = 2
+"""The limit of concurrent SELECTs of one user that read tables. A further one waits, and its waiting counts as running
+time.
+"""
+
 MOST_LARGE_STATEMENTS = 2
 """The limit of large statements, of all clients together, that are parsed and carried out at a time."""
 
@@ -126,6 +132,25 @@ class ConnectionDirectory(dict[int, Any]):
         """The numbers (connection ids) of the next connections."""
 
 
+class UserLimits:
+    """The limits of what one user of a port may take, on all connections together. They exist from the first login on.
+
+    ``results`` counts the memory of the results of all users, and ``threads`` is the limit of concurrent statements.
+    """
+
+    def __init__(self, results: Memory, threads: int) -> None:
+        self.costs = Costs()
+        self.threads = asyncio.Semaphore(threads)
+        self.selects = threading.BoundedSemaphore(MOST_SELECTS)
+        """The semaphore of the SELECTs that read tables."""
+        self.results = Memory(
+            int(results.most * RESULT_SHARE),
+            "results of a user that clients have not read yet",
+            advice="read them, or try with less",
+            within=results,
+        )
+
+
 class ClientPort(abc.ABC):
     """A port for MySQL clients in an asyncio loop, with everything that its connections share.
 
@@ -137,7 +162,7 @@ class ClientPort(abc.ABC):
         users: a password for each user who may log in.
         directory: the registry of all connections of the process, to which the port adds its connections.
         pool: the worker threads that run the statements.
-        threads_of_user: the limit of concurrent statements of one user; 0 for no limit.
+        threads_of_user: the limit of concurrent statements of one user.
     """
 
     def __init__(
@@ -146,7 +171,7 @@ class ClientPort(abc.ABC):
         users: Mapping[str, str | StoredPassword],
         directory: ConnectionDirectory,
         pool: ThreadPool,
-        threads_of_user: int = 0,
+        threads_of_user: int = sys.maxsize,
     ) -> None:
         self.settings = settings
         self.clients: dict[int, Any] = {}
@@ -157,11 +182,9 @@ class ClientPort(abc.ABC):
         self.turns = LoginTurns(settings.denial_seconds)
         self.kept = Memory(CONSOLE_MEMORY, "prepared statements and variables of all connections")
         self.large = threading.BoundedSemaphore(MOST_LARGE_STATEMENTS)
-        self.costs = Costs()
         self.results = Memory(RESULT_MEMORY, "results that clients have not read yet")
-        self._results_of_user: dict[str, Memory] = {}
-        self._threads_of_user = threads_of_user
-        self._places: dict[str, asyncio.Semaphore] = {}
+        self.limits = defaultdict[str, UserLimits](lambda: UserLimits(self.results, threads_of_user))
+        """The limits of each user. Only configured users can log in, so that there are few."""
         self._started = time.monotonic()
         self._server: asyncio.Server | None = None
 
@@ -190,29 +213,6 @@ class ClientPort(abc.ABC):
         method.
         """
         return Role.READ
-
-    def place(self, user: str) -> contextlib.AbstractAsyncContextManager[None]:
-        """Return a context manager inside which one statement of the user runs.
-
-        Entering the context manager waits while the user already runs the permitted number of concurrent statements.
-        """
-        if not self._threads_of_user:
-            return contextlib.nullcontext()
-        return self._places.setdefault(user, asyncio.Semaphore(self._threads_of_user))
-
-    def results_of(self, user: str) -> Memory:
-        """Return the counter that limits the memory of a user's results, as long as clients have not read them. All
-        connections of the user share the counter.
-        """
-        return self._results_of_user.setdefault(
-            user,
-            Memory(
-                int(self.results.most * RESULT_SHARE),
-                "results of a user that clients have not read yet",
-                advice="read them, or try with less",
-                within=self.results,
-            ),
-        )
 
     def status(self) -> dict[str, int]:
         """Return the status variables Threads_connected, Threads_running and Uptime (seconds) by name."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -33,22 +32,12 @@ The console puts the rows of SHOW … LIKE or WHERE into such a table, and filte
 this name, and a client could write the name only in backticks.
 """
 
-MOST_SELECTS = 2
-"""The limit of concurrent SELECTs of one user that read tables. A further one waits, and its waiting counts as running
-time.
-"""
 _READS = re.compile(r"\b(?:FROM|TABLE|VALUES)\b", re.IGNORECASE)
 """The pattern of a SELECT that may read tables. Any other one has a single row, such as a variable or a function that
 waits for replication.
 """
 
 _MILLISECONDS = 1000
-_slots: defaultdict[str, threading.BoundedSemaphore] = defaultdict(
-    lambda: threading.BoundedSemaphore(MOST_SELECTS)
-)
-"""The semaphores that limit the SELECTs of each user, on all consoles of this process. Only configured users can log
-in.
-"""
 
 
 class Session:
@@ -78,6 +67,7 @@ class Session:
         self.executor = port.executor_of(user)
         """The master or slave, as this user's statements see it."""
         self.port = port
+        self.limits = port.limits[user]
         self.database: str | None = None
         self.character_set = CharacterSet.utf8mb4
         self.diagnostics: Sequence[Note] = ()
@@ -142,7 +132,7 @@ class Session:
         given = int(limit) / _MILLISECONDS if isinstance(limit, int) and limit > 0 else None
         seconds = given or DEFAULT_SECONDS
         interrupt = running_interrupt()
-        slot = _slots[self.user] if _READS.search(text) else threading.Lock()
+        slot = self.limits.selects if _READS.search(text) else threading.Lock()
         interrupt.seconds, interrupt.notes = given, []
         acquire(slot, interrupt, seconds)
         try:

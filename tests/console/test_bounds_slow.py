@@ -19,10 +19,14 @@ from dumpfilter.console import connection as connections
 from dumpfilter.console import memory, wire
 from dumpfilter.console.endpoint import ConsoleEndpoint, serving
 from dumpfilter.console.memory import Memory, size_of
-from dumpfilter.console.port import MAX_UNAUTHENTICATED, MOST_LARGE_STATEMENTS, RESERVED_CONNECTIONS
+from dumpfilter.console.port import (
+    MAX_UNAUTHENTICATED,
+    MOST_LARGE_STATEMENTS,
+    MOST_SELECTS,
+    RESERVED_CONNECTIONS,
+)
 from dumpfilter.console.roles import Role
 from dumpfilter.console.server import ConsoleServer
-from dumpfilter.console.session import MOST_SELECTS, _slots
 from dumpfilter.console.sql.result import Column, Result
 from dumpfilter.console.sql.server_errors import SqlError
 from tests.console.small_executor import SmallExecutor
@@ -301,10 +305,12 @@ def test_selects_of_one_user_wait_for_each_other(console: ConsoleServer) -> None
         ]
         for thread in threads:
             thread.start()
-        wait_until(lambda: sum(row[-1] == sleep for row in console.directory.processes()) == MOST_SELECTS)
+        wait_until(
+            lambda: sum(one.running == sleep for one in console.clients.copy().values()) == MOST_SELECTS
+        )
         another = held.enter_context(connect(console, "reader"))
         answer(another, "SET max_execution_time = 300")
-        wait_until(lambda: not _slots["reader"]._value)  # type: ignore[attr-defined]
+        wait_until(lambda: not console.limits["reader"].selects._value)  # type: ignore[attr-defined]
         assert failure(another, "SELECT COUNT(*) FROM information_schema.tables")[0] == 3024
         # Variables, which clients ask for when they connect, and other users need not wait.
         assert answer(another, "SELECT @@max_execution_time") == ((300,),)

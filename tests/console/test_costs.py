@@ -55,18 +55,18 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def test_a_long_command_is_not_paid_for_in_minutes(clock: Clock) -> None:
     counted = Costs()
     begun = clock.now
-    counted.counted("analyst", clock.work(60.0))()
-    asyncio.run(counted.admit("analyst", 100))
+    counted.counted(clock.work(60.0))()
+    asyncio.run(counted.admit(100))
     assert clock.now == pytest.approx(begun + (MOST_OWED_SECONDS - BURST_SECONDS) / SHARE, abs=0.01)
 
 
 def test_a_user_who_owes_much_waits_and_others_do_not(clock: Clock) -> None:
     counted = Costs()
     begun = clock.now
-    counted.counted("greedy", clock.work(BURST_SECONDS + 1))()
-    asyncio.run(counted.admit("other", 100))
+    counted.counted(clock.work(BURST_SECONDS + 1))()
+    asyncio.run(Costs().admit(100))
     assert clock.now == begun
-    asyncio.run(counted.admit("greedy", 100))
+    asyncio.run(counted.admit(100))
     assert clock.now == pytest.approx(begun + 1 / SHARE, abs=0.01)
 
 
@@ -77,8 +77,8 @@ def test_all_connections_of_a_user_together_have_one_share(clock: Clock) -> None
     async def connection() -> None:
         nonlocal done
         for _ in range(20):
-            await counted.admit("greedy", 1 << 16)
-            counted.counted("greedy", clock.work(0.1))()
+            await counted.admit(1 << 16)
+            counted.counted(clock.work(0.1))()
             done += 0.1
 
     async def all_of_them() -> None:
@@ -93,18 +93,18 @@ def test_all_connections_of_a_user_together_have_one_share(clock: Clock) -> None
 def test_refused_commands_count(clock: Clock) -> None:
     counted = Costs()
     for _ in range(20):
-        asyncio.run(counted.admit("greedy", 0xFFFFFF))
+        asyncio.run(counted.admit(0xFFFFFF))
     before = clock.now
-    asyncio.run(counted.admit("greedy", 1))
+    asyncio.run(counted.admit(1))
     assert clock.now > before
 
 
 def test_a_debt_falls_with_time(clock: Clock) -> None:
     counted = Costs()
-    counted.counted("user", clock.work(100.0))()
+    counted.counted(clock.work(100.0))()
     clock.now += 100.0 / SHARE
     before = clock.now
-    asyncio.run(counted.admit("user", 1))
+    asyncio.run(counted.admit(1))
     assert clock.now == before
 
 
@@ -115,9 +115,9 @@ def test_a_call_that_fails_counts_as_well(clock: Clock) -> None:
 
     counted = Costs()
     with pytest.raises(ValueError, match="wrong"):
-        counted.counted("user", fails)()
+        counted.counted(fails)()
     before = clock.now
-    asyncio.run(counted.admit("user", 1))
+    asyncio.run(counted.admit(1))
     assert clock.now > before
 
 
@@ -130,11 +130,11 @@ def test_the_processor_time_is_that_of_the_thread(clock: Clock, monkeypatch: pyt
         while time.thread_time() < end:
             pass
 
-    counted = Costs()
+    idle, busy = Costs(), Costs()
     before = clock.now
-    counted.counted("idle", lambda: time.sleep(0.05))()
-    asyncio.run(counted.admit("idle", 1))
+    idle.counted(lambda: time.sleep(0.05))()
+    asyncio.run(idle.admit(1))
     assert clock.now == before
-    counted.counted("busy", burn)()
-    asyncio.run(counted.admit("busy", 1))
+    busy.counted(burn)()
+    asyncio.run(busy.admit(1))
     assert clock.now > before
