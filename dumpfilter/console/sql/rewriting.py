@@ -270,7 +270,9 @@ class Rewriting(SQLiteGenerator):
                     name = item.name.replace("\0", "")
                 else:
                     name = item.sql(dialect=_Reader, normalize_functions=False, comments=False)
-                item.replace(exp.alias_(item.copy(), name, quoted=True))
+                alias = exp.Alias(alias=exp.to_identifier(name, quoted=True))
+                item.replace(alias)
+                alias.set("this", item)
 
     def like_sql(self, expression: exp.Like) -> str:
         # LIKE without ESCAPE uses the backslash as escape character in MySQL, and none in SQLite.
@@ -350,8 +352,11 @@ class Rewriting(SQLiteGenerator):
                 return self.func(f"{FUNCTION_PREFIX}left", cast, *length) if length else cast
         raise server_errors.ER_NOT_SUPPORTED_YET(f"CAST AS {name}")
 
+    def div_sql(self, expression: exp.Div | exp.IntDiv) -> str:
+        return f"CAST({self.sql(expression.this)} AS REAL) / {self.sql(expression.expression)}"
+
     def intdiv_sql(self, expression: exp.IntDiv) -> str:
-        return f"CAST({self.div_sql(exp.Div(**expression.args))} AS INTEGER)"
+        return f"CAST({self.div_sql(expression)} AS INTEGER)"
 
     def groupconcat_sql(self, expression: exp.GroupConcat) -> str:
         value, keys, directions = expression.this, [], ""
