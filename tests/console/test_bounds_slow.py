@@ -259,7 +259,7 @@ def test_a_client_that_does_not_read_is_disconnected(
     with ask_and_do_not_read(console):
         wait_until(lambda: console.results.held > 0)
         wait_until(lambda: console.results.held == 0)
-        wait_until(lambda: not console.directory.processes())
+        wait_until(lambda: not console.clients)
 
 
 def test_kill_ends_a_client_that_does_not_read(console: ConsoleServer) -> None:
@@ -270,7 +270,7 @@ def test_kill_ends_a_client_that_does_not_read(console: ConsoleServer) -> None:
         (number,) = {row[0] for row in answer(admin, "SHOW PROCESSLIST")} - {admin.thread_id()}  # type: ignore[attr-defined]
         answer(admin, f"KILL {number}")
         wait_until(lambda: console.results.held == 0)
-        wait_until(lambda: len(console.directory.processes()) == 1)
+        wait_until(lambda: len(console.clients) == 1)
 
 
 def test_sizes() -> None:
@@ -333,7 +333,7 @@ def test_large_statements_wait_for_each_other(console: ConsoleServer) -> None:
         failures: list[int] = []
         thread = threading.Thread(target=lambda: failures.append(failure(waiting, large)[0]))
         thread.start()
-        wait_until(lambda: any(row[-1] == large for row in console.directory.processes()))
+        wait_until(lambda: any(one.running == large for one in console.clients.copy().values()))
         assert answer(admin, "SELECT 1") == ((1,),)
         answer(admin, f"KILL QUERY {waiting.thread_id()}")
         thread.join()

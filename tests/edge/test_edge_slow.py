@@ -247,7 +247,7 @@ def test_the_console_shows_the_replicas(master: Master, tmp_path: Path) -> None:
             replica.event()
             result = edge.driven.sql("SHOW REPLICAS")
             assert [row[:3] for row in result.rows] == [(7, "here", 3307)]
-            ((number, user, *_, command, _, _, _),) = edge.directory.processes()
+            ((number, user, *_, command, _, _, _),) = [one.row() for one in edge.directory.copy().values()]
             assert (user, command) == (USER, "Binlog Dump GTID")
             assert edge.directory.kill(number, query_only=False)
             with pytest.raises(pymysql.err.MySQLError):
