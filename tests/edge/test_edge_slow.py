@@ -249,7 +249,7 @@ def test_the_console_shows_the_replicas(master: Master, tmp_path: Path) -> None:
             assert [row[:3] for row in result.rows] == [(7, "here", 3307)]
             ((number, user, *_, command, _, _, _),) = [one.row() for one in edge.directory.copy().values()]
             assert (user, command) == (USER, "Binlog Dump GTID")
-            assert edge.directory.kill(number, query_only=False)
+            edge.directory[number].end(query_only=False)
             with pytest.raises(pymysql.err.MySQLError):
                 list(replica.events())
         wait_until(lambda: not edge.driven.sql("SHOW REPLICAS").rows)
