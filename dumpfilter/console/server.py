@@ -69,7 +69,7 @@ class ConsoleServer(ClientPort):
         super().__init__(
             PortSettings("console", tls or temporary_tls(host), demand_tls, max_connections, denial_seconds),
             users or {},
-            directory or ConnectionDirectory(),
+            ConnectionDirectory() if directory is None else directory,
             ThreadPoolExecutor(2 * max_connections, "console-statement"),
         )
         self.host = host

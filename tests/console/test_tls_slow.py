@@ -539,8 +539,8 @@ def test_however_the_bytes_arrive(sizes: list[int], lengths: list[int], console:
         assert await stream.read_reply(1 << 16) == TLS_REQUEST
         await stream.start_tls(console.tls.context)
         for length in lengths:
-            received = await stream.read_command(functools.partial(admit, length))
-            await stream.send(received.data[::-1] + bytes([received.number]))
+            number, data = await stream.read_command(functools.partial(admit, length))
+            await stream.send(data[::-1] + bytes([number]))
 
     async def client(peer: Peer) -> None:
         peer.send(packet(0, TLS_REQUEST))

@@ -92,7 +92,7 @@ def serving(
         server.gate.places,
         filters,
         MasterConsole(server.service),
-        directory or ConnectionDirectory(),
+        ConnectionDirectory() if directory is None else directory,
         max_connections=max_connections,
         denial_seconds=0,
     )
