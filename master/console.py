@@ -26,6 +26,9 @@ from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.result import OK, Column, ColumnType, Note, Result
 from dumpfilter.console.sql.server_errors import (
     ER_BAD_REPLICA,
+    ER_MARIADB_BAD_CONNECTION,
+    ER_MARIADB_BAD_SLAVE,
+    ER_MARIADB_SLAVE_WAS_NOT_RUNNING,
     ER_REPLICA_CHANNEL_DOES_NOT_EXIST,
     ER_REPLICA_CHANNEL_WAS_NOT_RUNNING,
     ER_UNKNOWN_ERROR,
@@ -391,11 +394,7 @@ class MasterConsole:
         self._check_channel(command.channel)
         if self._mysql:
             raise ER_BAD_REPLICA()
-        raise SqlError(
-            1200,
-            "HY000",
-            "Misconfigured slave: MASTER_HOST was not set; Fix in config file or with CHANGE MASTER TO",
-        )
+        raise ER_MARIADB_BAD_SLAVE()
 
     @execute.register
     def _stop_replica(self, command: C.StopReplica) -> Result:
@@ -404,7 +403,7 @@ class MasterConsole:
         self._check_channel(command.channel)
         if self._mysql:
             return Result(notes=[ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note("")])
-        return Result(notes=[Note("Note", 1255, "Slave already has been stopped")])
+        return Result(notes=[ER_MARIADB_SLAVE_WAS_NOT_RUNNING.note()])
 
     @execute.register
     def _reset_replica(self, command: C.ResetReplica) -> Result:
@@ -432,7 +431,7 @@ class MasterConsole:
         except OptionError as error:
             raise ER_UNKNOWN_ERROR(str(error)) from None
         return Result(
-            affected=len(slaves), notes=[Note("Warning", 1105, text[:_LONGEST_NOTE]) for text in warnings]
+            affected=len(slaves), notes=[ER_UNKNOWN_ERROR.warning(text[:_LONGEST_NOTE]) for text in warnings]
         )
 
     def _check_channel(self, channel: str | None) -> None:
@@ -440,7 +439,7 @@ class MasterConsole:
             return
         if self._mysql:
             raise ER_REPLICA_CHANNEL_DOES_NOT_EXIST(channel)
-        raise SqlError(1617, "HY000", f"There is no master connection '{channel}'")
+        raise ER_MARIADB_BAD_CONNECTION(channel)
 
 
 def _lost(old: ReplicationFilter | None) -> list[Note]:
@@ -452,7 +451,7 @@ def _lost(old: ReplicationFilter | None) -> list[Note]:
     if old is None or isinstance(old, EffectiveFilter) or not old.rules:
         return []
     rules = " ".join(map(str, old.rules))
-    return [Note("Warning", 1105, f"effective rules take the place of {rules}"[:_LONGEST_NOTE])]
+    return [ER_UNKNOWN_ERROR.warning(f"effective rules take the place of {rules}"[:_LONGEST_NOTE])]
 
 
 def _write_rows(write_filter: ReplicationFilter | None) -> list[tuple[str, str]]:

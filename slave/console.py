@@ -26,7 +26,6 @@ from dumpfilter.console.sql.columns import (
 from dumpfilter.console.sql.commands import Command, Threads
 from dumpfilter.console.sql.interruption import acquire, running_interrupt
 from dumpfilter.console.sql.result import OK, Note, Result
-from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter.channels import (
     DEFAULT_CHANNEL,
     GROUP_REPLICATION_CHANNELS,
@@ -60,9 +59,6 @@ _AS: Mapping[Any, Callable[[Any], Any]] = {
     list[int]: lambda ids: sorted(set(ids)),
 }
 """The functions that convert an option's value to the type of its field."""
-
-_NO_MESSAGE_OF_A_SERVER = 1105
-"""The error number of warnings for which no server has a number (ER_UNKNOWN_ERROR)."""
 
 _AFRESH = frozenset({"HOST", "PORT", "LOG_FILE", "LOG_POS"})
 """The options of CHANGE REPLICATION SOURCE TO after which the channel forgets its position in the binlog.
@@ -328,19 +324,13 @@ def _check_options(given: dict[str, Any], before: SourceInfo, net_timeout: float
     if given.get("AUTO_POSITION", before.auto_position) and places:
         raise server_errors.ER_BAD_REPLICA_AUTO_POSITION()
     if given.get("DO_DOMAIN_IDS") and given.get("IGNORE_DOMAIN_IDS"):
-        raise SqlError(
-            1943, "HY000", "Both DO_DOMAIN_IDS & IGNORE_DOMAIN_IDS lists can't be non-empty at the same time"
-        )
+        raise server_errors.ER_MARIADB_DOMAIN_ID_LISTS()
     heartbeat = given.get("HEARTBEAT_PERIOD")
     if heartbeat is not None and 0 < heartbeat < 0.001:
         given["HEARTBEAT_PERIOD"] = 0.0
         notes.append(server_errors.ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE_MIN.warning())
     elif heartbeat is not None and heartbeat > net_timeout:
-        text = (
-            "The requested value for the heartbeat period exceeds the value of `replica_net_timeout' seconds. "
-            "A sensible value for the period should be less than the timeout."
-        )
-        notes.append(Note("Warning", 1704, text))
+        notes.append(server_errors.ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE_MAX.warning())
     if {"USER", "PASSWORD"} & given.keys():
         notes.append(server_errors.ER_INSECURE_CHANGE_SOURCE.note())
     notes += _tls_notes(given, before.model_copy(update=_updates(given)))
@@ -357,13 +347,13 @@ def _tls_notes(given: Mapping[str, Any], info: SourceInfo) -> Iterator[Note]:
         return
     if info.tls is None and any(given[name.removeprefix("SOURCE_")] for name in named):
         text = f"SOURCE_SSL is 0: the connection to the master is not encrypted, and {', '.join(named)} has no effect"
-        yield Note("Warning", _NO_MESSAGE_OF_A_SERVER, text)
+        yield server_errors.ER_UNKNOWN_ERROR.warning(text)
     elif info.tls is not None and info.tls.mode is TlsMode.REQUIRED:
         text = (
             "There is no SOURCE_SSL_CA: the connection is encrypted, but the master's certificate is not verified. "
             "Somebody in between can read and change everything."
         )
-        yield Note("Warning", _NO_MESSAGE_OF_A_SERVER, text)
+        yield server_errors.ER_UNKNOWN_ERROR.warning(text)
 
 
 def _updates(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -388,7 +378,7 @@ def _until(until: commands.Until | None) -> Until | None:
         try:
             return UntilGtids(until.gtids, before=until.before_gtids)
         except GtidError as error:
-            raise SqlError(1772, "HY000", f"Malformed GTID set specification '{until.gtids}'.") from error
+            raise server_errors.ER_MALFORMED_GTID_SET_SPECIFICATION(until.gtids) from error
     if until.relay_file:
         return UntilPosition("Relay", until.relay_file, until.relay_position)
     return UntilPosition("Source", until.source_file, until.source_position)

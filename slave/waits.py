@@ -18,15 +18,12 @@ from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, MysqlGtidSet, parse_
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.functions import number_of
 from dumpfilter.console.sql.interruption import running_interrupt
-from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter.channels import fold_channel
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.facts import views
 from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.threads.until import UntilPosition
 
-_NO_GTID_LIST = (1941, "HY000", "Could not parse GTID list")
-"""MariaDB's error ER_INCORRECT_GTID_STATE."""
 _MOST_SECONDS = 10_000_000.0
 """The longest timeout, seconds. A longer one counts as no timeout."""
 
@@ -133,7 +130,7 @@ def _master_gtid_wait(slave: Slave, gtids: Value, timeout: Value = None) -> int 
             raise GtidError(f"{gtids!r} is no list of GTIDs")
         wanted = MariadbGtidSet.parse(gtids)
     except GtidError as error:
-        raise SqlError(*_NO_GTID_LIST) from error
+        raise server_errors.ER_MARIADB_INCORRECT_GTID_STATE() from error
 
     def has_all() -> bool:
         here = {gtid.domain_id: gtid.seq_no for gtid in _executed(slave, MariadbGtidSet).gtids()}
