@@ -2,16 +2,20 @@
 
 Each part checks the law of dumpfilter at its end. A slave of a filtered stream must have the same data, position and
 GTID set as a slave that received everything and filtered itself.
+
+In the last part one real replica reads from a real source. The other one reads from dumpfilter, which receives the
+source's binlog and filters for the replica. Both must end with the same tables and GTID position.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -21,11 +25,12 @@ from dumpfilter.base.endings import ending_at_signals
 from dumpfilter.base.errors import DumpfilterError, OutputError, ServerMissing
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.spark.context import SparkMissing, check_java
-from dumpfilter.testbed.demo.real_servers import demonstrate
-from dumpfilter.testbed.servers import find_program
+from dumpfilter.testbed.server_nodes import StartedServer
+from dumpfilter.testbed.servers import Program, find_program
+from dumpfilter.testbed.servers.data import TABLE, read_data
 from dumpfilter.testbed.starting import up
 from dumpfilter.testbed.values import ChannelState
-from dumpfilter.topology import make_topology, master, recording, slave
+from dumpfilter.topology import make_topology, master, recording, server, slave
 
 SLAVES: Mapping[str, tuple[str, ...]] = {
     "shop": ("replicate-do-db=shop",),
@@ -37,6 +42,28 @@ SLAVES: Mapping[str, tuple[str, ...]] = {
 
 _RECORDING = Path(__file__).with_name("recording")
 _MARKER = "dumpfilter-demo"
+
+
+_RULES = ("replicate-do-db=shop",)
+_REPLICA = ("relay-log-purge=OFF",)
+_TRANSACTIONS = 600
+_CLICKS = 12
+_MOST_SECONDS = 120.0
+"""The time limit for the replicas, seconds."""
+
+_SCHEMA = (
+    # The filter of a statement's database asks for the current one.
+    "CREATE DATABASE shop",
+    "USE shop",
+    "CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY, item VARCHAR(40), price DECIMAL(8,2))",
+    "CREATE DATABASE logs",
+    "USE logs",
+    "CREATE TABLE clicks (id BIGINT AUTO_INCREMENT PRIMARY KEY, page VARCHAR(200), at DATETIME(6))",
+    "CREATE DATABASE hr",
+    "USE hr",
+    "CREATE TABLE emp (id INT PRIMARY KEY, name VARCHAR(40), salary INT)",
+)
+_ITEMS = ("anvil", "rope", "lantern", "kettle", "compass", "tent", "map", "boots")
 
 
 def run_demo(binlogs: Path | None, output: Path, *, split: bool, servers: bool) -> None:
@@ -64,7 +91,14 @@ def run_demo(binlogs: Path | None, output: Path, *, split: bool, servers: bool) 
             _work_out(source, output, sent, engine)
             console.print("worked out: to the byte what the master sent to each slave above")
         if servers:
-            _with_servers(console, output, step=5 if split else 3)
+            step = f"[bold]{5 if split else 3}.[/]"
+            try:
+                program = find_program("mariadb")
+            except ServerMissing as missing:
+                console.print(f"{step} real servers: left out, {missing}", soft_wrap=True)
+                return
+            console.print(f"{step} {program.title}: a source, and two replicas with the same filter")
+            demonstrate(console, program, output)
 
 
 def _replicate(console: Console, source: Path) -> dict[str, int]:
@@ -115,17 +149,6 @@ def print_channels(console: Console, channels: Mapping[str, ChannelState]) -> No
     console.print(f"GTID set of every slave: {' / '.join(sorted(gtids)) or 'none'}", soft_wrap=True)
 
 
-def _with_servers(console: Console, output: Path, *, step: int) -> None:
-    """Run the part with real servers. Without MariaDB, print what to install."""
-    try:
-        program = find_program("mariadb")
-    except ServerMissing as missing:
-        console.print(f"[bold]{step}.[/] real servers: left out, {missing}", soft_wrap=True)
-        return
-    console.print(f"[bold]{step}.[/] {program.title}: a source, and two replicas with the same filter")
-    demonstrate(console, program, output)
-
-
 def _engine() -> tuple[str, str]:
     """Return the engine of the split and of the bandwidth report, and a description of it."""
     try:
@@ -169,3 +192,105 @@ def run(*arguments: str) -> None:
     done = subprocess.run([sys.executable, "-m", "dumpfilter", *arguments], check=False)
     if done.returncode:
         raise DumpfilterError(f"dumpfilter {' '.join(arguments)}: exit code {done.returncode}")
+
+
+def demonstrate(console: Console, program: Program, output: Path) -> None:
+    """Run the servers and dumpfilter, and print how many bytes each replica received.
+
+    ``output`` gets the logs of the servers and of dumpfilter. Raises DumpfilterError, also if the two replicas differ.
+    """
+    topology = make_topology(
+        server("source", program=program.path, init=_SCHEMA, options=("binlog-format=ROW",)),
+        server("at-source", reads="source", program=program.path, rules=_RULES, options=_REPLICA),
+        master("dumpfilter", "source"),
+        server("at-dumpfilter", reads="dumpfilter", program=program.path, rules=_RULES, options=_REPLICA),
+        name="demo",
+    )
+    with up(topology, output / "servers") as bed:
+        source, *replicas = (node for node in bed if isinstance(node, StartedServer))
+        _write(source)
+        bed.wait_caught_up(_MOST_SECONDS)
+        data = [read_data(replica.server) for replica in replicas]
+        gtids = [replica.server.applied_gtids() for replica in replicas]
+        _print_replicas(console, replicas, data, gtids)
+        _print_rows(console, replicas[1])
+        ((_, kept),) = source.execute("CHECKSUM TABLE shop.orders")
+        check(data, gtids, str(kept))
+    console.print("law: tables, checksums and GTID position are equal")
+
+
+def _write(source: StartedServer) -> None:
+    """Write rows on the source, most of them into tables that the replicas' filter drops."""
+    chance = random.Random(1)
+    with source.connect() as connection, connection.cursor() as cursor:
+        for number in range(2 * _TRANSACTIONS):
+            cursor.execute("BEGIN")
+            if number % 5 == 0:
+                orders = [
+                    (chance.choice(_ITEMS), f"{chance.randrange(100, 20_000) / 100:.2f}")
+                    for _ in range(chance.randrange(1, 5))
+                ]
+                cursor.executemany("INSERT INTO shop.orders (item, price) VALUES (%s, %s)", orders)
+            elif number % 5 == 1:
+                cursor.execute("REPLACE INTO hr.emp VALUES (%s, %s, %s)", (number % 97, "Ann", 1000 + number))
+            else:
+                clicks = [
+                    (f"/shop/{chance.choice(_ITEMS)}?visit={chance.getrandbits(64):x}",)
+                    for _ in range(_CLICKS)
+                ]
+                cursor.executemany("INSERT INTO logs.clicks (page, at) VALUES (%s, NOW(6))", clicks)
+            cursor.execute("COMMIT")
+
+
+def _checksums(data: Mapping[str, str]) -> dict[str, str]:
+    """Return the checksum of each table in the data of a server."""
+    return {name.removeprefix(TABLE): value for name, value in data.items() if name.startswith(TABLE)}
+
+
+def check(data: Sequence[Mapping[str, str]], gtids: Sequence[str], kept: str) -> None:
+    """Check that both replicas have the same data and GTID position, and that ``shop.orders`` is their only table.
+
+    ``data`` and ``gtids`` are those of the replica that reads the source, and of the one that reads dumpfilter.
+    ``kept`` is the checksum of ``shop.orders`` at the source. Raises DumpfilterError.
+    """
+    if _checksums(data[0]) != {"shop.orders": kept} or data[0] != data[1] or gtids[0] != gtids[1]:
+        raise DumpfilterError(
+            f"the law does not hold: shop.orders has the checksum {kept} at the source; the replica of the source has "
+            f"{data[0]} at {gtids[0]}, and the replica of dumpfilter has {data[1]} at {gtids[1]}"
+        )
+
+
+def _print_replicas(
+    console: Console,
+    replicas: Sequence[StartedServer],
+    data: Sequence[Mapping[str, str]],
+    gtids: Sequence[str],
+) -> None:
+    """Print how many bytes each replica received, and the checksums of its tables."""
+    received = [
+        sum(path.stat().st_size for path in replica.server.data.glob("relay-bin.[0-9]*"))
+        for replica in replicas
+    ]
+    rows = [
+        (
+            replica.feeds[0].source.name,
+            f"{size:,}",
+            f"{100 * (1 - size / received[0]):.1f} %",
+            place,
+            "\n".join(f"{name}\n{checksum}" for name, checksum in _checksums(tables).items()),
+        )
+        for replica, size, place, tables in zip(replicas, received, gtids, data, strict=True)
+    ]
+    heads = ("replica of", "its relay logs", "saved", "gtid_slave_pos", "CHECKSUM TABLE")
+    title = f"What two real replicas with --{' --'.join(_RULES)} received"
+    console.print(table(heads, rows, title=title, numbers=heads[1:3]))
+
+
+def _print_rows(console: Console, replica: StartedServer) -> None:
+    rows = replica.execute("SELECT id, item, price FROM shop.orders ORDER BY id DESC LIMIT 3")
+    ((databases,),) = replica.execute(
+        "SELECT GROUP_CONCAT(schema_name) FROM information_schema.schemata WHERE schema_name IN ('shop', 'logs', 'hr')"
+    )
+    console.print(f"on the replica of dumpfilter: of shop, logs and hr only {databases}; the newest orders:")
+    for number, item, price in rows:
+        console.print(f"  {number:>6}  {item:<8} {price:>8}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.testbed.demo.real_servers import check
+from dumpfilter.testbed.demo.run import check
 
 GOOD = {"database shop": "present", "table shop.orders": "5"}
 MORE = {**GOOD, "table hr.emp": "1"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from dumpfilter.testbed.demo.real_servers import demonstrate
+from dumpfilter.testbed.demo.run import demonstrate
 from dumpfilter.testbed.servers import find_program
 
 
