@@ -89,13 +89,10 @@ class Monitor:
         """
         nodes = {}
         for name, samples in self._samples.items():
-            found = status.nodes[name]
+            found, plain = status.nodes[name], status.nodes[name].as_dict()
             lags = sorted(seconds for _, seconds, _ in samples) or [0.0]
             nodes[name] = {
-                "kind": found.kind,
-                "state": found.state,
-                "place": {"file": found.place.file, "position": found.place.position},
-                "gtids": found.gtids,
+                **{key: plain[key] for key in ("kind", "state", "place", "gtids")},
                 "bytes_received": sum_known(channel.bytes_received for channel in found.channels),
                 "bytes_saved": found.saved,
                 "lag": {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -22,11 +22,11 @@ from dumpfilter.simulation.simulate import Options, simulate
 from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
 from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.simulation.traffic import read_traffic
-from dumpfilter.testbed import Testbed, TestbedError, TestbedNode, up
+from dumpfilter.testbed import Testbed, TestbedError, TestbedLink, TestbedNode, up
 from dumpfilter.testbed.experiment.definition import Experiment, Load, Phase
 from dumpfilter.testbed.experiment.logs import Grown, LogName, Recorder, Watched, read_log
 from dumpfilter.testbed.experiment.measure import Committed, Crossing, Measured, figures
-from dumpfilter.testbed.experiment.variants import phases_for, planned, simulated, topology_for
+from dumpfilter.testbed.experiment.variants import links_for, planned, simulated, topology_for
 from dumpfilter.testbed.node import Feed
 from dumpfilter.testbed.own_nodes import Master, Slave
 from dumpfilter.testbed.server_nodes import StartedServer
@@ -105,9 +105,9 @@ def _run(experiment: Experiment, variant: Variant, repetition: int, tell_all: Te
                 for link in bed.links.values():
                     # The times of scheduled outages begin with the load.
                     link.set()
-                for phase in phases_for(experiment.topology, experiment.phases, variant):
+                for phase in experiment.phases:
                     tell(f"{phase.name}, {phase.seconds:g} s")
-                    _pass(bed, phase, wait)
+                    run_phase(bed, phase, links_for(experiment.topology, variant), wait)
                 tell("writing the rest")
                 bed.wait_done(experiment.patience)
             tell("waiting until all nodes have caught up")
@@ -163,24 +163,31 @@ def _received_log(node: TestbedNode, feed: Feed) -> Watched:
     return Watched(node.server.data, f"{RELAY_LOG}-{feed.channel}".lower() if feed.channel else RELAY_LOG)
 
 
-def _pass(bed: Testbed, phase: Phase, wait: Callable[[float], None]) -> None:
-    """Run a phase: inject its faults, wait for its time with ``wait``, and remove the faults."""
+def run_phase(bed: Testbed, phase: Phase, names: Mapping[str, str], wait: Callable[[float], None]) -> None:
+    """Run a phase: inject its faults, wait for its time with ``wait``, and remove the faults.
+
+    ``names`` has the names of the links in the running topology. Faults of links and nodes that it does not have are
+    left out.
+    """
     end = time.monotonic() + phase.seconds
     undo: list[Callable[[], object]] = []
-    for name in phase.cut:
-        bed.link(name).cut()
-        undo.append(bed.link(name).heal)
-    for name in phase.silent:
-        bed.link(name).silence()
-        undo.append(bed.link(name).heal)
+
+    def links(given: Iterable[str]) -> list[TestbedLink]:
+        return [bed.link(names[name]) for name in given if name in names]
+
+    for link in links(phase.cut):
+        link.cut()
+        undo.append(link.heal)
+    for link in links(phase.silent):
+        link.silence()
+        undo.append(link.heal)
     for name, change in phase.links.items():
-        link = bed.link(name)
-        shape = {key: getattr(link.shape, key) for key in vars(change)}
-        undo.append(partial(link.set, **shape))
-        link.set(**{key: value for key, value in vars(change).items() if value is not None})
-    for name in phase.killed:
-        bed[name].kill()
-        undo.append(bed[name].start)
+        for link in links([name]):
+            undo.append(partial(link.set, **{key: getattr(link.shape, key) for key in vars(change)}))
+            link.set(**{key: value for key, value in vars(change).items() if value is not None})
+    for node in (bed[name] for name in phase.killed if name in bed.nodes):
+        node.kill()
+        undo.append(node.start)
     wait(end - time.monotonic())
     for one in undo:
         one()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.simulation.results import Variant
 from dumpfilter.simulation.retries import number_of
-from dumpfilter.testbed.experiment.definition import Phase
 from dumpfilter.topology.links.shape import Outage
 from dumpfilter.topology.model import Node, Reading, Topology
 from dumpfilter.topology.resolve import check_topology
@@ -48,35 +47,18 @@ def planned(topology: Topology, variant: Variant) -> Topology:
     return topology_for(topology, variant) if replaces else topology
 
 
-def phases_for(topology: Topology, phases: Sequence[Phase], variant: Variant) -> tuple[Phase, ...]:
-    """Return the phases with which a variant is run.
+def links_for(topology: Topology, variant: Variant) -> dict[str, str]:
+    """Return the name that each link of ``topology`` has when a variant is run.
 
-    Plain replication (``Variant.PLAIN``) has no masters of dumpfilter. Their faults and those of the links to them are
-    left out, and the other links get the names that they have without masters.
+    Plain replication (``Variant.PLAIN``) has no masters of dumpfilter. The links to them are left out, and the other
+    links get the names that they have without masters.
     """
-    if variant is not Variant.PLAIN:
-        return tuple(phases)
-    masters = _masters(topology)
-    links = {
+    masters = _masters(topology) if variant is Variant.PLAIN else {}
+    return {
         link.name: f"{masters.get(link.source, link.source)}:{link.target}"
         for link in topology.links
         if link.target not in masters
     }
-
-    def kept(names: Iterable[str]) -> tuple[str, ...]:
-        return tuple(links[name] for name in names if name in links)
-
-    return tuple(
-        Phase(
-            phase.name,
-            phase.seconds,
-            kept(phase.cut),
-            kept(phase.silent),
-            tuple(name for name in phase.killed if name not in masters),
-            {links[name]: change for name, change in phase.links.items() if name in links},
-        )
-        for phase in phases
-    )
 
 
 def _masters(topology: Topology) -> dict[str, str]:

@@ -6,11 +6,10 @@ import pytest
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.simulation.results import Variant
-from dumpfilter.testbed.experiment.definition import Change, Phase
 from dumpfilter.testbed.experiment.variants import (
     KEEP_RELAY_LOGS,
     SHORT_RETRY,
-    phases_for,
+    links_for,
     planned,
     simulated,
     topology_for,
@@ -117,15 +116,15 @@ def test_plain_replication_has_no_dumpfilter() -> None:
     assert planned(CHAIN, Variant.PLAIN) == found
 
 
-def test_plain_replication_has_the_faults_of_the_links_that_it_has() -> None:
-    phase = Phase(
-        "faults", 1.0, ("m:web", "web:end"), ("db:m",), ("m", "web"), {"m:replica": Change(delay=1.0)}
-    )
-    (found,) = phases_for(CHAIN, [phase], Variant.PLAIN)
-    assert found == Phase(
-        "faults", 1.0, ("db:web", "web:end"), (), ("web",), {"db:replica": Change(delay=1.0)}
-    )
-    assert phases_for(CHAIN, [phase], Variant.MASTER) == (phase,)
+def test_plain_replication_has_the_links_that_do_not_lead_to_masters() -> None:
+    assert links_for(CHAIN, Variant.PLAIN) == {
+        "m:web": "db:web",
+        "web:end": "web:end",
+        "m:replica": "db:replica",
+    }
+    assert links_for(CHAIN, Variant.MASTER) == {
+        name: name for name in ("db:m", "m:web", "web:end", "m:replica")
+    }
 
 
 def test_a_variant_has_an_error_for_what_its_servers_cannot_do() -> None:

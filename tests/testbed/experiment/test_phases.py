@@ -1,0 +1,48 @@
+"""The faults of a phase, on a topology that notes them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+from unittest.mock import MagicMock, call
+
+from dumpfilter.testbed import Testbed
+from dumpfilter.testbed.experiment.definition import Change, Phase
+from dumpfilter.testbed.experiment.run import run_phase
+from dumpfilter.topology.links.shape import LinkShape
+
+
+class NotedBed:
+    """A topology with two links and a node, which notes what they are asked."""
+
+    nodes = ("web",)
+
+    def __init__(self) -> None:
+        self.asked = MagicMock()
+
+    def link(self, name: str) -> Any:
+        link = getattr(self.asked, name.replace(":", "_"))
+        link.shape = LinkShape(2_000_000, 0.05)
+        return link
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self.asked, name)
+
+
+def test_a_phase_has_the_faults_of_the_links_and_nodes_that_run() -> None:
+    bed = NotedBed()
+    changes = {"m:web": Change(delay=1.0), "db:m": Change(rate=1)}
+    phase = Phase("faults", 2.0, ("m:web", "db:m"), ("web:end", "db:m"), ("m", "web"), changes)
+    run_phase(cast(Testbed, bed), phase, {"m:web": "db:web", "web:end": "web:end"}, bed.asked.wait)
+    (seconds,) = bed.asked.wait.call_args.args
+    assert 1.5 < seconds <= 2.0
+    assert bed.asked.mock_calls == [
+        call.db_web.cut(),
+        call.web_end.silence(),
+        call.db_web.set(delay=1.0),
+        call.web.kill(),
+        call.wait(seconds),
+        call.db_web.heal(),
+        call.web_end.heal(),
+        call.db_web.set(rate=2_000_000, delay=0.05, jitter=0.0),
+        call.web.start(),
+    ]
