@@ -103,10 +103,14 @@ def start_detached(topology: str, directory: Path, *, timeout: str, keep: bool) 
 
 def _is_up(directory: Path, pid: int) -> bool:
     """Tell whether the process ``pid`` runs the topology of ``directory``, and accepts commands."""
+    owner = owner_of(directory)
+    if owner is None or owner.pid != pid:
+        return False
     try:
-        return bool(Control(directory).ask("status")["pid"] == pid)
+        Control(directory).ask("directory")
     except NotUp:
         return False
+    return True
 
 
 def end_topology(directory: Path) -> None:

@@ -53,21 +53,20 @@ class Measured:
     """The received log of each channel, by the names of the node and of the source that it reads."""
     crossings: Mapping[str, Crossing]
     """The counters of each link, by its name."""
-    limit: int
-    repetition: int = 1
 
 
-def figures(measured: Measured) -> Run:
-    """Return the results of a measured run: the lags of the nodes, and the bytes of the links."""
+def figures(measured: Measured, *, limit: int) -> Run:
+    """Return the results of a measured run: the lags of the nodes, and the bytes of the links.
+
+    ``limit`` is the lag (microseconds) above which time is counted.
+    """
     router = Router(measured.plan)
     groups = [
         Group(measured.setting, router.routes(node, measured.setting), (node,))
         for node in measured.plan.nodes
     ]
     flows = [[_flow(measured, group.nodes[0], *each) for each in enumerate(group.routes)] for group in groups]
-    outcomes = [
-        outcomes_of([group], each, limit=measured.limit)[0] for group, each in zip(groups, flows, strict=True)
-    ]
+    outcomes = [outcomes_of([group], each, limit=limit)[0] for group, each in zip(groups, flows, strict=True)]
     window = window_of(outcomes)
     return run_of(
         outcomes,
@@ -75,7 +74,6 @@ def figures(measured: Measured) -> Run:
         window,
         method=Method.MEASURED,
         setting=measured.setting,
-        repetition=measured.repetition,
     )
 
 

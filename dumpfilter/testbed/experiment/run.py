@@ -53,34 +53,32 @@ def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Resul
     runs: list[Run] = []
     sources: tuple[SourceFigures, ...] = ()
     warnings: list[str] = []
+    limit = experiment.limit_microseconds
+    is_simulated = all(phase.only_cuts for phase in experiment.phases)
+    if not is_simulated:
+        warnings.append("a phase kills nodes, silences links or changes links, so that nothing was simulated")
     for variant in experiment.variants:
         for repetition in range(1, experiment.repetitions + 1):
             measured = _run(experiment, variant, repetition, tell)
-            runs.append(figures(measured))
-            if all(phase.only_cuts for phase in experiment.phases):
-                found = _simulated(experiment, measured)
-                runs += (one.model_copy(update={"repetition": repetition}) for one in found.runs)
-                sources = sources or found.sources
-                warnings += found.warnings
-    if not all(phase.only_cuts for phase in experiment.phases):
-        warnings.append("a phase kills nodes, silences links or changes links, so that nothing was simulated")
+            found = [figures(measured, limit=limit)]
+            if is_simulated:
+                outages = {name: crossing.outages for name, crossing in measured.crossings.items()}
+                plan = plan_topology(simulated(planned(experiment.topology, variant), outages))
+                traffics = {name: one.traffic for name, one in measured.committed.items()}
+                results = simulate(plan, traffics, Options((measured.setting,), limit))
+                found += results.runs
+                sources = sources or results.sources
+                warnings += results.warnings
+            runs += (one.model_copy(update={"repetition": repetition}) for one in found)
     return Results(
         name=experiment.name,
         command="dumpfilter topology run",
         sources=sources,
         nodes=describe(experiment.topology),
-        limit=experiment.limit_microseconds,
+        limit=limit,
         runs=tuple(runs),
         warnings=tuple(dict.fromkeys(warnings)),
     )
-
-
-def _simulated(experiment: Experiment, measured: Measured) -> Results:
-    """Simulate a measured run, with the commit times and the outages that the run had, and return the results."""
-    outages = {name: crossing.outages for name, crossing in measured.crossings.items()}
-    plan = plan_topology(simulated(planned(experiment.topology, measured.setting.variant), outages))
-    traffics = {name: one.traffic for name, one in measured.committed.items()}
-    return simulate(plan, traffics, Options((measured.setting,), experiment.limit_microseconds))
 
 
 def _run(experiment: Experiment, variant: Variant, repetition: int, tell_all: Tell) -> Measured:
@@ -117,15 +115,8 @@ def _run(experiment: Experiment, variant: Variant, repetition: int, tell_all: Te
         grown = recorder.grown
         committed = {name: _committed(bed[name], plan, grown[name], begin) for name in plan.origins}
         received = {name: read_log(files) for name, files in grown.items() if isinstance(name, tuple)}
-        return Measured(
-            plan,
-            Setting(variant=variant),
-            committed,
-            received,
-            _crossings(bed, committed, before),
-            experiment.limit_microseconds,
-            repetition,
-        )
+        crossings = _crossings(bed, committed, before)
+        return Measured(plan, Setting(variant=variant), committed, received, crossings)
 
 
 def _crossings(
