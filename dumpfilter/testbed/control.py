@@ -1,8 +1,9 @@
 """The control socket of a running topology, through which other commands call the methods of its topology.
 
-A request is one line of JSON. It names a method of the topology, of a node or of a link, and has the arguments, such as
-``{"verb": "check", "arguments": {"timeout": 30}}``. The answer is ``{"value": …}``, or
-``{"error": "…", "exit_code": 4}``. The socket is in the topology's directory, and only its owner may use it.
+A request is one line of JSON, such as ``{"verb": "kill", "node": "web", "link": null, "arguments": {}}``. It names a
+method of a node, of a link, or without both of the topology, and has the method's arguments. The answer is
+``{"value": …}``, or ``{"error": "…", "exit_code": 4}``. The socket is in the topology's directory, and only its owner
+may use it.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ import runpy
 import signal
 import sys
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from dumpfilter.base.compiler.notice import on_compilation
@@ -35,8 +36,6 @@ _COMMAND = "dumpfilter"
 """The module of the command line. The package's layers do not allow an import statement for it here."""
 
 _PR_SET_PDEATHSIG = 1
-_PR_SET_NAME = 15
-_LONGEST_NAME = 15
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -160,7 +159,7 @@ def _end_with_parent(parent: int) -> None:
 
 def _set_name(name: str) -> None:
     """Set the name under which ``ps`` and ``top`` show this process."""
-    _libc.prctl(_PR_SET_NAME, name.encode()[:_LONGEST_NAME], 0, 0, 0)
+    Path("/proc/self/comm").write_text(name)
 
 
 def _run_dumpfilter(program: Program) -> NoReturn:

@@ -99,7 +99,6 @@ class Keeper:
         self._numbers = itertools.count(1)
         self._children: dict[int, Child] = {}
         """The children that have not ended, by their numbers."""
-        self._gone = False
         self._has_answered = False
         self._owner = os.getpid()
         self._thread = threading.Thread(target=self._receive, name="keeper", daemon=True)
@@ -113,7 +112,7 @@ class Keeper:
     @property
     def is_alive(self) -> bool:
         """Whether the keeper runs, and this process is the one that started it (and not a fork)."""
-        return self._owner == os.getpid() and not self._gone
+        return self._owner == os.getpid() and self._process.poll() is None
 
     def start(self, program: Program) -> Child:
         """Start a program as a child of the keeper. Raises StartFailed if it cannot be executed."""
@@ -125,6 +124,10 @@ class Keeper:
         except TimeoutError:
             self._process.kill()
             raise TestbedError(f"the keeper (process {self.pid}) does not answer") from None
+        except BaseException:
+            # Nobody else ends a process whose start was interrupted.
+            self.signal(child, signal.SIGKILL)
+            raise
         if isinstance(answer, str):
             raise StartFailed(f"{program.name}: {program.arguments[0]} cannot be started: {answer}")
         child.pid = answer
@@ -177,7 +180,6 @@ class Keeper:
                     self._children[number].started.set_result(answer)
                 else:
                     self._children.pop(number).ended.set_result(answer)
-        self._gone = True
         for child in tuple(self._children.values()):
             if not child.started.done():
                 child.started.set_exception(self._is_gone())

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,17 @@ def test_an_exit_that_comes_before_the_answer_is_not_lost(keeper: Keeper, tmp_pa
         keeper.start(Program("true", ["/bin/true"], log, is_executed=True)) for _ in range(8)
     ]
     assert [child.wait(WAIT) for child in children] == [0] * 8
+
+
+def test_a_child_whose_start_is_interrupted_is_killed(
+    keeper: Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Future, "result", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            keeper.start(Program("late", SLEEP, tmp_path / "log", is_executed=True))
+    *_, child = keeper._children.values()
+    assert child.wait(WAIT) == -signal.SIGKILL

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, ConfigDict, Field, SkipValidation
+from pydantic import ConfigDict, Field, SkipValidation
 from pydantic.dataclasses import dataclass
 
 from dumpfilter.base.errors import OptionError
@@ -49,8 +49,8 @@ class Change:
 class Phase:
     """The table ``[[phase]]``: a period of an experiment, with the faults that last for it."""
 
-    name: str
     seconds: Annotated[Time, Field(alias="for")]
+    name: str = ""
     cut: Texts = ()
     """The links that are cut."""
     silent: Texts = ()
@@ -66,16 +66,6 @@ class Phase:
         return not self.silent and not self.killed and not self.links
 
 
-def _named(phases: object) -> object:
-    """Return the tables of the phases, each with a name."""
-    if not isinstance(phases, list):
-        return phases
-    return tuple(
-        {"name": f"phase {number}", **one} if isinstance(one, dict) else one
-        for number, one in enumerate(phases, start=1)
-    )
-
-
 class Experiment(Model):
     """A topology, its phases and statements, and the compared variants (ways to bring the binlog to the slaves)."""
 
@@ -84,7 +74,7 @@ class Experiment(Model):
     name: str = ""
     topology: Annotated[Topology, SkipValidation]
     """The topology. In the file it is a short string, the name of a file beside the experiment's, or a text in TOML."""
-    phases: Annotated[tuple[Phase, ...], BeforeValidator(_named), Field(alias="phase")] = ()
+    phases: tuple[Phase, ...] = Field((), alias="phase")
     loads: dict[str, Load] = Field(default_factory=dict, alias="load")
     """The statements that run on each server, by the node's name."""
     variants: tuple[Variant, ...] = (Variant.MASTER,)

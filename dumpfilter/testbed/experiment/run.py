@@ -103,8 +103,8 @@ def _run(experiment: Experiment, variant: Variant, repetition: int, tell_all: Te
                 for link in bed.links.values():
                     # The times of scheduled outages begin with the load.
                     link.set()
-                for phase in experiment.phases:
-                    tell(f"{phase.name}, {phase.seconds:g} s")
+                for number, phase in enumerate(experiment.phases, start=1):
+                    tell(f"{phase.name or f'phase {number}'}, {phase.seconds:g} s")
                     run_phase(bed, phase, links_for(experiment.topology, variant), wait)
                 tell("writing the rest")
                 bed.wait_done(experiment.patience)
