@@ -127,12 +127,9 @@ class _Keeper:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             self._caller.close()
             os.setsid()
-            log = os.open(program.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-            null = os.open(os.devnull, os.O_RDONLY)
-            for handle, standard in ((null, 0), (log, 1), (log, 2)):
-                os.dup2(handle, standard)
-            os.close(log)
-            os.close(null)
+            with open(os.devnull, "rb") as null, open(program.log, "ab") as log:
+                for file, standard in ((null, 0), (log, 1), (log, 2)):
+                    os.dup2(file.fileno(), standard)
             os.environ.update(program.environment)
             if program.is_executed:
                 os.execvp(program.arguments[0], list(program.arguments))

@@ -253,12 +253,9 @@ def _since(traffic: SetTraffic, first: int) -> SetTraffic:
 
     return replace(
         traffic,
-        time=traffic.time[first:],
-        end=traffic.end[first:],
-        file=traffic.file[first:],
         everything=sent(traffic.everything),
-        filtered=tuple(sent(one) for one in traffic.filtered),
-        stand_in_bytes=traffic.stand_in_bytes[first:],
+        filtered=tuple(map(sent, traffic.filtered)),
+        **{name: getattr(traffic, name)[first:] for name in ("time", "end", "file", "stand_in_bytes")},
     )
 
 
