@@ -60,7 +60,7 @@ def measure(name: str, options: Options) -> bool:
             print(f"\n== {title}: not measured. {reason}")
             met = met and options.family is None
             continue
-        report = Report(title, CLAIMS[name].format_map(vars(options)))
+        report = Report(title, CLAIMS[name].format_map(vars(options)), options.runs)
         run(report, turn)
         met &= report.print()
     return met

@@ -133,15 +133,17 @@ class Report:
 
     name: str
     claim: str
+    runs: int = 1
+    """The timed runs of each case."""
     nbytes: int = 0
     rows: list[tuple[str, str]] = field(default_factory=list)
     values: dict[str, float] = field(default_factory=dict)
     targets: list[Target] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def measure(self, cases: Cases, runs: int, *, warm_up: bool = True) -> dict[str, float]:
+    def measure(self, cases: Cases, *, warm_up: bool = True) -> dict[str, float]:
         """Time the cases by turns, add a row for each, and return the medians, seconds."""
-        found = interleaved(cases, runs, warm_up=warm_up)
+        found = interleaved(cases, self.runs, warm_up=warm_up)
         for name, times in found.items():
             m = median(times)
             spread = f"{min(times) * 1e3:.0f} to {max(times) * 1e3:.0f} ms"

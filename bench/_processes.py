@@ -93,14 +93,10 @@ class Master(NamedTuple):
     """A running master."""
 
     pid: int
-    port: int
+    address: str
+    """The address for slaves of dumpfilter."""
     replica_port: int = 0
     """The replication port of a master with users, or 0."""
-
-    @property
-    def address(self) -> str:
-        """The address for slaves of dumpfilter."""
-        return f"127.0.0.1:{self.port}"
 
 
 @contextmanager
@@ -145,7 +141,8 @@ def master(
             )
             if (code := process.poll()) is not None:
                 raise failed(f"ended with {code}")
-            yield Master(process.pid, *(int(file.read_text()) for file in files))
+            port, *replica_ports = (int(file.read_text()) for file in files)
+            yield Master(process.pid, f"127.0.0.1:{port}", *replica_ports)
         finally:
             end_process(process, in_order=True, timeout=_END_TIMEOUT)
 

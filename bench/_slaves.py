@@ -16,7 +16,7 @@ from collections import Counter, deque
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
@@ -368,7 +368,7 @@ class Fleet(ExitStack):
 
         Raises SystemExit for a slave among them that has ended with an error.
         """
-        results = [result for result in self.ask("finish") if result.life in (lives or get_args(Life))]
+        results = [result for result in self.ask("finish") if not lives or result.life in lives]
         for result in results:
             if result.error:
                 raise SystemExit(f"{result.life} slave {result.number}: {result.error}")

@@ -11,7 +11,6 @@ import shutil
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 from bench._common import OUT, Options, Report, binlogs
 from bench._servers import Peer, binlog_program, copied, run_silently
@@ -74,27 +73,18 @@ def _readers(made: GeneratedSet, schema: str) -> dict[str, list[str]]:
     return {name: _ours(name, str(made.index), *words) for name, words in more.items()}
 
 
-class _Pair(NamedTuple):
-    """A command and its counterpart of a server's package."""
-
-    name: str
-    ours: list[str]
-    theirs: list[str]
-    wanted: float
-    """The most of the counterpart's processor time that the command may take."""
-
-
-def _pairs(made: GeneratedSet, style: Style, schema: str) -> list[_Pair]:
+def _pairs(made: GeneratedSet, style: Style, schema: str) -> dict[str, tuple[list[str], list[str], float]]:
+    """Return commands, their counterparts of a server's package, and the most of the counterparts' processor time."""
     index, output, files = str(made.index), ["--output", str(_OUTPUT)], list(map(str, made.files))
     _, program = binlog_program(style)
     verbose = [*program, "-v", *files]
     raw = _ours("binlog", index, f"--do-db={schema}", "--raw", *output)
-    pairs = [
-        _Pair("binlog -v", _ours("binlog", index, "-v"), verbose, 2),
-        _Pair("binlog --raw", raw, [*program, f"--database={schema}", *files], 1),
-    ]
+    pairs = {
+        "binlog -v": (_ours("binlog", index, "-v"), verbose, 2.0),
+        "binlog --raw": (raw, [*program, f"--database={schema}", *files], 1.0),
+    }
     if style == "mariadb":
-        pairs.append(_Pair("export --exploded", _ours("export", index, "--exploded", *output), verbose, 1))
+        pairs["export --exploded"] = (_ours("export", index, "--exploded", *output), verbose, 1.0)
     return pairs
 
 
@@ -109,20 +99,19 @@ def run(report: Report, options: Options) -> None:
     pairs, starts = (_pairs(each, style, schema) for each in (made, small))
     with copied(large, style) as peer:
         commands = readers | {"fetch --sync none": _fetch(peer, large), peer.name: peer.command}
-        for each, start in zip(pairs, starts, strict=True):
-            commands |= {each.name: each.ours, f"{name}, as {each.name}": each.theirs}
-            commands |= {f"{each.name}, start": start.ours}
+        for case, (ours, theirs, _) in pairs.items():
+            commands |= {case: ours, f"{name}, as {case}": theirs, f"{case}, start": starts[case][0]}
         work = {case: partial(run_silently, command) for case, command in commands.items()}
         cases = {case: partial(_used, each) for case, each in work.items()}
         cases["scan"] = partial(_used, partial(scan, made, verify=True))
-        m = report.measure(cases, options.runs)
+        m = report.measure(cases)
         _used(work["fetch --sync none"])
         _check(large)
     shutil.rmtree(_OUTPUT, ignore_errors=True)
     for case in readers:
         report.limit(f"{case} above the scan, s", m[case] - m["scan"], ABOVE_SCAN)
-    for each in pairs:
-        growth, theirs = m[each.name] - m[f"{each.name}, start"], m[f"{name}, as {each.name}"]
-        report.limit(f"{each.name} without its start / {name}", growth / theirs, each.wanted)
+    for case, (*_, wanted) in pairs.items():
+        growth = m[case] - m[f"{case}, start"]
+        report.limit(f"{case} without its start / {name}", growth / m[f"{name}, as {case}"], wanted)
     report.limit(f"fetch / {peer.name}", m["fetch --sync none"] / m[peer.name], 1.0)
     report.note("times are processor time of whole processes")

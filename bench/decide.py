@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from statistics import median
 
-from bench._common import Options, Report, binlogs, do_db, interleaved
+from bench._common import Cases, Options, Report, binlogs, do_db, interleaved
 from bench.scan import scan
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.thread import DumpThread, plan_many
@@ -94,15 +94,13 @@ def run(report: Report, options: Options) -> None:
     ]
     slaves = _Slaves(lambda *numbers: (segment for _, segment in binlog_set.segments(*numbers)), filters)
     collect_seldom()  # as the process of a master does
-    m = report.measure(
-        {
-            "scan with checksums": partial(scan, made, verify=True),
-            "scan": partial(scan, made, verify=False),
-            **{f"{n} together": partial(slaves.decide, _together, slice(n)) for n in SLAVES},
-            **{f"{n} one by one": partial(slaves.one_by_one, n) for n in SLAVES},
-        },
-        options.runs,
-    )
+    cases: Cases = {
+        "scan with checksums": partial(scan, made, verify=True),
+        "scan": partial(scan, made, verify=False),
+        **{f"{n} together": partial(slaves.decide, _together, slice(n)) for n in SLAVES},
+        **{f"{n} one by one": partial(slaves.one_by_one, n) for n in SLAVES},
+    }
+    m = report.measure(cases)
     for case in list(m)[2:]:
         report.row(f"{case} / scan", m[case] / m["scan"], "{:.3f}")
     waiting = _Slaves(partial(_small_segments, binlog_set), filters[:PLACES])

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from bench._common import OUT, Options, Report, binlogs, percentiles, steadily
-from bench._growing import Life, Result, check, growing_master
+from bench._growing import Result, check, growing_master
 from bench._processes import Child, Usage, master, usage
 from bench._raw import grpc_server
 from bench._slaves import Fleet, Job
@@ -47,10 +47,8 @@ class _Figures(NamedTuple):
     """The average size of a message, bytes."""
 
 
-def _measure(
-    commit: Callable[[], float], slaves: Fleet, pid: int, *lives: Life
-) -> tuple[_Figures, list[Result]]:
-    """Return the figures of a server, and the results of the slaves with these ways of life (all).
+def _measure(commit: Callable[[], float], slaves: Fleet, pid: int) -> tuple[_Figures, list[Result]]:
+    """Return the figures of a server, and the results of the steady slaves.
 
     ``commit`` makes the next commit, and returns its time.
     """
@@ -69,7 +67,7 @@ def _measure(
     time.sleep(1.0)
     after = usage(pid)
     time.sleep(_SETTLE_SECONDS)
-    results = slaves.finish(*lives)
+    results = slaves.finish("steady")
     timed = [(mark, arrived) for result in results for mark, arrived in result.arrivals if mark >= _WARM_UP]
     sizes = [fmean(each.sizes) for each in results if each.arrivals]
     figures = _Figures(
@@ -90,8 +88,7 @@ def _follow(options: Options, *, bad: int = 0) -> _Figures:
         growing_master(OUT / "followers", len(slaves), history=history) as (growing, served),
         Fleet(Job(served.address, slaves, growing.start, bad=bad)) as followers,
     ):
-        commit = partial(growing.commit, *TABLE)
-        figures, results = _measure(commit, followers, served.pid, "steady")
+        figures, results = _measure(partial(growing.commit, *TABLE), followers, served.pid)
     check(results, growing.made, growing.start, growing.marks)
     return figures
 

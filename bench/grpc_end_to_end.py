@@ -7,11 +7,12 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import grpc
 
-from bench._common import Options, Report, binlogs, do_db, keeping
+from bench._common import Cases, Options, Report, binlogs, do_db, keeping
 from bench._processes import Child, master
 from bench._raw import COPY, grpc_server
 from dumpfilter.dump.stream.message import client
@@ -35,14 +36,9 @@ def dump(stub: rpc.DumpFilterStub, names: list[str], *, most: int | None = None)
     rules = filter_to_proto(do_db(names))
     identity = pb.RegisterRequest(protocol=PROTOCOL, server_id=77, uuid=str(uuid.uuid4()), filter=rules)
     answer = stub.Register(identity)
-    sizes = []
     call: Any = stub.Dump(pb.DumpRequest(slave_id=answer.slave_id, once=True))
-    for _, events in call:
-        if events:
-            sizes.append(len(events))
-        if most is not None and len(sizes) >= most:
-            call.cancel()
-            break
+    sizes = list(islice((len(events) for _, events in call if events), most))
+    call.cancel()
     stub.Unregister(pb.UnregisterRequest(slave_id=answer.slave_id))
     return sizes
 
@@ -73,14 +69,12 @@ def run(report: Report, options: Options) -> None:
             for _ in copy(" ".join(map(str, sizes[kept])).encode()):
                 pass
 
-        m = report.measure(
-            {
-                **{f"{kept}, first dump": partial(fresh, kept) for kept in share},
-                **{f"{kept}, indexed": partial(dump, stub, names) for kept, names in share.items()},
-                **{f"{kept}, raw copy": partial(raw, kept) for kept in share},
-            },
-            options.runs,
-        )
+        cases: Cases = {
+            **{f"{kept}, first dump": partial(fresh, kept) for kept in share},
+            **{f"{kept}, indexed": partial(dump, stub, names) for kept, names in share.items()},
+            **{f"{kept}, raw copy": partial(raw, kept) for kept in share},
+        }
+        m = report.measure(cases)
     kept_share = sum(sizes["a fifth"]) / sum(sizes["everything"])
     report.row("kept", kept_share, f"{{:.3f}} of the bytes, in {len(sizes['a fifth'])} chunks")
     speeds = {}

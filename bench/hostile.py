@@ -127,7 +127,8 @@ def run(report: Report, options: Options) -> None:
     }
     for *_, pair in growths:
         cases |= pair
-    m = report.measure(cases, min(options.runs, 3))
+    report.runs = min(report.runs, 3)
+    m = report.measure(cases)
     for text, wanted, pair in growths:
         few, many = pair
         report.limit(text, m[many] / m[few], wanted)

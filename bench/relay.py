@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from bench._common import MYSQL_ROOT, Options, Report, binlogs, keeping
+from bench._common import MYSQL_ROOT, Cases, Options, Report, binlogs, keeping
 from bench._live import receiving
 from bench._processes import Child, master
 from bench._servers import copied, run_silently
@@ -28,15 +28,13 @@ def run(report: Report, options: Options) -> None:
                 seconds, received[kept] = slave.ask(server.address, rules, sync)
             return float(seconds)
 
-        theirs, *own = report.measure(
-            {
-                peer.name: partial(run_silently, peer.command),
-                "ours, everything": partial(ours, "everything", []),
-                "ours, a tenth": partial(ours, "a tenth", tenth),
-                "ours, everything, --sync-relay-log=10000": partial(ours, "synced", [], 10_000),
-            },
-            options.runs,
-        ).values()
+        cases: Cases = {
+            peer.name: partial(run_silently, peer.command),
+            "ours, everything": partial(ours, "everything", []),
+            "ours, a tenth": partial(ours, "a tenth", tenth),
+            "ours, everything, --sync-relay-log=10000": partial(ours, "synced", [], 10_000),
+        }
+        theirs, *own = report.measure(cases).values()
     share = received["a tenth"] / received["everything"]
     report.row("kept", share, "{:.3f} of the bytes")
     report.target(f"{peer.name} / ours, everything", theirs / own[0], 3.5)

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from bench._common import Options, Report, binlogs
+from bench._common import Cases, Options, Report, binlogs
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.whole_events import UNLIMITED, whole_events
 from dumpfilter.binlog.workload.generate import GeneratedSet
@@ -58,17 +58,15 @@ def run(report: Report, options: Options) -> None:
     events = scan(made, verify=True)
     report.nbytes = made.bytes
     report.row("events", events, f"{{:,}} of {made.bytes / events:.0f} bytes on average")
-    m = report.measure(
-        {
-            "memcpy, target in memory": partial(np.copyto, target, source),
-            "read from the page cache": partial(read, made),
-            "header walk, compiled": partial(walk, pieces),
-            "header walk, Python": lambda: [walk_python(p) for p in python],
-            "scan": partial(scan, made, verify=False),
-            "scan with checksums": partial(scan, made, verify=True),
-        },
-        options.runs,
-    )
+    cases: Cases = {
+        "memcpy, target in memory": partial(np.copyto, target, source),
+        "read from the page cache": partial(read, made),
+        "header walk, compiled": partial(walk, pieces),
+        "header walk, Python": lambda: [walk_python(p) for p in python],
+        "scan": partial(scan, made, verify=False),
+        "scan with checksums": partial(scan, made, verify=True),
+    }
+    m = report.measure(cases)
     copy, scanned = m["memcpy, target in memory"], m["scan"]
     report.target("scan / memcpy", copy / scanned, 0.8)
     report.target("scan with checksums / memcpy", copy / m["scan with checksums"], 0.5)

@@ -50,14 +50,6 @@ Job = Callable[[Path, Runner], object]
 """A job on the set with an index."""
 
 
-@contextmanager
-def _in_memory() -> Iterator[Path]:
-    """Yield a directory on a file system in memory, if there is one. Disks are slower than the measured code."""
-    place = _MEMORY if os.access(_MEMORY, os.W_OK) else OUT
-    with tempfile.TemporaryDirectory(prefix="dumpfilter-bench-", dir=place) as memory:
-        yield Path(memory)
-
-
 def _split(output: Path, index: Path, run: Runner) -> None:
     shutil.rmtree(output, ignore_errors=True)
     run_split(index, output, run)
@@ -103,8 +95,10 @@ def linked_slaves(number: int, filters: int) -> list[SlaveDefinition]:
 class _Engines:
     """Spark and the threads of this process, which run jobs on one set."""
 
-    def __init__(self, made: GeneratedSet, context: SparkContext) -> None:
-        self.made = made
+    def __init__(self, folder: Path, size: int, context: SparkContext) -> None:
+        self.folder = folder
+        self.made = binlogs(size, file_size=-(-size // 4), under=folder)
+        """A generated set of four files."""
         self.runners: dict[str, Runner] = {"spark": SparkRunner(lambda: context), "local": ThreadRunner()}
         self.processor: dict[str, list[float]] = {}
         """The processor times of each case's jobs, seconds. Processes that ended meanwhile are not in it."""
@@ -120,34 +114,40 @@ class _Engines:
 
 
 @contextmanager
-def _started(size: int, memory: Path, driver_memory: str) -> Iterator[_Engines]:
-    """Start the engines on a generated set of four files, and warm them up with small jobs."""
-    made = binlogs(size, file_size=-(-size // 4), under=memory)
-    with spark_context(SparkSettings("local[2]", driver_memory, "1g")) as context:
-        found = _Engines(made, context)
-        with tempfile.TemporaryDirectory() as folder:
-            index = generate(Path(folder), 64 << 20).index
-            # A task for each MiB uses both workers.
-            ranges = BandwidthOptions(range_size=1 << 20)
-            run_bandwidth(index, linked_slaves(2, _SCHEMAS), found.runners["spark"], ranges)
-            for runner in found.runners.values():
-                _simulate(20, 2, (None,), index, runner)
+def _started(size: int, driver_memory: str) -> Iterator[_Engines]:
+    """Start the engines, and warm them up with small jobs.
+
+    Their folder is on a file system in memory, if there is one. Disks are slower than the measured code.
+    """
+    place = _MEMORY if os.access(_MEMORY, os.W_OK) else OUT
+    with (
+        tempfile.TemporaryDirectory(prefix="dumpfilter-bench-", dir=place) as folder,
+        spark_context(SparkSettings("local[2]", driver_memory, "1g")) as context,
+    ):
+        found = _Engines(Path(folder), size, context)
+        index = generate(Path(folder, "small"), 64 << 20).index
+        # A task for each MiB uses both workers.
+        ranges = BandwidthOptions(range_size=1 << 20)
+        run_bandwidth(index, linked_slaves(2, _SCHEMAS), found.runners["spark"], ranges)
+        for runner in found.runners.values():
+            _simulate(20, 2, (None,), index, runner)
         yield found
 
 
 def engines(report: Report, options: Options) -> None:
     """Measure the bandwidth job and the split on threads and on Spark, compared with a copy of the same files."""
     report.nbytes = size = max(options.size, _LARGE)
-    with _in_memory() as memory, _started(size, memory, "1g") as started:
-        jobs = {"bandwidth": partial(_bandwidth, 2), "split": partial(_split, memory / "engines-out")}
-        cases: dict[str, Callable[[], float]] = {"cp": partial(_copy, started.made, memory / "copy")}
+    with _started(size, "1g") as started:
+        jobs = {"bandwidth": partial(_bandwidth, 2), "split": partial(_split, started.folder / "out")}
+        cases: dict[str, Callable[[], float]] = {"cp": partial(_copy, started.made, started.folder / "copy")}
         for name, job in jobs.items():
             for engine in ("local", "spark"):
                 case = f"{name}, {engine}"
                 cases[case] = partial(started.run, case, engine, job)
-        m = report.measure(cases, min(options.runs, _RUNS))
-        place = "memory (tmpfs)" if memory.is_relative_to(_MEMORY) else "bench/out"
-        report.note(f"files in {place}; cp is one thread with sendfile")
+        report.runs = min(report.runs, _RUNS)
+        m = report.measure(cases)
+    place = "memory (tmpfs)" if started.folder.is_relative_to(_MEMORY) else "bench/out"
+    report.note(f"files in {place}; cp is one thread with sendfile")
     for name, used in started.processor.items():
         report.row(f"{name}: processor", used[-1], "{:9.2f} s in all processes, last run")
     report.limit("local bandwidth / cp", m["bandwidth, local"] / m["cp"], 1.3)
@@ -181,9 +181,10 @@ _SIMULATION: dict[str, tuple[str, Job]] = {
 def simulation(report: Report, options: Options) -> None:
     """Measure the simulation of 10,000 slaves with 200 filters, beside bandwidth for 100, and a sweep of ten rates."""
     report.nbytes = size = max(options.size, _LARGE // 2)
-    with _in_memory() as memory, _started(size, memory, "2g") as started:
+    with _started(size, "2g") as started:
         cases = {name: partial(started.run, name, *case) for name, case in _SIMULATION.items()}
-        times = report.measure(cases, min(options.runs, 2), warm_up=False)
+        report.runs = min(report.runs, 2)
+        times = report.measure(cases, warm_up=False)
     processor = {name: median(used) for name, used in started.processor.items()}
     for name, seconds in processor.items():
         report.row(f"{name}, processor", seconds, "{:9.1f} s of processor time")

@@ -83,7 +83,7 @@ def run(report: Report, options: Options) -> None:
         "… a further topology ": partial(_next, SERVERS),
         "two bare MariaDB servers": _bare_servers,
     }
-    slaves, _, imports, servers, _, bare = report.measure(cases, options.runs).values()
+    slaves, _, imports, servers, _, bare = report.measure(cases).values()
     report.limit("a source and three slaves, seconds", slaves, 3)
     report.limit("a MariaDB source and a replica, seconds", servers, 8)
     report.row("slaves / bare processes", slaves / imports)
