@@ -25,24 +25,27 @@ _COLLATION_ID = 255
 """The number that a MySQL server gives to the collation utf8mb4_0900_ai_ci."""
 
 
-def _texts(names: str) -> dict[str, str]:
-    return dict.fromkeys(names.split(), "TEXT")
+def _texts(names: str) -> list[Column]:
+    return [Column(name) for name in names.split()]
 
 
-_COLUMNS: dict[str, dict[str, str]] = {
-    **INFO_SCHEMA[SCHEMA],
+_TYPES = {"INT": ColumnType.INTEGER, "TEXT": ColumnType.TEXT}
+_COLUMNS: dict[str, list[Column]] = {
+    table: [Column(name.upper(), _TYPES[kind]) for name, kind in columns.items()]
+    for table, columns in INFO_SCHEMA[SCHEMA].items()
+} | {
     "check_constraints": _texts("CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME CHECK_CLAUSE"),
-    "collations": {**INFO_SCHEMA[SCHEMA]["collations"], "pad_attribute": "TEXT"},
     "engines": _texts("ENGINE SUPPORT COMMENT TRANSACTIONS XA SAVEPOINTS"),
     "plugins": _texts(
         "PLUGIN_NAME PLUGIN_VERSION PLUGIN_STATUS PLUGIN_TYPE PLUGIN_TYPE_VERSION PLUGIN_LIBRARY "
         "PLUGIN_LIBRARY_VERSION PLUGIN_AUTHOR PLUGIN_DESCRIPTION PLUGIN_LICENSE LOAD_OPTION"
     ),
 }
-"""The columns of each table, by the table's name in lower case, with their types ("INT" or "TEXT").
+"""The columns of each table, by the table's name in lower case.
 
-The tables come from the library mysql_mimic. Tables that the client DBeaver also reads are added.
+The tables come from the library mysql_mimic. Tables and a column that the client DBeaver also reads are added.
 """
+_COLUMNS["collations"].append(Column("PAD_ATTRIBUTE"))
 
 _COLUMN_TYPES = {
     ColumnType.TEXT: "longtext",
@@ -72,14 +75,9 @@ def information_schema_table(executor: Executor, name: str) -> Result | None:
     name = name.lower()
     if name not in _COLUMNS:
         return None
-    columns = _columns_of(name)
+    columns = _COLUMNS[name]
     rows = ROWS[name](executor) if name in ROWS else ()
     return Result(columns, [[row.get(column.name) for column in columns] for row in rows])
-
-
-def _columns_of(name: str) -> list[Column]:
-    types = {"INT": ColumnType.INTEGER, "TEXT": ColumnType.TEXT}
-    return [Column(column.upper(), types[kind]) for column, kind in _COLUMNS[name].items()]
 
 
 def _schemata(executor: Executor) -> Iterable[Row]:
@@ -113,7 +111,7 @@ def _tables(executor: Executor) -> Iterable[Row]:
 
 def _table_columns(executor: Executor) -> Iterable[Row]:
     for schema, name in _names(executor):
-        columns = _columns_of(name.lower()) if schema == SCHEMA else executor.tables[schema, name]().columns
+        columns = _COLUMNS[name.lower()] if schema == SCHEMA else executor.tables[schema, name]().columns
         yield from column_rows(schema, name, columns)
 
 
@@ -144,7 +142,7 @@ def column_rows(schema: str, table: str, columns: Iterable[Column]) -> Iterable[
 
 def _constant(table: str, *values: object) -> Callable[[Executor], list[Row]]:
     """Return a function that returns the only row of a table, whose values are in the order of the table's columns."""
-    row = dict(zip(map(str.upper, _COLUMNS[table]), values, strict=False))
+    row = dict(zip((column.name for column in _COLUMNS[table]), values, strict=False))
     return lambda executor: [row]
 
 

@@ -176,6 +176,8 @@ class ClientPort(abc.ABC):
         self.settings = settings
         self.clients: dict[int, Any] = {}
         """The port's open connections by number, each a :class:`~dumpfilter.console.connection.Connection`."""
+        self.listed = self.clients
+        """The connections that a client of this port may list (SHOW PROCESSLIST) and end (KILL), by number."""
         self.accounts = Accounts(users)
         self.directory = directory
         self.pool = pool
@@ -187,11 +189,6 @@ class ClientPort(abc.ABC):
         """The limits of each user. Only configured users can log in, so that there are few."""
         self._started = time.monotonic()
         self._server: asyncio.Server | None = None
-
-    @property
-    def listed(self) -> dict[int, Any]:
-        """The connections that a client of this port may list (SHOW PROCESSLIST) and end (KILL), by number."""
-        return self.clients
 
     @abc.abstractmethod
     def greeting(self) -> Greeting:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import structlog
 
@@ -75,6 +74,7 @@ class ConsoleServer(ClientPort):
         self.host = host
         self.port = port
         """The TCP port. If 0 was given, the attribute has the chosen port after the start."""
+        self.listed = self.directory
         self._executor = executor
         self._roles = None if roles is None else dict(roles)
         self._loop: ServingLoop | None = None
@@ -123,11 +123,6 @@ class ConsoleServer(ClientPort):
         """
         self._roles = None if roles is None else dict(roles)
         super().change_users(users)
-
-    @property
-    def listed(self) -> dict[int, Any]:
-        """The connections of all ports of the process."""
-        return self.directory
 
     def role_of(self, user: str) -> Role:
         """Return the present role of a user, which decides what statements the user may run. Without roles every user
