@@ -90,8 +90,10 @@ class Filters:
         return self.slave.decide(subject)
 
     def flags(self, subjects: Subjects) -> TableFlags:
-        """Return the verdicts of both filters as table flags (one uint32 for each table and statement), the form
-        that a :class:`DumpThread` takes.
+        """Return both filters' verdicts about all tables and statements in ``subjects``, as one uint32 of flags for
+        each.
+
+        A :class:`DumpThread`, which selects the events to send, reads verdicts in this form.
         """
         return TableFlags(self.slave, subjects, write_filter=self.write)
 
@@ -104,7 +106,8 @@ def _as_filters(filters: Filters | ReplicationFilter) -> Filters:
 class ExplainedSubject:
     """A table or statement (``subject``) of a binlog set, with the filters' decision about it.
 
-    ``events`` is the number of events of this subject in the set, and ``size`` their total size in bytes.
+    ``events`` is the number of events in the set that belong to this table or statement. ``size`` is the total size
+    of these events in bytes.
     """
 
     subject: Subject

@@ -72,9 +72,9 @@ def _current(subject: Subject | None) -> str:
 
 
 def decision_as_dict(decision: Decision | None, filters: Filters, why: str = "") -> dict[str, Any]:
-    """Return a decision as a dictionary for JSON, with its verdict, reason and rule. ``why`` is the reason of an event
-    that no rule decides (``decision`` None).
+    """Return a decision as a dictionary for JSON, with its verdict, reason and rule.
 
+    ``decision`` is None for an event that no rule decides, such as Rotate. ``why`` is then the reason in the result.
     The verdict ``undecided`` means that the master sends the event and the slave decides.
     """
     if decision is None:
@@ -146,8 +146,8 @@ def statement_as_dict(found: ExplainedStatement, filters: Filters) -> dict[str, 
 
 
 def rules_as_list(filters: Filters) -> list[str]:
-    """Return all rules as options such as ``--replicate-do-db=shop``, beginning with write rules such as
-    ``--binlog-do-db``.
+    """Return the rules of both filters as options such as ``--replicate-do-db=shop``. The rules with which the server
+    writes its binlog, such as ``--binlog-do-db``, come first.
     """
     written = filters.write.rules if filters.write is not None else ()
     return [str(rule) for rule in (*written, *filters.slave.rules)]

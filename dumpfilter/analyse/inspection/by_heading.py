@@ -1,6 +1,6 @@
-"""Counters of the events and bytes of a binlog set by time and by heading. A heading is a table, a schema's
-statements, several tables, or no table.
+"""Counters of the events and bytes of a binlog set by period of time and by heading.
 
+A heading is the name under which reports count bytes: a table, a schema's statements, several tables, or no table.
 The memory is bounded for any number of tables and timestamps.
 """
 
@@ -60,8 +60,9 @@ NOTHING = Volume(0, 0, 0)
 
 @dataclass(frozen=True)
 class HeadingSums:
-    """The traffic of each heading (a table, a schema's statements …) in each period, as columns with one row for
-    each sum.
+    """Sums of events, bytes and transactions by period of time and by heading, stored as columns. One row is one sum.
+
+    A heading is the name under which reports count bytes, such as a table or a schema's statements.
     """
 
     seconds: int
@@ -76,17 +77,22 @@ class HeadingSums:
     """For each sum, its events, bytes, uncompressed bytes and transactions: an array of shape (n, 4)."""
 
     def by_heading(self) -> dict[Heading, Volume]:
-        """Return the traffic of each heading, summed over all periods."""
+        """Return the events and bytes of each heading (a table, a schema's statements …), summed over all periods of
+        time.
+        """
         totals = np.zeros((len(self.headings), 4), np.int64)
         np.add.at(totals, self.heading, self.volume)
         return {one: Volume(*row[:3]) for one, row in zip(self.headings, totals.tolist(), strict=True)}
 
     def in_periods(self, seconds: int) -> HeadingSums:
-        """Return these sums merged into longer periods. ``seconds`` must be a multiple of the current length."""
+        """Return these sums merged into longer periods of time, of ``seconds`` each.
+
+        ``seconds`` must be a multiple of the current period's length.
+        """
         return _summed(replace(self, seconds=seconds, period=self.period // (seconds // self.seconds)))
 
     def in_few(self, most: int) -> HeadingSums:
-        """Return these sums merged into periods so long that at most ``most`` periods have traffic."""
+        """Return these sums merged into longer periods of time, so that at most ``most`` periods contain events."""
         found = self
         while len(np.unique(found.period)) > most:
             found = found.in_periods(wider(found.seconds))
@@ -94,11 +100,11 @@ class HeadingSums:
 
 
 class ByHeading:
-    """Counts the events of a binlog set by period and heading (a table, a schema's statements …), segment by
-    segment.
+    """Counts the events of a binlog set by period of time and by heading (a table, a schema's statements …).
 
-    ``period`` is the length of a period, seconds. With None, periods start at one second and become longer so that
-    at most :data:`MOST_SUMS` sums are kept.
+    The set is read in segments, which are consecutive events of one file, at most 4 MiB. ``period`` is the length of
+    a period, seconds. With None, periods start at one second and become longer so that at most :data:`MOST_SUMS` sums
+    are kept.
     """
 
     def __init__(self, subjects: Subjects, sources: SourceNumbers, period: int | None = None) -> None:
@@ -115,8 +121,10 @@ class ByHeading:
         return Tally(self._subjects, self._sources, filters=(), bucket_seconds=self._found.seconds)
 
     def add(self, segment: Segment, flat: FlatEvents, read: ReadAt) -> None:
-        """Count the events of the next segment. ``flat`` has these events with compressed transactions opened.
-        ``read`` reads bytes of the segment's file.
+        """Count the events of the next segment (consecutive events of one file).
+
+        ``flat`` has the same events, but with each compressed transaction replaced by the events inside it. ``read``
+        reads bytes of the segment's file.
         """
         saved = flat.size - flat.stored
         if self._saved is None and saved.any():
@@ -132,7 +140,7 @@ class ByHeading:
                 self._saved = self._saved and self._new_tally()
 
     def sums(self) -> HeadingSums:
-        """Return the sums over all segments that were added so far."""
+        """Return the counts by period and heading, over all segments that were added so far."""
         self._take()
         return self._found
 
@@ -194,7 +202,7 @@ MOST_RATES = 2048
 
 
 class Rate(NamedTuple):
-    """The traffic of a binlog set in one period."""
+    """The bytes and transactions of a binlog set in one period of time."""
 
     start: int
     """The beginning of the period, Unix seconds; 0 for transactions before the first timestamp."""
@@ -204,10 +212,10 @@ class Rate(NamedTuple):
 
 
 def rates(sums: HeadingSums) -> tuple[int, list[Rate]]:
-    """Return the traffic of a binlog set over time: the length of a period in seconds, and the traffic of each period.
+    """Return the bytes and transactions of a binlog set over time, for a chart.
 
-    A period's traffic is its bytes and transactions. Periods without traffic are left out, and the others are in the
-    order of time. The length is chosen so that there are at most MOST_RATES periods.
+    The result is the length of a period in seconds, and one :class:`Rate` for each period with traffic, in order of
+    time. The length is chosen so that there are at most MOST_RATES of these periods.
     """
     sums = sums.in_few(MOST_RATES)
     periods, which = np.unique(sums.period, return_inverse=True)
@@ -222,8 +230,10 @@ MOST_PERIODS = 32
 
 @dataclass(frozen=True)
 class OverTimeOptions:
-    """The options of bytes over time: the division by schema or table, and the period's length in seconds. Length
-    None: chosen from the time span.
+    """The options for a report of a binlog set's bytes over time.
+
+    ``by`` divides the bytes by schema or by table. ``period`` is the length of a period in seconds. With None, the
+    length depends on how many periods have traffic.
     """
 
     by: Division
@@ -231,9 +241,9 @@ class OverTimeOptions:
 
 
 def over_time(sums: HeadingSums, options: OverTimeOptions) -> OverTime:
-    """Return the bytes of each schema or table (``options.by``) of a binlog set in each period of time.
+    """Return the bytes of a binlog set in each period of time, divided by schema or table (``options.by``).
 
-    Without ``options.period`` the periods are so long that there are few.
+    Without ``options.period``, the length of a period is chosen so that at most MOST_PERIODS periods have traffic.
     """
     if options.period is None:
         sums = sums.in_few(MOST_PERIODS)

@@ -19,8 +19,9 @@ _T = TypeVar("_T", bound=np.generic)
 
 @dataclass(frozen=True)
 class FlatEvents:
-    """The events of a segment as columns, one row per event. The events inside a Transaction_payload event (the
-    payload) replace it if it could be opened.
+    """The events of a segment (consecutive events of one file) as columns, one row per event.
+
+    A compressed transaction (Transaction_payload event) is replaced by the events inside it if it could be opened.
     """
 
     event: Ints

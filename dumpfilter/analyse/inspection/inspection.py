@@ -195,10 +195,11 @@ def inspect_set(
 
 
 class Inspector:
-    """Computes the statistics of a binlog set segment by segment. They are written into ``found``.
+    """Computes the statistics of a binlog set and writes them into ``found``.
 
-    ``top`` is the number of largest transactions, and of statements, to find. ``over_time`` has the options for
-    bytes over time (None: do not compute them).
+    The caller adds the set's segments (consecutive events of one file, at most 4 MiB). ``top`` is the number of
+    largest transactions, and of statements, to find. ``over_time`` has the options for bytes over time (None: do not
+    compute them).
     """
 
     def __init__(self, found: Inspection, top: int = TOP, over_time: OverTimeOptions | None = None) -> None:

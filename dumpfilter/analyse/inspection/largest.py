@@ -79,7 +79,9 @@ class Large:
     """
 
     def add(self, other: Large) -> None:
-        """Merge ``other``, the part of this transaction or statement in the next segment, into this object."""
+        """Merge two parts of one transaction or statement that continues in the next segment. ``other`` is the later
+        part.
+        """
         self.time = other.time or self.time
         self.uncompressed += other.uncompressed
         self.bytes += other.bytes
@@ -89,9 +91,10 @@ class Large:
             self.of_subjects[number] = self.of_subjects.get(number, 0) + size
 
     def name_tables(self, subjects: Subjects) -> None:
-        """Set ``tables`` and ``kinds`` from the subjects (tables and statements) in ``of_subjects``.
+        """Set ``tables`` and ``kinds``, the names of the changed tables and the kinds of statements, for the output.
 
-        Numbers that stand for a set of several subjects are ignored.
+        ``of_subjects`` has only numbers, which ``subjects`` translates into tables and statements. A number that
+        stands for several tables at once is ignored.
         """
         sizes: dict[Subject, int] = {}
         for number, size in self.of_subjects.items():
@@ -181,10 +184,11 @@ class _Top:
 
 
 class Largest:
-    """Finds the transactions and statements with the largest uncompressed sizes, segment by segment.
+    """Finds the transactions and statements with the largest uncompressed sizes.
 
-    ``most`` is the number of transactions, and of statements, to keep. ``sources`` translates the source numbers in
-    segments into GTIDs.
+    The caller adds the binlog set's segments (consecutive events of one file). ``most`` is the number of
+    transactions, and of statements, to keep. ``sources`` has the UUID or domain behind each number with which a
+    segment identifies the source of a GTID.
     """
 
     def __init__(self, most: int, sources: SourceNumbers) -> None:

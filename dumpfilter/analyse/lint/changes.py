@@ -32,9 +32,10 @@ _CURE_OF_VIEWS = "Give a view the same rule as its tables, since rules look at t
 
 
 def changed_otherwise(rule_filter: ReplicationFilter, event: SetEvent, world: World[C]) -> Iterator[Item]:
-    """Yield a fault for each table of a statement about whose row events the filter decides differently.
+    """Yield a fault for each table that a statement changes if the filter treats the table's row events differently.
 
-    ``world`` is the model of a replica's objects, which knows the tables behind views.
+    This is so if the filter drops the statement and sends row events of the table, or vice versa. ``world`` is the
+    model of a replica's objects, which knows the tables behind views.
     """
     statement = event.subject
     assert isinstance(statement, Statement)

@@ -89,8 +89,9 @@ def database_cure(rule_filter: ReplicationFilter, decision: Decision, database: 
 
 
 def wild_rules(kind: RuleKind, rules: Iterable[Rule]) -> str:
-    """Return options of the wild rule ``kind``, one for each database that the first few ``rules`` name. Each
-    matches all tables of its database.
+    """Return rules that match all tables of a database, as options such as ``--replicate-wild-do-table=shop.%``.
+
+    There is one option of the given ``kind`` for each database that the first few ``rules`` name.
     """
     return " ".join(f"--{kind.option}={escaped(rule.value)}.%" for rule in few(rules))
 

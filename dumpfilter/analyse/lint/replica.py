@@ -67,7 +67,7 @@ The empty word of ROUTINE is replaced by PROCEDURE or FUNCTION.
 
 
 class Cause(NamedTuple):
-    """A statement of the set, with the filter's decision about it."""
+    """A statement that may cause a failure on the replica, with the filter's decision about this statement."""
 
     event: SetEvent
     decision: Decision

@@ -80,7 +80,9 @@ class RuleAlone:
         return self._kind.form is ValueForm.DATABASE and self.matches_table((name, ""))
 
     def match(self, names: RuleNames) -> SetEvent | None:
-        """Return an event of the first database or table of the set that the rule matches, or None."""
+        """Return the first event of a database or table that the rule matches, or None if the rule matches none of
+        the set.
+        """
         if self._kind is RuleKind.REWRITE_DB:
             sources = names.sources.items()
             return next((event for name, event in sources if self._filter.rewrite_db(name) != name), None)

@@ -1,9 +1,8 @@
 """The text of sequences of events: Table_map and rows events, and the BEGIN, COMMIT and similar events around them.
 
-Text that follows from the bytes of consecutive events alone is written in batches. It consists of cells, as the text
-of row images does, so that one compiled function writes a whole batch. As in ``mysqlbinlog``, the text of a
-statement has three sections: lines about its events, a BINLOG statement with its events, and its rows as comments.
-If a batch ends inside a statement, the last two sections are buffered until the statement's end.
+The text of many consecutive events is written as one batch, by one compiled function. As in ``mysqlbinlog``, the text
+of a statement has three sections: lines about its events, a BINLOG statement with its events, and its rows as
+comments. If a batch ends inside a statement, the last two sections are buffered until the statement's end.
 """
 
 from __future__ import annotations
@@ -94,7 +93,8 @@ _SECTIONS = 3
 
 
 class Shape(NamedTuple):
-    """The text of an event after its header, as a template with numbers that are read from the event's bytes.
+    """A template for the text that follows an event's header line. Its variable parts are numbers in the event's
+    bytes.
 
     One number stands between each two consecutive ``texts``. ``places`` has the byte offset in the event and the
     length of each number.
@@ -107,10 +107,11 @@ class Shape(NamedTuple):
 def shape(
     kind: int, text: str | bytes = b"", after: bytes = b"", places: Sequence[tuple[int, int]] = ()
 ) -> Shape:
-    """Return the text template of an event. ``text`` belongs to its first line, and ``after`` are the further lines.
+    """Return a template for the text of an event of the type ``kind``.
 
-    In both, each zero byte is a placeholder for the next of the numbers at ``places`` (byte offset in the event,
-    length).
+    ``text`` is the rest of the event's first line, and ``after`` are the further lines. In both, each zero byte is a
+    placeholder for a number that is read from the event. ``places`` has the byte offset in the event and the length
+    of each number, in the order of the placeholders.
     """
     raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     if not places:

@@ -9,9 +9,10 @@ from dumpfilter.filter.convert import kind_from_number
 
 
 def gap_text(content: Gap | Head | None) -> str:
-    r"""Return the text of an Ignorable event's content. It is empty for an event that a server wrote.
+    r"""Return the text of an event that dumpfilter wrote into a relay log, or an empty text for ``content`` None.
 
-    Raises BinlogCorrupt for GTIDs that no server can write.
+    A :class:`Gap` records transactions that the master dropped. A :class:`Head` identifies the master at the
+    beginning of a relay log. Raises BinlogCorrupt for GTIDs that no server can write.
 
     >>> gap_text(Gap(4711, {1: 3}, ((bytes(4) + b"\x0b\0\0\0", 5, 7),)))
     'dropped by the master: GTIDs 0-11-5:7, up to position 4711; hits REPLICATE_DO_DB=3'

@@ -51,7 +51,7 @@ class SelectionOptions(Settings, panel="Selection"):
 
 
 class TextOptions(Settings, panel="Output"):
-    """The form of the printed text, which runs in a client of the target, another server."""
+    """The options for the form of the printed SQL text. A client runs the text on another server, the target."""
 
     skip_gtids: bool = setting(True, "--skip-gtids/--no-skip-gtids")
     """Write GTIDs as comments, or as settings, which keep the transactions' GTIDs on the target."""

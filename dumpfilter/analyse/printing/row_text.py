@@ -76,10 +76,10 @@ _ENUM_NAMES = {1: "ENUM(1 byte)", 2: "ENUM(2 bytes)"}
 def row_layouts(
     verbosity: int, rewrite_db: Callable[[str], str], styles: Sequence[Style] = ()
 ) -> LayoutTable:
-    """Return the layouts with which row images are printed. ``verbosity`` is 1, or 2 to print types after values.
+    """Return a cache that tells for each table how its row images are printed: types, names and text of all columns.
 
-    ``rewrite_db`` returns the printed name of a database. ``styles`` are additional column styles, which precede
-    those of the tables' columns.
+    ``verbosity`` is 1, or 2 to print types after values. ``rewrite_db`` returns the printed name of a database.
+    ``styles`` are additional column styles, which precede those of the tables' columns.
     """
 
     def described(table: TableMap, family: Family) -> Table:

@@ -1,4 +1,4 @@
-"""The kinds of readers for which a report counts the bytes of the filtered stream."""
+"""The two kinds of replicas for which a report can count the bytes that a filter lets pass."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import enum
 
 
 class Audience(enum.StrEnum):
-    """The kind of reader for which a report counts the bytes of the filtered stream."""
+    """The kind of replica for which a report counts the bytes that the master sends, since the two protocols
+    differ.
+    """
 
     REPLICAS = "replicas"
     """Real MySQL or MariaDB replicas, which read MySQL's replication protocol. They receive stand-ins (empty

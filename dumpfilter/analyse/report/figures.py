@@ -75,7 +75,7 @@ class Chart:
 
 
 def label(name: str) -> str:
-    """Return ``name`` for a tooltip, shortened and with invisible characters escaped."""
+    """Return a schema's or table's name for a chart's tooltip, shortened and with invisible characters escaped."""
     return shorten(visible(name), LONGEST_LABEL)
 
 

@@ -1,6 +1,7 @@
-"""The headings under which reports count bytes: a table, the statements of a schema, several tables, and no table.
+"""The headings of reports. A heading is the name under which bytes are counted: a table, the statements of a schema,
+several tables, or no table.
 
-All reports of a binlog set use these headings, so that their sums agree.
+All reports of a binlog set use the same headings, so that their sums agree.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ NO_TABLE = "(no table)"
 
 
 class Heading(NamedTuple):
-    """A heading under which a report counts bytes: a table, the statements of a schema, several tables, or no table."""
+    """A name under which a report counts bytes: a table, the statements of a schema, several tables, or no table."""
 
     database: str | None
     table: str | None
@@ -32,17 +33,17 @@ class Heading(NamedTuple):
 
     @property
     def labels(self) -> tuple[str, str]:
-        """The texts for a schema column and a table column."""
+        """The texts for the two columns "schema" and "table" of a report's table."""
         if self.database is None:
             return self.name, ""
         return self.database, STATEMENTS if self.table is None else self.table
 
 
 def heading_of(subject: Subject) -> Heading:
-    """Return the heading under which the events of a subject (a table, or a statement with its tables) count.
+    """Return the name under which reports count the events of a subject (a table, or a statement with its tables).
 
-    A statement counts for its schema, whatever table it changes. A statement that changes several schemas counts for
-    :data:`SEVERAL`.
+    A statement counts for its schema, not for the tables that it changes. A statement that changes several schemas
+    counts for :data:`SEVERAL`.
     """
     schemas = [replace_invalid_utf8(schema) for schema in subject.schemas()]
     if isinstance(subject, TableSubject):
@@ -54,12 +55,12 @@ def heading_of(subject: Subject) -> Heading:
 
 
 class Headings:
-    """The heading of each unit of a tally. A unit is a row of the tally: the traffic that the same filters receive
-    in one period.
+    """Assigns each row of traffic counts (``tallied``) to the table or schema for which a report counts the row's
+    bytes.
 
-    All events of a transaction that changes a single table count for this table. In other transactions, rows and
-    table maps count for their table, and statements for their schema. All other events count for several tables or
-    no table.
+    One row counts events that the same filters send, in one period of time. All events of a transaction that changes
+    a single table count for this table. In other transactions, rows and table maps count for their table, and
+    statements for their schema. All other events count for several tables or no table.
     """
 
     def __init__(self, tallied: Facts) -> None:
@@ -77,16 +78,22 @@ class Headings:
 
     @property
     def names(self) -> list[str]:
-        """The names of all headings."""
+        """The names under which bytes are counted, such as tables, in the order of the array that :meth:`sums`
+        returns.
+        """
         return [heading.name for heading in self.all]
 
     def sums(self, column: Ints, mask: Mask) -> Ints:
-        """Return the sum of ``column`` for each heading, over the units that ``mask`` selects. Both arrays have one
-        entry per unit.
+        """Return one sum of ``column`` for each table or other heading, over the rows of counts that ``mask``
+        selects.
+
+        ``column`` (such as bytes) and ``mask`` have one entry for each row of counts.
         """
         return sums(self.of_unit[mask], column[mask], len(self.all))
 
     def by_name(self, column: Ints, mask: Mask) -> dict[str, int]:
-        """Return the nonzero sums of :meth:`sums` by the heading's name."""
+        """Return the sums of :meth:`sums` as a dictionary from the name of a table or other heading. Zeros are left
+        out.
+        """
         found = self.sums(column, mask).tolist()
         return {name: total for name, total in zip(self.names, found, strict=True) if total}

@@ -146,8 +146,10 @@ def flat(members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_tables(forms: Mapping[str, ParquetTable], made: Mapping[str, pa.Table], directory: Path) -> None:
-    """Write each table of ``made`` to the file ``NAME.parquet`` in ``directory``. ``forms`` has the tables'
-    definitions by name.
+    """Write each table of ``made`` to the file ``NAME.parquet`` in ``directory``. ``NAME`` is the table's key in
+    ``made``.
+
+    ``forms`` has the definition of each table (columns and sort order) under the same key.
     """
     for name, table in made.items():
         forms[name].write(table, directory / f"{name}.parquet")

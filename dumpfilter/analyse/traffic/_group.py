@@ -1,9 +1,9 @@
 # mypy: ignore-errors
-"""The compiled loop that sums a segment's atoms by condition.
+"""The compiled loop that counts a segment's events by the condition under which a filter sends them.
 
 An atom is a maximal run of consecutive events of a transaction that every filter sends or drops together
 (:mod:`dumpfilter.dump.atoms`). A condition describes the filters that send an atom, for example "one of these tables
-is sent". Each condition is stored once, under a number. A *unit* is one row of sums: the atoms with one condition,
+is sent". Each condition is stored once, under a number. A *unit* is one row of counts: the atoms with one condition,
 from one origin (server and domain), in one time bucket. The caller owns all arrays, enlarges them, and merges equal
 units.
 """
@@ -90,8 +90,9 @@ another's atom.
 
 
 class Columns(NamedTuple):
-    """The columns of a segment's events and transactions. Events of an unfinished statement from the previous
-    segment may precede them.
+    """The columns of a segment's events and transactions, as input of the compiled loop.
+
+    A statement may have begun in the previous segment. Its events then precede those of the segment.
     """
 
     offset: Int64s
@@ -150,7 +151,9 @@ def _hash(required, members, n):
 
 @kernel
 def rehash(m: Memory):
-    """Insert all conditions with several subjects into the hash table ``m.slots``, which the caller has emptied."""
+    """Insert all conditions about several tables or statements into the hash table ``m.slots``, which the caller has
+    emptied.
+    """
     mask = np.uint64(m.slots.size - 1)
     for c in range(C_NEVER + 1, m.state[N_CONDITIONS]):
         start = m.conditions[c, Q_START]
@@ -279,9 +282,10 @@ def _count_stand_in(m, condition, size):
 
 @kernel
 def add(m: Memory, condition: int, bucket: int, size: int, events: int, undecided: int):
-    """Add traffic from the open transaction's origin to a condition's unit. The arrays must have room for a unit.
+    """Add ``size`` bytes and ``events`` events to the row of counts for one condition and one time bucket.
 
-    This is the entry point for Python code that is not compiled.
+    The origin (server and domain) is that of the open transaction. The arrays must have room for another row. Python
+    code that is not compiled calls this function.
     """
     _count(m, condition, bucket, size, events, np.int64(0), undecided)
 
@@ -409,8 +413,10 @@ def _frame_condition(m):
 
 @kernel
 def group(c: Columns, m: Memory, t: int, until: int):
-    """Count the events of a segment from the transaction at index ``t`` to the one before ``until``. Return ``until``,
-    or a smaller index if the arrays are full. The caller must then enlarge them and continue with this index.
+    """Count the events of a segment, from the transaction with index ``t`` to the one before ``until``.
+
+    Return the index of the first transaction that was not counted: ``until``, or less if the arrays are full. The
+    caller must then enlarge the arrays and continue with this index.
     """
     while t < until:
         first = c.txn_event[t]

@@ -63,7 +63,7 @@ def _narrowed(value: Any) -> tuple[Any, Any]:
 
 
 class Origin(NamedTuple):
-    """The server and domain that a transaction comes from. A slave may ignore servers and domains
+    """The server and domain that a transaction comes from. A slave can leave out transactions by origin
     (``IGNORE_SERVER_IDS``).
     """
 
@@ -79,8 +79,9 @@ class Origin(NamedTuple):
 class Conditions(_Narrow):
     """The conditions under which filters send events, such as "one of these tables is sent", as columns.
 
-    A condition's number is its index in ``required``. It holds for a filter if one of its members does
-    (:mod:`dumpfilter.analyse.traffic._group`), and if the filter sends the required subject.
+    A condition's number is its index in ``required``. Its members are tables and statements, by number, or single
+    filters (negative numbers, see :mod:`dumpfilter.analyse.traffic._group`). A condition holds for a filter if the
+    filter sends one of the members, and also the ``required`` table or statement, if there is one.
     """
 
     required: Int32
@@ -99,8 +100,9 @@ class Conditions(_Narrow):
 
     @classmethod
     def any_of(cls, members: Sequence[Sequence[int]]) -> Conditions:
-        """Return the conditions "one of these subjects (tables or statements) is sent", one for each list in
-        ``members``.
+        """Return conditions of the form "one of these tables or statements is sent".
+
+        Each list in ``members`` has the numbers of the tables and statements of one condition.
         """
         required = np.full(len(members), -1, np.int32)
         member = np.array([number for some in members for number in some], np.int32)
@@ -110,42 +112,49 @@ class Conditions(_Narrow):
         return len(self.required)
 
     def members(self, number: int) -> Int32:
-        """Return the members of the condition ``number``."""
+        """Return the members of one condition: the numbers of tables and statements of which a filter must send one.
+
+        Negative members stand for single filters. ``number`` is the condition's number.
+        """
         return self.member[self.start[number] : self.start[number + 1]]
 
     @property
     def lengths(self) -> Ints:
-        """The number of members of each condition."""
+        """The number of members (tables, statements, or single filters) of each condition."""
         return np.diff(self.start)
 
     @property
     def first(self) -> Int32:
-        """The first member of each condition."""
+        """The first member (number of a table or statement, or negative for a single filter) of each condition."""
         return self.member[self.start[:-1]]
 
     @property
     def has_subjects(self) -> Mask:
-        """For each condition, whether it depends on any subject (table or statement) or lists filters."""
+        """For each condition, whether it depends on a table, a statement or a single filter.
+
+        The other conditions hold for every filter, or only for slaves without a filter.
+        """
         found: Mask = (self.lengths > 1) | ~np.isin(self.first, (ALWAYS, NO_SUBJECT))
         return found
 
     def chosen(self, numbers: Ints) -> Conditions:
-        """Return a copy with only the conditions in ``numbers``, renumbered from 0."""
+        """Return a copy with only the conditions whose numbers are in ``numbers``, renumbered from 0."""
         lengths = self.lengths[numbers]
         start = _starts(lengths)
         member = self.member[_places(self.start[numbers], lengths)]
         return Conditions(self.required[numbers], start, member)
 
     def met(self) -> Ints:
-        """Return the numbers of all subjects (tables and statements) in the conditions, ascending."""
+        """Return the numbers of all tables and statements that occur in the conditions, in ascending order."""
         return np.unique(np.concatenate([one[one >= 0] for one in (self.required, self.member)])).astype(
             np.int64
         )
 
     def passing(self, sent: Mask, *others: int) -> Mask:
-        """Return for each condition whether it holds for a filter that sends exactly the subjects marked in ``sent``.
+        """Return for each condition whether it holds for a given filter.
 
-        ``others`` are the negative members that hold for the filter.
+        ``sent`` marks the tables and statements that the filter sends. ``others`` are the negative members that hold
+        for the filter: ALWAYS, NO_SUBJECT, or the member of this filter alone.
         """
         found: Mask = np.logical_or.reduceat(
             of_numbers(sent, self.member) | np.isin(self.member, others), self.start[:-1]
@@ -153,10 +162,10 @@ class Conditions(_Narrow):
         return found & ((self.required < 0) | of_numbers(sent, self.required))
 
     def expanded(self, start: Ints, subject: Int32) -> Conditions:
-        """Return the conditions with translated subject numbers, for numbers that stand for sets of subjects.
+        """Return a copy with other numbers for tables and statements. One old number may stand for several of them.
 
-        Each subject number ``s`` is replaced by the numbers ``subject[start[s] : start[s + 1]]``, of which there is
-        one at least.
+        The old number ``s`` is replaced by the numbers ``subject[start[s] : start[s + 1]]``, of which there is at
+        least one.
         """
         required = self.required.copy()
         required[required >= 0] = subject[start[required[required >= 0]]]
@@ -168,11 +177,11 @@ class Conditions(_Narrow):
         return Conditions(required, _starts(times)[self.start], member)
 
     def folded(self, alike: Ints | None = None) -> tuple[Conditions, Ints]:
-        """Return the distinct conditions, and for each old condition its new number.
+        """Return the distinct conditions with sorted members, and for each old condition its new number.
 
-        ``alike`` has, for each subject, its replacement in conditions with several (None: nothing is replaced). Such a
-        condition gets the member NO_SUBJECT, by which it still has several members. The members of each condition are
-        sorted.
+        ``alike`` maps each table or statement to another one that stands for it, so that more conditions become equal
+        (None: no change). Only conditions with several members are changed. They get the additional member
+        NO_SUBJECT, so that reports still see several members.
         """
         row, member = np.repeat(np.arange(len(self)), self.lengths), self.member.copy()
         if alike is not None:
@@ -198,7 +207,7 @@ class Conditions(_Narrow):
 
 
 def of_numbers(values: npt.NDArray[_Item], numbers: Int32) -> npt.NDArray[_Item]:
-    """Return ``values[n]`` for each of ``numbers``, and zero for negative numbers."""
+    """Return the entries of ``values`` at the indexes ``numbers``. The result is zero where the index is negative."""
     return np.concatenate([values, np.zeros((1, *values.shape[1:]), values.dtype)])[np.maximum(numbers, -1)]
 
 
@@ -214,10 +223,10 @@ def _places(first: Ints, lengths: Ints) -> Ints:
 
 @dataclass(frozen=True)
 class Facts(_Narrow):
-    """The counts of a tally (a pass that counts traffic by condition), as columns with one entry per unit.
+    """Counts of bytes, events and transactions by the condition under which a filter sends them, stored as columns.
 
-    A unit is a row of counts: the traffic with one condition (such as "this table is sent"), from one origin, in one
-    time bucket. The columns from ``condition`` on are indexed by unit.
+    A *unit* is one row of counts: the traffic under one condition (such as "this table is sent"), from one origin
+    (server and domain), in one time bucket. The columns from ``condition`` on have one entry per unit.
     """
 
     subjects: tuple[Subject, ...]
@@ -261,7 +270,7 @@ class Facts(_Narrow):
     def sent(
         self, flags: SubjectFlags | None, origin: OriginFilter | None = None, number: int | None = None
     ) -> Mask:
-        """Return for each unit (row of counts) whether the master sends its events to a slave.
+        """Return for each row of counts whether the master sends its events to a slave.
 
         Parameters:
             flags: the verdicts of the slave's filter (:func:`flags_of`). None: no rules.
@@ -285,13 +294,15 @@ class Facts(_Narrow):
         return sent
 
     def stand_ins_for(self, flags: SubjectFlags | None, number: int | None = None) -> StandIns:
-        """Return the number and bytes of the stand-ins that a real replica gets for the transactions that its filter
-        drops. A stand-in is an empty transaction.
+        """Return the number and bytes of the stand-ins that a MySQL or MariaDB replica gets if it has the given
+        filter.
 
-        For MariaDB the result is an upper bound. Its number is exact if the filter drops all transactions or none,
-        and then its bytes are exact, too, unless only some binlogs have checksums. ``flags`` and ``number`` are as
-        in :meth:`sent`. A real replica gets the transactions of all servers and domains, so its rules about these do
-        not matter.
+        A stand-in is an empty transaction, sent in place of a dropped one so that the replica has its GTID. For
+        MariaDB the result is an upper bound. Its number is exact if the filter drops all transactions or none, and
+        then its bytes are exact, too, unless only some binlogs have checksums.
+
+        ``flags`` and ``number`` are as in :meth:`sent`. Rules about servers and domains are ignored, since such a
+        replica gets the transactions of all origins.
         """
         sent = self.sent(flags, None, number)
         dropped = StandIns(int(self.stand_ins[~sent].sum()), int(self.stand_in_bytes[~sent].sum()))
@@ -300,10 +311,10 @@ class Facts(_Narrow):
         return at_most(dropped, int(self.transactions[sent].sum()), self.stretches)
 
     def unsure(self, flags: SubjectFlags | None) -> Mask:
-        """Return for each unit whether a filter sends its ``undecided`` events only because it cannot decide about
-        them.
+        """Return for each row of counts whether a filter sends its ``undecided`` events because it cannot decide
+        about them.
 
-        The answer is meaningful only for units that :meth:`sent` marks.
+        The answer is meaningful only for the rows that :meth:`sent` marks.
         """
         if flags is None:
             return np.zeros(len(self.condition), np.bool_)
@@ -313,22 +324,23 @@ class Facts(_Narrow):
 
     @property
     def subject_of_condition(self) -> Ints:
-        """For each condition, the number of the only subject (table or statement) that it depends on; -1 if there
-        are several or none.
+        """For each condition, the number of the only table or statement that it depends on; -1 if there are several
+        or none.
 
-        A required subject counts as the only one. Reports by table use this number.
+        If a condition requires a certain table in any case, this table counts as the only one. Reports by table use
+        this number.
         """
         conditions = self.conditions
         only = np.where(conditions.lengths == 1, np.maximum(conditions.first, -1), -1)
         return np.where(conditions.required < 0, only, conditions.required).astype(np.int64)
 
     def folded(self, flags: Sequence[SubjectFlags | None]) -> Facts:
-        """Return smaller facts with fewer conditions and units, which are valid only for the given filters.
+        """Return smaller counts with fewer conditions and rows, which are valid only for the given filters.
 
-        ``flags`` has the verdicts of every filter that was given to the tally. In conditions about several subjects,
-        subjects with equal verdicts under all filters are replaced by one of them, which makes many conditions
-        equal. The number of conditions then depends on the differences between the filters, and not on the size of
-        the binlogs.
+        ``flags`` has the verdicts of every filter that was given to the
+        :class:`~dumpfilter.analyse.traffic.tally.Tally`. If all filters treat two tables alike, conditions about
+        several tables name only one of them. Many conditions become equal and are merged. Their number then depends
+        on the differences between the filters, and not on the size of the binlogs.
         """
         with_rules = [each & DECIDING for each in flags if each is not None]
         answers = np.array(with_rules, np.uint32).reshape(len(with_rules), len(self.subjects))
@@ -337,8 +349,11 @@ class Facts(_Narrow):
         return replace(self.unified(np.array(alike, np.int64)), given_only=True)
 
     def merged(self, labels: Iterable[Hashable]) -> Facts:
-        """Return facts in which subjects with equal ``labels`` are one subject, and equal units are merged. A label
-        must have the verdicts of all filters that were given to the tally. The result is valid for these filters only.
+        """Return counts in which tables and statements with equal ``labels`` are one, and equal rows of counts are
+        merged.
+
+        ``labels`` has one value for each table and statement. Its value must include the verdicts of all filters that
+        were given to the tally. The result is valid for these filters only.
         """
         classes: dict[Hashable, int] = {}
         numbers = np.array([classes.setdefault(label, len(classes)) for label in labels], np.int32)
@@ -348,10 +363,10 @@ class Facts(_Narrow):
         return replace(self, subjects=subjects, conditions=conditions, given_only=True).unified()
 
     def unified(self, alike: Ints | None = None) -> Facts:
-        """Return facts in which equal conditions and equal units are merged.
+        """Return counts in which equal conditions, and then rows of counts with equal keys, are merged.
 
-        ``alike`` has, for each subject, its replacement in conditions about several subjects. None: nothing is
-        replaced.
+        ``alike`` maps each table or statement to another one that stands for it in conditions about several (None: no
+        change).
         """
         conditions, numbers = self.conditions.folded(alike)
         return replace(self, conditions=conditions, condition=numbers[self.condition]).summed()
@@ -369,7 +384,9 @@ class Facts(_Narrow):
         return replace(self, bucket=self.bucket // times, bucket_seconds=bucket_seconds).summed()
 
     def summed(self) -> Facts:
-        """Return facts in which units with equal condition, origin and bucket are merged by adding up their counts."""
+        """Return counts in which rows with equal condition, origin and time bucket are merged by adding up their
+        counts.
+        """
         units = added_up(np.stack([getattr(self, name) for name in COLUMNS], axis=1))
         return replace(self, **dict(zip(COLUMNS, np.ascontiguousarray(units.T), strict=True)))
 
@@ -426,27 +443,27 @@ def flags_of(one: ReplicationFilter, subjects: Sequence[Subject]) -> SubjectFlag
 
 
 def wants(origin: OriginFilter | None, of: Origin | None) -> bool:
-    """Return whether a slave with the origin filter ``origin`` (None: no filter) wants transactions of the server
-    and domain ``of``.
+    """Return whether a slave receives transactions of the server and domain ``of``.
 
-    ``of`` None stands for events that every slave wants.
+    ``origin`` has the slave's settings about servers and domains, such as ``IGNORE_SERVER_IDS`` (None: no settings).
+    ``of`` None stands for events that every slave receives.
     """
     return origin is None or of is None or origin.wants(of.server_id, of.domain_id, writer=of.writer)
 
 
 def merge(parts: Sequence[Facts]) -> Facts:
-    """Merge the facts of several tallies, for example of different parts of a binlog set.
+    """Merge the counts of several passes, for example over different parts of a binlog set.
 
-    All tallies must have been given equal filters. The parts may number tables and origins differently. Raises
+    All passes must have been made for the same filters. The parts may number tables and origins differently. Raises
     ValueError if ``parts`` is empty or has different bucket lengths.
     """
     return side_by_side(parts).unified()
 
 
 def side_by_side(parts: Sequence[Facts]) -> Facts:
-    """Concatenate the facts of several tallies, without merging equal units and conditions.
+    """Concatenate the counts of several passes, without merging equal conditions and rows of counts.
 
-    This is much faster than :func:`merge`, and sufficient for sums over all units, such as the traffic of a filter.
+    This is much faster than :func:`merge`, and sufficient for sums over all rows, such as the traffic of a filter.
     The errors are those of :func:`merge`.
     """
     if len({part.bucket_seconds for part in parts}) != 1:

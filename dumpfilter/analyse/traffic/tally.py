@@ -135,7 +135,7 @@ class Tally:
         self._memory.lists[: A.ROOTS, A.L_ONLY] = A.NO_SUBJECT
 
     def add(self, segment: Segment, read: ReadAt, *, keys: Ints | None = None) -> None:
-        """Count the events of the next segment.
+        """Count the events of the next segment (consecutive events of one file).
 
         ``read`` reads bytes of the segment's file, which is needed for compressed transactions that filters cut.
         ``keys`` are numbers, one per transaction, under which transactions are counted instead of time buckets.
@@ -288,7 +288,7 @@ class Tally:
 
     @property
     def conditions_count(self) -> int:
-        """The number of conditions found so far. A condition keeps its number."""
+        """The number of different conditions (such as "table 5 is sent") that the added events have so far."""
         return int(self._memory.state[K.N_CONDITIONS])
 
     def _conditions(self) -> Conditions:
@@ -314,8 +314,9 @@ class Tally:
     def take(self, *, add_up: bool = True) -> Facts:
         """Return the counts since the last call of this method, and reset them.
 
-        ``add_up`` False is quicker and does not merge equal units. Events of an open transaction whose conditions
-        depend on later events are not included. A later call returns them.
+        ``add_up`` False is quicker and does not merge rows of counts with equal condition, origin and time bucket. If
+        a transaction has not ended, later events may decide who gets its earlier ones. Such events are not included,
+        but returned by a later call.
         """
         units = self._take_units().copy()
         is_used = np.zeros(self.conditions_count, np.bool_)

@@ -1,8 +1,9 @@
-"""The traffic of each transaction under any number of filters, counted in one pass over the binlogs.
+"""The bytes that a master would send of each transaction under any number of filters, counted in one pass over
+binlogs.
 
-A :class:`TransactionTally` counts like a :class:`~dumpfilter.analyse.traffic.tally.Tally`, but by transaction
-instead of by time bucket. The counts of a transaction's events that exactly the same filters are sent are summed. The
-size of the result, :class:`TransactionTraffic`, depends neither on the number of filters nor on the number of tables.
+A :class:`TransactionTally` counts like a :class:`~dumpfilter.analyse.traffic.tally.Tally`, but by transaction instead
+of by time bucket. Events of a transaction that exactly the same filters send are counted together. The size of the
+result, :class:`TransactionTraffic`, depends neither on the number of filters nor on the number of tables.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _SECOND = int(MICROSECONDS)
 
 
 class Sums(NamedTuple):
-    """The traffic of one slave, with one entry for each transaction that it is sent."""
+    """The bytes and events that one slave is sent, with one entry for each transaction that it is sent."""
 
     transaction: Ints
     bytes: Ints
@@ -64,7 +65,9 @@ class Sums(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TransactionTraffic:
-    """The traffic of consecutive transactions of a binlog set."""
+    """The transactions of consecutive binlog files, with counts from which the bytes under each given filter are
+    computed.
+    """
 
     file: npt.NDArray[np.int32]
     """For each transaction, the index of its file in the binlog set."""
@@ -90,20 +93,22 @@ class TransactionTraffic:
         return len(self.time)
 
     def of_filter(self, given: GivenFilter, number: int, ratio: Ints | None = None) -> Sums:
-        """Return the traffic of a slave that has the filter ``given``, by transaction. ``number`` is the filter's index
-        in the filters that were given to the tally.
+        """Return the bytes and events of each transaction that a slave with the filter ``given`` is sent.
 
-        ``ratio`` is as in :meth:`weighted`.
+        ``number`` is the filter's index in the filters that were given to the tally. ``ratio`` is as in
+        :meth:`weighted`.
         """
         flags = flags_of(given[0], self.facts.subjects)
         return self.weighted(self.facts.sent(flags, given[1], number), ratio)
 
     def weighted(self, weight: npt.NDArray[Any], ratio: Ints | None = None) -> Sums:
-        """Return the traffic of a slave that receives the events of unit k ``weight[k]`` times, by transaction.
+        """Return the bytes and events of each transaction that is sent, if row k of the counts is sent ``weight[k]``
+        times.
 
-        ``ratio`` has the compression ratio of each condition, in millionths (None: no compression). Events between
-        transactions count with the sent transaction before them, and events before the first sent transaction count
-        with that transaction. If no transaction is sent, the result is empty.
+        A weight of 0 means that these events are dropped. ``ratio`` has the compression ratio of each condition, in
+        millionths (None: no compression). Events between transactions count with the sent transaction before them,
+        and events before the first sent transaction count with that transaction. If no transaction is sent, the
+        result is empty.
         """
         facts, sent = self.facts, np.flatnonzero(weight)
         key, weight = facts.bucket[sent] + 1, weight[sent]
@@ -119,8 +124,9 @@ class TransactionTraffic:
         return Sums(places - 1, nbytes, events, compressed if ratio is None else compressed // MILLION)
 
     def schemas(self, schemas_of: SchemasOf) -> list[frozenset[str]]:
-        """Return for each condition the schemas to which its events belong. ``schemas_of`` returns those of a table or
-        statement.
+        """Return for each condition (such as "this table is sent") the schemas to which the events under it belong.
+
+        ``schemas_of`` returns the schemas of a table or statement.
         """
         conditions = self.facts.conditions
         of_subject = [frozenset(schemas_of(subject)) for subject in self.facts.subjects]
@@ -132,7 +138,8 @@ class TransactionTraffic:
         return found
 
     def ratios(self, schemas_of: SchemasOf, by_schema: Mapping[str, int], whole: int) -> Ints:
-        """Return the compression ratio of each condition's events, in millionths.
+        """Return for each condition (such as "this table is sent") the compression ratio of its events, in
+        millionths.
 
         ``by_schema`` has the ratios of schemas. Events of several schemas, or of none, have the ratio ``whole``.
         """
@@ -147,7 +154,7 @@ _COLUMNS = tuple(one.name for one in fields(TransactionTraffic) if one.name != "
 
 
 class Verdicts:
-    """The verdicts of filters about tables and statements.
+    """A cache of which filters send which table or statement.
 
     Tallies in several threads can share this cache, so that each filter is evaluated once per table.
     """
@@ -204,10 +211,10 @@ class TransactionTally:
         self._columns: list[_Columns] = []
 
     def add(self, segment: Segment, data: npt.NDArray[np.uint8], data_offset: int, read: ReadAt) -> None:
-        """Count the transactions of the next segment.
+        """Count the transactions of the next segment (consecutive events of one file).
 
-        ``data`` has the bytes of the file from ``data_offset`` on, and ``read`` reads other bytes of the file.
-        Raises BinlogCorrupt for a compressed transaction that cannot be opened.
+        ``data`` has the bytes of the file from ``data_offset`` on, and ``read`` reads other bytes of the file. Raises
+        BinlogCorrupt for a compressed transaction that cannot be opened.
         """
         starts = (segment.txn_source != R.KEPT) & (segment.txn_subject != R.SKIP)
         is_real = starts.copy()
@@ -228,7 +235,7 @@ class TransactionTally:
             self._columns.append(_Columns(ends[starts], times[starts], is_exact[starts]))
 
     def take(self, file: int = 0) -> TransactionTraffic:
-        """Return the traffic since the last call of this method, and reset the counts.
+        """Return the counts by transaction since the last call of this method, and reset them.
 
         The last added segment must end at a transaction boundary. ``file`` is the file's index in the set, which the
         result records.
@@ -248,10 +255,11 @@ class TransactionTally:
         return found
 
     def new_subjects(self) -> frozenset[tuple[int, frozenset[str]]]:
-        """Return the distinct pairs of the filters that send a table or statement, as bits, and its schemas, for all
-        tables and statements registered since the last call.
+        """Return which filters send the tables and statements that were registered since the last call, and their
+        schemas.
 
-        Whether a slave ignores the origin is not considered.
+        Each pair stands for all tables and statements with the same filters (one bit for each) and the same schemas.
+        Settings such as ``IGNORE_SERVER_IDS``, by which a slave leaves out servers, are not considered.
         """
         first, self._told = self._told, len(self._subjects)
         found = set()
@@ -289,11 +297,10 @@ _NO_COLUMNS = _Columns(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0,
 
 
 def join(parts: Sequence[TransactionTraffic]) -> TransactionTraffic:
-    """Return the traffic of consecutive parts of a binlog set as that of one set. The parts must not be empty, and all
-    must have been counted for equal filters.
+    """Concatenate the counts of consecutive parts of a binlog set. All must have been counted for the same filters.
 
-    Transactions are numbered through all parts. The events before a part's first transaction count with the last
-    transaction of the parts before.
+    No part may be empty. Transactions are numbered through all parts. The events before a part's first transaction
+    count with the last transaction of the parts before.
     """
     counts = itertools.accumulate(map(len, parts), initial=0)
     facts = side_by_side(
