@@ -374,11 +374,9 @@ def _updates(given: Mapping[str, Any]) -> dict[str, Any]:
 def _until(until: commands.Until | None) -> Until | None:
     if until is None:
         return None
-    if until.gtids:
-        try:
-            return UntilGtids(until.gtids, before=until.before_gtids)
-        except GtidError as error:
-            raise server_errors.ER_MALFORMED_GTID_SET_SPECIFICATION(until.gtids) from error
-    if until.relay_file:
-        return UntilPosition("Relay", until.relay_file, until.relay_position)
-    return UntilPosition("Source", until.source_file, until.source_position)
+    if until.log is not None:
+        return UntilPosition(until.log, until.file, until.position)
+    try:
+        return UntilGtids(until.gtids, before=until.before_gtids)
+    except GtidError as error:
+        raise server_errors.ER_MALFORMED_GTID_SET_SPECIFICATION(until.gtids) from error

@@ -21,7 +21,7 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass
 from datetime import datetime
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, Literal, TypeVar, dataclass_transform
 
 from dumpfilter.binlog.statement.tokens import TokenKind
 from dumpfilter.console.sql.cursor import Cursor
@@ -51,31 +51,29 @@ class Threads(enum.Flag):
     BOTH = IO | SQL
 
 
+UntilLog = Literal["Source", "Relay"]
+
+
 @dataclass(frozen=True)
 class Until:
     """The condition of ``START REPLICA … UNTIL``, at which the replication threads stop.
 
-    The condition is either a source's file and position, a relay log's file and position, or a GTID set. The fields of
-    the kinds of condition that the statement does not use stay empty.
+    The condition is either a position in the source's log or in the relay log, or a GTID set. The fields of the kinds
+    of condition that the statement does not use stay empty.
     """
 
-    source_file: str = ""
-    source_position: int = 0
-    relay_file: str = ""
-    relay_position: int = 0
+    log: UntilLog | None = None
+    file: str = ""
+    position: int = 0
     gtids: str = ""
     before_gtids: bool = False
     after_gaps: bool = False
 
 
 _THREADS = {"IO_THREAD": Threads.IO, "RELAY_THREAD": Threads.IO, "SQL_THREAD": Threads.SQL}
+_UNTIL_LOGS: Mapping[str, UntilLog] = {"SOURCE": "Source", "MASTER": "Source", "RELAY": "Relay"}
 _UNTIL_PLACE = {
-    "SOURCE_LOG_FILE": "source_file",
-    "MASTER_LOG_FILE": "source_file",
-    "SOURCE_LOG_POS": "source_position",
-    "MASTER_LOG_POS": "source_position",
-    "RELAY_LOG_FILE": "relay_file",
-    "RELAY_LOG_POS": "relay_position",
+    f"{word}_LOG_{field}": (log, field) for word, log in _UNTIL_LOGS.items() for field in ("FILE", "POS")
 }
 
 
@@ -97,18 +95,17 @@ def _until(cursor: Cursor) -> Until:
 
 
 def _until_place(cursor: Cursor) -> Until:
-    def member() -> tuple[str, int | str]:
-        name = _UNTIL_PLACE[cursor.expect(*_UNTIL_PLACE)]
+    def member() -> tuple[tuple[UntilLog, str], int | str]:
+        log, field = _UNTIL_PLACE[cursor.expect(*_UNTIL_PLACE)]
         cursor.expect("=")
-        return name, cursor.line() if name.endswith("file") else cursor.position()
+        return (log, field), cursor.line() if field == "FILE" else cursor.position()
 
     given = dict(cursor.separated(member))
-    match given:
-        case {"source_file": str(file), "source_position": int(position)} if len(given) == 2:
-            return Until(source_file=file, source_position=position)
-        case {"relay_file": str(file), "relay_position": int(position)} if len(given) == 2:
-            return Until(relay_file=file, relay_position=position)
-    raise ER_BAD_REPLICA_UNTIL_COND()
+    logs = {log for log, _ in given}
+    if len(given) != 2 or len(logs) != 1:
+        raise ER_BAD_REPLICA_UNTIL_COND()
+    (log,) = logs
+    return Until(log, str(given[log, "FILE"]), int(given[log, "POS"]))
 
 
 def limit(cursor: Cursor) -> Mapping[str, int]:

@@ -94,8 +94,8 @@ def _sources(draw: DRAW) -> ChangeSource:
 
 _THREADS = st.sampled_from([Threads.IO, Threads.SQL, Threads.BOTH])
 _UNTIL = (
-    st.builds(Until, source_file=_LINES, source_position=_NUMBERS)
-    | st.builds(Until, relay_file=_LINES, relay_position=_NUMBERS.filter(bool))
+    st.builds(Until, st.just("Source"), _LINES, _NUMBERS)
+    | st.builds(Until, st.just("Relay"), _LINES, _NUMBERS)
     | st.builds(Until, gtids=_LINES.filter(bool), before_gtids=st.booleans())
 )
 _STARTS = st.builds(StartReplica, _THREADS, _CHANNELS, st.none() | _UNTIL) | st.builds(
@@ -279,10 +279,10 @@ def _until_words(speller: Speller, until: Until | None) -> list[str]:
             "SQL_BEFORE_GTIDS" if until.before_gtids else speller.one_of("SQL_AFTER_GTIDS", "MASTER_GTID_POS")
         )
         return ["UNTIL", name, "=", speller.string(until.gtids)]
-    relay = until.relay_position > 0
+    relay = until.log == "Relay"
     prefix = "RELAY" if relay else speller.one_of("SOURCE", "MASTER")
-    file = [f"{prefix}_LOG_FILE", "=", speller.string(until.relay_file if relay else until.source_file)]
-    at = [f"{prefix}_LOG_POS", "=", str(until.relay_position if relay else until.source_position)]
+    file = [f"{prefix}_LOG_FILE", "=", speller.string(until.file)]
+    at = [f"{prefix}_LOG_POS", "=", str(until.position)]
     return ["UNTIL", *_commas(speller.draw(st.permutations([file, at])))]
 
 

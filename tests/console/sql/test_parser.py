@@ -179,15 +179,11 @@ THREADS: dict[str, Command] = {
     "start replica user='u' password='p' default_auth='d' plugin_dir='/' for channel ''": (
         StartReplica(channel="", user="u", password="p")
     ),
-    "start replica until source_log_pos=4, source_log_file='f'": StartReplica(
-        until=Until(source_file="f", source_position=4)
-    ),
+    "start replica until source_log_pos=4, source_log_file='f'": StartReplica(until=Until("Source", "f", 4)),
     "start slave until master_log_file='f', master_log_pos=4 for channel 'x'": StartReplica(
-        channel="x", until=Until(source_file="f", source_position=4)
+        channel="x", until=Until("Source", "f", 4)
     ),
-    "start slave until relay_log_file='f', relay_log_pos=4": StartReplica(
-        until=Until(relay_file="f", relay_position=4)
-    ),
+    "start slave until relay_log_file='f', relay_log_pos=4": StartReplica(until=Until("Relay", "f", 4)),
     "start replica sql_thread until sql_before_gtids='g'": StartReplica(
         Threads.SQL, until=Until(gtids="g", before_gtids=True)
     ),
