@@ -55,14 +55,7 @@ class Testbed(AbstractContextManager["Testbed"]):
 
     __test__ = False
 
-    def __init__(
-        self,
-        ground: Ground,
-        state: State,
-        links: LinkProcess,
-        *,
-        keep: bool,
-    ) -> None:
+    def __init__(self, ground: Ground, state: State, links: LinkProcess, *, keep: bool) -> None:
         self.topology = topology = ground.topology
         self.directory = ground.directory
         self._ground = ground
@@ -123,7 +116,7 @@ class Testbed(AbstractContextManager["Testbed"]):
                 # The source's own error is the one that is told.
                 raise StartFailed(f"{node.name}: its source {feed.source.name} did not start")
             if feed.link is not None:
-                feed.port = feed.link.open(*feed.source.address_for(node.kind))
+                feed.link.open(*feed.source.address_for(node.kind))
         node.start()
 
     def release(self) -> None:
@@ -179,18 +172,19 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._catch_up(self._ground.deadline(timeout), running_only=running_only)
 
     def _catch_up(self, deadline: float, *, running_only: bool = False) -> None:
-        if not running_only:
-            self._check_all_run()
+        self._check_all_run(running_only=running_only)
         for node in self.nodes.values():
             if node.feeds and (node.is_running or not running_only):
                 node.catch_up(deadline)
-        if not running_only:
-            self._check_all_run()
+        self._check_all_run(running_only=running_only)
 
-    def _check_all_run(self) -> None:
-        """Raise NodeIsDown if a node does not run. Recordings and generated workloads are excepted, which may pause."""
+    def _check_all_run(self, *, running_only: bool) -> None:
+        """Raise NodeIsDown if a node does not run. Recordings and generated workloads are excepted, which may pause.
+
+        With ``running_only`` nothing is checked.
+        """
         down = [node for node in self.nodes.values() if not isinstance(node, Files) and not node.is_running]
-        if down:
+        if down and not running_only:
             states = "\n".join(f"{node.name}: the node is {node.state}, and may lack data" for node in down)
             raise NodeIsDown(
                 f"{states}: start() it, or leave out nodes that do not run with running_only=True (for the command "
@@ -217,8 +211,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         deadline = self._ground.deadline(timeout)
         self._catch_up(deadline, running_only=running_only)
         check_law(self.nodes, self._references, max(deadline - time.monotonic(), 1.0))
-        if not running_only:
-            self._check_all_run()
+        self._check_all_run(running_only=running_only)
 
     # -- status
 

@@ -75,7 +75,7 @@ class Files(TestbedNode):
         """Wait until everything has been written. Return False after ``timeout`` seconds."""
         return self._replay is None or self._replay.wait_done(timeout)
 
-    def arguments_for_master(self, port: int, store: str) -> list[str]:
+    def arguments_for_master(self, feed: Feed, store: Path) -> list[str]:
         return [str(self.watched.source)]
 
     def goal(self) -> Goal:

@@ -283,5 +283,4 @@ class References:
 def _feed(source: TestbedNode, channel: str, rules: tuple[str, ...]) -> Feed:
     """Return the feed of a hidden server that reads ``source`` without a link."""
     reading = Reading.model_validate({"node": source.name, "rules": rules})
-    host, port = source.address_for("server")
-    return Feed(reading, channel, source, None, port, host)
+    return Feed(reading, channel, source, None)

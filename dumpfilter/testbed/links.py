@@ -37,19 +37,15 @@ class TestbedLink(OpenLink):
         self._outages: tuple[Outage, ...] = ()
         """The scheduled outages, which are empty before :meth:`begin_outages`."""
         self.port = 0
-        """The port at which the target connects."""
+        """The port of 127.0.0.1 to which the target (the reading node) connects."""
 
-    def open(self, host: str, port: int) -> int:
-        """Open the link to a port of the source on the host ``host``, or redirect an open link to this port.
-
-        Return the port of 127.0.0.1 to which the target (the reading node) connects.
-        """
+    def open(self, host: str, port: int) -> None:
+        """Open the link to a port of the source on the host ``host``, or redirect an open link to this port."""
         if self.port:
             self.retarget(port, host=host)
         else:
             # The times of outages count from begin_outages, since a slow start must not use them up.
             self.port = self._process.open(self.name, port, replace(self.shape, outages=()), host=host)
-        return self.port
 
     def begin_outages(self) -> None:
         """Start the clock to which the times of the link's scheduled outages refer. Call this once."""

@@ -7,6 +7,7 @@ import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pymysql
@@ -41,16 +42,18 @@ class Goal:
 class Feed:
     """One source of a node: the node that is read, the link (network connection) to it, and the channel that reads.
 
-    ``link`` is None for a node that reads the source's files.
+    ``link`` is None for a node that reads the source's files, and for the hidden servers of the law.
     """
 
     reading: Reading
     channel: str
     source: TestbedNode
     link: TestbedLink | None
-    port: int = 0
-    """The port to which the node connects: the link's, or without a link the source's."""
-    host: str = HOST
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """The host and the port to which the node connects: the link's, or without a link those of the source."""
+        return self.source.address_for("server") if self.link is None else (HOST, self.link.port)
 
     @property
     def way(self) -> tuple[Feed, ...]:
@@ -348,10 +351,10 @@ class TestbedNode(abc.ABC):
         """The account with which real replicas and masters read this node."""
         raise NotImplementedError
 
-    def arguments_for_master(self, port: int, store: str) -> list[str]:
+    def arguments_for_master(self, feed: Feed, store: Path) -> list[str]:
         """Return the arguments with which a master of dumpfilter reads this node.
 
-        ``port`` is the port of the link to the node, and ``store`` the directory for the received binlog.
+        ``feed`` is the master's feed, and ``store`` the directory for the received binlog.
         """
         raise NotImplementedError
 

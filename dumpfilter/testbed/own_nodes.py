@@ -27,7 +27,7 @@ from dumpfilter.testbed.servers.process import Process, end_process, start_proce
 from dumpfilter.testbed.servers.server import write_secret
 from dumpfilter.testbed.values import ChannelState, Place
 from dumpfilter.topology.model import Kind, Node, semantics_of
-from dumpfilter.topology.toml_notation import toml_value
+from dumpfilter.topology.notations import toml_value
 
 STOP_TIMEOUT = 30.0
 _POLL = 0.005
@@ -205,7 +205,7 @@ class Master(OwnNode):
     def _arguments(self) -> list[str]:
         (feed,) = self.feeds
         return [
-            *feed.source.arguments_for_master(feed.port, str(self._store.source)),
+            *feed.source.arguments_for_master(feed, self._store.source),
             f"--state-dir={self.directory / 'state'}",
         ]
 
@@ -267,7 +267,7 @@ class Slave(OwnNode):
         )
         return [
             *(
-                f"--master={f'{feed.channel}=' if feed.channel else ''}{HOST}:{feed.port}"
+                f"--master={feed.channel and f'{feed.channel}='}{':'.join(map(str, feed.address))}"
                 for feed in self.feeds
             ),
             f"--server-id={self._ground.server_id(self.name)}",

@@ -16,7 +16,7 @@ from dumpfilter.receiver.credentials import find_credentials
 from dumpfilter.receiver.url import parse_source_url
 from dumpfilter.testbed.binlogs import AppliedPlaces, WatchedSet, end_of
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable
-from dumpfilter.testbed.ground import HOST, Ground
+from dumpfilter.testbed.ground import Ground
 from dumpfilter.testbed.node import PAUSED, Feed, Goal, TestbedNode, states_of
 from dumpfilter.testbed.servers import (
     Account,
@@ -49,9 +49,10 @@ class SqlNode(TestbedNode):
     def address_for(self, reader: Kind) -> tuple[str, int]:
         return self.server.host, self.server.port
 
-    def arguments_for_master(self, port: int, store: str) -> list[str]:
+    def arguments_for_master(self, feed: Feed, store: Path) -> list[str]:
+        host, port = feed.address
         user = quote(self.account.user, safe="")
-        return [f"mysql://{user}@{HOST}:{port}/{self._query()}", "--store", store]
+        return [f"mysql://{user}@{host}:{port}/{self._query()}", "--store", str(store)]
 
     def _query(self) -> str:
         """Return the options of the URL at which a master reads the server: the password file, and TLS."""
@@ -144,8 +145,7 @@ class StartedServer(SqlNode):
     def _follow(self, feed: Feed) -> None:
         node, account = feed.source.node, feed.source.account
         address = SourceAddress(
-            feed.host,
-            feed.port,
+            *feed.address,
             account.user,
             account.password,
             tls=node.is_own and self.node.family == "mysql",

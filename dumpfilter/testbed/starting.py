@@ -69,8 +69,8 @@ def up(
         # These imports take about as long as those of the keeper, which run at the same time.
         from dumpfilter.testbed.bed import Testbed
         from dumpfilter.testbed.ground import Ground
+        from dumpfilter.topology.notations import topology_from
         from dumpfilter.topology.resolve import check_topology
-        from dumpfilter.topology.short_string import topology_from
 
         checked = topology_from(topology)
         check_topology(checked)

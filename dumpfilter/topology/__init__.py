@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from dumpfilter.topology.build import slave as slave
     from dumpfilter.topology.build import workload as workload
     from dumpfilter.topology.model import Topology as Topology
-    from dumpfilter.topology.short_string import parse_string as parse_string
-    from dumpfilter.topology.short_string import topology_from as topology_from
-    from dumpfilter.topology.toml_notation import load_toml_topology as load_toml_topology
-    from dumpfilter.topology.toml_notation import parse_toml_topology as parse_toml_topology
-    from dumpfilter.topology.toml_notation import to_toml as to_toml
+    from dumpfilter.topology.notations import load_toml_topology as load_toml_topology
+    from dumpfilter.topology.notations import parse_string as parse_string
+    from dumpfilter.topology.notations import parse_toml_topology as parse_toml_topology
+    from dumpfilter.topology.notations import to_toml as to_toml
+    from dumpfilter.topology.notations import topology_from as topology_from
 
 
 def __getattr__(name: str) -> object:
     """Import the modules with the public names at the first use of one of them (PEP 562)."""
     if not name.startswith("_"):
-        for module in ("build", "short_string", "toml_notation"):
+        for module in ("build", "notations"):
             found = importlib.import_module(f"{__name__}.{module}")
             if hasattr(found, name):
                 return getattr(found, name)

@@ -109,11 +109,7 @@ def topology_of(
     )
 
 
-def resolve(
-    nodes: Iterable[Node],
-    name: str = "topology",
-    where: Where = of_node,
-) -> Topology:
+def resolve(nodes: Iterable[Node], name: str = "topology", where: Where = of_node) -> Topology:
     """Return the checked topology of the given nodes, in which each source stands before its readers.
 
     Nodes without a role get one, and a master is inserted where a slave reads a server or files. Raises OptionError,

@@ -65,12 +65,7 @@ class SlaveDefinition:
     origin: OriginFilter | None = None
     link: LinkShape = PLAIN
 
-    def filter(
-        self,
-        names: NameRules,
-        *,
-        without: int | None = None,
-    ) -> ReplicationFilter:
+    def filter(self, names: NameRules, *, without: int | None = None) -> ReplicationFilter:
         """Return the slave's replication filter, without the rule at the index ``without`` (None: with all rules).
 
         ``names`` says how the server compares schema and table names. Raises OptionError, whose text names the slave.

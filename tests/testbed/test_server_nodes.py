@@ -11,6 +11,7 @@ import pytest
 from dumpfilter.receiver.url import parse_source_url
 from dumpfilter.testbed.errors import NodeIsDown
 from dumpfilter.testbed.ground import Ground
+from dumpfilter.testbed.node import Feed
 from dumpfilter.testbed.server_nodes import RunningServerNode
 from dumpfilter.topology import Topology, make_topology, master, running, server
 
@@ -29,7 +30,8 @@ def test_any_users_name_is_in_the_address_for_a_master(tmp_path: Path, user: str
     spelled = "".join(f"%{byte:02X}" for byte in user.encode())
     url = f"mysql://{spelled}@db1:3306/?password-file={tmp_path / 'password'}"
     node = node_of(tmp_path, make_topology(running("db", url)))
-    found = parse_source_url(node.arguments_for_master(4711, "store")[0])
+    feed = cast("Feed", SimpleNamespace(address=("127.0.0.1", 4711)))
+    found = parse_source_url(node.arguments_for_master(feed, tmp_path)[0])
     assert (found.user, found.host, found.port) == (user, "127.0.0.1", 4711)
 
 

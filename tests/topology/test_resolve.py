@@ -10,8 +10,8 @@ import pytest
 from dumpfilter.base.errors import OptionError
 from dumpfilter.topology import parse_string, parse_toml_topology, to_toml
 from dumpfilter.topology.model import Topology
+from dumpfilter.topology.notations import topology_of_tables
 from dumpfilter.topology.resolve import MOST_NODES, MOST_SOURCES
-from dumpfilter.topology.toml_notation import topology_of_tables
 
 KINDS = {"server": "S", "running": "U", "recording": "R", "workload": "W", "master": "M", "slave": "s"}
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.topology import parse_string, parse_toml_topology, to_toml
-from dumpfilter.topology.toml_notation import topology_of_tables
+from dumpfilter.topology.notations import topology_of_tables
 
 PIECES = (
     *(
