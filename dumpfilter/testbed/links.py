@@ -10,10 +10,11 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.waiting import until
 from dumpfilter.testbed.errors import NotCaughtUp
 from dumpfilter.testbed.values import LinkStatus
+from dumpfilter.topology import build
 from dumpfilter.topology.links.client import LinkProcess, OpenLink
 from dumpfilter.topology.links.records import Counters, State
 from dumpfilter.topology.links.shape import LinkShape, Outage
-from dumpfilter.topology.model import Link, shape_of
+from dumpfilter.topology.model import Link
 
 _UNCHANGED: Any = object()
 
@@ -85,7 +86,7 @@ class TestbedLink(OpenLink):
         """
         given = {"rate": rate, "delay": delay, "jitter": jitter}
         changes = {key: value for key, value in given.items() if value is not _UNCHANGED}
-        changed = shape_of(changes)
+        changed = build.link(**changes)
         self._set(replace(self.shape, **{key: getattr(changed, key) for key in changes}))
 
     def hold(self, seconds: float) -> None:

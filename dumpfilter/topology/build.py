@@ -13,9 +13,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.toml_file import reason_of
 from dumpfilter.binlog.format import Family
 from dumpfilter.topology.links.shape import PLAIN, LinkShape
-from dumpfilter.topology.model import Node, Reading, Topology, shape_of
+from dumpfilter.topology.model import LinkTable, Node, Reading, Topology
 from dumpfilter.topology.resolve import node_of, of_node, resolve
 
 Source = str | Node | Reading
@@ -39,7 +43,12 @@ def link(
     >>> link("2mbit", delay="50ms", down="60s-120s")
     LinkShape(rate=2000000, delay=0.05, jitter=0.0, outages=(Outage(start=60.0, end=120.0),))
     """
-    return shape_of({"rate": rate, "delay": delay, "jitter": jitter, "down": down})
+    try:
+        table = LinkTable.model_validate({"rate": rate, "delay": delay, "jitter": jitter, "down": down})
+    except ValidationError as error:
+        key, reason = reason_of(error, LinkTable)
+        raise OptionError(f"{key}: {reason}") from None
+    return table.shape()
 
 
 def read(source: str | Node, *, rules: Sequence[str] = (), link: LinkShape = PLAIN) -> Reading:

@@ -13,19 +13,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    PlainSerializer,
-    ValidationError,
-    ValidationInfo,
-    WrapValidator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, WrapValidator
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.near import did_you_mean
-from dumpfilter.base.options.toml_file import WRITTEN, Model, reason_of
+from dumpfilter.base.options.toml_file import WRITTEN, Model
 from dumpfilter.base.options.units import (
     format_rate,
     format_size,
@@ -244,18 +236,6 @@ class LinkTable(Model):
         return LinkShape(self.rate, self.delay, self.jitter, self.down)
 
 
-def shape_of(table: Mapping[str, Any]) -> LinkShape:
-    """Return the shape of a link that the keys of a :class:`LinkTable` describe. Raises OptionError for a wrong value.
-
-    Numbers without a unit are bits per second, or seconds.
-    """
-    try:
-        return LinkTable.model_validate(table).shape()
-    except ValidationError as error:
-        key, reason = reason_of(error, LinkTable)
-        raise OptionError(f"{key}: {reason}") from None
-
-
 def _as_shape(value: object, read: Callable[[object], LinkTable]) -> LinkShape:
     return value if isinstance(value, LinkShape) else read(value).shape()
 
@@ -427,9 +407,6 @@ class Topology:
     def __getitem__(self, name: str) -> Node:
         """Return a node by its name. Raises KeyError."""
         return self._by_name[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._by_name
 
     def readers(self, name: str) -> tuple[Node, ...]:
         """Return the nodes that read directly from the node with this name."""
