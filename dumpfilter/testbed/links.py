@@ -84,7 +84,7 @@ class TestbedLink(OpenLink):
 
         The rate None means no limit. Omitted properties stay unchanged. Raises OptionError.
         """
-        given = {"rate": rate, "delay": delay, "jitter": jitter}
+        given: dict[str, Any] = {"rate": rate, "delay": delay, "jitter": jitter}
         changes = {key: value for key, value in given.items() if value is not _UNCHANGED}
         changed = build.link(**changes)
         self._set(replace(self.shape, **{key: getattr(changed, key) for key in changes}))
