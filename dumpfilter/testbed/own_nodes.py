@@ -221,7 +221,8 @@ class Master(OwnNode):
         place = end_of(files)
         received = sum(size for _, size in files) if feed.link is not None else 0
         lag = feed.source.watched.lag_of(place)
-        return (ChannelState("", feed.source.name, place, place, "", lag, "", "", (), received, 0),)
+        name = feed.source.name
+        return (ChannelState("", name, place, place, "", lag, bytes_received=received, bytes_dropped=0),)
 
     def counted_for(self, server_id: int) -> dict[str, Any]:
         with contextlib.suppress(DumpfilterError):
