@@ -262,15 +262,13 @@ class Slave(OwnNode):
             )
 
     def _arguments(self) -> list[str]:
+        masters = [(feed.channel, *feed.address) for feed in self.feeds]
         rules = {feed.channel: feed.reading.rules for feed in self.feeds}
         is_effective = (
             semantics_of([rule for given in rules.values() for rule in given]) is FilterSemantics.EFFECTIVE
         )
         return [
-            *(
-                f"--master={feed.channel and f'{feed.channel}='}{':'.join(map(str, feed.address))}"
-                for feed in self.feeds
-            ),
+            *(f"--master={name and f'{name}='}{host}:{port}" for name, host, port in masters),
             f"--server-id={self._ground.server_id(self.name)}",
             f"--relay-dir={self.directory / 'relay'}",
             f"--connect-retry={_CONNECT_RETRY}",
