@@ -60,7 +60,7 @@ def test_all_readers_of_nodes_with_tls_verify_the_certificate(family: Family, tm
         other.write_bytes(make_key_pair("127.0.0.1").certificate)
         plain = bed["plain"]
         assert isinstance(plain, StartedServer)
-        address = replace(source.server.replication_address, port=plain.feeds[0].port, ca=other)
+        address = replace(source.server.replication_address, port=plain.feeds[0].address[1], ca=other)
         channel = plain.server.channel()
         channel.follow(address)
         wait_until(lambda: "SSL connection error" in _io_error(channel))
