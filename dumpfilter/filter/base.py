@@ -127,8 +127,9 @@ class RuleFilter(ReplicationFilter):
 
 
 class FilterAround(ReplicationFilter):
-    """A wrapper around the filter ``inner``, with the same rules and decisions. A subclass overrides some of the
-    decisions.
+    """A wrapper around another filter (``inner``), which has the same rules and makes the same decisions.
+
+    A subclass overrides some of the decisions.
     """
 
     def __init__(self, inner: ReplicationFilter) -> None:

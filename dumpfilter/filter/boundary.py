@@ -79,8 +79,9 @@ class BoundaryFilter(FilterAround):
     def decide(self, subject: Subject) -> Decision:
         """Decide about a table as the rules do, and about a statement more strictly.
 
-        A statement that the rules pass is dropped if it writes only tables whose rows the rules drop. If it also writes
-        other tables, the verdict is UNDECIDED, or IGNORE with OnUndecided.DROP.
+        A table is forbidden when the rules drop its rows. A statement that the rules pass is dropped if it writes
+        only forbidden tables. If it also writes other tables, the verdict is UNDECIDED, or IGNORE with
+        OnUndecided.DROP.
         """
         if isinstance(subject, TableSubject):
             return super().decide(subject)

@@ -111,7 +111,7 @@ class Setting:
 
 
 class CurrentFilter(NamedTuple):
-    """A consistent copy of a channel's rules, with their semantics and the version of the channel's filter.
+    """A consistent copy of a channel's rules, with their semantics and a version number that grows with each change.
 
     The semantics are classic (``--replicate-*`` rules) or effective (DO, IGNORE and REWRITE rules). Two copies of a
     channel with the same version have the same rules.

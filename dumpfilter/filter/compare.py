@@ -34,7 +34,7 @@ _MOST_ALIKE = 3
 
 
 class Beyond(enum.Enum):
-    """The possible answers to the question whether a filter passes any event that another filter drops."""
+    """The answers to the question whether one filter passes an event that another filter drops."""
 
     NOTHING = "nothing"
     """The filter passes nothing that the second filter drops."""

@@ -96,10 +96,9 @@ def filter_from_proto(
 
 
 def origin_to_proto(origin: OriginFilter | None) -> pb.OriginFilter:
-    """Return the gRPC message of an origin filter: the server ids and domain ids whose transactions the slave does not
-    want, in ascending order.
+    """Return the gRPC message that tells the master which server ids and MariaDB domain ids a slave does not want.
 
-    None stands for a slave that wants the transactions of all servers and domains.
+    The ids are in ascending order. None stands for a slave that wants the transactions of all servers and domains.
     """
     origin = OriginFilter() if origin is None else origin
     return pb.OriginFilter(
@@ -111,7 +110,7 @@ def origin_to_proto(origin: OriginFilter | None) -> pb.OriginFilter:
 
 
 def origin_from_proto(origin: pb.OriginFilter) -> OriginFilter | None:
-    """Return the origin filter (a filter by server id and MariaDB domain id) that a gRPC message describes.
+    """Return a slave's filter by server id and MariaDB domain id, from the slave's gRPC message.
 
     Return None when the slave wants the transactions of all servers and domains. Raises OptionError when the message
     has both wanted and unwanted domain ids.

@@ -27,11 +27,11 @@ class Verdict(enum.Enum):
 
 
 class Step(enum.Enum):
-    """The reasons for a filter's decision: the step in the evaluation of the rules that decided. The value of a member
-    is a sentence that explains the step to users.
+    """The reasons for a filter's decision, such as "a do-db rule matches". The value of a member is a sentence for
+    users.
 
-    The steps of the classic filter (``--replicate-*`` rules) follow the flow chart of the reference manual, "How
-    Servers Evaluate Replication Filtering Rules".
+    The reasons of the classic filter (``--replicate-*`` rules) are steps in the flow chart of the reference manual,
+    "How Servers Evaluate Replication Filtering Rules".
     """
 
     NO_RULES = "There are no rules"

@@ -1,7 +1,7 @@
-"""Filter verdicts, cached as the bits of one uint32 for each subject (a table or a statement).
+"""A cache of a filter's verdicts: one uint32 of flags for each table and each distinct statement of a binlog set.
 
-With these flags the dump thread evaluates the filter once for each subject, and not for each event. (WL#2387 proposes
-such flags, ``uint32 table->s->flags``.)
+The dump thread reads these flags, so that it evaluates the filter once for each table and not for each event.
+(WL#2387 proposes such flags, ``uint32 table->s->flags``.)
 """
 
 from __future__ import annotations
@@ -134,11 +134,12 @@ class TableFlags:
         return self._subjects[number]
 
     def stopping(self, subject: Subject | None = None) -> str:
-        """Return the name of the filter that stops the dump, because it cannot decide about the table or statement
+        """Return the name of the filter that stops the dump (the master's stream to the slave) at the events of
         ``subject``.
 
-        It is a filter of the master's operator with the setting STOP. ``subject`` None stands for an event that no
-        filter can decide about, such as an event of an unknown type.
+        Such a filter is set by the master's operator, has the setting STOP, and cannot decide about the table or
+        statement ``subject``. With None, the event is one that no filter can decide about, such as an event of an
+        unknown type.
         """
         return next(
             one.name

@@ -54,8 +54,8 @@ class KindFilter(ReplicationFilter):
 class AllFilters(FilterAround):
     """A combination of several filters, which passes an event only if each of the filters passes the event.
 
-    The first filter is the slave's own. Only the first filter renames databases and counts hits (rule matches). Events
-    that another filter drops never reach the slave, so they count no hit.
+    The first filter is the slave's own. Only the first filter renames databases and counts hits (matches of rules,
+    which MySQL shows in COUNTER). Events that another filter drops never reach the slave, so they count no hit.
     """
 
     def __init__(self, filters: Sequence[ReplicationFilter]) -> None:

@@ -1,8 +1,9 @@
-"""The origin filter, which drops transactions by server id and, in MariaDB, by domain id.
+"""The filter of a slave by the origin of transactions: their server id and, in MariaDB, their domain id.
 
-CHANGE MASTER TO sets the filter with ``IGNORE_SERVER_IDS``, ``DO_DOMAIN_IDS`` and ``IGNORE_DOMAIN_IDS``. The I/O thread
-of a MySQL or MariaDB slave checks every event that it receives (MySQL: ``queue_event``, MariaDB: ``Domain_id_filter``).
-All events of a transaction have the server id of the first event. So dumpfilter's master checks the first event only.
+CHANGE MASTER TO sets the filter with ``IGNORE_SERVER_IDS``, ``DO_DOMAIN_IDS`` and ``IGNORE_DOMAIN_IDS``. The I/O
+thread of a MySQL or MariaDB slave checks every event that it receives (MySQL: ``queue_event``, MariaDB:
+``Domain_id_filter``). All events of a transaction have the server id of the first event. So dumpfilter's master
+checks the first event only.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class OriginFilter:
 
     @property
     def is_on(self) -> bool:
-        """Whether the filter could drop any transaction. A filter without server ids and domain ids drops nothing."""
+        """Whether the filter could drop any transaction. Without server ids and domain ids, no transaction is
+        dropped.
+        """
         return bool(
             self.ignore_server_ids or self.own_server_id or self.do_domain_ids or self.ignore_domain_ids
         )

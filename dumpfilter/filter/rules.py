@@ -242,7 +242,9 @@ class WriteSemantics(enum.StrEnum):
 
 
 class FilterOn(enum.StrEnum):
-    """The choices of where the rules of a channel are applied: on the master, on the slave, or on both."""
+    """The choices for the option FILTER_ON of a replication channel: the master, the slave, or both apply the
+    rules.
+    """
 
     MASTER = "MASTER"
     """The master filters. The slave applies all row events that it receives without evaluating its rules.

@@ -67,8 +67,9 @@ class Ref(NamedTuple):
 
 @dataclass(frozen=True)
 class Known(Generic[C]):
-    """The state of one object of the replica in the model :class:`World`. ``has`` says whether the replica has the
-    object.
+    """The state of one object (table, view, trigger …) on the replica, as far as the binlog set tells it.
+
+    ``has`` says whether the replica has the object.
     """
 
     has: bool
@@ -84,16 +85,19 @@ class Known(Generic[C]):
     """
 
     def is_of_another(self, ref: Ref) -> bool:
-        """Tell whether the replica's table is a copy of another source table than ``ref``. Rewrite rules can give two
-        source tables the same name on the replica.
+        """Tell whether the replica's table of this name holds the rows of another source table than ``ref``.
+
+        Rewrite rules can give two source tables the same name on the replica.
         """
         return ref.source[0] is Thing.TABLE and self.source not in (None, ref.source)
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """A parsed statement, with the objects that the names in its text mean. A name without a database means an object
-    in the session's default database.
+    """A parsed statement whose names have been looked up: the tables and other objects that it creates, changes or
+    removes.
+
+    A name without a database means an object in the session's default database.
     """
 
     facts: StatementFacts
@@ -351,8 +355,10 @@ class World(Generic[C]):
         return key in self._code
 
     def behind(self, ref: Ref) -> Iterator[Ref]:
-        """Yield the base tables that a change of ``ref`` changes. For a view these are the tables of its FROM clause,
-        through all levels of views. For a table it is the table itself.
+        """Yield the tables whose rows change when a statement changes the rows of ``ref``, a table or a view.
+
+        For a view these are the tables of its FROM clause, through all levels of views. For a table it is the table
+        itself.
         """
         met, waiting = {ref.source}, [ref]
         while waiting:

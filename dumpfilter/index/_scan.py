@@ -81,8 +81,8 @@ from dumpfilter.binlog.native import load_u8, load_u16, load_u32, load_u64
 
 
 class Stop(enum.IntEnum):
-    """The reasons for which :func:`scan` returns to its caller, such as the end of the buffer, a full array, or a
-    damaged event.
+    """The reasons for which :func:`scan` (the compiled pass over events) returns, such as a full array or a damaged
+    event.
     """
 
     DONE = 0
@@ -111,7 +111,9 @@ class Stop(enum.IntEnum):
 
 
 class Place(enum.IntEnum):
-    """The state of a scan between two events: outside of transactions, or inside one of three kinds of transactions."""
+    """The state of a scan between two events: outside of transactions, or inside a transaction of one of three
+    types.
+    """
 
     BETWEEN = 0
     """The scan is between two transactions."""
@@ -735,11 +737,11 @@ def _table_key(body, body_length, id_length):
 
 @kernel
 def find_subject(key: np.uintp, length: int, heap: np.uintp, starts: Int64s, lengths: Int64s, slots: Int64s):
-    """Return the number of a table, given its name, and the slot in the hash table ``slots`` that holds the number. For
-    an unknown name, return -1 and the free slot for it.
+    """Return the number of a table, given its name, and the index in the hash table ``slots`` at which the number
+    stands.
 
-    ``key`` is the memory address of the name, which has ``length`` bytes. ``heap`` is the address of all names. The
-    other arguments are arrays of :class:`Names`.
+    For an unknown name, return -1 and the index of a free slot. ``key`` is the memory address of the name, which has
+    ``length`` bytes. ``heap`` is the address of all names. The other arguments are arrays of :class:`Names`.
     """
     h = np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(length)
     at = _U(key)

@@ -100,8 +100,9 @@ class FileBegin(NamedTuple):
 
 
 class ScanPoint(NamedTuple):
-    """The state of a scan at a transaction boundary. A later scan can begin at this boundary with this state, without
-    reading what comes before.
+    """The state of a scan (the reading of events into arrays) at a transaction boundary of a file.
+
+    A later scan can begin at this boundary with this state, without reading the file's part before it.
     """
 
     prepared: Prepared
@@ -169,10 +170,10 @@ class PublishedEnd:
 
 
 class BinlogFile:
-    """One file of a binlog set, opened for reading at any offset. With ``end``, reads stop at the position that the
-    writer of the log has published.
+    """One file of a binlog set, opened for reading at any offset.
 
-    The file is not mapped into memory, because a process that reads a mapped file dies when the file is truncated.
+    ``end`` is the position up to which the process that writes the log permits reads (None: all of the file). The
+    file is not mapped into memory, because a process that reads a mapped file dies when the file is truncated.
     """
 
     _end: PublishedEnd | None = None
@@ -694,7 +695,11 @@ class BinlogSet:
 
     @property
     def written_by(self) -> NameRules:
-        """The rules by which the server that wrote the newest file compares names. Raises BinlogError."""
+        """The settings by which a server compares database and table names, for the server that wrote the newest
+        file.
+
+        Raises BinlogError.
+        """
         with self.file(self.names[-1]) as newest:
             return newest.format_description.names
 
@@ -765,9 +770,11 @@ class BinlogSet:
         return nullcontext() if self.end is None else self.end.reading()
 
     def growth(self) -> tuple[object, ...]:
-        """Return a value that changes when the set grows: sizes and times of the newest file and of the index file.
+        """Return a value that differs from an earlier result if the set has grown since: file sizes and modification
+        times.
 
-        It also changes when another file takes the newest file's name. Raises OSError.
+        The files are the newest binlog file and the index file. The value also changes when another file takes the
+        newest file's name. Raises OSError.
         """
         newest = self.path(self.names[-1]).stat()
         found: list[object] = [newest.st_size, newest.st_mtime_ns, *identity_of(newest)]

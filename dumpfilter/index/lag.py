@@ -16,11 +16,11 @@ Place = tuple[str, int]
 
 
 class BinlogEnd:
-    """The sizes of the files of a binlog set at one moment, from which the lag of any reader is computed.
+    """The end of a binlog set at one moment, from which the lag of any reader (such as a slave) is computed.
 
-    The lag in seconds needs a read of the file, whose result is cached for all readers at one position. ``paths`` are
-    the files by name, oldest first. ``now`` is a Unix time, seconds. ``end`` is the position at which the binlog ends
-    for readers; None: the end of the newest file.
+    ``paths`` are the set's files by name, oldest first. ``now`` is a Unix time, seconds. ``end`` is the position at
+    which the binlog ends for readers; None: the end of the newest file. The lag in seconds needs a read of the file,
+    whose result is cached for all readers at one position.
     """
 
     def __init__(self, paths: Mapping[str, Path], now: float, end: Place | None = None) -> None:
@@ -46,17 +46,19 @@ class BinlogEnd:
         return len(self._paths)
 
     def lag_bytes(self, place: Place) -> int | None:
-        """Return the number of bytes of the binlog after a position. None if the set no longer has the file."""
+        """Return the number of bytes of the binlog set after a position (``place``, a file and offset).
+
+        None if the set no longer has the file.
+        """
         file, position = place
         if file not in self._sizes:
             return None
         return max(0, self._sizes[file] - position) + self._after[file]
 
     def lag_seconds(self, place: Place) -> float | None:
-        """Return the age in seconds of the first event after a position, by the event's timestamp, or 0 if there is no
-        such event.
+        """Return the age in seconds of the first event after the position ``place``, by the event's timestamp.
 
-        None if the set no longer has the file, or if the file cannot be read.
+        0 if there is no such event. None if the set no longer has the file, or if the file cannot be read.
         """
         if place not in self._seconds:
             self._seconds[place] = self._lag_seconds(*place)

@@ -1,8 +1,8 @@
-"""The writing of a binlog set by this process: a receiver's store, or a slave's relay log.
+"""Appending to a binlog set: the copy of a running server's binlogs that a master fetches, or a slave's relay log.
 
-A crash at any moment leaves a valid set, which at worst lacks its newest events. The first events of a file are on the
-disk before the index names the file. The owner of the set decides up to which position a file is valid after a crash,
-and truncates the rest.
+A crash at any moment leaves a valid set, which at worst lacks its newest events. The first events of a file are on
+the disk before the index names the file. The owner of the set decides up to which position a file is valid after a
+crash, and truncates the rest.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class LogWriter(Generic[F]):
             self.file.sync()
 
     def sync_later(self, *then: Path) -> None:
-        """Let another thread sync the open file, and the other files ``then``, to the disk.
+        """Start to sync the open file and the files ``then`` to the disk, in another thread, and return at once.
 
         Two such syncs may be running. A further call waits, so that a slow disk slows down the sender of the log.
         Raises OutputError when an earlier sync has failed.

@@ -92,7 +92,8 @@ class FileScanner:
             transactions (XA statements have the role XA) and opens no compressed transactions (role KEEP).
         max_opened: the uncompressed size up to which compressed transactions are opened, bytes. Larger ones have the
             role KEEP.
-        writer: the facts that are known of the writer where the scan begins in a relay log. None for a server's binlog.
+        writer: for a relay log, the position in the binlog of the server that wrote the events, where the scan begins.
+            None for a server's binlog.
     """
 
     def __init__(
@@ -149,10 +150,10 @@ class FileScanner:
         self._columns = Columns(64)
 
     def reset(self, prepared: Prepared, writer: WriterPoint | None = None) -> None:
-        """Forget the open transaction, so that the next scan may begin at any transaction boundary.
+        """Forget the open transaction, so that the next scan may begin at any transaction boundary of the file.
 
-        ``prepared`` are the XA transactions that are prepared at that boundary. ``writer`` is the state of the
-        writer's binlog there, for a relay log.
+        ``prepared`` are the XA transactions that are prepared at that boundary. ``writer`` is for a relay log: the
+        position at that boundary in the binlog of the server that wrote the events.
         """
         self._state["place"] = 0
         self.writer = writer
@@ -185,7 +186,7 @@ class FileScanner:
     def scan_events(
         self, data: npt.NDArray[np.uint8], offset: int, *, at_end: bool = False
     ) -> ScannedEvents | None:
-        """Scan the next bytes of the file as :meth:`scan` does, and return the events without their grouping into
+        """Scan the next bytes of the file as :meth:`scan` does, but return the events without grouping them into
         transactions.
 
         This method takes less time than :meth:`scan`. It reads no statements and no GTIDs, and does not find an error

@@ -24,8 +24,9 @@ It counts because each compressed transaction is a small segment, and a binlog m
 
 
 class DroppedRuns(NamedTuple):
-    """The GTIDs of transactions that an earlier master dropped, in runs of consecutive numbers. The Gap events of a
-    relay log (notes about dropped transactions) name them.
+    """The GTIDs of transactions that an earlier master dropped, as ranges of consecutive transaction numbers.
+
+    A relay log names these GTIDs in its Gap events, which record dropped transactions.
     """
 
     transaction: Int64s
@@ -40,8 +41,9 @@ class DroppedRuns(NamedTuple):
     """For each run, the number of GTIDs in the same Gap event before the run."""
 
     def before(self, txn: int) -> DroppedRuns:
-        """Return the GTIDs of only those Gap events (notes about dropped transactions) that come before transaction
-        number ``txn`` of the segment.
+        """Return only the GTIDs from Gap events (records of dropped transactions) before transaction number ``txn``.
+
+        ``txn`` is the number of a transaction within the segment.
         """
         n = int(np.searchsorted(self.transaction, txn))
         runs = int(self.until[n - 1]) if n else 0
@@ -216,12 +218,11 @@ class Segment:
         return sum(column.nbytes for column in columns) + inner
 
     def with_known_ends(self, holds: Mapping[Xid, int]) -> Segment:
-        """Return a copy in which filters can decide about more XA COMMIT and XA ROLLBACK events, by the tables and
-        statements of the transaction that each of them ends.
+        """Return a copy in which filters can decide about XA COMMIT and XA ROLLBACK events that were unknown before.
 
-        These events (``unknown_ends``) end transactions that were prepared before the scan began. ``holds`` gives, by
-        xid, the number of the set of tables and statements of each such transaction. The value ALWAYS stands for a
-        transaction of which the master sends some events in any case.
+        The events are those in ``unknown_ends``, whose transactions were prepared before the scan began. ``holds``
+        gives, by xid, the number of the set of tables and statements of each such transaction. The value ALWAYS
+        stands for a transaction of which the master sends some events in any case.
         """
         known = {event: holds[xid] for event, xid in self.unknown_ends.items() if xid in holds}
         if not known:
@@ -323,7 +324,8 @@ class ScannedEvents:
 
 
 class Columns:
-    """Arrays that a scan fills with a segment's events and transactions, and that the next scan overwrites.
+    """The arrays into which a scan writes a segment's events and transactions. The next scan overwrites them.
+
     :class:`~dumpfilter.index.segment.Segment` describes the columns.
     """
 

@@ -45,11 +45,10 @@ Subject = TableSubject | Statement
 
 
 def numbers_on_tables(subjects: Sequence[Subject]) -> list[int]:
-    """Return the indexes of those ``subjects`` (tables and statements) by which to judge whether a filter sends
-    anything of them. These are the tables, and the statements on tables.
+    """Return the indexes of the tables in ``subjects``, and of the statements that concern tables.
 
-    Other statements, such as CREATE DATABASE, do not count, because table rules send them even if no rule matches. If
-    ``subjects`` has only such statements, the result has them all.
+    They tell whether a filter sends anything. Other statements, such as CREATE DATABASE, do not, because table rules
+    send them even if no rule matches. If ``subjects`` has only such statements, the result has them all.
     """
     found = [
         number
@@ -198,15 +197,17 @@ class Subjects:
         )
 
     def load(self, state: npt.NDArray[np.void]) -> None:
-        """Write how many numbers and bytes of names this register has into the state record of a compiled scan, before
-        the scan begins.
+        """Copy this register's counts (of numbers, and of bytes of names) into a compiled scan's state, before the
+        scan begins.
         """
         state["subjects"] = self.count
         state["name_bytes"] = self.name_bytes
 
     def store(self, state: npt.NDArray[np.void]) -> None:
-        """Read from the state record of a compiled scan, after the scan, how many numbers and bytes of names the
-        register now has. The scan has added the new tables to ``names``.
+        """Copy the counts (of numbers, and of bytes of names) from a compiled scan's state into this register, after
+        the scan.
+
+        The scan has added the new tables to ``names``.
         """
         self.count = int(state["subjects"][0])
         self.name_bytes = int(state["name_bytes"][0])

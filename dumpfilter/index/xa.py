@@ -1,8 +1,9 @@
-"""The prepared XA transactions of a binlog, by which XA COMMIT and XA ROLLBACK go where the prepared transaction went.
+"""The prepared XA transactions of a binlog. They decide which slaves need a later XA COMMIT or XA ROLLBACK.
 
-A prepared transaction is a transaction that ends in an XA_prepare event. Its XA COMMIT or XA ROLLBACK comes later, with
-a GTID of its own, and names only the xid. A slave needs this end exactly when it received the prepared transaction. The
-index therefore remembers the subjects (tables and statements) of each prepared transaction until the end.
+A prepared transaction is a transaction that ends in an XA_prepare event. Its XA COMMIT or XA ROLLBACK comes later,
+with a GTID of its own, and names only the xid. A slave needs this end exactly when it received the prepared
+transaction. The index therefore remembers the subjects (tables and statements) of each prepared transaction until the
+end.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def ended_xid(text: bytes) -> Xid | None:
 
 
 def canonical(xid: Xid) -> Xid:
-    """Return an xid whose format id is an unsigned number of 32 bits, for comparison.
+    """Return an equal xid whose format id is an unsigned number of 32 bits, so that xids can be compared.
 
     The format id in the text of XA COMMIT and in the XA_prepare event may differ in the sign.
     """
