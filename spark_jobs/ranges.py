@@ -38,7 +38,7 @@ from dumpfilter.base.errors import (
 )
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType
-from dumpfilter.binlog.format import DEFAULT_NAMES, Family, FormatDescription, NameRules
+from dumpfilter.binlog.format import DEFAULT_NAMES, FormatDescription, NameRules
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.addresses import local_bytes
@@ -616,18 +616,6 @@ class IndexedSet:
     def has_xa(self) -> bool:
         """Whether any file has an XA COMMIT or XA ROLLBACK of a prepared transaction."""
         return any(one.has_xa for one in self.files)
-
-    @property
-    def family(self) -> Family:
-        """The family (MySQL or MariaDB) of the server that wrote the newest file."""
-        return self.newest.family
-
-    @property
-    def names(self) -> NameRules:
-        """The settings by which the server that wrote the newest file compares schema and table names, such as
-        ``lower_case_table_names``.
-        """
-        return self.newest.names
 
     @property
     def newest(self) -> FormatDescription:

@@ -165,7 +165,7 @@ def evaluate_slaves(
     """
     options = options or BandwidthOptions()
     indexed, subjects = measured.indexed, measured.tallied.subjects
-    asked, filters = ask(slaves, indexed.names)
+    asked, filters = ask(slaves, indexed.newest.names)
     numbers = measured.numbers_of(filters)
     if numbers is None:
         raise ValueError("these measurements are valid for other filters alone")
@@ -173,7 +173,7 @@ def evaluate_slaves(
     amount = Amount("filters", slices=min(len(distinct), _SLICES))
     flags = run(partial(flags_of, subjects=subjects), distinct, "asking filters", amount=amount)
     evaluate = Evaluate(
-        measured.measured, list(zip(flags, numbers, strict=True)), indexed.family, options.audience
+        measured.measured, list(zip(flags, numbers, strict=True)), indexed.newest.family, options.audience
     )
     found = [evaluate(one) for one in asked]
     warnings = filter_warnings(
@@ -229,7 +229,7 @@ def _source(measured: MeasuredSet) -> SourceFigures:
         bytes=sum(one.size for one in indexed.files),
         events=int(tallied.events[everything].sum()),
         transactions=int(tallied.transactions[everything].sum()),
-        family=indexed.family,
+        family=indexed.newest.family,
         server_version=replace_invalid_utf8(indexed.newest.server_version),
         first_time=times[0][0] if times else None,
         last_time=times[-1][1] if times else None,

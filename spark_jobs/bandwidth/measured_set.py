@@ -410,7 +410,7 @@ def measure_set(
     else:
         indexed = index_paths(paths, run, options, {number: one.index for number, one in known.items()})
         digests, measured_at = (), int(time.time())
-    _, filters = ask(slaves, indexed.names)
+    _, filters = ask(slaves, indexed.newest.names)
     seconds = options.bucket_seconds or default_bucket_seconds(indexed)
     if kept is not None and known:
         lengths = {one.measured.tallied.bucket_seconds for one in known.values()}

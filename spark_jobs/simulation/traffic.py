@@ -168,7 +168,7 @@ def read_traffic(
     """
     options = options or TrafficOptions()
     indexed = index_set(source, run, options)
-    given = tuple((one.filter(indexed.names), one.origin) for one in filters)
+    given = tuple((one.filter(indexed.newest.names), one.origin) for one in filters)
     count = CountRanges(options=options, job=uuid.uuid4().hex, filters=given)
     groups = grouped(indexed.ranges, options.range_size)
     counted = run(count, groups, "counting transactions", amount=amount_of(indexed.ranges)) or [count([])]
@@ -190,11 +190,11 @@ def read_traffic(
         filtered=Made(lambda number: Sent(*traffic.of_filter(given[number], number, ratio)), len(given)),
         split=_split(traffic, counted, len(given), ratio) if options.split else (),
         stand_in_bytes=traffic.stand_in.astype(np.int64),
-        stand_in_events=EVENTS[indexed.family],
-        stand_ins_joined=indexed.family == "mariadb",
+        stand_in_events=EVENTS[indexed.newest.family],
+        stand_ins_joined=indexed.newest.family == "mariadb",
         warnings=(*indexed.warnings(), *indexed.told_of_xa("sent to every slave")),
         server_version=indexed.newest.server_version,
-        family=indexed.family,
+        family=indexed.newest.family,
         nbytes=sum(one.size for one in indexed.files),
     )
 

@@ -197,7 +197,16 @@ class EventColumns:
         self.size = flat(segment.size, [one.size for one in payloads.values()])
         self.type = flat(segment.type, [one.type for one in payloads.values()])
         self.subject = flat(_subject(segment), [_subject(one) for one in payloads.values()])
-        self.sent = {name: self._decided(number, payloads, flat) for name, number in self._filters.items()}
+        self.sent: dict[str, npt.NDArray[np.bool_]] = {}
+        for name, number in self._filters.items():
+            # The only event before the first transaction is the format description event, which every slave gets.
+            decided, inside = np.ones(count, np.bool_), []
+            if self._sent is not None:
+                decided = self._sent.of(number, segment.offset)
+                places = segment.offset[list(payloads)].tolist()
+                sizes = [one.offset.size for one in payloads.values()]
+                inside = [self._sent.inside(number, *each) for each in zip(places, sizes, strict=True)]
+            self.sent[name] = flat(decided, inside)
         begins = data.size + np.cumsum([0, *(one.end for one in payloads.values())])
         self._start: Int64 = flat(
             segment.offset - segment.start,
@@ -225,19 +234,6 @@ class EventColumns:
     def _events(self) -> tuple[npt.NDArray[np.uint8], Int64, Int64, npt.NDArray[np.uint8]]:
         """The bytes of the events, and the begin, size and type of each event, without checksums."""
         return self._data, self._start, self._end - self._start, self.type
-
-    def _decided(
-        self, number: int, payloads: Mapping[int, Segment], flat: Callable[..., npt.NDArray[Any]]
-    ) -> npt.NDArray[np.bool_]:
-        """Return for each row whether the filter ``number`` sends the event."""
-        offset = self.segment.offset
-        if self._sent is None:
-            # The only event before the first transaction is the format description event, which every slave gets.
-            return np.ones(offset.size, np.bool_)
-        inside = [
-            self._sent.inside(number, int(offset[event]), one.offset.size) for event, one in payloads.items()
-        ]
-        return flat(self._sent.of(number, offset), inside)
 
     @staticmethod
     def _payload(segment: Segment, data: npt.NDArray[np.uint8], event: int) -> npt.NDArray[np.uint8]:

@@ -169,7 +169,7 @@ def split(
             options=options,
             specification=options.specification,
             staging=staging,
-            names=indexed.names,
+            names=indexed.newest.names,
             unknown_xa_schemas=schemas_among(indexed.subjects),
         )
         run(plan, ranges, "deciding", amount=amount)
@@ -184,8 +184,8 @@ def split(
         manifest = Manifest(
             job=job,
             made=now(),
-            family=indexed.family,
-            names=indexed.names.collation,
+            family=indexed.newest.family,
+            names=indexed.newest.names.collation,
             lower_case_table_names=options.specification.lower_case_table_names,
             max_binlog_size=options.max_binlog_size,
             source=[_source_file(one) for one in files],

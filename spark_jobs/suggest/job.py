@@ -69,7 +69,7 @@ def suggest(
     traffic = Traffic(measure(indexed, (), run, options, "measuring"))
     kept, unmatched = _kept(traffic, indexed, options.keep)
     knowledge = None if gather is None else gather()
-    search = Search(traffic, indexed.names, kept, knowledge)
+    search = Search(traffic, indexed.newest.names, kept, knowledge)
     slaves = _grouped(definitions or [NOBODY], traffic, search)
     served = [one for one in slaves if not traffic.nothing_passes(one.flags)]
     groups = [[one] for one in served] + ([served] if len(served) > 1 else [])
@@ -130,7 +130,7 @@ def _kept(
                 "tables of a database"
             )
         rule = make_rule(RuleKind.WILD_DO_TABLE, pattern)
-        flags = TableFlags(Filter((rule,), names=indexed.names), Subjects())
+        flags = TableFlags(Filter((rule,), names=indexed.newest.names), Subjects())
         matched = [table for table in traffic.tables if flags.bits(table) & FILTER_BINLOG_SEND_F]
         found.update(dict.fromkeys(matched))
         if not matched:
@@ -155,7 +155,7 @@ def _exact(
     """
     if not traffic.needs_exact_pass:
         return {one: one.nbytes for one in slaves}
-    filters = [one.filter(indexed.names) for one in slaves]
+    filters = [one.filter(indexed.newest.names) for one in slaves]
     tallied = measure(indexed, filters, run, options, "cutting transactions").tallied
     found = {}
     for number, (slave, one) in enumerate(zip(slaves, filters, strict=True)):
