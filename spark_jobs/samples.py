@@ -97,15 +97,12 @@ def _of_one_schema(segment: Segment, subjects: Subjects, count: int) -> Iterator
     """
     first = segment.txn_event[:count]
     subject = segment.subject[: segment.txn_event[count]]
-    schemas: list[frozenset[str]] = [frozenset()]
-    numbers = {schemas[0]: 0}
+    numbers: dict[frozenset[str], int] = {frozenset(): 0}
     schema_of = np.zeros(int(subject.max(initial=-1)) + 2, np.int64)
     for one in np.flatnonzero(np.bincount(subject[subject >= 0])).tolist():
         found = frozenset(name for each in subjects.single(one) for name in encoded_schemas(subjects[each]))
-        if found not in numbers:
-            numbers[found] = len(schemas)
-            schemas.append(found)
-        schema_of[one] = numbers[found]
+        schema_of[one] = numbers.setdefault(found, len(numbers))
+    schemas = list(numbers)
     # Events without a subject have the last number, 0, which stands for no schema.
     schema = schema_of[np.maximum(subject, -1)]
     highest = np.maximum.reduceat(schema, first)

@@ -68,7 +68,7 @@ def with_types(options: SourceOptions, warn: Callable[[str], object] = _log.warn
     looks = ThreadRunner()(partial(_look, table=wanted), ranges, "reading tables")
     read = [version for look in looks for version in look.versions.values()]
     if not read:
-        others = {name for look in looks for name in look.others}
+        others = {other for look in looks for other in look.others}
         near = " or ".join(difflib.get_close_matches(name, sorted(others), _HINTS))
         meant = f"; did you mean {near}?" if near else ""
         raise OptionError(f"option table: the binlog set has no changed rows of {name}{meant}")

@@ -125,7 +125,6 @@ class Assigner:
 
     def __init__(self, owners: Owners) -> None:
         self.owners = owners
-        self._inside: Assigner | None = None
         self._open: dict[int, Carry] = {}
         """For each output that owns an event of the continuing transaction, the carried events on which later
         decisions depend.
@@ -231,9 +230,7 @@ class Assigner:
         ``inner`` has the events inside. For each output that receives only some of them, a new compressed
         transaction is added to ``parts``.
         """
-        if self._inside is None:
-            self._inside = Assigner(self.owners)
-        shares = self._inside.assign(inner, read)
+        shares = Assigner(self.owners).assign(inner, read)
         source, data = b"", b""
         fd = segment.format_description
         for share in shares:
