@@ -35,9 +35,6 @@ from dumpfilter.spark_jobs.spark.java import JAVA_AT_LEAST, find_java, java_rele
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-ARROW_RECORDS = 4096
-"""The number of rows in an Arrow batch that Spark sends to a Python worker. A row has some hundred bytes."""
-
 TASK_ATTEMPTS = 4
 """The number of times that Spark tries a task before the job fails. Spark has this default on clusters only."""
 
@@ -206,9 +203,6 @@ JOB_SETTINGS = {
     f"spark.executorEnv.{DRIVERS_VERSION}": __version__,
     "spark.app.name": "dumpfilter",
     "spark.python.daemon.module": "dumpfilter.spark_jobs.spark.daemon",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_RECORDS),
-    "spark.sql.codegen.wholeStage": "false",  # The jobs run Python functions, which Spark cannot compile.
 }
 """The Spark settings that jobs need however Spark is started. The options of spark-submit override them."""
 
