@@ -106,21 +106,17 @@ class SparkRunner:
         if not tasks:
             return []
         context = self._get_context()
-        slices = min(amount.slices or len(tasks), len(tasks))
-        tasks_in_slice = -(-len(tasks) // slices)
-        wave = _WAVE * self.cores * tasks_in_slice
+        in_slice = -(-len(tasks) // min(amount.slices or len(tasks), len(tasks)))
+        wave = _WAVE * self.cores * in_slice
         results: list[R] = []
-        done = 0
 
         def reached() -> tuple[int, None]:
-            return min(done + _completed(context), slices) * len(tasks) // slices, None
+            return len(results) + _completed(context) * in_slice, None
 
         with self._progress.of(label, len(tasks), amount, reached):
             for begin in range(0, len(tasks), wave):
                 some = tasks[begin : begin + wave]
-                slices_of_wave = -(-len(some) // tasks_in_slice)
-                results += _run(context, function, some, label, slices_of_wave)
-                done += slices_of_wave
+                results += _run(context, function, some, label, -(-len(some) // in_slice))
         return results
 
     @property
