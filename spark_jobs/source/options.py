@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -91,12 +91,6 @@ def sent_column(slave: str) -> str:
     return SENT + re.sub(r"\W", "_", slave)
 
 
-_AGAIN = (
-    "start the query again, which reads the columns anew, or set the option newColumns to map (new columns in a map) "
-    "or ignore (left out)"
-)
-
-
 def version_of(table: Table, family: Family) -> str:
     """Return a text that identifies a table's columns at some time, to detect an ALTER TABLE. Two texts are equal if
     the same typed columns can hold the values of both tables.
@@ -136,25 +130,21 @@ class KnownColumns:
         """
         names = {column.name.lower(): column.name for column in table.columns}
         fields = {name.lower(): name for name in self.fields}
+        new = ", ".join(sorted(names[name] for name in names.keys() - fields.keys()))
+        gone = ", ".join(sorted(fields[name] for name in fields.keys() - names.keys()))
         if self.versions is None:
-            lacking = _listed(fields[name] for name in fields.keys() - names.keys())
-            if lacking:
+            if gone:
                 raise ColumnsChanged(
-                    f"{self.table} has no column {lacking} here, which the schema of the query names; start the query "
+                    f"{self.table} has no column {gone} here, which the schema of the query names; start the query "
                     "again with another schema, or set the option newColumns to ignore (the column is null)"
                 )
         elif version_of(table, family) not in self.versions:
-            new = _listed(names[name] for name in names.keys() - fields.keys())
-            gone = _listed(fields[name] for name in fields.keys() - names.keys())
             changes = [f"new: {new}"] * bool(new) + [f"gone: {gone}"] * bool(gone)
             raise ColumnsChanged(
                 f"the columns of {self.table} have changed since the query began "
-                f"({'; '.join(changes) or 'other types'}); {_AGAIN}"
+                f"({'; '.join(changes) or 'other types'}); start the query again, which reads the columns anew, or set "
+                "the option newColumns to map (new columns in a map) or ignore (left out)"
             )
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))
 
 
 BYTES_PER_TRIGGER = 1 << 30
