@@ -176,22 +176,24 @@ class EventColumns:
         """
         payloads = dict(sorted(segment.payloads.items())) if self._opened else {}
         count = segment.offset.size
-        rows = np.ones(count, np.int64)
-        rows[list(payloads)] = [1 + one.offset.size for one in payloads.values()]
         self.segment = segment
-        self.outer = np.repeat(np.arange(count), rows)
+        self.outer: Int64 = np.arange(count)
         """The index in the segment of each row's event; for an event inside a compressed transaction, of the
         Transaction_payload event.
         """
-        self.inner: Int64 = np.arange(self.outer.size) - (np.cumsum(rows) - rows)[self.outer] - 1
+        self.inner: Int64 = np.full(count, -1)
         """The number of each event inside its compressed transaction, or -1."""
-        is_inside = self.inner >= 0
+        if payloads:
+            rows = np.ones(count, np.int64)
+            rows[list(payloads)] = [1 + one.offset.size for one in payloads.values()]
+            self.outer = np.repeat(self.outer, rows)
+            self.inner = np.arange(self.outer.size) - (np.cumsum(rows) - rows)[self.outer] - 1
 
         def flat(outside: npt.NDArray[Any], inside: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
             if not payloads:
                 return outside
             column = outside[self.outer]
-            column[is_inside] = np.concatenate(inside)
+            column[self.inner >= 0] = np.concatenate(inside)
             return column
 
         self.size = flat(segment.size, [one.size for one in payloads.values()])
@@ -200,20 +202,21 @@ class EventColumns:
         self.sent: dict[str, npt.NDArray[np.bool_]] = {}
         for name, number in self._filters.items():
             # The only event before the first transaction is the format description event, which every slave gets.
-            decided, inside = np.ones(count, np.bool_), []
+            decided, of_inside = np.ones(count, np.bool_), []
             if self._sent is not None:
                 decided = self._sent.of(number, segment.offset)
                 places = segment.offset[list(payloads)].tolist()
                 sizes = [one.offset.size for one in payloads.values()]
-                inside = [self._sent.inside(number, *each) for each in zip(places, sizes, strict=True)]
-            self.sent[name] = flat(decided, inside)
-        begins = data.size + np.cumsum([0, *(one.end for one in payloads.values())])
-        self._start: Int64 = flat(
-            segment.offset - segment.start,
-            [one.offset + begin for one, begin in zip(payloads.values(), begins, strict=False)],
+                of_inside = [self._sent.inside(number, *each) for each in zip(places, sizes, strict=True)]
+            self.sent[name] = flat(decided, of_inside)
+        begins = (data.size + np.cumsum([0, *(one.end for one in payloads.values())])).tolist()
+        inside = [one.offset + begin for one, begin in zip(payloads.values(), begins, strict=False)]
+        start = segment.offset - segment.start
+        end = start + segment.size - segment.format_description.checksum_length
+        self._start: Int64 = flat(start, inside)
+        self._end: Int64 = flat(
+            end, [at + one.size for at, one in zip(inside, payloads.values(), strict=True)]
         )
-        self._end: Int64 = self._start + self.size
-        self._end[~is_inside] -= segment.format_description.checksum_length
         # Events inside a compressed transaction have no checksum, and all rows are read by one description.
         self.format_description = replace(segment.format_description, checksum=False)
         opened = [self._payload(segment, data, k) for k in payloads if self._wanted & _OF_BYTES]
