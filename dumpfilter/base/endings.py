@@ -21,10 +21,10 @@ Handler = Callable[[int, FrameType | None], object]
 
 @contextlib.contextmanager
 def handling(handler: Handler, *numbers: signal.Signals) -> Iterator[Callable[[], None]]:
-    """Handle the signals ``numbers`` with ``handler`` inside the ``with`` block.
+    """Call ``handler`` for the signals ``numbers`` inside the ``with`` block.
 
-    The block receives a function that restores the earlier handlers at once. Otherwise they are restored at the end of
-    the block. In a thread other than the main one nothing changes, since only the main thread gets signals.
+    The block receives a function that restores the earlier handlers at once. Otherwise they are restored at the end
+    of the block. In a thread other than the main one nothing changes, since only the main thread gets signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None

@@ -26,8 +26,10 @@ class DumpfilterError(Exception):
 
 
 class KernelsMissing(DumpfilterError):
-    """The error when there is no compiled code for this machine, and the code could not be compiled. The text names the
-    cure.
+    """The error when dumpfilter's numerical functions (kernels) are not compiled for this machine and cannot be
+    compiled now.
+
+    The text names the cure.
     """
 
 
@@ -113,7 +115,7 @@ class BinlogMissing(BinlogError):
 
 
 class PositionError(BinlogError):
-    """An error about a position or GTID set from which the master cannot start a stream, such as a purged one."""
+    """An error about a position or GTID set from which the master cannot send the binlog, such as a purged one."""
 
     grpc_code = "OUT_OF_RANGE"
 
@@ -163,13 +165,13 @@ class TlsError(ConnectionLost):
 
 
 class DirectoryBusy(DumpfilterError):
-    """An error about a directory that another process has locked: a slave's relay logs, or a store of fetched
-    binlogs.
+    """An error about a directory that another process has locked, such as a slave's relay logs or a master's state
+    directory.
     """
 
 
 class StateCorrupt(DumpfilterError):
-    """An error about a missing or damaged file in a slave's relay log directory.
+    """An error about a missing or damaged file in which a slave, a master or a receiver of binlogs keeps its state.
 
     The text names the file and the cure.
     """
@@ -214,7 +216,9 @@ class ProtocolMismatch(DumpfilterError):
 
 
 class DumpTakenOver(DumpfilterError):
-    """An error of a slave whose stream the master ended, because a dump with the same server UUID began."""
+    """An error of a slave whose stream the master ended, because a newer connection with the same server UUID reads
+    the binlog.
+    """
 
 
 class SlaveIncident(DumpfilterError):
@@ -236,12 +240,13 @@ class SourceRefused(SourceError):
 
 
 class SourcePurged(SourceError):
-    """An error about a source (a running server) that has purged the file from which the receiver must continue."""
+    """An error about a MySQL or MariaDB server that has purged the binlog file from which dumpfilter must continue to
+    fetch.
+    """
 
 
 class SourceReplaced(SourceError):
-    """An error about a source (a running server) that is not the server whose binlogs the store holds, the directory of
-    fetched files.
+    """An error about a running server that is not the one whose binlog files were fetched into this directory before.
 
     It is another server, or the same server after its binlogs began anew (``RESET MASTER``).
     """
@@ -276,6 +281,7 @@ class StatementRefused(ServerError):
 
 
 class ReplicaBehind(ServerError):
-    """An error about a real replica that does not reach a position in time. The text has its threads' states and
-    errors.
+    """An error about a MySQL or MariaDB replica that has stopped, or does not reach a position in time.
+
+    The text has the states and errors of the replica's threads.
     """

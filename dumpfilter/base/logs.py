@@ -80,8 +80,9 @@ class _State:
 
 
 class Seldom:
-    """A rate limiter for log lines that outsiders can cause in any number. It allows ``most`` lines in each period of
-    ``period`` seconds.
+    """A rate limiter for log lines that clients can cause in any number, such as failed logins.
+
+    It allows ``most`` lines in each period of ``period`` seconds.
     """
 
     def __init__(self, period: float = LINES_PERIOD, most: int = 1) -> None:
@@ -94,7 +95,8 @@ class Seldom:
 
     @property
     def is_shut(self) -> bool:
-        """Whether the last permitted line has used up the limit, so that further lines of this period are dropped.
+        """Whether the limit of lines is reached, so that further lines of this period will be dropped.
+
         Callers read it after :meth:`allows`.
         """
         return not self._left
@@ -131,8 +133,10 @@ def shows(level: Level) -> bool:
 
 
 def prefer(format: Format | None, level: Level | None) -> None:
-    """Set the log's format and level that the user has chosen on the command line. They apply to every later
-    :func:`configure` without a format or level. None: the user has chosen nothing.
+    """Set the format and the lowest level of the log, as the user has chosen them on the command line.
+
+    They apply to every later :func:`configure` that is called without a format or level. None: the user has chosen
+    nothing.
     """
     _State.preferred_format, _State.preferred_level = format, level
 

@@ -38,7 +38,7 @@ S = TypeVar("S", bound=State)
 
 
 class Format(NamedTuple):
-    """The required format version of the state files in one type of directory, and texts for errors about these files.
+    """The version number that all state files in a directory must have, with texts for errors about these files.
 
     A state file is a JSON file in which a master or slave keeps its state across restarts, for example in a slave's
     relay directory.

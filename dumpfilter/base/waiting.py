@@ -37,9 +37,10 @@ def until(
 
 @contextmanager
 def watching(watch: Callable[[threading.Event], object], name: str) -> Iterator[None]:
-    """Run ``watch`` in a thread called ``name`` during the ``with`` block.
+    """Run ``watch`` in a background thread called ``name`` during the ``with`` block.
 
-    ``watch`` receives an event, which is set at the end of the block. The block ends when ``watch`` has returned.
+    ``watch`` receives a :class:`threading.Event`, which is set at the end of the block. The block ends when ``watch``
+    has returned.
     """
     over = threading.Event()
     thread = threading.Thread(target=watch, args=(over,), name=name, daemon=True)

@@ -1,4 +1,6 @@
-"""The sub-commands of ``dumpfilter``. The module of a sub-command reads the options, calls another package and prints.
+"""The sub-commands of ``dumpfilter``. The module of a sub-command reads the options, calls another package and
+prints.
 
-Enters: the command line and option files. Leaves: tables, JSON, exit codes. The package may import every other package.
+Input: the command line and option files. Output: tables, JSON, exit codes. The package may import every other
+package.
 """

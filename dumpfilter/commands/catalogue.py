@@ -40,7 +40,9 @@ function ``NAME_command``.
 
 
 class Dumpfilter(CommandGroup):
-    """The command ``dumpfilter``. A sub-command is imported when it is first asked for."""
+    """The top-level command ``dumpfilter``. The module of a sub-command is imported when the sub-command is first
+    used.
+    """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -54,10 +56,11 @@ class Dumpfilter(CommandGroup):
         return self.commands.get(name)
 
     def help_of(self, ctx: Any, name: str) -> tuple[str, str]:
-        """Return the heading under which ``--help`` lists the command ``name``, and the command's description.
+        """Return two texts about the command ``name`` for ``--help``: the heading of its group of commands, and its
+        description.
 
-        Both come without importing the command's module. The description is the docstring of the command's function. A
-        command without one has an empty description.
+        The command's module is not imported. The description is the docstring of the command's function, and is empty
+        without a docstring.
         """
         del ctx
         module = find_spec(_module(name))

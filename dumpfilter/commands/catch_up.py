@@ -39,7 +39,9 @@ class CatchUpBar(FileBar):
         self._files[channel] = [(file.name, file.size) for file in status.files]
 
     def on_chunk(self, channel: str, chunk: pb.Chunk) -> None:
-        """Move the bar to the binlog position at which a received chunk (a message with events) ends."""
+        """Advance a channel's bar to the position in the master's binlog at which a received message (``chunk``)
+        ends.
+        """
         files = self._files.get(channel)
         if files is not None and not chunk.heartbeat:
             done = bytes_before(files, chunk.file) + chunk.end_position

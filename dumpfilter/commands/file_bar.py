@@ -17,7 +17,7 @@ _REDRAW_BYTES = 1 << 20
 
 
 class FileBar:
-    """A progress bar of bytes for each replication channel.
+    """A progress bar for each replication channel, which shows the bytes read of the server's binlog.
 
     Nothing is shown when the output is not a terminal, or when ``shown`` is false.
     """

@@ -1,6 +1,7 @@
-"""The command ``dumpfilter simulate``: a topology's traffic and lag, computed from a binlog.
+"""The command ``dumpfilter simulate``: the bytes and the lag of replicas in a topology, computed from a binlog.
 
-The traffic of each transaction is read in one pass over the binlogs, on threads of this process or on Spark.
+A topology is a set of masters, slaves and the links between them. The bytes of each transaction are read in one pass
+over the binlogs, on threads of this process or on Spark.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ class Inputs(Settings):
     """Slaves of one master, in place of a topology (TOML, see docs/simulation.md)."""
 
     def planned(self) -> tuple[Plan, dict[str, str], dict[str, float | None]]:
-        """Return the nodes and links of the topology or of the slaves file, and for each origin (a node whose server
-        wrote a binlog) its binlog set. Raises OptionError.
+        """Return the inputs of the simulation: a plan, binlog sets, and replay speeds. Raises OptionError.
 
-        The last value has the speed at which each recording is replayed, by node; None: as fast as possible.
+        The plan has the nodes and links of the topology, or of the file of slaves. The binlog sets belong to the
+        origins (nodes that write binlogs), by name. The speeds are those at which recorded binlogs are replayed, by
+        node; None: as fast as possible.
         """
         from dumpfilter.simulation.plan import plan_slaves, plan_topology
         from dumpfilter.simulation.wishes import binlog_sets
@@ -58,8 +60,10 @@ class Inputs(Settings):
 
 
 class ScenarioOptions(Settings, panel="Scenarios"):
-    """The options for the scenarios that a simulation computes: ways to bring the binlog to slaves, rates, delays and
-    loads.
+    """The options for the scenarios that a simulation compares.
+
+    A scenario has a variant, the links' rates and delays, and a load (the pace of commits). A variant is a way to
+    bring the binlog to slaves, such as filtered on the master.
     """
 
     variant: list[str] | None = setting(
@@ -85,7 +89,8 @@ class ScenarioOptions(Settings, panel="Scenarios"):
     """The seed of the links' jitter."""
 
     def options(self, links: Sequence[str]) -> Options:
-        """Return the options of the simulation.
+        """Return the scenarios and searches that the simulation computes, from the values of these command-line
+        options.
 
         ``links`` has the names of all links (connections between two nodes), such as ``m:web``, which the options may
         name. Raises OptionError.

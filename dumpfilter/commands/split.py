@@ -14,7 +14,7 @@ from dumpfilter.commands.option_groups.inputs import BinlogArguments
 
 
 class SplitOutput(Settings):
-    """The option that names the output directory of ``dumpfilter split``."""
+    """The option ``--output`` of ``dumpfilter split``: the directory for the new binlog sets."""
 
     output: Path = setting(show_default=False)
     """Directory for the sets. It appears when all sets are complete."""

@@ -15,7 +15,9 @@ from dumpfilter.base.errors import OptionError
 
 
 class HelpPage:
-    """The page of ``--help`` of a command or of a group of commands."""
+    """A mixin for commands and groups of commands that prints the project's own ``--help`` page instead of
+    Typer's.
+    """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help page of the command in ``ctx`` to standard output. The parser library calls this method;
@@ -51,7 +53,9 @@ class CommandGroup(HelpPage, TyperGroup):
     """A group of sub-commands, such as ``dumpfilter`` itself."""
 
     def help_of(self, ctx: Any, name: str) -> tuple[str, str]:
-        """Return the heading under which ``--help`` lists the command ``name``, and the command's description."""
+        """Return two texts about the command ``name`` for ``--help``: the heading of its group of commands, and its
+        description.
+        """
         command: Any = self.get_command(ctx, name)
         return command.rich_help_panel or "Commands", command.help or ""
 

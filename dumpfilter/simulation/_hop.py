@@ -1,5 +1,6 @@
-"""Compiled loops that simulate how transactions cross a hop (a link or an applier). All times are nanoseconds since
-the start of the run.
+"""Compiled loops that simulate how transactions cross a hop, which is a network link or the applier of a node.
+
+All times are nanoseconds since the start of the run.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from dumpfilter.base.compiler.kernels import inlined, inner, kernel
 
 
 class Parameters(NamedTuple):
-    """The properties of a hop (a simulated link) as integers, for the compiled loops. Their meanings are those of the
-    fields of :class:`dumpfilter.simulation.hop.Hop`. Sending a byte takes ``numerator / denominator`` nanoseconds.
+    """The properties of a simulated network link as integers, for the compiled loops.
+
+    :class:`dumpfilter.simulation.hop.Hop` describes the fields of equal names. Sending a byte takes ``numerator /
+    denominator`` nanoseconds.
     """
 
     numerator: int
@@ -29,8 +32,9 @@ class Parameters(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """The sender's reports about dropped transactions. Each array has one entry for each sent transaction, about the
-    transactions dropped directly before it.
+    """The bytes and times with which a sender reports to its reader that transactions were dropped.
+
+    Each array has one entry for each sent transaction. It is about the transactions dropped directly before that one.
     """
 
     told: Int64s
@@ -73,10 +77,10 @@ def time_of(size, numerator, denominator):
 
 @kernel
 def looks(arrived: Int64s, tick: int, again: int, found: Int64s):
-    """Compute the time at which a polling sender sees each transaction, and write it into ``found``.
+    """Compute the time at which a sender that polls its binlog sees each transaction, and write it into ``found``.
 
-    ``arrived`` has the time at which the sender's binlog has each transaction, ascending. The sender polls at multiples
-    of ``tick``, and ``again`` later after a poll that found transactions. All times are nanoseconds.
+    ``arrived`` has the time at which the sender's binlog has each transaction, ascending. The sender polls at
+    multiples of ``tick``, and ``again`` later after a poll that found transactions. All times are nanoseconds.
     """
     last = np.int64(_NONE)
     for i in range(len(arrived)):
@@ -88,8 +92,10 @@ def looks(arrived: Int64s, tick: int, again: int, found: Int64s):
 
 @kernel
 def noise(seed: int, number: int, largest: int):
-    """Return a pseudo-random integer between ``-largest`` and ``largest``. It depends only on ``seed`` and the
-    transaction's ``number``.
+    """Return a pseudo-random integer between ``-largest`` and ``largest``, which is the jitter of one transaction's
+    delay.
+
+    The integer depends only on ``seed``, ``largest`` and the transaction's ``number``.
     """
     z = np.uint64(seed) * np.uint64(0xD1342543DE82EF95) + np.uint64(number + 1) * np.uint64(
         0x9E3779B97F4A7C15
@@ -110,12 +116,14 @@ def cross(
     departed: Int64s,
     received: Int64s,
 ):
-    """Simulate sending transactions over a hop (a link). Write the time at which each left the sender into
-    ``departed``, and the time at which it was received into ``received``.
+    """Simulate sending transactions over a network link.
 
-    ``arrived`` has the time at which the sender sees each transaction, and ``sizes`` its bytes. ``downs`` has one row
-    for each outage: its start, the time at which the dump resumes, and the message size from then on. Return the
-    number of messages, and the bytes of the reports about dropped transactions.
+    Write the time at which each transaction left the sender into ``departed``, and the time at which it was received
+    into ``received``. ``arrived`` has the time at which the sender sees each transaction, and ``sizes`` its bytes.
+    ``downs`` has one row for each outage: its start, the time at which the dump resumes, and the message size from
+    then on.
+
+    Return the number of messages, and the bytes of the reports about dropped transactions.
     """
     n = len(arrived)
     message = np.int64(hop.message)

@@ -54,10 +54,11 @@ class Content(NamedTuple):
 
 
 def content(traffic: SetTraffic, form: Form, number: int | None, seen: Ints | None = None) -> Content:
-    """Return the transactions that cross a link in a given form (gRPC chunks, MySQL packets …), with their bytes.
+    """Return the transactions that cross a link, with the bytes of each in the link's encoding (``form``).
 
-    ``number`` is the index of the filter on the link (None: no filter). ``seen`` has the time at which the sender
-    sees each transaction. It matters for stand-ins only; None means that the sender sees all transactions together.
+    Encodings are, for example, gRPC chunks and MySQL packets. ``number`` is the index of the filter on the link
+    (None: no filter). ``seen`` has the time at which the sender sees each transaction. It matters only for empty
+    transactions that replace dropped ones. None means that the sender sees all transactions together.
     """
     filtered = traffic.split if form is Form.SPLIT else traffic.filtered
     sent = traffic.everything if number is None else filtered[number]
@@ -100,7 +101,8 @@ _KEPT = 4
 
 
 def dropped_before(transaction: Ints, seen: Ints | None, empty_chunk: int) -> Dropped:
-    """Return the reports about dropped transactions that a sender makes before each sent transaction.
+    """Return the reports with which a sender tells its reader about dropped transactions, before each sent
+    transaction.
 
     ``transaction`` has the indexes of the sent transactions. ``seen`` has the time at which the sender sees each
     transaction of the set, nanoseconds. After a poll that finds only transactions to drop, the sender sends a chunk
@@ -132,11 +134,11 @@ def _empty_looks(transaction: Ints, seen: Ints) -> npt.NDArray[np.bool_]:
 
 
 def told_at(transaction: Ints, seen: Ints, crossed: Crossed, hop: Hop, empty_chunk: int) -> Ints:
-    """Return the time at which a reader learns of each transaction of the set, sent or dropped, nanoseconds.
+    """Return the time at which the reader of a link learns of each transaction, sent or dropped, nanoseconds.
 
-    ``transaction`` has the indexes of the sent transactions, and ``crossed`` the times at which they crossed the
-    hop. ``seen`` has the time at which the sender sees each transaction of the set. A poll that finds nothing to
-    send is reported by a chunk of ``empty_chunk`` bytes.
+    ``transaction`` has the indexes of the sent transactions, and ``crossed`` the times at which they crossed the link
+    ``hop``. ``seen`` has the time at which the sender sees each transaction of the binlog set. A poll that finds
+    nothing to send is reported by a chunk of ``empty_chunk`` bytes.
     """
     is_empty = _empty_looks(transaction, seen)
     needed = int(times_of(np.array([empty_chunk]), hop)[0])
@@ -154,7 +156,9 @@ def told_at(transaction: Ints, seen: Ints, crossed: Crossed, hop: Hop, empty_chu
 
 
 class Departing(NamedTuple):
-    """The transactions that a sender sends over a link, with the times at which it can send them."""
+    """The transactions that a sender sends over a link, with the time at which each is committed and is ready to be
+    sent.
+    """
 
     content: Content
     committed: Ints
@@ -164,15 +168,17 @@ class Departing(NamedTuple):
 
 
 class Schedule:
-    """The commit times of one origin (the node that wrote the binlog) in one run, with cached results computed from
+    """The commit times of the binlog of one origin (a node that writes binlogs), and the arrival times computed from
     them.
 
-    Routes of several nodes share these results, so the latest ones of each method are cached.
+    The latest results of each method are cached, because several nodes receive the same transactions over the same
+    links.
     """
 
     def __init__(self, traffic: SetTraffic, load: Fraction | None = Fraction(1)) -> None:
-        """Make the schedule of an origin's binlog set. ``load`` is the factor by which the commit times are
-        compressed. None: all transactions are committed at time 0.
+        """Compute the commit times of a binlog set from those in the binlog.
+
+        The times between commits are divided by ``load``. With None, all transactions are committed at time 0.
         """
         self.traffic = traffic
         self.overhead = MESSAGE_OVERHEAD[traffic.family]
@@ -186,8 +192,9 @@ class Schedule:
         self._dropped = kept(self._make_dropped)
 
     def passed(self, passages: tuple[Passage, ...]) -> tuple[Departing, Crossed]:
-        """Simulate sending the transactions over ``passages`` (consecutive links with their filters). Return the
-        transactions that crossed the last link, and their times of departure and arrival.
+        """Simulate sending the transactions over consecutive links, each with its filter (``passages``).
+
+        Return the transactions that crossed the last link, and their times of departure and arrival.
         """
         *before, last = passages
         way, hop = tuple(before), last.hop
@@ -208,8 +215,9 @@ class Schedule:
         return departing, cross(seen, departing.content.bytes, hop, dropped)
 
     def reached(self, passages: tuple[Passage, ...]) -> Ints:
-        """Return the time at which each transaction reaches the end of ``passages`` (consecutive links with their
-        filters), nanoseconds. Without passages that is the commit.
+        """Return the time at which each transaction reaches the end of consecutive links (``passages``), nanoseconds.
+
+        Without links the result is the time of the commit.
         """
         return self._reached(passages) if passages else self._from_start
 
@@ -270,9 +278,10 @@ def _committed(times: Ints, load: Fraction | None) -> Ints:
 
 
 def flows_of(routes: Sequence[Route], schedules: Mapping[str, Schedule]) -> list[Flow]:
-    """Simulate each of ``routes``: send its origin's transactions over all its links. Return the arrivals and the
-    bytes of each route, in order. ``schedules`` has the commit times of each origin (the node that wrote the binlog),
-    by the origin's name.
+    """Simulate each of ``routes``, which are the links from an origin (a node that writes binlogs) to another node.
+
+    Return the arrivals and the bytes of each route, in order. ``schedules`` has the commit times of each origin, by
+    the origin's name.
     """
     return [_travel(route, schedules[route.origin]) for route in routes]
 

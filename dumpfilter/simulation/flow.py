@@ -27,8 +27,9 @@ _WIDTHS = [step * 10**power for power in range(3, 13) for step in (1, 2, 5)]
 
 
 class Arrived(NamedTuple):
-    """The transactions that arrived at the end of a route (the links from an origin to a node). Times are
-    microseconds since the start of the run.
+    """The transactions of one origin (a node that writes binlogs) that arrived at a node.
+
+    Times are microseconds since the start of the run.
     """
 
     transaction: Ints
@@ -40,8 +41,10 @@ class Arrived(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """The transactions of one origin that came over one channel, and the traffic of the channel's last link. Times
-    are microseconds since the start of the run.
+    """The transactions of one origin (a node that writes binlogs) that a node received, and the traffic on its own
+    link.
+
+    A node with several paths from origins has one Flow for each. Times are microseconds since the start of the run.
     """
 
     arrived: Arrived
@@ -65,7 +68,10 @@ class Flow(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Nodes that have equal routes in one run, and therefore equal lag and traffic. Groups are compared by identity."""
+    """Nodes that have the same lag and traffic, because their links have equal properties and filters.
+
+    Such nodes are computed once. Groups are compared by identity.
+    """
 
     setting: Setting
     """The parameters of the run."""
@@ -78,7 +84,7 @@ class Group:
 
 
 class Outcome(NamedTuple):
-    """The figures of a group of equal nodes in one run."""
+    """The lag and traffic of one run, for a group of nodes whose figures are equal."""
 
     nodes: list[NodeFigures]
     """The figures of the whole node, and if it has several channels also those of each channel."""
@@ -89,8 +95,10 @@ class Outcome(NamedTuple):
 
 
 def window_of(outcomes: Iterable[Outcome]) -> Window:
-    """Return the intervals into which the duration of a run is divided for its plots: at most ``POINTS``, each with
-    the same round width in microseconds. ``outcomes`` has the figures of all nodes of the run.
+    """Return the intervals of time for which the plots of a run show one value each.
+
+    There are at most ``POINTS`` intervals, all of the same round width in microseconds. ``outcomes`` has the figures
+    of all nodes of the run, including the duration of the run.
 
     >>> window_of([Outcome([], [], 60_000_000)])
     Window(width=200000, count=301)
@@ -101,10 +109,10 @@ def window_of(outcomes: Iterable[Outcome]) -> Window:
 
 
 def outcomes_of(groups: Sequence[Group], flows: Sequence[Flow], *, limit: int) -> list[Outcome]:
-    """Compute the figures of each of ``groups`` (groups of equal nodes), which differ in their ``delay`` only.
+    """Compute the lag and traffic of several groups of nodes that differ in the delay of their last link only.
 
-    ``flows`` has the arrivals over each channel of a node. ``limit`` is the lag (microseconds) above which time is
-    counted.
+    ``flows`` has the transactions that arrive over each channel of such a node. ``limit`` is a lag in microseconds.
+    The result includes the time during which the lag is above this limit.
     """
     whole = at_node(groups[0], flows)
     arrivals = [whole, *(flow.arrived for flow in flows if len(flows) > 1)]
@@ -179,11 +187,10 @@ def _catch_up(outage: OutageFigures) -> float:
 
 
 def at_node(group: Group, flows: Sequence[Flow]) -> Arrived:
-    """Return the arrivals at a node of ``group`` over all its channels, in the order of receipt, without the group's
-    ``delay``.
+    """Return the transactions that arrive at a node of ``group`` over all its channels, in the order of receipt.
 
     ``flows`` has the arrivals over each channel. If several channels bring one origin's transactions, a transaction's
-    first arrival counts.
+    first arrival counts. The times do not include the ``delay`` of the group.
     """
     if len(flows) == 1:
         return flows[0].arrived
@@ -203,8 +210,10 @@ def at_node(group: Group, flows: Sequence[Flow]) -> Arrived:
 
 
 def curves_of(group: Group, flows: Sequence[Flow], window: Window) -> Series:
-    """Return the bytes on each link and the greatest lag in each interval of ``window``, for the first node of a group
-    of equal nodes. ``flows`` has the arrivals over each channel of the node.
+    """Return the data of the plots for the first node of a group of equal nodes.
+
+    They are the bytes on each link and the greatest lag in each interval of ``window``. ``flows`` has the arrivals
+    over each channel of the node.
     """
     node = group.nodes[0]
     arrived = at_node(group, flows)
@@ -225,9 +234,9 @@ def curves_of(group: Group, flows: Sequence[Flow], window: Window) -> Series:
 
 
 def run_of(outcomes: Sequence[Outcome], curves: Sequence[Series], window: Window, **fields: Any) -> Run:
-    """Return the results of a run from the outcomes of its groups of nodes, and from the series of some of its nodes.
+    """Combine the figures of all groups of equal nodes, and the plot data of some nodes, into the results of one run.
 
-    ``window`` has the intervals of the series. ``fields`` are further fields of the run, such as its setting.
+    ``window`` has the intervals of the plots. ``fields`` are further fields of the :class:`Run`, such as its setting.
     """
     series = {
         name: dict(chain.from_iterable(getattr(one, name).items() for one in curves))

@@ -1,9 +1,9 @@
-"""The simulation of one hop of a route: a link that keeps transactions in order, or an applier. Times are whole
-nanoseconds.
+"""The simulation of one hop: a network link that keeps transactions in order, or the applier of a node.
 
 A transaction leaves a link at the time ``max(a, f) + s`` (Lindley's recursion). It arrived at the sender at ``a``,
 the link had sent all earlier bytes at ``f``, and sending the transaction takes ``s``. ``s`` is rounded to a whole
 nanosecond for each transaction. The result therefore does not depend on how the transactions are divided into ranges.
+All times are whole nanoseconds.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:
 
 
 def cross(arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None) -> Crossed:
-    """Simulate sending transactions over a hop. Return their times of departure and arrival, and the traffic.
+    """Simulate sending transactions over a network link (``hop``). Return their times of departure and arrival, and
+    the number of messages.
 
     ``arrived`` has the time at which the sender sees each transaction, nanoseconds, ascending; ``sizes`` has their
     bytes. ``dropped`` has the sender's reports about dropped transactions, which use the link, too (None: no
@@ -160,11 +161,11 @@ def _downs(arrived: Ints, sizes: Ints, hop: Hop) -> Ints:
 
 
 def looks(arrived: Ints, tick: int, again: int) -> Ints:
-    """Return the time at which a polling sender sees each transaction. ``arrived`` has the times at which they
-    arrive at the sender. All times are nanoseconds, ascending.
+    """Return the time at which a sender that polls its binlog sees each transaction.
 
-    After a poll that found transactions, the sender polls again ``again`` nanoseconds later, when it has made the
-    message. After a poll that found none, it polls at the next multiple of ``tick``.
+    ``arrived`` has the times at which the transactions arrive in the sender's binlog. All times are nanoseconds,
+    ascending. After a poll that found transactions, the sender polls again ``again`` nanoseconds later, when it has
+    made the message. After a poll that found none, it polls at the next multiple of ``tick``.
 
     >>> looks(np.array([1, 19, 20, 23, 60]), 20, 5).tolist()
     [20, 20, 20, 25, 60]
@@ -175,7 +176,9 @@ def looks(arrived: Ints, tick: int, again: int) -> Ints:
 
 
 def times_of(sizes: Ints, hop: Hop) -> Ints:
-    """Return the time to send each transaction over ``hop``, nanoseconds. ``sizes`` has the transactions' bytes."""
+    """Return the time to send each transaction over the link ``hop``, nanoseconds. ``sizes`` has the transactions'
+    bytes.
+    """
     numerator, denominator = nanoseconds_of_a_byte(hop.rate)
     whole, rest = np.divmod(sizes, denominator)
     times: Ints = whole * numerator + (rest * numerator + denominator // 2) // denominator + hop.fixed

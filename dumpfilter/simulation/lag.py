@@ -24,8 +24,10 @@ LEAST_CAUGHT_UP = 100_000
 
 @dataclass(frozen=True)
 class Window:
-    """The intervals of a series: ``count`` intervals of ``width`` microseconds each, beginning at the start of the
-    run.
+    """The intervals of time into which a run is divided for plots: ``count`` intervals of ``width`` microseconds
+    each.
+
+    The first interval begins at the start of the run.
     """
 
     width: int
@@ -42,10 +44,11 @@ def percentile(ordered: Ints, share: int) -> int:
 
 
 def measure(committed: Ints, received: Ints, delays: Sequence[int] = (0,), *, limit: int) -> list[LagFigures]:
-    """Measure the lag of transactions from their times of commit and receipt, both in the order of receipt.
+    """Compute statistics of the lag of transactions from their times of commit and receipt, both in the order of
+    receipt.
 
     Return one result for each of ``delays`` (microseconds), with this delay added to all times of receipt. ``limit``
-    is the lag (microseconds) above which time is counted.
+    is a lag in microseconds. The result includes the time during which the lag is above this limit.
     """
     if not len(committed):
         return [LagFigures(p50=0, p95=0, p99=0, worst=0, above=0) for _ in delays]
@@ -81,7 +84,10 @@ def _excess(ordered: Ints, limits: Ints) -> Ints:
 
 
 def series(committed: Ints, received: Ints, window: Window) -> Ints:
-    """Return the maximum of a node's lag in each interval of ``window``, microseconds. ``received`` must ascend."""
+    """Return the greatest lag of a node in each interval of ``window``, microseconds.
+
+    ``committed`` and ``received`` have the times of the same transactions, and ``received`` must ascend.
+    """
     found = np.zeros(window.count, np.int64)
     committed = _oldest_missing(committed)
     late = received > committed
@@ -102,10 +108,10 @@ def microseconds(times: Ints) -> Ints:
 
 
 def carried(departed: Ints, sizes: Ints, needed: Ints, window: Window) -> Ints:
-    """Return the bytes that left a sender in each interval of ``window``.
+    """Return the bytes that left a link's sender in each interval of ``window``.
 
-    ``departed`` has the time at which each transaction's last byte left, and ``needed`` the duration of sending it.
-    A transaction's bytes are spread evenly over this duration. All times are microseconds.
+    ``departed`` has the time at which each transaction's last byte left, and ``needed`` the duration of sending it. A
+    transaction's bytes are spread evenly over this duration. All times are microseconds.
     """
     order = np.argsort(departed, kind="stable")
     ends, lengths, sums = departed[order], needed[order], np.concatenate([[0], np.cumsum(sizes[order])])
@@ -124,9 +130,10 @@ def carried(departed: Ints, sizes: Ints, needed: Ints, window: Window) -> Ints:
 
 
 def offered(committed: Ints, sizes: Ints, window: Window) -> Ints:
-    """Return the bytes of the transactions that were committed in each interval of ``window``.
+    """Return the bytes of the transactions that a link's sender got to send, in each interval of ``window``.
 
-    ``committed`` has the time of each commit (microseconds), and ``sizes`` the bytes of the same transactions.
+    ``committed`` has the time at which the sender had each transaction (microseconds), and ``sizes`` the bytes of the
+    same transactions.
     """
     found = np.zeros(window.count, np.int64)
     np.add.at(found, np.clip(committed // window.width, 0, window.count - 1), sizes)

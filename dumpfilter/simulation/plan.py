@@ -34,8 +34,9 @@ Layers = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class FilterKey:
-    """The combined filters of all nodes on the path to a node, as a hashable key. The traffic of equal keys is
-    computed once.
+    """The rules of all filters that an event passes on its way to a node, combined as a hashable key.
+
+    The traffic under equal keys is computed once.
     """
 
     layers: Layers
@@ -48,12 +49,13 @@ class FilterKey:
 
     @property
     def is_on(self) -> bool:
-        """Whether the filter can drop any event."""
+        """Whether the combined filter can drop any event."""
         return bool(self.layers) or (self.origin is not None and self.origin.is_on)
 
     def filter(self, names: NameRules) -> ReplicationFilter:
-        """Return the combined replication filter. ``names`` has the server's settings for comparing schema and table
-        names. Raises OptionError for a bad rule.
+        """Return the filter that passes an event only if all combined filters pass it.
+
+        ``names`` has the server's settings for comparing schema and table names. Raises OptionError for a bad rule.
         """
         names = names._replace(lower_case_table_names=self.lower_case_table_names)
         layers = [filter_of(rules, names, self.semantics) for rules in self.layers or ((),)]
@@ -62,7 +64,7 @@ class FilterKey:
 
 @dataclass(frozen=True, eq=False)
 class Leg:
-    """One link on the path to a node, with the filter of the events that cross it.
+    """One link between two nodes, as a part of the path from a binlog's writer to a node, with the filters on it.
 
     Legs are compared by identity, since the computation of their rules' hashes would take long.
     """
@@ -106,9 +108,9 @@ class Leg:
 
 @dataclass(frozen=True)
 class Channel:
-    """One channel of a node: all links from an origin (a node that writes binlogs) to the node.
+    """One path of links from an origin (a node that writes binlogs) to a node that receives its transactions.
 
-    If two paths of links lead from an origin to a node, the node has a channel for each.
+    If two paths lead from an origin to a node, the node has a channel for each.
     """
 
     name: str
@@ -128,9 +130,7 @@ class PlannedNode:
 
 @dataclass(frozen=True)
 class Plan:
-    """The structure of a topology as a simulation needs it: origins, nodes, channels and filters. It contains no
-    traffic.
-    """
+    """The nodes, links and filters of a topology, in the form that a simulation needs. It contains no traffic."""
 
     name: str
     origins: tuple[str, ...]
@@ -141,7 +141,9 @@ class Plan:
 
     @cached_property
     def filters(self) -> tuple[FilterKey, ...]:
-        """The distinct filters of all links and channels. Other modules refer to a filter by its index here."""
+        """The distinct filters of all links and channels. The index of a filter in this tuple is its number in other
+        modules.
+        """
         keys = (
             key
             for node in self.nodes
@@ -158,7 +160,9 @@ class Plan:
 
 
 def plan_topology(topology: Topology) -> Plan:
-    """Return the simulation plan of a topology. Raises OptionError if no node reads over a link."""
+    """Return the nodes, links and filters of a topology for a simulation. Raises OptionError if no node reads over a
+    link.
+    """
     idle = {
         node.name: all_down(
             (one.link, retries_of(reader))
@@ -246,8 +250,9 @@ MASTER = "master"
 
 
 def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:
-    """Return the simulation plan of slaves that all read from one master, each over its own link. The master itself
-    reads its files locally.
+    """Return the input of a simulation of slaves that all read from one master, each over its own link.
+
+    The master reads its files locally.
     """
     nodes = []
     for one in definitions:
@@ -273,7 +278,7 @@ class _Content:
 
 
 def kind_of(node: Node) -> str:
-    """Return the kind of a node as text for people, such as ``MariaDB replica``."""
+    """Return what a node of a topology is, as text for people, such as ``MariaDB replica``."""
     if node.server:
         return f"{_FAMILIES[node.server]} {'replica' if node.reads else 'server'}"
     return "running server" if node.kind == "running" else node.kind

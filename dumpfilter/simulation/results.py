@@ -16,7 +16,10 @@ FORMAT = 1
 
 
 class Variant(enum.StrEnum):
-    """A way to bring the binlog from the master to the slaves, such as with filters on the master or without any."""
+    """A way to bring the binlog from the master to the slaves, such as with filters on the master or with none.
+
+    A simulation compares several variants.
+    """
 
     NONE = "no-filter"
     """No filter: the master sends all events, and the slaves apply all of them."""
@@ -54,7 +57,7 @@ class Method(enum.StrEnum):
 
 
 class Basis(enum.StrEnum):
-    """The event from which a transaction counts as present on a node: received or applied."""
+    """The event from which a transaction counts as present on a node: it was received, or it was applied."""
 
     RECEIVED = "received"
     APPLIED = "applied"
@@ -159,8 +162,10 @@ class Series(Figures):
 
 
 class Setting(Figures):
-    """The parameters of one run: its variant (way to bring the binlog to the slaves) and its load (factor of the pace
-    of commits). A rate or a delay may replace those of the links.
+    """The parameters of one run of a topology.
+
+    They are its variant (way to bring the binlog to the slaves) and its load (factor of the pace of commits). A rate
+    or a delay may replace those of the links.
     """
 
     variant: Variant
@@ -180,7 +185,7 @@ class Setting(Figures):
 
 
 class Run(Figures):
-    """One run of a topology, simulated or measured."""
+    """The lag and the traffic of all nodes and links of a topology under one setting, simulated or measured."""
 
     method: Method
     setting: Setting
@@ -194,7 +199,11 @@ class Run(Figures):
 
 
 class Found(Figures):
-    """The answer of a search: the slowest rate, or the longest delay, that keeps a node's lag within the limit."""
+    """The result of a search for one node: a rate or a delay of links with which the node's lag stays within the
+    limit.
+
+    It is the slowest such rate, or the longest such delay.
+    """
 
     node: str
     """The node's name."""
@@ -215,7 +224,7 @@ class Found(Figures):
 
 
 class SourceFigures(Figures):
-    """The binlog set of one origin (a node of the topology that writes binlogs)."""
+    """Facts about the binlog set of one origin, a node of the topology that writes binlogs."""
 
     node: str
     files: tuple[str, ...]

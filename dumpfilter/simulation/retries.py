@@ -1,4 +1,4 @@
-"""The times at which a reader reconnects after an outage."""
+"""The times at which a slave or other reader of a binlog reconnects after an outage of its link."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _BITS = 8
 
 @dataclass(frozen=True)
 class Retries:
-    """The waits between attempts to reconnect, seconds: exponential backoff from ``first``, doubled up to
-    ``longest``.
+    """The waits of a slave between attempts to reconnect, seconds.
 
-    The defaults are those of a dumpfilter slave with ``--connect-retry=60``.
+    The first wait is ``first``, and each further one is twice as long, up to ``longest``. The defaults are those of a
+    dumpfilter slave with ``--connect-retry=60``.
     """
 
     first: float = 0.075
@@ -37,11 +37,11 @@ class Retries:
     def restart(
         self, start: float, end: float, shape: LinkShape = PLAIN, connected: float | None = None
     ) -> float:
-        """Return the time at which a dump resumes after an outage of a link, seconds since the start of the run.
+        """Return the time at which a slave receives events again after an outage of its link.
 
-        The reader loses its connection at ``start``, and its attempts to connect fail until ``end``. ``shape`` gives
-        the link's delay and rate. ``connected`` is the time of the successful attempt; None: it is computed from the
-        waits.
+        The result is in seconds since the start of the run. The slave loses its connection at ``start``, and its
+        attempts to connect fail until ``end``. ``shape`` gives the link's delay and rate. ``connected`` is the time
+        of the successful attempt; None: it is computed from the waits.
         """
         if connected is None:
             at, wait = start, self.first
@@ -83,7 +83,7 @@ SLAVE_RETRIES = Retries(longest=0.375)
 
 
 def retries_of(node: Node) -> Retries:
-    """Return the reconnect waits of a node. A node's option ``--connect-retry`` sets the longest wait.
+    """Return the waits of a node between attempts to reconnect. Its option ``--connect-retry`` sets the longest wait.
 
     Waits of dumpfilter are random, from half of the nominal wait to all of it. The simulation uses the mean.
     """
@@ -97,8 +97,8 @@ def retries_of(node: Node) -> Retries:
 
 
 def number_of(node: Node, name: str) -> float | None:
-    """Return the value of an option (``name`` with dashes) among a node's own options. None: the node does not have
-    the option.
+    """Return the number that a node's command line gives for an option such as ``--connect-retry``, or None without
+    it.
 
     Raises OptionError for a missing value, and for one that is no number of 0 or more.
     """

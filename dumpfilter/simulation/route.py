@@ -1,4 +1,7 @@
-"""Routes: the hops from an origin to a node in one run, as plain values. Nodes with equal routes are computed once."""
+"""Routes: the links over which transactions come from the node that wrote them to another node, in one run.
+
+Routes are plain values without names, so that nodes with equal routes are computed once.
+"""
 
 from __future__ import annotations
 
@@ -62,9 +65,10 @@ _UNFILTERED = (Variant.NONE, Variant.NONE_COMPRESSED)
 
 @dataclass(frozen=True)
 class Passage:
-    """One link on the way from an origin to a node, with the filter that its sender applies, for one run.
+    """One link of a path from a binlog's writer to a node, with the filter that the link's sender applies, in one
+    run.
 
-    ``form`` is the protocol in which transactions cross the link: gRPC, or MySQL's own.
+    ``form`` is the encoding of transactions on the link, such as gRPC chunks or packets of MySQL's protocol.
     """
 
     form: Form
@@ -79,7 +83,7 @@ class Passage:
 
 @dataclass(frozen=True)
 class Route:
-    """The links over which the transactions of one origin (a node that writes binlogs) come to a node, for one run."""
+    """The links over which transactions come from one origin (a node that writes binlogs) to a node, in one run."""
 
     origin: str
     passages: tuple[Passage, ...]
@@ -90,10 +94,11 @@ class Route:
 
 
 class Router:
-    """Makes the routes of nodes: it applies the parameters of one run, such as a changed rate, to the links of a plan.
+    """Computes, for each node, the properties of the links to it in one run.
 
-    ``applier`` is the speed at which each node applies transactions; None: a transaction counts from its receipt.
-    ``seed`` is the seed of the random jitter of links.
+    The parameters of a run, such as a changed rate, replace those of the links in the plan. ``applier`` is the speed
+    at which each node applies transactions; None: a transaction counts from its receipt. ``seed`` is the seed of the
+    random jitter of links.
     """
 
     def __init__(self, plan: Plan, applier: Hop | None = None, seed: int = 0) -> None:
@@ -104,7 +109,11 @@ class Router:
         self._passage = functools.cache(self._make_passage)
 
     def routes(self, node: PlannedNode, setting: Setting) -> tuple[Route, ...]:
-        """Return one route for each channel of ``node``. ``setting`` has the parameters of the run."""
+        """Return the links to ``node`` with their properties in a run: one :class:`Route` for each of the node's
+        channels.
+
+        ``setting`` has the parameters of the run.
+        """
         is_filtered = self._applier and setting.variant not in _UNFILTERED
         return tuple(
             Route(
@@ -151,12 +160,12 @@ class Router:
 
 
 def without_delay(routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], int]:
-    """Return the routes of a node with the last hop's delay set to 0, and this delay in microseconds.
+    """Return the routes (sequences of links) to a node with the last link's delay set to 0, and this delay in
+    microseconds.
 
     A delay without jitter and outages makes each transaction later by this constant, so nodes that differ only in it
-    are computed together. If the last hop has jitter or outages, or the node has several routes, return ``routes``
-    unchanged and 0.
-    The benchmark ``simulation`` measures 10,000 such nodes at ten rates.
+    are computed together. If the last link has jitter or outages, or the node has several routes, return ``routes``
+    unchanged and 0. The benchmark ``simulation`` measures 10,000 such nodes at ten rates.
     """
     *before, last = routes[0].passages
     hop = last.hop
@@ -167,8 +176,9 @@ def without_delay(routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], int]:
 
 
 def told_rate(shape: LinkShape) -> float:
-    """Return the rate that a slave with this link first reports to its master, bytes per second. The slave measures
-    the rate with a call that has a small answer.
+    """Return the transfer rate that a slave first reports to its master, if it reads over a link of this shape.
+
+    The rate is in bytes per second. The slave measures it with a call that has a small answer.
     """
     on_line = 0.0 if shape.rate is None else CALL_BYTES * BITS / shape.rate
     return CALL_BYTES / (2 * shape.delay + on_line + CALL_SECONDS)
@@ -195,7 +205,9 @@ def _nanoseconds(seconds: float) -> int:
 
 
 def scaled(load: float) -> Fraction:
-    """Return a load factor as an exact fraction, so that all engines (threads or Spark) compute equal times.
+    """Return the load factor, by which the times between commits are divided, as an exact fraction.
+
+    All engines (threads or Spark) then compute equal times.
 
     >>> scaled(1.5), scaled(0.1)
     (Fraction(3, 2), Fraction(1, 10))

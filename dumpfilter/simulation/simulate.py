@@ -1,5 +1,6 @@
-"""The simulation of a plan under several settings, and the search for the slowest rate or longest delay that keeps a
-lag limit.
+"""The simulation of a topology under several settings, such as different rates of its links.
+
+It can also search for the slowest rate, or the longest delay, with which the lag of a node stays within a limit.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def one_by_one(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a simulation: the settings to run, and the searches for limits."""
+    """The options of a simulation: the settings (such as rates of links) to simulate, and the searches to run."""
 
     settings: tuple[Setting, ...] = (Setting(variant=Variant.MASTER),)
     limit: int = 1_000_000
@@ -88,8 +89,10 @@ class Options:
 
 @dataclass(frozen=True)
 class Search:
-    """The request for a search: for the slowest rate, or the longest delay, of all links with which every node's lag
-    stays within the limit.
+    """The request for the slowest rate, or the longest delay, of links with which a node's lag stays within the
+    limit.
+
+    The search gives one answer for each node.
     """
 
     what: str
@@ -106,7 +109,7 @@ def simulate(
     *,
     speeds: Mapping[str, float | None] | None = None,
 ) -> Results:
-    """Simulate a plan under each setting of ``options``, run its searches, and return the results.
+    """Simulate a topology (``plan``) under each setting of ``options``, run the searches, and return the results.
 
     Parameters:
         traffics: the traffic of each origin by its name. Each has the plan's filters in their order.

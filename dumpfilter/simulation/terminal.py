@@ -20,7 +20,7 @@ LEAST_ROWS = 3
 
 
 def print_results(results: Results, console: Console) -> None:
-    """Print a table for each run, and one for the results of searches."""
+    """Print a table of nodes and links for each run, and a table of the rates or delays that searches found."""
     most = max(MOST_ROWS // max(len(results.runs), 1), LEAST_ROWS)
     hidden = 0
     for run in results.runs:
@@ -41,7 +41,7 @@ def microseconds(value: int | None) -> str:
 
 
 def title_of(setting: Setting, method: Method = Method.SIMULATED) -> str:
-    """Return the title of a run's table: its variant, load, and changed rate or delay.
+    """Return the title of a run's table: its variant (such as filter-on-master), load, and changed rate or delay.
 
     >>> from dumpfilter.simulation.results import Variant
     >>> title_of(Setting(variant=Variant.MASTER, load=2, rate=512_000))
@@ -114,7 +114,9 @@ def _found_table(found: Sequence[Found], limit: int) -> Table:
 
 
 def value_of(found: Found) -> str:
-    """Format the rate or delay that a search found, or say that no value is enough."""
+    """Format the rate or delay that a search found. If there is none, say that no value keeps the lag within the
+    limit.
+    """
     if found.value is None:
         return f"no {found.what} is enough"
     return human_rate_of_bits(found.value) if found.what == "rate" else microseconds(found.value)

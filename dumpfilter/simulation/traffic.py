@@ -49,8 +49,8 @@ class Sent(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SetTraffic:
-    """The transactions of a binlog set in binlog order, and the bytes of each that a slave receives, for each of the
-    different filters that the simulated slaves have.
+    """The transactions of a binlog set, with the bytes of each that a slave receives, under each filter of the
+    simulation.
     """
 
     time: Ints

@@ -19,7 +19,7 @@ MOST_LOAD = 1_000_000
 
 
 class Sweep(NamedTuple):
-    """Several values for the rate or the delay of links. One run is simulated for each value."""
+    """Several values for the rate or the delay of links. The simulation makes one run for each value."""
 
     what: str
     """The varied property, ``rate`` or ``delay``."""
@@ -30,7 +30,9 @@ class Sweep(NamedTuple):
 
 
 def parse_sweep(text: str, links: Sequence[str]) -> Sweep:
-    """Parse a sweep such as ``rate=1mbit,2mbit`` or ``m:web.delay=0s,50ms``. ``links`` has the names of all links.
+    """Parse a value of ``--sweep``: a property of links and the values to simulate, such as ``rate=1mbit,2mbit``.
+
+    A link's name may precede the property, as in ``m:web.delay=0s,50ms``. ``links`` has the names of all links.
     Raises OptionError for an unknown link or a bad value.
 
     >>> parse_sweep("m:web.rate=1mbit,2mbit", ["m:web"])
@@ -51,7 +53,10 @@ def parse_sweep(text: str, links: Sequence[str]) -> Sweep:
 
 
 def parse_variants(names: Iterable[str]) -> tuple[Variant, ...]:
-    """Return the variants with these names, without duplicates. Raises OptionError for an unknown name."""
+    """Return the variants (ways to bring the binlog to the slaves, such as ``filter-on-master``) with these names.
+
+    Duplicates are removed. Raises OptionError for an unknown name.
+    """
     known = [variant.value for variant in SIMULATED]
     for name in names:
         if name not in known:
@@ -61,7 +66,9 @@ def parse_variants(names: Iterable[str]) -> tuple[Variant, ...]:
 
 
 def parse_loads(text: str) -> tuple[float, ...]:
-    """Return the load factors in a text such as ``1,2,5``, without duplicates. Raises OptionError for a bad factor.
+    """Return the load factors in a text such as ``1,2,5``, without duplicates.
+
+    A factor of 2 makes commits twice as frequent. Raises OptionError for a bad factor.
 
     >>> parse_loads("1,2.5")
     (1.0, 2.5)
@@ -78,10 +85,11 @@ def parse_loads(text: str) -> tuple[float, ...]:
 def settings_of(
     variants: Sequence[Variant], loads: Sequence[float], sweeps: Sequence[Sweep] = ()
 ) -> tuple[Setting, ...]:
-    """Return the settings of sweeps for each load and variant; without a sweep those of the unchanged topology.
+    """Return the parameters of each run to simulate: all combinations of variants, loads and values of sweeps.
 
-    A sweep of the rate and one of the delay give all combinations of their values. Raises OptionError if they vary
-    different links.
+    A variant is a way to bring the binlog to the slaves. A sweep has several rates or delays of links. Without a
+    sweep the links are unchanged. Raises OptionError if a sweep of the rate and one of the delay are about different
+    links.
     """
     if len({sweep.link for sweep in sweeps}) > 1 or len({sweep.what for sweep in sweeps}) < len(sweeps):
         raise OptionError("--sweep: vary one rate and one delay at most, both of one link or of all links")
@@ -97,9 +105,11 @@ def settings_of(
 def searches_of(
     texts: Iterable[str], variants: Sequence[Variant], loads: Sequence[float], links: Sequence[str]
 ) -> tuple[Search, ...]:
-    """Return the searches for texts such as ``rate`` or ``m:web.delay``, one for each load and variant.
+    """Return the searches for a limiting rate or delay that the values of ``--find`` ask for, such as
+    ``m:web.delay``.
 
-    ``links`` has the names of all links. Raises OptionError for an unknown link or property.
+    There is one search for each value, load and variant (way to bring the binlog to the slaves). ``links`` has the
+    names of all links. Raises OptionError for an unknown link or property.
     """
     return tuple(
         Search(what, Setting(variant=variant, load=load, link=link))
@@ -119,11 +129,11 @@ def _what(option: str, key: str, links: Sequence[str]) -> tuple[str, str | None]
 
 
 def binlog_sets(plan: Plan, topology: Topology | None, binlogs: Sequence[str]) -> dict[str, str]:
-    """Return the path of the binlog set of each origin (a server or workload that writes data), by its name.
+    """Return the path of the binlog set of each origin (a node of the topology that writes binlogs), by its name.
 
-    ``binlogs`` are the values of ``--binlog``: ``m=bin.index`` is the set of the origin ``m``, and ``bin.index`` alone
-    is for a plan with one origin. An origin that is a recording names its set itself, in the topology. Raises
-    OptionError for an origin without a set.
+    ``binlogs`` are the values of ``--binlog``: ``m=bin.index`` is the set of the origin ``m``, and ``bin.index``
+    alone is for a plan with one origin. An origin that is a recording (binlogs that a server wrote earlier) names its
+    set itself, in the topology. Raises OptionError for an origin without a set.
     """
     names = {origin: origin for origin in plan.origins}
     found: dict[str, str] = {}

@@ -56,8 +56,8 @@ def _flags(make: Any = _pycc.Flags) -> Any:
 
 
 def compile_support(directory: Path) -> Path:
-    """Compile the C functions that an extension module needs to read its arguments. Return the path of their object
-    file in ``directory``. Raises OSError.
+    """Compile the C functions with which an extension module converts its Python arguments. Return the path of the
+    object file in ``directory``. Raises OSError.
     """
     source = Path(_pycc.__file__).with_name("modulemixin.c")
     headers = (sysconfig.get_path("include"), np.get_include())

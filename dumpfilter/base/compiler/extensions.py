@@ -58,17 +58,17 @@ def modules() -> list[Path]:
 
 
 def beside(file: Path) -> Path:
-    """Return the path that the valid extension module for a source file has in ``__pycache__`` beside it. The extension
-    module may not exist yet.
+    """Return the path in ``__pycache__`` of the extension module (``.so``) that is valid for a Python source file.
 
-    ``make wheel`` packs the extension module from there.
+    The extension module may not exist yet. ``make wheel`` packs it from this path.
     """
     return next(directories(file)) / file_name(file)
 
 
 def directories(file: Path) -> Iterator[Path]:
-    """Yield the directories in which the extension module of a source file may be: ``__pycache__`` beside the file, and
-    then the user's cache.
+    """Yield the directories in which the compiled form (``.so``) of a Python source file may be.
+
+    These are ``__pycache__`` beside the source file, and then the user's cache.
     """
     yield file.parent / "__pycache__"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
@@ -77,14 +77,17 @@ def directories(file: Path) -> Iterator[Path]:
 
 
 def find(file: Path) -> Path | None:
-    """Return the path of the valid extension module for a source file, or None if it has not been compiled yet."""
+    """Return the path of the valid extension module (``.so``) for a Python source file, or None if there is none
+    yet.
+    """
     name = file_name(file)
     return next((path for one in directories(file) if (path := one / name).is_file()), None)
 
 
 def file_name(file: Path) -> str:
-    """Return the name of the valid extension module for a source file. The name has a digest of the texts that the
-    compiled code comes from.
+    """Return the name of the extension module (``.so``) that is valid for a Python source file.
+
+    The name has a digest of the texts that the compiled code comes from.
     """
     return f"{file.stem}.{_digest(file)}{SUFFIX}"
 

@@ -35,9 +35,10 @@ def on_compilation_by_default(tell: Callable[[], object]) -> None:
 
 
 def told_once() -> None:
-    """Tell the user that this process begins to compile kernels (numba functions).
+    """Call the function that :func:`on_compilation` has set, so that the user learns that functions are being
+    compiled.
 
-    The compiler calls this. It calls the function given to :func:`on_compilation`, and only the first time.
+    The compiler calls this when it begins. Only the first call has an effect.
     """
     tell, _State.tell = _State.tell, None
     if tell is not None:

@@ -27,7 +27,7 @@ _SERVER_SECTION = re.compile(r"server|(mysqld|mariadb|mariadbd)(-\d+(\.\d+)?)?")
 
 @dataclass(frozen=True)
 class Argument:
-    """One option or other argument of a command, from the command line or an option file.
+    """One option or positional argument of a command, from the command line or from an option file.
 
     ``tokens`` are the words to give to Typer's parser, such as ``["--port=3306"]``.
     """

@@ -55,7 +55,7 @@ class FileOption:
     line: int
 
     def error(self, what: str) -> OptionFileError:
-        """Return an error about this option, with the text ``what`` and with the option's file and line."""
+        """Return an error about this option. It has the text ``what`` and the option's file and line."""
         return OptionFileError(what, file=self.file, line=self.line)
 
 

@@ -26,8 +26,8 @@ T = TypeVar("T")
 class Repeated(NamedTuple):
     """A command-line option that may be given several times, such as ``--do-db``.
 
-    A field made with :func:`repeated` collects several such options in one mapping. The values of this option are the
-    mapping's item under ``key``.
+    A field made with :func:`repeated` is a mapping that collects the values of several such options. The values of
+    this option are under ``key``.
     """
 
     name: str
@@ -103,11 +103,12 @@ class Settings(BaseModel):
 
 
 def setting(default: Any = PydanticUndefined, *names: str, **properties: Any) -> Any:
-    """Return the default of a settings field, with further properties of its command-line option.
+    """Return the default of a settings field, together with further properties of the command-line option that it
+    declares.
 
     ``names`` are the option's spellings, if they are not the field's name with dashes. ``properties`` are keyword
-    arguments of ``typer.Option``, such as ``metavar``, ``min``, ``max`` and ``rich_help_panel``. ``is_argument`` makes
-    an argument, and ``is_option=False`` a field that only the program sets.
+    arguments of ``typer.Option``, such as ``metavar``, ``min``, ``max`` and ``rich_help_panel``. ``is_argument``
+    makes an argument, and ``is_option=False`` a field that only the program sets.
     """
     extra: dict[str, Any] = {**({"names": names} if names else {}), **properties}
     return Field(default, json_schema_extra=extra)

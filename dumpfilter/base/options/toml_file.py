@@ -96,9 +96,10 @@ def load_toml(path: Path, model: type[_Model], context: Any = WRITTEN) -> _Model
 
 
 def wrong(reason: str, *location: str | int) -> ValidationError:
-    """Return the error with which a validator of a pydantic model rejects a key, with the text ``reason``.
+    """Return the error that a validator of a pydantic model raises to reject a key of a TOML file.
 
-    ``location`` is the path to the key within the model, for example ``"imposed", 1, "rules"``.
+    ``reason`` is the error's text, and ``location`` the path to the key within the model, such as ``"imposed", 1,
+    "rules"``.
     """
     kind = PydanticCustomError("wrong", "{reason}", {"reason": reason})
     return ValidationError.from_exception_data(

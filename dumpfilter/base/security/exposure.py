@@ -13,7 +13,7 @@ from dumpfilter.base.errors import OptionError
 
 
 class Lack(NamedTuple):
-    """A protection that a server lacks, such as TLS, and the options that add the protection."""
+    """A protection that a listening server does not have, such as TLS, and the options that would add it."""
 
     what: str
     """The missing protection, as ``without TLS``."""

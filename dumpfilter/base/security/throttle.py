@@ -70,10 +70,10 @@ class Throttle:
         self._guessers[key] = _Guesser(failures + 1, self._clock())
 
     def is_first_refusal(self, key: Hashable) -> bool:
-        """Tell whether to log the refusal of an attempt that the client ``key`` made too early. Such an attempt is
-        refused without checking its password.
+        """Tell whether to log that a client (``key``) was refused because it tried another password too early.
 
-        The result is True for the first refusal after a wrong password, and False for later ones.
+        The result is True for the first refusal after a wrong password, and False for later ones, so that the log
+        stays short.
         """
         guesser = self._guessers.get(key)
         if guesser is None or guesser.told:

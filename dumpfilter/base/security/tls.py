@@ -77,12 +77,17 @@ class ServerTls:
     """The time at which the server's certificate expires, in UTC."""
 
     def current(self) -> ServerTls:
-        """Return this object, whose settings never change. ``ReloadingTls`` has this method for files that change."""
+        """Return this object, because settings that are loaded once never change.
+
+        ``ReloadingTls`` has a method of the same name, which reads changed files.
+        """
         return self
 
 
 class TlsSource(Protocol):
-    """A provider of a server's TLS settings. The server calls :meth:`current` before each handshake."""
+    """An interface for a server's TLS settings, which may change. The server calls :meth:`current` before each
+    handshake.
+    """
 
     def current(self) -> ServerTls:
         """Return the TLS settings for a connection that begins now."""

@@ -1,4 +1,4 @@
-"""The options that name the master or slave that a command asks for its status."""
+"""The options that name a running master or slave, for commands such as ``status`` that query it."""
 
 from __future__ import annotations
 

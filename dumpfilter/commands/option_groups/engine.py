@@ -21,8 +21,9 @@ Engine = Literal["local", "spark"]
 
 
 class JobReadOptions(Settings):
-    """The options for reading a binlog set in a job such as ``split`` or ``bandwidth``: damaged files, checksums, and
-    the bytes for each parallel task.
+    """The options for reading a binlog set in a job such as ``split`` or ``bandwidth``.
+
+    They tell how to treat damaged files and checksums, and how many bytes one parallel task reads.
     """
 
     on_corrupt: Literal["stop", "skip"] = "stop"

@@ -37,7 +37,7 @@ class BinlogArguments(OptionalBinlogArguments):
 
 
 class VerifyOptions(Settings):
-    """Whether checksums are verified while a command reads a binlog set."""
+    """The option whether event checksums are verified while a command reads a binlog set."""
 
     verify_checksum: bool = True
     """Verify the events' checksums."""

@@ -18,7 +18,7 @@ TLS_PANEL = "TLS"
 
 
 class ProtectionOptions(Settings, panel=TLS_PANEL):
-    """The options of a process's TLS certificate, which all of its ports use."""
+    """The options for the TLS certificate that all listening ports of a process share."""
 
     tls_cert: Path | None = setting(None, metavar="FILE")
     """The certificate of this process, PEM, and after it those of its issuers. With it a master serves slaves over

@@ -1,7 +1,7 @@
-"""The records that ``dumpfilter status`` shows of a master or a slave, and the detection of problems in them.
+"""The status records of a master or a slave that ``dumpfilter status`` prints, and the detection of problems in them.
 
-A record maps names to values that JSON can represent: ``--json`` prints the record as it is. A value is None if the
-console, port or directory that was asked does not tell it. Times are Unix times, seconds.
+A record is a dictionary of values that JSON can represent: ``--json`` prints the record as it is. A value is None if
+the console, port or directory does not provide it. Times are Unix times, seconds.
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ class ExitCode(enum.IntEnum):
 
 
 class StatusRefused(DumpfilterError):
-    """An error about a master or console that refuses to tell its status. The text says what to do."""
+    """An error about a master or console that refuses to show its status, for example without a login.
+
+    The text says what to do.
+    """
 
 
 class NotOurs(ConnectionLost):
-    """An error about an address at which another program answers than the expected master or slave of dumpfilter."""
+    """An error about an address at which a program other than a dumpfilter master or slave answers."""
 
 
 _TIME = re.compile(r"(s|min|h|d)$", re.IGNORECASE)
@@ -251,13 +254,15 @@ def _problems_of_slave(status: Record, most: MaxLag) -> Iterator[str]:
 
 
 def name_of_slave(slave: Record) -> str:
-    """Return the description of a master's slave for messages, such as "slave 101 on channel c"."""
+    """Return the text by which messages name a slave of a master, such as "slave 101 on channel c"."""
     channel = f" on channel {slave['channel']}" if slave["channel"] else ""
     return f"slave {slave['server_id']}{channel}"
 
 
 def name_of_channel(channel: Record) -> str:
-    """Return the description of a slave's channel for messages, such as "channel c" or "the default channel"."""
+    """Return the text by which messages name a replication channel of a slave, such as "channel c" or "the default
+    channel".
+    """
     return f"channel {channel['channel']}" if channel["channel"] else "the default channel"
 
 

@@ -26,14 +26,18 @@ _LAG_AXIS = {"kind": "duration", "unit": "seconds", "log": True}
 
 @dataclass(frozen=True)
 class ChoicePlot:
-    """A chart with a menu of nodes or links, and the line styles (colour, dash) for its legend."""
+    """A chart with a menu of nodes or links, and the colours and dashes of its lines for the legend."""
 
     chart: Chart
     looks: list[Look]
 
 
 def lag_plot(results: Results) -> ChoicePlot | None:
-    """Return the plot of each node's lag over time, with one line for each variant. None: no node was ever behind."""
+    """Return the plot of each node's lag over time, or None if no node was ever behind.
+
+    There is one line for each variant, which is a way to bring the binlog to the slaves, such as filtered on the
+    master.
+    """
     runs = _with_own_links(results)
     looks = _looks(runs)
     choices: dict[str, Json] = {}
@@ -49,8 +53,9 @@ def lag_plot(results: Results) -> ChoicePlot | None:
 
 
 def rate_plot(results: Results) -> ChoicePlot | None:
-    """Return the plot of each link's traffic over time, with the link's rate as a level. None: no link carried
-    anything.
+    """Return the plot of each link's traffic over time, with the link's bit rate as a horizontal line.
+
+    None: no link carried anything.
     """
     found = {
         look_of(run): run
@@ -85,7 +90,10 @@ def rate_plot(results: Results) -> ChoicePlot | None:
 
 
 def frontier_plot(results: Results) -> ChoicePlot | None:
-    """Return the plot of each node's lag against the rate of its link. None: the runs have fewer than two rates."""
+    """Return the plot of each node's lag against the bit rate of the links, from runs with different rates.
+
+    None: the runs have fewer than two rates.
+    """
     runs = [(run.setting.rate, run) for run in results.runs if run.setting.rate is not None]
     runs.sort(key=lambda each: each[0])
     rates = list(dict.fromkeys(rate for rate, _ in runs))

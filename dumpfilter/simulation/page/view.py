@@ -1,4 +1,8 @@
-"""The data behind the results page: the line style of each variant, and the rows of the tables."""
+"""The data behind the results page: the line styles of the plots, and the rows of the tables.
+
+There is one line style for each variant, which is a way to bring the binlog to the slaves, such as filtered on the
+master.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +50,11 @@ _VARIANTS = {
 
 
 def look_of(run: Run) -> Look:
-    """Return the line style for the variant and method of a run. A measured run has a solid line and its own colour."""
+    """Return the line style of a run in all plots.
+
+    The style depends on the run's variant (the way to bring the binlog to the slaves), and on whether the run was
+    measured or simulated. A measured run has a solid line and its own colour.
+    """
     name, colour, area, dash = _VARIANTS[run.setting.variant]
     if run.method is Method.MEASURED:
         return Look(f"{name}, measured", f"{colour}-measured", area, "solid", True)
@@ -54,12 +62,12 @@ def look_of(run: Run) -> Look:
 
 
 def nodes_by_name(run: Run) -> dict[str, NodeFigures]:
-    """Return the figures of all nodes by name. Each node of a group with equal figures has its own entry."""
+    """Return the lag and bytes of each node by name. Nodes with equal figures have separate entries."""
     return {name: node for node in whole_nodes(run) for name in (node.members or (node.name,))}
 
 
 def whole_nodes(run: Run) -> list[NodeFigures]:
-    """Return the figures of whole nodes, without the entries of single channels."""
+    """Return one entry for each node (or group of equal nodes) of a run, without the entries for single channels."""
     return [node for node in run.nodes if node.channel is None]
 
 
@@ -74,7 +82,10 @@ def worst_nodes(runs: Sequence[Run], most: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Way:
-    """One row of the summary: a variant with the bytes of all links, and the lag of all nodes in microseconds."""
+    """One row of the summary: the bytes of all links and the lag of all nodes for one variant.
+
+    A variant is a way to bring the binlog to the slaves, such as filtered on the master. The lag is in microseconds.
+    """
 
     look: Look
     bytes: int
@@ -125,7 +136,10 @@ def duration_of(results: Results) -> float | None:
 
 
 def active_seconds_of(results: Results) -> int:
-    """Return the maximum of the origins' active seconds (time without pauses of more than a day)."""
+    """Return the time in which binlogs were written, without pauses of more than a day, seconds.
+
+    With several origins (nodes that write binlogs), the longest time counts.
+    """
     return max((source.active_seconds for source in results.sources), default=0)
 
 
