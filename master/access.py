@@ -9,9 +9,8 @@ import ipaddress
 import math
 import secrets
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from time import monotonic
 
 from dumpfilter.base.errors import DumpfilterError
@@ -62,18 +61,6 @@ class TryLater(DumpfilterError):
         self.quiet = quiet
 
 
-@dataclass(frozen=True)
-class _Guesser:
-    """The identities of a client under which its wrong passwords are counted: network address, user and device."""
-
-    address: Hashable
-    user: str
-    device: bytes | None
-    """The digest of the user and of the slave's registration secret, if this slave has proved its password before.
-    None otherwise.
-    """
-
-
 class Access:
     """The users that slaves may connect as, and the check of their passwords. Thread-safe.
 
@@ -120,18 +107,28 @@ class Access:
             return None
         kept = users.get(user)
         device = self._digest(b"device", user, secret) if secret else None
-        guesser = _Guesser(_address(peer), user, device if device in self._devices else None)
-        self._check_wait(guesser)
+        # Wrong passwords count for the address and for the user. A slave that has proved its password before has a
+        # count of its own.
+        is_known = device in self._devices
+        guesser, guessed = (device, None) if is_known else (_address(peer), user)
+        self._check_wait(guesser, guessed)
         digest = self._digest(b"password", user, to_bytes(password))
         if not hmac.compare_digest(self._right.get(user, b""), digest):
-            with self._turn():
+            if not self._slots.acquire(timeout=LONGEST_TURN):
+                raise TryLater("the master is checking many passwords: try again", quiet=True)
+            try:
                 # Others may have guessed wrong from this address, or proved this password, during the wait.
-                self._check_wait(guesser)
+                self._check_wait(guesser, guessed)
                 right = len(to_bytes(password)) <= MOST_PASSWORD and (kept or self._stand_in(user)).matches(
                     password
                 )
+            finally:
+                self._slots.release()
             if not right or kept is None:
-                self._failed(guesser)
+                with self._lock:
+                    self._addresses.failed(guesser)
+                    if guessed is not None:
+                        self._users_guessed.failed(guessed)
                 used = "YES" if password else "NO"
                 raise AccessDenied(
                     f"Access denied for user {user[:_SHOWN_USER]!r} from {peer} (using password: {used})"
@@ -155,36 +152,19 @@ class Access:
         name = to_bytes(user)
         return hmac.digest(self._key, b"%s%d:%s%s" % (kind, len(name), name, secret), "sha256")
 
-    def _check_wait(self, guesser: _Guesser) -> None:
+    def _check_wait(self, guesser: Hashable, guessed: str | None) -> None:
+        """Raise TryLater if the client ``guesser`` must wait. ``guessed`` is the user whose wrong passwords count, too;
+        None for a slave that has proved its password before.
+        """
         with self._lock:
-            key = guesser.device or guesser.address
-            wait = self._addresses.wait(key)
-            if guesser.device is None and self._addresses.failures(key):
-                wait = max(wait, self._users_guessed.wait(guesser.user))
+            wait = self._addresses.wait(guesser)
+            if guessed is not None and self._addresses.failures(guesser):
+                wait = max(wait, self._users_guessed.wait(guessed))
             if wait:
                 raise TryLater(
                     f"too many wrong passwords: the next one is checked in {math.ceil(wait)} s",
-                    quiet=not self._addresses.is_first_refusal(key),
+                    quiet=not self._addresses.is_first_refusal(guesser),
                 )
-
-    def _failed(self, guesser: _Guesser) -> None:
-        with self._lock:
-            self._addresses.failed(guesser.device or guesser.address)
-            if guesser.device is None:
-                self._users_guessed.failed(guesser.user)
-
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Hold one of the few slots for hashing a password while the ``with`` block runs. Raises TryLater when the wait
-        is too long.
-        """
-        mine = self._slots.acquire(timeout=LONGEST_TURN)
-        if not mine:
-            raise TryLater("the master is checking many passwords: try again", quiet=True)
-        try:
-            yield
-        finally:
-            self._slots.release()
 
 
 def _absent(kept: StoredPassword) -> StoredPassword:
