@@ -22,7 +22,7 @@ from dumpfilter.base.printable import printable
 from dumpfilter.base.recent import Recent
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.index.subjects import Subject, Subjects
-from dumpfilter.master.register import RegisteredSlave
+from dumpfilter.master.register import RegisteredSlave, definition
 
 MOST_SUBJECTS = 2000
 """The largest number of tables and statements against which the master checks a filter, to bound the time."""
@@ -87,7 +87,7 @@ class FilterWarnings:
         """
         if not rule_filter.rules or len(rule_filter.rules) > MOST_RULES:
             return ()
-        key = (type(rule_filter), rule_filter.names, rule_filter.rules)
+        key = definition(rule_filter)
         with self._lock:
             before = self._checked.get(key)
             now = self._clock()

@@ -36,16 +36,6 @@ from dumpfilter.master.config import ImposedFilter, ReplicaEntry, imposed_on
 from dumpfilter.master.limits import Overloaded
 from dumpfilter.master.who import Drains, Peer, SlaveIdentity, SlaveKey, Who
 
-MOST_IDLE = 10_000
-"""The largest number of slaves without a running dump that stay registered, which limits the memory of the register."""
-MOST_IDLE_WEIGHT = 256 << 20
-"""The limit on the memory of the filter rules of all slaves without a running dump, bytes."""
-MOST_DUMPING_WEIGHT = 1 << 30
-"""The limit on the memory of the filter rules of all slaves with a running dump, bytes."""
-MOST_REMEMBERED = 10_000
-"""The largest number of slaves whose counts the master keeps. Above it the master forgets the slave that was not seen
-for the longest time.
-"""
 MOST_REFUSALS = 1000
 """The largest number of slaves whose refusal the master remembers."""
 KEEP_SECONDS = 7 * 86_400.0
@@ -122,14 +112,15 @@ class SlaveCounts:
 class CounterBook:
     """The statistics of all slaves that the master remembers. Thread-safe.
 
-    ``most`` is the largest number of slaves. A slave is added at its first dump, so that clients that only register
-    cannot displace other slaves.
+    A slave is added at its first dump, so that clients that only register cannot displace other slaves.
     """
 
-    def __init__(self, records: Iterable[SlaveCounts] = (), *, most: int = MOST_REMEMBERED) -> None:
-        self._most = most
+    most = 10_000
+    """The largest number of slaves. Above it the master forgets the slave that was not seen for the longest time."""
+
+    def __init__(self, records: Iterable[SlaveCounts] = ()) -> None:
         self._lock = threading.Lock()
-        self._records = {record.peer.key: record for record in sorted(records, key=_last_seen)[-most:]}
+        self._records = {record.peer.key: record for record in sorted(records, key=_last_seen)[-self.most :]}
         self.generation = 0
         """A number that grows with each change, so that the saving thread knows whether there is something to save."""
         self._noted_at = 0.0
@@ -151,7 +142,7 @@ class CounterBook:
         with self._lock:
             found = self._records.get(peer.key)
             if found is None:
-                if len(self._records) >= self._most:
+                if len(self._records) >= self.most:
                     del self._records[min(self._records.values(), key=_last_seen).peer.key]
                 found = self._records[peer.key] = record
             found.dumps += 1
@@ -355,14 +346,20 @@ class Register:
     """The registered slaves, by id. Thread-safe.
 
     ``write_filter`` has rules like ``--binlog-do-db`` and applies to every slave. The master serves the binlog as a
-    server with these rules would have written it. ``most_idle`` is the largest number of slaves without a running
-    dump, and ``most_idle_weight`` limits the bytes of their rules. Above these limits the register removes the slaves
-    that have been idle the longest. A removed slave registers again when it connects.
+    server with these rules would have written it. Above the limits on slaves without a running dump, the register
+    removes those that have been idle the longest. A removed slave registers again when it connects.
 
     A slave's UUID and server id are in use while it dumps. Another slave of the same user is then refused, unless it
     has the same UUID and the same secret. A slave that does not dump blocks nobody, and only a slave with the same
     secret replaces its registration. Slaves of different users never block each other.
     """
+
+    most_idle = 10_000
+    """The largest number of slaves without a running dump that stay registered, which limits the register's memory."""
+    most_idle_weight = 256 << 20
+    """The limit on the memory of the filter rules of all slaves without a running dump, bytes."""
+    most_dumping_weight = 1 << 30
+    """The limit on the memory of the filter rules of all slaves with a running dump, bytes."""
 
     def __init__(
         self,
@@ -370,14 +367,8 @@ class Register:
         write_filter: ReplicationFilter | None = None,
         *,
         imposed: tuple[ImposedFilter, ...] = (),
-        most_idle: int = MOST_IDLE,
-        most_idle_weight: int = MOST_IDLE_WEIGHT,
-        most_dumping_weight: int = MOST_DUMPING_WEIGHT,
     ) -> None:
         self._subjects = subjects
-        self._most_idle = most_idle
-        self._most_idle_weight = most_idle_weight
-        self._most_dumping_weight = most_dumping_weight
         self.write_filter = write_filter
         """The filter with rules like ``--binlog-do-db`` that applies to all slaves; None without such rules."""
         self._everything = TableFlags(Filter(()), subjects)
@@ -476,7 +467,7 @@ class Register:
         (self._dumping if slave.dump else self._idle).weigh(slave.slave_id, slave.weight)
         # The last slave has just registered or ended its dump. The register must not forget that slave.
         while len(self._idle) > 1 and (
-            len(self._idle) > self._most_idle or self._idle.total > self._most_idle_weight
+            len(self._idle) > self.most_idle or self._idle.total > self.most_idle_weight
         ):
             self._forget(self._slaves[next(iter(self._idle))])
 
@@ -606,7 +597,7 @@ class Register:
         return (
             definition(rule_filter),
             None if self.write_filter is None else definition(self.write_filter),
-            tuple((definition(one.filter), one.on_undecided, one.name) for one in imposed),
+            tuple(one.sends for one in imposed),
         )
 
     def _digest(self, slave: RegisteredSlave) -> str:
@@ -641,10 +632,10 @@ class Register:
         ``flags`` are the verdicts of the filter that the slave is to have.
         """
         others = self._dumping.total - self._dumping.get(slave.slave_id, 0)
-        if others and others + slave.weight_with(flags) > self._most_dumping_weight:
+        if others and others + slave.weight_with(flags) > self.most_dumping_weight:
             raise Overloaded(
                 f"the filters of the slaves that dump take {others >> 20} MiB, and this slave's filter would exceed "
-                f"the bound of {self._most_dumping_weight >> 20} MiB; give the slave fewer rules (it has "
+                f"the bound of {self.most_dumping_weight >> 20} MiB; give the slave fewer rules (it has "
                 f"{len(flags.filter.rules)}), for example wild rules"
             )
 

@@ -182,10 +182,10 @@ class MasterServer:
     def _dumps(self) -> int:
         return sum(bool(slave.dump) for slave in self.service.register.all())
 
-    def answers(self, seconds: float = _ANSWER_SECONDS) -> bool:
-        """Tell whether the asyncio loop answers within ``seconds``."""
+    def answers(self) -> bool:
+        """Tell whether the asyncio loop answers within a few seconds."""
         try:
-            self.wait(asyncio.sleep(0), seconds)
+            self.wait(asyncio.sleep(0), _ANSWER_SECONDS)
         except TimeoutError:
             return False
         return True

@@ -63,9 +63,8 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
     """The master's implementation of the gRPC service that ``dumpfilter.proto`` defines.
 
     The methods are coroutines of one asyncio loop. Work that may wait for the disk or take long runs in other threads,
-    through ``reader``. The methods raise DumpfilterError, which the interceptor of the gRPC port turns
-    into gRPC status codes. On an edge (a slave that serves its relay log) ``reader`` is None until a slave or replica
-    connects.
+    through ``reader``. The methods raise DumpfilterError, which the interceptor of the gRPC port turns into gRPC status
+    codes. On an edge (a slave that serves its relay log) ``reader`` is None until a slave or replica connects.
 
     ``write_filter`` has rules like ``--binlog-do-db``. With it every slave sees the binlog as if a server with these
     rules had written it.
@@ -75,7 +74,6 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self,
         reader: SharedReader | None,
         *,
-        master_uuid: str = "",
         write_filter: ReplicationFilter | None = None,
         config: MasterConfig | None = None,
     ) -> None:
@@ -84,7 +82,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.config = config or MasterConfig()
         """The configuration in force. :meth:`reconfigure` replaces it."""
         self.register = Register(self.subjects, write_filter, imposed=self.config.imposed)
-        self.master_uuid = master_uuid or ("" if reader is None else uuid_of(reader.store.binlogs))
+        self.master_uuid = "" if reader is None else uuid_of(reader.store.binlogs)
         self.access = Access(self.config.users)
         self.filter_warnings = FilterWarnings(self.subjects)
         self.drains = Drains()

@@ -20,7 +20,7 @@ from dumpfilter.base.errors import OptionError, OutputError
 from dumpfilter.base.files import DirectoryLock
 from dumpfilter.base.printable import printable, replace_invalid_utf8
 from dumpfilter.base.state_file import Format, State, StateFile
-from dumpfilter.master.register import MOST_REMEMBERED, CounterBook, SlaveCounts
+from dumpfilter.master.register import CounterBook, SlaveCounts
 from dumpfilter.master.replicas.filters import ChangedFilter
 from dumpfilter.master.who import MOST_DRAINS, Drain, Drains
 
@@ -95,7 +95,7 @@ class StateDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.counters = Kept(path / COUNTERS, Saved[SlaveCounts], MOST_REMEMBERED)
+        self.counters = Kept(path / COUNTERS, Saved[SlaveCounts], CounterBook.most)
         self.drains = Kept(path / DRAINS, Saved[Drain], MOST_DRAINS + 1)
         self.filters = Kept(path / REPLICA_FILTERS, Saved[ChangedFilter])
         """The filters of real replicas that operators changed on the console."""

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import enum
 
-from dumpfilter.base.errors import BinlogMissing, BinlogUnreadable, DumpfilterError
+from dumpfilter.base.errors import BinlogMissing, DumpfilterError
 from dumpfilter.binlog.format import Family
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.master.ahead import ReplicaAhead
-from dumpfilter.master.limits import Overloaded
-from dumpfilter.master.register import AlreadyRegistered, NotRegistered, Unregistered
-from dumpfilter.master.replicas.filters import ReplicaRefused
 from dumpfilter.master.replicas.requests import fatal
 from dumpfilter.master.who import Drained
 
@@ -28,14 +25,12 @@ _ER_CON_COUNT_ERROR = 1040
 _ER_SERVER_SHUTDOWN = 1053
 _ER_UNKNOWN_ERROR = 1105
 
-_MOMENTARY: tuple[tuple[type[DumpfilterError], int], ...] = (
-    (Drained, _ER_SERVER_SHUTDOWN),
-    (Overloaded, _ER_CON_COUNT_ERROR),
-    (AlreadyRegistered, _ER_UNKNOWN_ERROR),
-    (NotRegistered, _ER_UNKNOWN_ERROR),
-    (Unregistered, _ER_UNKNOWN_ERROR),
-)
-"""The errors after which a replica shall try again, each with the MySQL error number that the replica gets."""
+_MOMENTARY = {
+    "UNAVAILABLE": _ER_UNKNOWN_ERROR,
+    "RESOURCE_EXHAUSTED": _ER_CON_COUNT_ERROR,
+    **dict.fromkeys(("ALREADY_EXISTS", "NOT_FOUND", "ABORTED"), _ER_UNKNOWN_ERROR),
+}
+"""The gRPC status codes of errors after which a replica shall try again, each with the MySQL error number for it."""
 
 
 class Said(enum.Enum):
@@ -82,12 +77,8 @@ def failure(error: DumpfilterError) -> SqlError:
     text = _shortened(str(error))
     if isinstance(error, BinlogMissing):
         return fatal(f"Could not find first log file name in binary log index file ({text})")
-    if isinstance(error, ReplicaRefused | BinlogUnreadable) and error.momentary:
-        return SqlError(_ER_UNKNOWN_ERROR, "HY000", text)
-    for kind, number in _MOMENTARY:
-        if isinstance(error, kind):
-            return SqlError(number, "08S01", text)
-    return fatal(text)
+    number = _ER_SERVER_SHUTDOWN if isinstance(error, Drained) else _MOMENTARY.get(error.grpc_code)
+    return fatal(text) if number is None else SqlError(number, "08S01", text)
 
 
 def shutting_down() -> SqlError:

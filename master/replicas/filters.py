@@ -92,6 +92,8 @@ class ReplicaRefused(DumpfilterError):
 
         A replica stops at error 1236. At any other error it logs the text and reconnects.
         """
+        if momentary:
+            self.grpc_code = "UNAVAILABLE"
 
 
 class FilterUnreadable(DumpfilterError):

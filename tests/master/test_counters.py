@@ -98,8 +98,9 @@ def test_a_registration_alone_is_not_remembered() -> None:
     assert book.generation == 0
 
 
-def test_the_slave_not_seen_for_longest_is_forgotten() -> None:
-    book = CounterBook(most=2)
+def test_the_slave_not_seen_for_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CounterBook, "most", 2)
+    book = CounterBook()
     slaves = {name: Slave(book, name) for name in "abc"}
     for name in "abac":
         slaves[name].begin_dump()
@@ -110,12 +111,13 @@ def test_the_slave_not_seen_for_longest_is_forgotten() -> None:
     assert [record.counts.events_read for record in book.records()] == [10, 10]
 
 
-def test_loaded_counts_go_on() -> None:
+def test_loaded_counts_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CounterBook, "most", 2)
     old = [
         SlaveCounts(Peer("u", uuid=name), counts=replace(SOME), last_seen_at=float(seen), first_seen_at=1.0)
         for name, seen in (("a", 3), ("b", 1), ("c", 2))
     ]
-    book = CounterBook(old, most=2)
+    book = CounterBook(old)
     assert [record.peer.uuid for record in book.records()] == ["c", "a"]
     assert Slave(book, "a").counts == SOME
     Slave(book, "a").begin_dump()

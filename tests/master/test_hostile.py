@@ -14,7 +14,7 @@ from dumpfilter.filter import Filter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.limits import MAX_NAME, MAX_RULES, MAX_RULES_TEXT, Overloaded
-from dumpfilter.master.register import MOST_IDLE, MOST_IDLE_WEIGHT, NotRegistered, Register, RegisteredSlave
+from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.who import Peer
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
@@ -150,7 +150,8 @@ def add(register: Register, number: int, options: list[str] = ()) -> RegisteredS
 
 
 def test_a_flood_of_registrations_is_bounded() -> None:
-    register = Register(Subjects(), most_idle=50)
+    register = Register(Subjects())
+    register.most_idle = 50
     working = add(register, 1)
     register.begin_dump(working)
     flood = [add(register, number) for number in range(2, 502)]
@@ -158,23 +159,26 @@ def test_a_flood_of_registrations_is_bounded() -> None:
     assert slaves == [working, *flood[-50:]]
     with pytest.raises(NotRegistered, match="register again"):
         register.get(flood[0].slave_id)
-    assert MOST_IDLE == 10_000
+    assert Register.most_idle == 10_000
 
 
 def test_and_so_is_what_their_rules_take() -> None:
     rules = [f"--replicate-do-db=d{n}" for n in range(1000)]
-    register = Register(Subjects(), most_idle_weight=10 * add(Register(Subjects()), 1, rules).weight)
+    register = Register(Subjects())
+    register.most_idle_weight = 10 * add(Register(Subjects()), 1, rules).weight
     flood = [add(register, number, rules) for number in range(1, 31)]
     assert register.all() == flood[-10:]
-    alone = Register(Subjects(), most_idle_weight=1)
+    alone = Register(Subjects())
+    alone.most_idle_weight = 1
     assert alone.all() == [] != [add(alone, 1, rules)] == alone.all()
-    assert MOST_IDLE_WEIGHT == 256 << 20
+    assert Register.most_idle_weight == 256 << 20
 
 
 def test_the_filters_of_slaves_that_dump_are_bounded_together() -> None:
     rules = [f"--replicate-do-db=d{n}" for n in range(100)]
     weight = add(Register(Subjects()), 1, rules).weight
-    register = Register(Subjects(), most_dumping_weight=2 * weight)
+    register = Register(Subjects())
+    register.most_dumping_weight = 2 * weight
     slaves = [add(register, number, rules) for number in (1, 2, 3)]
     dumps = [register.begin_dump(slave) for slave in slaves[:2]]
     with pytest.raises(Overloaded, match=r"give the slave fewer rules \(it has 100\)"):

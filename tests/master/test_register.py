@@ -145,7 +145,8 @@ def operations_of(register: Register, number: int) -> int:
 def test_a_registration_costs_the_same_among_ten_and_among_thousands(dumping: bool) -> None:
     costs = []
     for others in (10, 5000):
-        register = Register(Subjects(), most_idle=others)
+        register = Register(Subjects())
+        register.most_idle = others
         for number in range(1, others + 1):
             slave = add(register, number)
             if dumping:
@@ -156,7 +157,8 @@ def test_a_registration_costs_the_same_among_ten_and_among_thousands(dumping: bo
 
 @given(st.lists(st.sampled_from([1, 2, 3]), max_size=20), st.integers(1, 5))
 def test_the_idle_ones_are_forgotten_in_the_order_of_their_last_dump(dumps: list[int], most: int) -> None:
-    register = Register(Subjects(), most_idle=most)
+    register = Register(Subjects())
+    register.most_idle = most
     slaves: dict[int, RegisteredSlave] = {}
     order: list[int] = []
     for number in dumps:
@@ -173,7 +175,8 @@ class Registrations(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.register = Register(Subjects(), most_idle=4)
+        self.register = Register(Subjects())
+        self.register.most_idle = 4
         self.known: list[RegisteredSlave] = []
 
     @rule(

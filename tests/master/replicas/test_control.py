@@ -14,7 +14,7 @@ from dumpfilter.filter import FilterSemantics, RuleKind, make_rule
 from dumpfilter.filter.rules import FilterClause
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.config import ReplicaEntry
-from dumpfilter.master.register import MOST_DUMPING_WEIGHT, Register, RegisteredSlave
+from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from tests.master.replicas.entries import PEER, Own, adopting
 from tests.master.replicas.serving import entry
@@ -32,9 +32,10 @@ class Served:
         entries: Sequence[ReplicaEntry],
         own: Own | None = None,
         *,
-        most_weight: int = MOST_DUMPING_WEIGHT,
+        most_weight: int = Register.most_dumping_weight,
     ) -> None:
-        self.register = Register(Subjects(), most_dumping_weight=most_weight)
+        self.register = Register(Subjects())
+        self.register.most_dumping_weight = most_weight
         self.filters = ReplicaFilters(entries, self.register, read=own or Own())
 
     def dump(
