@@ -27,14 +27,8 @@ from bench._processes import Master, master
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import FLAGS_OFFSET, LOG_EVENT_BINLOG_IN_USE_F, STMT_END_F, EventType
 from dumpfilter.binlog.rows_events import TableMap, encode_table_map
+from dumpfilter.binlog.workload import transactions as workload
 from dumpfilter.binlog.workload.generate import START, GeneratedSet, file_head, generate, schema_names
-from dumpfilter.binlog.workload.transactions import (
-    EventFormat,
-    Transaction,
-    Transactions,
-    transaction,
-    written,
-)
 from dumpfilter.binlog.writer import rebase
 from dumpfilter.dump.event_stream import KeptEvents, kept_pieces
 from dumpfilter.filter.convert import filter_from_proto
@@ -44,7 +38,7 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 MARKS = re.compile(rb"MARK(\d{8})")
 """A mark, the text in the row of each marked transaction, with the number of the mark."""
 
-_FORM = EventFormat()
+_FORM = workload.EventFormat()
 _BIGINT, _VARCHAR = 8, 15
 _PADDING = b"x" * 88
 """The end of a marked row, which makes a marked transaction about as large as a small one of the generated binlog."""
@@ -82,7 +76,7 @@ class GrowingSet:
     def __init__(self, directory: Path, *, history: int = 1 << 20) -> None:
         self.made = generate(directory, history)
         self.marks: list[Mark] = []
-        self._others = Transactions(schema_names(20), 50, 16, _FORM, seed=2)
+        self._others = workload.Transactions(schema_names(20), 50, 16, _FORM, seed=2)
         self._file = open(self.made.files[-1], "r+b")  # noqa: SIM115 - closed by close()
         self._file.seek(0, os.SEEK_END)
         self.rotate()
@@ -107,7 +101,7 @@ class GrowingSet:
         self.marks.append(mark)
         block.append(_marked_transaction(mark))
         times = np.full(len(block), START * 1_000_000, np.int64)
-        self._append(written(block, position, last + 1, last + 1 - self._before, times, _FORM))
+        self._append(workload.written(block, position, last + 1, last + 1 - self._before, times, _FORM))
         self.made.transactions += len(block)
         return now
 
@@ -139,7 +133,7 @@ class GrowingSet:
         self._file.flush()
 
 
-def _marked_transaction(mark: Mark) -> Transaction:
+def _marked_transaction(mark: Mark) -> workload.Transaction:
     """Return a transaction that inserts one row with the text of the mark."""
     table_id = 9_000 + mark.number % 1_000
     text = b"MARK%08d" % mark.number + _PADDING
@@ -152,7 +146,7 @@ def _marked_transaction(mark: Mark) -> Transaction:
         _FORM.event(EventType.TABLE_MAP, encode_table_map(table)),
         _FORM.event(EventType.WRITE_ROWS, rows),
     ]
-    return transaction(changes, mark.schema, _FORM)
+    return workload.transaction(changes, mark.schema, _FORM)
 
 
 @contextmanager
@@ -264,7 +258,7 @@ def check(
         wanted: dict[str, object] = {"place": final, "transactions": made.transactions}
         if not exact:
             return wanted
-        digest, size, transactions = hashlib.sha256(), 0, start.transactions
+        digest, size, known = hashlib.sha256(), 0, start.transactions
         found: list[int] = []
         begin = (start.file, start.position)
         for number, end in pieces:
@@ -274,17 +268,13 @@ def check(
                     part = run.part(first, last)
                     digest.update(part.data.data)
                     size += part.data.size
-                    transactions += int(np.sum(part.data[part.start + _TYPE_AT] == EventType.GTID))
+                    known += int(np.sum(part.data[part.start + _TYPE_AT] == EventType.GTID))
                     found += map(int, MARKS.findall(part.data.data))
             begin = end
         passing = [mark.number for mark in marks if sends(_filter_at(mark, pieces), mark.schema, mark.table)]
         if found != passing:
             raise SystemExit(f"the pass with filters {pieces} keeps the marks {found}, not {passing}")
-        return wanted | {
-            "digest": digest.hexdigest(),
-            "size": size,
-            "dropped": made.transactions - transactions,
-        }
+        return wanted | {"digest": digest.hexdigest(), "size": size, "dropped": made.transactions - known}
 
     for result in results:
         pieces = (*result.pieces, (result.filter, final))

@@ -47,21 +47,6 @@ BEAT = b"\5beats\0"
 """The name of the beats' database in the Table_map event of each beat."""
 
 
-def _begin(family: Family, port: int, gtids: str, account: Account, server_id: int) -> Replica:
-    """Begin the dump of one replica, and return its connection, which closes when nothing refers to it."""
-    replica = Replica(port, account.user, account.password, ssl={"check_hostname": False})
-    replica.ask(f"SET @master_heartbeat_period={_HEARTBEAT}, @source_heartbeat_period={_HEARTBEAT}")
-    if family == "mysql":
-        replica.greet(uuid=str(uuid.UUID(int=server_id)))
-        replica.register(server_id)
-        replica.dump_gtid(encode_previous_gtids(MysqlGtidSet.parse(gtids)), flags=0, server_id=server_id)
-    else:
-        replica.greet(family=family).ask(f"SET @slave_connect_state='{gtids}'")
-        replica.register(server_id)
-        replica.dump(flags=2, server_id=server_id)
-    return replica
-
-
 def reading(pipe: Connection, family: Family, port: int, gtids: str, accounts: Sequence[Account]) -> None:
     """Read live commits over TLS as a replica with each account, which has the transactions of ``gtids``.
 
@@ -69,8 +54,17 @@ def reading(pipe: Connection, family: Family, port: int, gtids: str, accounts: S
     """
     beats: list[list[float]] = []
     for server_id, account in enumerate(accounts, _FIRST_SERVER_ID):
+        replica = Replica(port, account.user, account.password, ssl={"check_hostname": False})
+        replica.ask(f"SET @master_heartbeat_period={_HEARTBEAT}, @source_heartbeat_period={_HEARTBEAT}")
+        if family == "mysql":
+            replica.greet(uuid=str(uuid.UUID(int=server_id))).register(server_id)
+            gtid_set = encode_previous_gtids(MysqlGtidSet.parse(gtids))
+            replica.dump_gtid(gtid_set, flags=0, server_id=server_id)
+        else:
+            replica.greet(family=family).ask(f"SET @slave_connect_state='{gtids}'")
+            replica.register(server_id)
+            replica.dump(flags=2, server_id=server_id)
         beats.append([])
-        replica = _begin(family, port, gtids, account, server_id)
         threading.Thread(target=_read, args=(replica, beats[-1]), daemon=True).start()
     pipe.send("reading")
     serve(pipe, lambda: beats)
@@ -133,12 +127,7 @@ def following(pipe: Connection, address: str, directory: Path, rules: Sequence[s
     serve(pipe, lambda: [log.beats])
 
 
-def receiving(pipe: Connection) -> None:
-    """Receive a dump for each request, which has the arguments of :func:`_receive`."""
-    serve(pipe, _receive)
-
-
-def _receive(address: str, rules: Sequence[str], sync: int) -> tuple[float, int]:
+def receive(address: str, rules: Sequence[str], sync: int) -> tuple[float, int]:
     """Receive a dump into a new relay log, and return the seconds and the bytes received."""
     with tempfile.TemporaryDirectory(dir=OUT) as directory:
         log = RelayLog(Path(directory), synced=bool(sync))

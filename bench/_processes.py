@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -35,14 +35,14 @@ PASSWORD = "replica"
 
 
 class Child:
-    """A new Python process that runs ``function`` with one end of a pipe and the arguments.
+    """A new Python process that runs ``function``, or a coroutine, with one end of a pipe and the arguments.
 
     The process must end when the pipe closes, so that it ends with this process in any case.
     """
 
-    def __init__(self, function: Callable[..., None], *arguments: object) -> None:
+    def __init__(self, function: Callable[..., Coroutine[Any, Any, None] | None], *arguments: object) -> None:
         self._pipe, other = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(target=function, args=(other, *arguments), daemon=True)
+        self._process = _SPAWN.Process(target=_run, args=(function, other, *arguments), daemon=True)
         self._process.start()
         other.close()
         assert self._process.pid is not None
@@ -73,6 +73,12 @@ class Child:
         self._process.join(_END_TIMEOUT)
         self._process.kill()
         self._process.join()
+
+
+def _run(function: Callable[..., Coroutine[Any, Any, None] | None], *arguments: object) -> None:
+    coroutine = function(*arguments)
+    if coroutine is not None:
+        asyncio.run(coroutine)
 
 
 def serve(pipe: Connection, answer: Callable[..., object]) -> None:

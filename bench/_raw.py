@@ -32,12 +32,8 @@ _XID = 16
 _SETTLE_SECONDS = 0.5
 
 
-def grpc_server(pipe: Connection) -> None:
+async def grpc_server(pipe: Connection) -> None:
     """Run a bare ``grpc.aio`` server. Each request is a message for all followers."""
-    asyncio.run(_grpc_server(pipe))
-
-
-async def _grpc_server(pipe: Connection) -> None:
     data = os.urandom(1 << 20) * 8
     followers: list[asyncio.Queue[bytes]] = []
 
@@ -107,20 +103,15 @@ def _send(port: int, rate: int, seconds: float) -> None:
         time.sleep(_SETTLE_SECONDS)
 
 
-def _relay(pipe: Connection) -> None:
+async def _relay(pipe: Connection) -> None:
     """Relay from a source to readers. Tell both ports, and at the source's end the time of a transaction, seconds."""
-    with tempfile.TemporaryDirectory() as directory:
-        asyncio.run(_relay_in(Path(directory), pipe))
-
-
-async def _relay_in(directory: Path, pipe: Connection) -> None:
-    issued = Authority(directory / "ca").issue("localhost")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(issued.certificate, issued.key)
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[float] = loop.create_future()
+    ended: asyncio.Future[float] = asyncio.Future()
     sinks: list[Any] = []
-    with open(directory / "log", "wb", buffering=0) as file:
+    with tempfile.TemporaryDirectory() as directory, open(f"{directory}/log", "wb", buffering=0) as file:
+        issued = Authority(Path(directory, "ca")).issue("localhost")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(issued.certificate, issued.key)
+        loop = asyncio.get_running_loop()
         entry = await loop.create_server(lambda: _Relay(file.fileno(), sinks, ended), "127.0.0.1", 0)
         exits = await asyncio.start_server(
             lambda _, writer: sinks.append(writer.transport), "127.0.0.1", 0, ssl=context

@@ -322,12 +322,8 @@ class Slave:
                 await asyncio.wait_for(self._settled.wait(), None if life == "stuck" else seconds)
 
 
-def living(pipe: Connection, job: Job) -> None:
+async def living(pipe: Connection, job: Job) -> None:
     """Run the slaves of a job. Each request is the name of a method of :class:`Slave`, and its arguments."""
-    asyncio.run(_live(pipe, job))
-
-
-async def _live(pipe: Connection, job: Job) -> None:
     calls, settled = asyncio.Semaphore(_CALLS_AT_ONCE), asyncio.Event()
     slaves = [Slave(job, number, calls, settled) for number in job.numbers]
     async for verb, *arguments in requests(pipe):

@@ -75,8 +75,8 @@ def run(report: Report, options: Options) -> None:
             **{f"{kept}, raw copy": partial(raw, kept) for kept in share},
         }
         m = report.measure(cases)
-    kept_share = sum(sizes["a fifth"]) / sum(sizes["everything"])
-    report.row("kept", kept_share, f"{{:.3f}} of the bytes, in {len(sizes['a fifth'])} chunks")
+    fifth, everything = sizes["a fifth"], sizes["everything"]
+    report.row("kept", sum(fifth) / sum(everything), f"{{:.3f}} of the bytes, in {len(fifth)} chunks")
     speeds = {}
     for state in ("first dump", "indexed"):
         for kept in share:

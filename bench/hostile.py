@@ -29,7 +29,7 @@ from dumpfilter.console.sql.select import select
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import Filter
 
-LENGTH = 16 << 20
+LENGTHS = (8 << 20, 16 << 20)
 TABLES = 100_000
 RULES = 10_000
 
@@ -105,9 +105,7 @@ def _match(percents: int) -> None:
 def _growths() -> Iterator[tuple[str, float, Cases]]:
     """Yield the text and the target of each growth, with the smaller case and the larger one."""
     for name, make in STATEMENTS.items():
-        cases: Cases = {
-            f"{name}, {size >> 20} MB": partial(read_text, make(size)) for size in (LENGTH // 2, LENGTH)
-        }
+        cases: Cases = {f"{name}, {size >> 20} MB": partial(read_text, make(size)) for size in LENGTHS}
         yield f"statement of {name}: 16 MB / 8 MB", 3, cases
     for name, pattern in PATTERNS.items():
         cases = {
@@ -122,15 +120,14 @@ def run(report: Report, options: Options) -> None:
     growths = list(_growths())
     one = Filter.from_options(["--replicate-wild-do-table=db1.%"])
     cases: dict[str, Callable[[], object]] = {
-        "crc32 of 16 MB": partial(zlib.crc32, STATEMENTS["one string"](LENGTH).encode()),
+        "crc32 of 16 MB": partial(zlib.crc32, STATEMENTS["one string"](LENGTHS[-1]).encode()),
         f"{TABLES} tables, 1 rule": partial(_decide, one),
     }
     for *_, pair in growths:
         cases |= pair
     report.runs = min(report.runs, 3)
     m = report.measure(cases)
-    for text, wanted, pair in growths:
-        few, many = pair
+    for text, wanted, (few, many) in growths:
         report.limit(text, m[many] / m[few], wanted)
     for name in STATEMENTS:
         report.row(f"statement of {name} / crc32", m[f"{name}, 16 MB"] / m["crc32 of 16 MB"], "{:.1f}")

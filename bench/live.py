@@ -165,13 +165,13 @@ def reader(source: Session, port: int, accounts: Sequence[Account]) -> Child:
     return process
 
 
-def read_by(
-    source: Session, readers: Sequence[Child], rate: int, spent: Callable[[], float] = lambda: 0.0
-) -> Cost:
+def read_by(source: Session, readers: Sequence[Child], rate: int, spent: Callable[[], float] = float) -> Cost:
     """Return the cost of a live load, with the times from the commit of a beat until it arrives at each reader.
 
     Real replicas apply what they get. At a high rate they and the source use all processors of a small machine, and
     their own delay hides the delay of what serves them. Readers do not apply.
+
+    Without ``spent`` the processor time is 0.
     """
     beat(source)
     until(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from bench._common import MYSQL_ROOT, Cases, Options, Report, binlogs, keeping
-from bench._live import receiving
-from bench._processes import Child, master
+from bench._live import receive
+from bench._processes import Child, master, serve
 from bench._servers import copied, run_silently
 from bench.grpc_end_to_end import connected, dump
 from dumpfilter.binlog.workload.generate import Style
@@ -18,7 +18,7 @@ def run(report: Report, options: Options) -> None:
     tenth = [f"replicate-do-db={name}" for name in keeping(made, 0.1)]
     received: dict[str, int] = {}
     report.nbytes = made.bytes
-    with copied(made, style) as peer, Child(receiving) as slave:
+    with copied(made, style) as peer, Child(serve, receive) as slave:
 
         def ours(kept: str, rules: list[str], sync: int = 0) -> float:
             """Return the seconds of the first dump of a new master, which has loaded its code and indexed nothing."""
@@ -35,8 +35,7 @@ def run(report: Report, options: Options) -> None:
             "ours, everything, --sync-relay-log=10000": partial(ours, "synced", [], 10_000),
         }
         theirs, *own = report.measure(cases).values()
-    share = received["a tenth"] / received["everything"]
-    report.row("kept", share, "{:.3f} of the bytes")
+    report.row("kept", received["a tenth"] / received["everything"], "{:.3f} of the bytes")
     report.target(f"{peer.name} / ours, everything", theirs / own[0], 3.5)
     report.target(f"{peer.name} / ours, a tenth", theirs / own[1], 10)
     report.note(

@@ -109,11 +109,10 @@ def live(report: Report, directory: Path, count: int, seconds: float) -> tuple[G
     report.limit("connections that the master ended", counted["lost"], 0)
     report.limit("sockets left over", gone.sockets - baseline.sockets, 0)
     # The master keeps binlog files open that it has served. Two were there before.
-    begun = len(made.files) - 2
-    report.limit("files left open beside binlogs", gone.files - baseline.files - begun, 0)
+    report.limit("files left open beside binlogs", gone.files - baseline.files - len(made.files) + 2, 0)
     report.limit("threads at the end", gone.threads, 40)
-    early = samples[len(samples) // 2].rss
-    report.limit("memory at the end / after half the time", last.rss / early, 1.05)
+    half = samples[len(samples) // 2]
+    report.limit("memory at the end / after half the time", last.rss / half.rss, 1.05)
     return growing, counted
 
 

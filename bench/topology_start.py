@@ -23,7 +23,7 @@ _MODULES = ("dumpfilter.master.server", *["dumpfilter.slave.slave"] * 3)
 
 
 _PROGRAM = """
-import sys, time
+import sys
 from dumpfilter.testbed import up
 with up(sys.argv[1]):
     print("up", flush=True)
