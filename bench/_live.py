@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pymysql
@@ -27,10 +28,10 @@ from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.state.counters import ChannelCounters
 from dumpfilter.slave.state.infos import SourceInfo
 from dumpfilter.slave.state.relay_log import RelayLog
+from dumpfilter.slave.threads.base import RelayEnd
 from dumpfilter.slave.threads.connection import Source
 from dumpfilter.slave.threads.io_thread import IoThread
 from dumpfilter.slave.threads.receiver import Receiver
-from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.testbed.servers import Account, Family
 from tests.master.replicas.serving import Replica
 
@@ -109,9 +110,10 @@ class _TimedRelayLog(RelayLog):
 
     beats: list[float]
 
-    def append(self, data: bytes | memoryview) -> None:
-        super().append(data)
+    def append(self, data: bytes | memoryview) -> int:
+        end = super().append(data)
         self.beats += [time.monotonic()] * bytes(data).count(BEAT)
+        return end
 
 
 def following(pipe: Connection, address: str, directory: Path, rules: Sequence[str], server_id: int) -> None:
@@ -147,4 +149,11 @@ def _io_thread(
         str(uuid.uuid4()),
         filter=filter_to_proto(Filter.from_options([f"--{rule}" for rule in rules])),
     )
-    return IoThread(source, Receiver(log, RelayEnd(), sync_every=sync), ChannelCounters(log.directory))
+    owner: Any = SimpleNamespace(
+        receiver=Receiver(log, RelayEnd(), sync_every=sync),
+        counters=ChannelCounters(log.directory),
+        received_chunk=lambda chunk: None,
+        connected=lambda stub, answer: None,
+        io_ended=lambda error: None,
+    )
+    return IoThread(owner, source)

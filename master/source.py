@@ -28,9 +28,8 @@ from dumpfilter.base.printable import printable
 from dumpfilter.binlog.gtid import MariadbGtid, MariadbGtidSet, MysqlGtidSet
 from dumpfilter.master.logged import Logged
 from dumpfilter.receiver.follow import Follower, FollowOptions
-from dumpfilter.receiver.login import SourceConnection
+from dumpfilter.receiver.login import SourceConnection, SourceFacts, ask_facts
 from dumpfilter.receiver.store import BinlogDirectory, Sync
-from dumpfilter.receiver.stream import SourceFacts, ask_facts
 from dumpfilter.receiver.url import SourceUrl
 
 log = structlog.get_logger("dumpfilter.master")

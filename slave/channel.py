@@ -12,14 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Literal, Protocol
 from urllib.parse import quote
 
 import structlog
 
 from dumpfilter.base import files
-from dumpfilter.base.errors import OptionError, RelayLogDamaged, StateCorrupt
+from dumpfilter.base.errors import OptionError, OutputError, RelayLogDamaged, StateCorrupt
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.console.sql.commands import Threads
 from dumpfilter.filter import Filter, FilterSemantics, ReplicationFilter, make_filter
@@ -30,31 +29,26 @@ from dumpfilter.filter.hits import Hits
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import FilterOn
-from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.state import CHANNELS
-from dumpfilter.slave.state.counters import ChannelCounters
+from dumpfilter.slave.state.counters import ChannelCounters, ChannelMeasurements
 from dumpfilter.slave.state.identity import registration_secret
 from dumpfilter.slave.state.infos import (
     CountersInfo,
     ImposedInfo,
     MasterInfo,
+    Place,
     RelayLogInfo,
     SourceInfo,
-    read_imposed,
-    save_imposed,
 )
-from dumpfilter.slave.state.place import Place
 from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition, file_number, place_order, read_head
 from dumpfilter.slave.targets import make_target
+from dumpfilter.slave.threads.base import ChannelThread, Progress, RelayEnd
 from dumpfilter.slave.threads.connection import Source
 from dumpfilter.slave.threads.io_thread import IoThread
-from dumpfilter.slave.threads.progress import Progress
 from dumpfilter.slave.threads.receiver import Receiver
-from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.slave.threads.sql_thread import SAVE_PERIOD, SqlThread
 from dumpfilter.slave.threads.until import Until
-from dumpfilter.slave.threads.worker import Worker
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
@@ -150,21 +144,15 @@ class Channel:
         """The counts of connections, messages, bytes, events and errors over all starts of the channel's threads and
         of the slave.
         """
-        self.imposed = read_imposed(self.directory)
+        self.imposed = ImposedInfo.load(self.directory)
         """The filters that the master's operator has set for this slave, besides the slave's own filter.
 
         The master names these filters each time the slave registers.
         """
         self.master_server_id = 0
         """The server id of the server that wrote the master's binlog. It is 0 until the slave has registered."""
-        self.io_worker = Worker(f"{self.name or 'default'}-io", self._io_ended)
-        """The runner of the I/O thread. It knows whether the thread runs, and keeps the error that ended the thread."""
-        self.sql_worker = Worker(f"{self.name or 'default'}-sql", self._sql_ended)
-        """The runner of the applier, like :attr:`io_worker`."""
         self.progress = progress
         """The object that wakes SQL statements that wait for an applier."""
-        self.applier_runs = False
-        """Whether the applier runs. Statements that wait for it are woken when it ends."""
         self._uuid = uuid
         self._watching = watching
         self._reader = watching.readers.get(self.name)
@@ -174,13 +162,13 @@ class Channel:
         self._open()
 
     def _open(self) -> None:
-        self._relay_end = RelayEnd() if self._reader is None else RelayEnd(self._reader.note)
-        self._place = Place(RelayLogInfo, self.directory, save_period=SAVE_PERIOD)
+        self.relay_end = RelayEnd() if self._reader is None else RelayEnd(self._reader.note)
+        self.place = Place(RelayLogInfo, self.directory, save_period=SAVE_PERIOD)
         """The applier's place, which one applier after the other moves."""
         self._refetched: dict[tuple[str, int], int] = {}
-        self._receiver = Receiver(
+        self.receiver = Receiver(
             RelayLog(self.directory, synced=bool(self.options.sync_relay_log)),
-            self._relay_end,
+            self.relay_end,
             sync_every=self.options.sync_relay_log,
             measured=self.measured,
         )
@@ -189,7 +177,8 @@ class Channel:
         run yet.
         """
         self._make_places_agree()
-        self._sql = self._new_sql_thread(None)
+        self.sql = SqlThread(self)
+        """The applier that was started last, like :attr:`io`. Statements that wait for it are woken when it ends."""
         self._follow_filter()
 
     def check(self, info: SourceInfo) -> None:
@@ -212,7 +201,7 @@ class Channel:
         ``relay-log.info``, or the other way round. The slave trusts ``relay-log.info``, because this file has the
         target's state, too. The applier must not be running.
         """
-        if self._relay_log_fits(self._place.saved):
+        if self._relay_log_fits(self.place.saved):
             return
         to = self._without_relay_log(self._applied)
         log.warning(
@@ -226,8 +215,8 @@ class Channel:
     def _relay_log_fits(self, applied: RelayLogInfo) -> bool:
         """Tell whether the applier can continue from its saved position ``applied`` in the present relay log."""
         if applied.relay_position is not None:
-            return place_order(applied.relay_position) <= place_order(self._relay_end.position)
-        first = self._receiver.first_relay_file
+            return place_order(applied.relay_position) <= place_order(self.relay_end.position)
+        first = self.receiver.first_relay_file
         if not applied.source_file or first is None:
             return True
         # The slave went on without its relay log. The new relay log begins at the applier's place, the old one did not.
@@ -240,8 +229,8 @@ class Channel:
     @property
     def running(self) -> Threads:
         """The threads of the channel that are running now: none, the I/O thread, the applier, or both."""
-        io = Threads.IO if self.io_worker.running else Threads(0)
-        return io | Threads.SQL if self.sql_worker.running else io
+        io = Threads.IO if self.io.running else Threads(0)
+        return io | Threads.SQL if self.sql.running else io
 
     @property
     def received(self) -> CountersInfo:
@@ -253,17 +242,17 @@ class Channel:
         """The I/O thread's state: its position in the master's binlog, the end of the relay log, and the received GTID
         set. All readers of the relay log have been told this position.
         """
-        return self._receiver.published
+        return self.receiver.place.saved
 
     @property
     def relay_log_info(self) -> RelayLogInfo:
         """The applier's state: its position in the relay log and in the master's binlog, and the executed GTID set."""
-        return self._place.info
+        return self.place.info
 
     @property
     def until(self) -> Until | None:
         """The condition of the last START REPLICA UNTIL. None if the applier was started without UNTIL."""
-        return self._sql.until
+        return self.sql.until
 
     @property
     def semantics(self) -> FilterSemantics:
@@ -284,8 +273,12 @@ class Channel:
         names = names._replace(lower_case_table_names=self.options.lower_case_table_names)
         return make_filter(current.semantics, current.rules, names=names)
 
+    @property
+    def origin(self) -> OriginFilter:
+        """The filter that drops whole transactions by their origin (server id, or MariaDB domain id)."""
+        return self._origin(self.info)
+
     def _origin(self, info: SourceInfo) -> OriginFilter:
-        """Return the filter that drops whole transactions by their origin (server id, or MariaDB domain id)."""
         return OriginFilter(
             ignore_server_ids=frozenset(info.ignore_server_ids),
             do_domain_ids=frozenset(info.do_domain_ids),
@@ -315,21 +308,20 @@ class Channel:
         with self._busy:
             if Threads.SQL in threads:
                 self._check_nothing_expired()
-            if not self.sql_worker.running:
+            if not self.sql.running:
                 self._make_places_agree()
-            if Threads.IO in threads and not self.io_worker.running:
+            if Threads.IO in threads and not self.io.running:
                 self.counters.begin()
                 login = {} if user is None else {"user": user, "password": password or ""}
                 self._start_io(self.info.model_copy(update=login))
-            if Threads.SQL in threads and not self.sql_worker.running:
-                self._sql = self._new_sql_thread(until)
-                self.applier_runs = True
-                self.sql_worker.start(self._sql)
+            if Threads.SQL in threads and not self.sql.running:
+                self.sql = SqlThread(self, until)
+                self.sql.start()
 
     def _check_nothing_expired(self) -> None:
         """Raise StateCorrupt if relay log files have expired that the applier has never read."""
-        first = self._receiver.first_relay_file
-        if first is None or file_number(first.name) == 1 or self._place.saved.source_file:
+        first = self.receiver.first_relay_file
+        if first is None or file_number(first.name) == 1 or self.place.saved.source_file:
             return
         raise StateCorrupt(
             f"{first}: is the oldest relay log, and the applier has read none of those before, which expired: "
@@ -337,43 +329,47 @@ class Channel:
         )
 
     def expire_relay_log(self, seconds: float) -> None:
-        """Remove relay log files that were last written at least ``seconds`` ago and that no reader needs any more.
+        """Remove relay log files that were last written at least ``seconds`` ago and that no reader needs any more. 0:
+        keep all files.
 
         The applier needs the file that it reads and all later files. If the channel never runs an applier
-        (``io_thread_only``), no file is kept for it. Raises OutputError.
+        (``io_thread_only``), no file is kept for it. A failure is logged, and a later call tries again.
         """
+        newest = self.relay_end.position
+        if not seconds or newest is None:
+            return
         with self._busy:
-            newest = self._relay_end.position
-            if newest is None:
-                return
             before = [newest.file]
-            if not self.options.io_thread_only or self.sql_worker.running:
-                applied = self._place.saved.relay_position
+            if not self.options.io_thread_only or self.sql.running:
+                applied = self.place.saved.relay_position
                 if applied is None:
                     return
                 before.append(applied.file)
             if self._reader is not None and (needed := self._reader.needed_file) is not None:
                 before.append(needed)
-            oldest = min(before, key=file_number)
-            gone = self._receiver.expire_relay_log(oldest, time.time() - seconds)
+            try:
+                gone = self.receiver.expire_relay_log(min(before, key=file_number), time.time() - seconds)
+            except (OutputError, StateCorrupt) as error:
+                log.error("relay logs not removed", channel=self.name, reason=str(error))
+                return
         if gone:
             log.info("relay logs expired", channel=self.name, first=gone[0], last=gone[-1])
 
     def request_stop(self, threads: Threads = Threads.BOTH) -> None:
         """Ask ``threads`` to end, without waiting for their end. The applier completes its current transaction."""
-        for worker in self._workers(threads):
-            worker.stop()
+        for one in self._threads(threads):
+            one.stop()
 
     def stop(self, threads: Threads = Threads.BOTH) -> None:
         """Stop the threads and wait until they have ended (``STOP REPLICA``)."""
         with self._busy:
             self.request_stop(threads)
-            for worker in self._workers(threads):
-                worker.join()
+            for one in self._threads(threads):
+                one.join()
 
-    def _workers(self, threads: Threads) -> list[Worker]:
-        workers = {Threads.IO: self.io_worker, Threads.SQL: self.sql_worker}
-        return [worker for thread, worker in workers.items() if thread in threads]
+    def _threads(self, chosen: Threads) -> list[ChannelThread]:
+        threads: dict[Threads, ChannelThread] = {Threads.IO: self.io, Threads.SQL: self.sql}
+        return [one for thread, one in threads.items() if thread in chosen]
 
     def follow_filter(self) -> None:
         """Apply the channel's changed filter (WL#7057) to all transactions that are not yet applied.
@@ -383,7 +379,7 @@ class Channel:
         that position again with the new filter.
         """
         with self._busy:
-            assert not self.sql_worker.running
+            assert not self.sql.running
             self._follow_filter()
 
     def reconfigure(self, info: SourceInfo, *, afresh: bool) -> None:
@@ -411,15 +407,15 @@ class Channel:
         """
         with self._busy:
             assert not self.running
-            executed = self._place.info.executed
-            family = self._receiver.info.family
+            executed = self.place.info.executed
+            family = self.receiver.place.info.family
             # A kill between the two writes must not leave a whole relay log that an applier reads from the beginning.
-            self._receiver.rewind(MasterInfo(family=family, retrieved=executed))
-            self._place.go_back(RelayLogInfo(executed=executed, target=self.target.state()))
-            self._place.save()
+            self.receiver.rewind(MasterInfo(family=family, retrieved=executed))
+            self.place.go_back(RelayLogInfo(executed=executed, target=self.target.state()))
+            self.place.save()
             files.remove(self.directory / ImposedInfo.NAME)
             self.imposed = ()
-            self._receiver.close()
+            self.receiver.close()
             self._open()
 
     def _follow_filter(self, *, refetch: bool = False) -> None:
@@ -430,11 +426,11 @@ class Channel:
         down. ``refetch`` discards the events in any case.
         """
         digest = _digest(self._registered_filter())
-        info = self._receiver.info
+        info = self.receiver.place.info
         # A running I/O thread may have registered with the old filter although it has not received any event yet.
-        begun = self.io_worker.running or (info.source_file and info.filter_digest)
+        begun = self.io.running or (info.source_file and info.filter_digest)
         if not refetch and (not begun or info.filter_digest == digest):
-            self._receiver.filter_digest = digest
+            self.receiver.filter_digest = digest
             return
         self._receive_again(self._applied.model_copy(update={"filter_digest": digest}))
 
@@ -445,21 +441,20 @@ class Channel:
         If the relay log is damaged before ``to``, the whole relay log is discarded. A running I/O thread is started
         again, unless the I/O thread itself makes this call (``in_io_thread``) between two streams.
         """
-        restarts = self.io_worker.running and not in_io_thread
-        connected = self.io.connected
+        restarts, connected = self.io.running and not in_io_thread, self.io.connected
         if restarts:
-            self.io_worker.stop()
-            self.io_worker.join()
+            self.io.stop()
+            self.io.join()
         try:
-            self._receiver.rewind(to)
+            self.receiver.rewind(to)
         except RelayLogDamaged:
-            self._receiver.rewind(self._without_relay_log(to))
+            self.receiver.rewind(self._without_relay_log(to))
         finally:
             if restarts:
                 # As on a server, Replica_IO_Running is still Yes, although the slave registers again.
-                self._start_io(self.io.source, connected=connected)
+                self._start_io(self.io.source.info, connected=connected)
             elif not in_io_thread:
-                self._receiver.close()
+                self.receiver.close()
 
     def _without_relay_log(self, to: MasterInfo) -> MasterInfo:
         """Return a copy of ``to`` without a position in the relay log. Remove that position from ``relay-log.info``,
@@ -469,15 +464,15 @@ class Channel:
         before the new relay log begins, because the new files have the old files' names.
         """
         nothing: dict[str, Any] = {"relay_file": "", "relay_offset": 0}
-        self._place.save(**nothing)
+        self.place.save(**nothing)
         return to.model_copy(update=nothing)
 
     @property
     def _applied(self) -> MasterInfo:
         """The content of ``master.info`` for a slave that has received nothing after the applier's saved position."""
-        return self._receiver.info.back_at(self._place.saved)
+        return self.receiver.place.info.back_at(self.place.saved)
 
-    def _discard_damaged(self, damage: RelayLogDamaged, finder: IoThread | SqlThread) -> bool:
+    def discard_damaged(self, damage: RelayLogDamaged, finder: ChannelThread) -> bool:
         """Discard the relay log after the applier's position, and request that part again from the master. Return
         whether the calling thread shall continue.
 
@@ -490,8 +485,8 @@ class Channel:
             if finder.stopping:
                 return False
         try:
-            if finder is self.io and self.sql_worker.running:
-                self._sql.report_damage(damage)
+            if finder is self.io and self.sql.running:
+                self.sql.report_damage(damage)
                 return True
             return self._discard_received(damage, in_io_thread=finder is self.io)
         finally:
@@ -515,15 +510,15 @@ class Channel:
             # Fetching again did not help, so the head of the file that the applier reads may be damaged.
             to = self._without_relay_log(to)
         self._receive_again(to, in_io_thread=in_io_thread)
-        if not self.options.alone and not self.io_worker.running:
+        if not self.options.alone and not self.io.running:
             self._start_io(self.info)
         return True
 
     def _start_io(self, info: SourceInfo, *, connected: bool = False) -> None:
-        self._relay_end.open()
+        self.relay_end.is_last = False
         self.io = self._new_io_thread(info)
         self.io.connected = connected
-        self.io_worker.start(self.io)
+        self.io.start()
 
     def _registered_filter(self) -> pb.FilterDefinition:
         on_master = self.info.filter_on != FilterOn.SLAVE
@@ -534,10 +529,10 @@ class Channel:
         definition.family = pb.SERVER_FAMILY_UNSPECIFIED
         definition.names = pb.NAME_COLLATION_UNSPECIFIED
         if on_master:
-            definition.origin.CopyFrom(origin_to_proto(self._origin(self.info)))
+            definition.origin.CopyFrom(origin_to_proto(self.origin))
         return definition
 
-    def _applied_filter(self, names: NameRules) -> ReplicationFilter:
+    def applied_filter(self, names: NameRules) -> ReplicationFilter:
         """Return the filter that the applier uses for each event: the channel's own rules and the imposed rules
         together.
 
@@ -549,36 +544,20 @@ class Channel:
         asked = AllFilters([own, *imposed]) if imposed else own
         return TrustedRows(asked) if self.info.filter_on == FilterOn.MASTER else asked
 
-    def _new_sql_thread(self, until: Until | None) -> SqlThread:
-        return SqlThread(
-            self._place,
-            self._relay_end,
-            self.target,
-            self._applied_filter,
-            origin=self._origin(self.info),
-            on_hits=self._hit,
-            until=until,
-            refetch=lambda damage: self._discard_damaged(damage, self._sql),
-            measured=self.measured,
-            progress=self.progress,
-        )
-
     def _new_io_thread(self, info: SourceInfo) -> IoThread:
-        source = Source(info, self.options, self._uuid, self._secret, self._registered_filter())
-        return IoThread(
-            source,
-            self._receiver,
-            self.counters,
-            on_chunk=partial(self._watching.on_chunk, self.name),
-            on_connect=self._connected,
-            on_damage=lambda damage: self._discard_damaged(damage, self.io),
-        )
+        return IoThread(self, Source(info, self.options, self._uuid, self._secret, self._registered_filter()))
 
-    def _hit(self, hits: Hits) -> None:
+    def hit(self, hits: Hits) -> None:
+        """Count uses of filter rules."""
         self.counters.count_hits(hits)
         self._filters.count(self.name, hits)
 
-    def _connected(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
+    def received_chunk(self, chunk: pb.Chunk) -> None:
+        """Pass a message of the stream, which was written, to the watching parts of the program."""
+        self._watching.on_chunk(self.name, chunk)
+
+    def connected(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
+        """Take over the filters that the master imposes, as it says in its answer to a registration."""
         self.master_server_id = answer.server_id
         imposed = tuple(answer.imposed)
         if imposed != self.imposed:
@@ -587,26 +566,27 @@ class Channel:
                 channel=self.name,
                 filters=[one.name for one in imposed] or "none",
             )
-            save_imposed(self.directory, imposed)
+            ImposedInfo.save(self.directory, imposed)
             self.imposed = imposed
-            self._sql.follow_filter()
+            self.sql.follow_filter()
         for warning in answer.filter_warnings:
             log.warning(
                 "filter warning", channel=self.name, warning=warning, hint="dumpfilter lint shows the events"
             )
         self._watching.on_connect(self.name, stub, answer)
 
-    def _io_ended(self, error: BaseException | None) -> None:
+    def io_ended(self, error: BaseException | None) -> None:
+        """Let the applier end at the end of the relay log, unless the I/O thread may be started again."""
         self._note_end("io", error)
         if not self.options.alone or (error is None and self.options.once and self.io.ended):
-            self._relay_end.close()
+            self.relay_end.close()
 
-    def _sql_ended(self, error: BaseException | None) -> None:
-        self.applier_runs = False
+    def sql_ended(self, error: BaseException | None) -> None:
+        """Wake the statements that wait for the applier, and stop the I/O thread after an error."""
         self.progress.told()
         self._note_end("sql", error)
         if error is not None and not self.options.alone:
-            self.io_worker.stop()
+            self.io.stop()
 
     def _note_end(self, thread: Literal["io", "sql"], error: BaseException | None) -> None:
         if error is None:

@@ -152,7 +152,7 @@ class SlaveConsole:
         if channel is not None and not self._slave.has(channel):
             raise server_errors.ER_REPLICA_CONFIGURATION()
         for one in self._slave.channels if channel is None else [self._slave.get(channel)]:
-            if one.sql_worker.running:
+            if one.sql.running:
                 raise server_errors.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(one.name)
         self._slave.change_filter(command.clauses, channel)
         return OK

@@ -36,10 +36,11 @@ from dumpfilter.filter.channels import ChannelFilters, Setting
 from dumpfilter.filter.convert import filter_from_proto
 from dumpfilter.filter.rules import RuleKind
 from dumpfilter.slave.channel import Channel
-from dumpfilter.slave.lag import RelayLag, relay_lag
-from dumpfilter.slave.measurements import SYNC_TIME
 from dumpfilter.slave.slave import Slave
+from dumpfilter.slave.state.counters import SYNC_TIME
 from dumpfilter.slave.state.infos import SourceInfo
+from dumpfilter.slave.state.relay_log import RelayLag, file_number, relay_lag
+from dumpfilter.slave.threads.base import ChannelThread
 
 _TEXT = ColumnType.TEXT
 _STATUS = [column.name for column in replica_status_columns()]
@@ -107,19 +108,18 @@ class ChannelView:
         """The state of the I/O thread. Its error is the error that ended the thread, or the reason of the last failed
         attempt to connect.
         """
-        worker, io = self.channel.io_worker, self.channel.io
-        error = _error(worker.error, worker.error_at, _IO_NUMBERS)
-        if worker.error is None and io.last_error:
+        io = self.channel.io
+        error = _error(io, _IO_NUMBERS)
+        if io.error is None and io.last_error:
             text = f"Error connecting to source '{self.info.address}': {io.last_error}"
             error = CR_CONN_HOST_ERROR, text, io.last_error_at
-        return ThreadView(self.name, "io", worker.running, self.counted.io_errors, *error)
+        return ThreadView(self.name, "io", io.running, self.counted.io_errors, *error)
 
     @cached_property
     def sql(self) -> ThreadView:
         """The state of the applier (SQL thread)."""
-        worker = self.channel.sql_worker
-        error = _error(worker.error, worker.error_at, _SQL_NUMBERS)
-        return ThreadView(self.name, "sql", worker.running, self.counted.sql_errors, *error)
+        sql = self.channel.sql
+        return ThreadView(self.name, "sql", sql.running, self.counted.sql_errors, *_error(sql, _SQL_NUMBERS))
 
     @property
     def executed(self) -> GtidSet | None:
@@ -132,7 +132,7 @@ class ChannelView:
     @property
     def io_running(self) -> str:
         """``Replica_IO_Running`` of SHOW REPLICA STATUS: "Yes", "No" or "Connecting"."""
-        if not self.channel.io_worker.running:
+        if not self.channel.io.running:
             return "No"
         return "Yes" if self.channel.io.connected else "Connecting"
 
@@ -156,10 +156,11 @@ class ChannelView:
         return None if self.lag.lag_seconds is None else int(self.lag.lag_seconds)
 
 
-def _error(error: BaseException | None, at: float, numbers: _Numbers) -> tuple[int, str, float]:
-    if error is None:
+def _error(thread: ChannelThread, numbers: _Numbers) -> tuple[int, str, float]:
+    if thread.error is None:
         return 0, "", 0.0
-    return next(number for kinds, number in numbers if isinstance(error, kinds)), str(error), at
+    number = next(number for kinds, number in numbers if isinstance(thread.error, kinds))
+    return number, str(thread.error), thread.error_at
 
 
 class _ThreadFacts:
@@ -225,11 +226,11 @@ class _ChannelFacts:
     """1 while the channel receives a dump."""
     last_message_timestamp_seconds = metric(lambda view: view.channel.counters.last_chunk_at or None)
     """Unix time of the newest message, heartbeats included; no value before the first."""
-    received_file_number = metric(lambda view: _number(view.received.source_file))
+    received_file_number = metric(lambda view: file_number(view.received.source_file) or None)
     """Number of the binlog up to which the channel has received everything."""
     received_position_bytes = metric("received.source_position")
     """Position in this binlog."""
-    applied_file_number = metric(lambda view: _number(view.applied.source_file))
+    applied_file_number = metric(lambda view: file_number(view.applied.source_file) or None)
     """Number of the binlog up to which the applier has applied everything."""
     applied_position_bytes = metric("applied.source_position")
     """Position in this binlog, of the applier."""
@@ -237,9 +238,9 @@ class _ChannelFacts:
     """Size of all relay log files of the channel."""
     relay_log_files = metric("lag.files")
     """Relay log files of the channel."""
-    events_filtered_total = metric("channel.measured.applied.events_filtered")
+    events_filtered_total = metric("channel.measured.events_filtered")
     """Row events and statements that the slave's own filter dropped."""
-    transactions_applied_total = metric("channel.measured.applied.transactions")
+    transactions_applied_total = metric("channel.measured.transactions")
     """Transactions that the applier has completed."""
     relay_delay_seconds = metric("channel.measured.relay_delay", Latency)
     """Time from the commit of a chunk's first transaction to its write to the relay log."""
@@ -301,12 +302,6 @@ class SlaveCollector(Collector):
         yield from THREADS.families([thread for view in channels for thread in (view.io, view.sql)])
         yield from CHANNELS.families(channels)
         yield from PROCESS.families([SYNC_TIME])
-
-
-def _number(file: str) -> float | None:
-    """Return the number at the end of a binlog file's name, or None for a name without a number."""
-    number = file.rpartition(".")[2]
-    return int(number) if number.isascii() and number.isdigit() else None
 
 
 def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> list[Any]:
@@ -407,7 +402,7 @@ def _connection_row(view: ChannelView) -> list[Any]:
         view.name,
         "",
         view.received.master_uuid,
-        channel.io_worker.thread_id if channel.io.connected else None,
+        channel.io.thread_id if channel.io.connected else None,
         {"Yes": "ON", "No": "OFF", "Connecting": "CONNECTING"}[view.io_running],
         channel.received.heartbeats,
         _long_time(channel.counters.last_heartbeat_at),
@@ -448,7 +443,7 @@ _ROWS: Mapping[str, Callable[[Slave], Iterable[list[Any]]]] = {
         [one.name, 0, None, "NO", "STREAM", "OFF", None] for one in slave.channels_now
     ),
     "replication_applier_status": lambda slave: (
-        [one.name, "ON" if one.sql_worker.running else "OFF", None, 0] for one in slave.channels_now
+        [one.name, "ON" if one.sql.running else "OFF", None, 0] for one in slave.channels_now
     ),
 }
 """The function that returns the rows, for each replication table of the performance_schema."""

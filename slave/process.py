@@ -16,15 +16,17 @@ from typing import Protocol
 import structlog
 
 from dumpfilter import __version__
+from dumpfilter.base import files
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.audit import open_audit_log
+from dumpfilter.base.security.client_tls import CA_OPTION, TlsFileError
+from dumpfilter.base.security.tls import ServerTls, TlsFiles, load_tls, make_key_pair
 from dumpfilter.console.endpoint import ConsoleEndpoint, serving
 from dumpfilter.console.executor import Executor
 from dumpfilter.console.metrics.endpoint import MetricsEndpoint, serving_metrics
 from dumpfilter.console.metrics.process import CommonCollector
 from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.filter.channels import ChannelFilters
-from dumpfilter.slave.certificate import kept_tls
 from dumpfilter.slave.channel import Channel, RelayReader, Watching
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.facts import SlaveCollector
@@ -33,6 +35,32 @@ from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.state.infos import SourceInfo
 
 log = structlog.get_logger("dumpfilter.slave")
+
+
+CERTIFICATE = "tls-cert.pem"
+KEY = "tls-key.pem"
+
+
+def kept_tls(directory: Path, host: str, ca: Path | None) -> ServerTls:
+    """Return the TLS settings of the console, with the certificate and key in ``directory``.
+
+    If ``directory`` has no usable certificate, the slave makes and stores a new one for ``host``. This happens at the
+    first start, after a crash between the writes of the two files, and when the certificate has expired. ``ca`` is a
+    file of certificate authorities; with ``ca``, clients must show a certificate that one of these authorities signed.
+    Raises OptionError when the file ``ca`` is unusable, and OutputError when the slave cannot write a file.
+    """
+    paths = TlsFiles(directory / CERTIFICATE, directory / KEY, ca)
+    try:
+        return load_tls(paths)
+    except TlsFileError as unusable:
+        if unusable.option == CA_OPTION:
+            raise
+        if (directory / CERTIFICATE).exists():
+            log.warning("the slave makes a new certificate", file=str(unusable.path), reason=unusable.what)
+    made = make_key_pair(host)
+    files.replace(directory / KEY, made.key, mode=0o600)
+    files.replace(directory / CERTIFICATE, made.certificate, mode=0o644)
+    return load_tls(paths)
 
 
 class ReplicaPorts(Protocol):

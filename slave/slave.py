@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 import structlog
 
 from dumpfilter.base import files
-from dumpfilter.base.errors import OutputError, StateCorrupt
 from dumpfilter.console.sql.commands import Threads
 from dumpfilter.filter.channels import ChannelFilters, UnknownChannel, fold_channel
 from dumpfilter.filter.rules import FilterClause
@@ -24,7 +23,7 @@ from dumpfilter.slave.state import CHANNELS, lock_directory
 from dumpfilter.slave.state.identity import server_uuid
 from dumpfilter.slave.state.infos import MasterInfo, RelayLogInfo, SourceInfo
 from dumpfilter.slave.targets import make_target
-from dumpfilter.slave.threads.progress import Progress
+from dumpfilter.slave.threads.base import Progress
 
 log = structlog.get_logger("dumpfilter.slave")
 
@@ -121,24 +120,22 @@ class Slave:
         info = _folded(info)
         name = info.channel
         with self.lock:
-            new = name not in self._channels
-            if new:
-                self.filters.add_channel(name)
-            try:
-                if not new:
-                    self._channels[name].check(info)
+            channel = self._channels.get(name)
+            if channel is not None:
+                channel.check(info)
                 if clauses:
                     self.filters.change(clauses, name)
-                if new:
-                    self._add(info)
-                    return
+                SourceInfo.file(channel.directory).save(info)
+                channel.reconfigure(info, afresh=afresh)
+                return
+            self.filters.add_channel(name)
+            try:
+                if clauses:
+                    self.filters.change(clauses, name)
+                self._add(info)
             except BaseException:
-                if new:
-                    self.filters.remove_channel(name)
+                self.filters.remove_channel(name)
                 raise
-            channel = self._channels[name]
-            SourceInfo.file(channel.directory).save(info)
-            channel.reconfigure(info, afresh=afresh)
 
     def change_filter(self, clauses: Sequence[FilterClause], name: str | None) -> None:
         """Change the filter of the channel ``name``, or of all channels if ``name`` is None.
@@ -214,24 +211,15 @@ class Slave:
         while not self._closing.wait(SAVE_COUNTERS):
             for one in list(self._channels.values()):
                 one.counters.save()
-                self._expire_relay_log(one)
-
-    def _expire_relay_log(self, one: Channel) -> None:
-        """Remove expired relay log files of a channel. A failure is logged, and the slave tries again later."""
-        seconds = self.options.relay_log_expire_seconds
-        if not seconds:
-            return
-        try:
-            one.expire_relay_log(seconds)
-        except (OutputError, StateCorrupt) as error:
-            log.error("relay logs not removed", channel=one.name, reason=str(error))
+                one.expire_relay_log(self.options.relay_log_expire_seconds)
 
     @property
     def error(self) -> BaseException | None:
         """The earliest error that ended the newest run of any channel's thread. None if there is none."""
-        workers = [worker for one in self.channels for worker in (one.io_worker, one.sql_worker)]
-        failed = [worker for worker in workers if worker.error is not None]
-        return min(failed, key=lambda worker: worker.error_at).error if failed else None
+        failed = [
+            one for channel in self.channels for one in (channel.io, channel.sql) if one.error is not None
+        ]
+        return min(failed, key=lambda one: one.error_at).error if failed else None
 
     def _add(self, info: SourceInfo) -> None:
         channel = Channel(self.options, info, self.filters, self.uuid, self._watching, self.progress)

@@ -65,7 +65,7 @@ def _source_pos_wait(
     elif seconds < 0:
         raise server_errors.ER_WRONG_ARGUMENTS("SOURCE_POS_WAIT.")
     place = _place(file, position)
-    if place is None or found is None or not found.applier_runs:
+    if place is None or found is None or not found.sql.works:
         return None
     reached: bool | None = False
     advances = -1
@@ -77,7 +77,7 @@ def _source_pos_wait(
         # The applier never comes to a file whose name is not one of this master's.
         is_elsewhere = bool(applied.source_file) and _base(applied.source_file) != _base(place.file)
         reached = None if is_elsewhere else place.met(applied, _NO_GTIDS)
-        return reached is not False or not found.applier_runs
+        return reached is not False or not found.sql.works
 
     if not _until(slave, ask, seconds or None):
         return -1

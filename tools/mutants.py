@@ -73,8 +73,6 @@ EQUIVALENT = {
     "dumpfilter/index/scanner.py FileScanner._read_tagged_gtid: start + int(events.size[event]) - "
     "self.format_description.checksum_length -> start + int(events.size[event]) + "
     "self.format_description.checksum_length (1)": "the event's message names its own size",
-    "dumpfilter/slave/threads/relay_end.py RelayEnd.__init__: False -> True (2)": "the first wait returns early, and "
-    "the thread waits again",
     "dumpfilter/dump/payload.py _forms: len(events) <= _MOST_AT_BEST -> len(events) < _MOST_AT_BEST (1)": "a limit of "
     "effort; the body is valid with each level",
 }

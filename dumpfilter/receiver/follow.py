@@ -15,10 +15,9 @@ from dumpfilter.base.backoff import Backoff
 from dumpfilter.base.errors import ConnectionLost, DumpfilterError, OptionError, SourceStreamDamaged, TlsError
 from dumpfilter.base.printable import printable
 from dumpfilter.receiver.credentials import find_credentials
-from dumpfilter.receiver.login import SourceConnection
+from dumpfilter.receiver.login import SourceConnection, SourceFacts, ask_facts
 from dumpfilter.receiver.reception import Progress, Reception, Turns
 from dumpfilter.receiver.store import BinlogDirectory, is_binlog_name
-from dumpfilter.receiver.stream import SourceFacts, ask_facts
 from dumpfilter.receiver.url import SourceUrl
 
 log = structlog.get_logger("dumpfilter.receiver")
@@ -117,7 +116,8 @@ class Follower:
             except DumpfilterError as error:
                 if self._stopped.is_set():
                     return
-                self._note(error)
+                self.failures += 1
+                self.last_error, self.last_error_at = str(error), time.time()
                 if self.progress.bytes > before:
                     damaged = 0
                     backoff.reset()
@@ -157,10 +157,6 @@ class Follower:
         if isinstance(error, TlsError):
             return self.connections > 0
         return isinstance(error, ConnectionLost) and (self.connections > 0 or self._options.wait_for_first)
-
-    def _note(self, error: DumpfilterError) -> None:
-        self.failures += 1
-        self.last_error, self.last_error_at = str(error), time.time()
 
     def _receive(self) -> None:
         """Receive over one connection until the dump ends."""

@@ -34,11 +34,9 @@ from dumpfilter.binlog.events import (
     seal,
 )
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.receiver.binlog_file import OpenFile
 from dumpfilter.receiver.deframing import Deframer, LargeEvent
-from dumpfilter.receiver.login import SourceConnection
-from dumpfilter.receiver.store import BinlogDirectory, Sync, check_binlog_name
-from dumpfilter.receiver.stream import MOST_POSITION, SourceFacts, begin_stream
+from dumpfilter.receiver.login import MOST_POSITION, SourceConnection, SourceFacts, begin_stream
+from dumpfilter.receiver.store import BinlogDirectory, OpenFile, Sync, check_binlog_name
 
 FIRST_POSITION = 4
 _SYNC_SECONDS = 1.0

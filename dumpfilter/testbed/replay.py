@@ -17,7 +17,7 @@ import numpy as np
 from dumpfilter.binlog.events import OF_FILES
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.index.fileset import BinlogFile, BinlogSet
-from dumpfilter.receiver.binlog_file import OpenFile
+from dumpfilter.receiver.store import OpenFile
 from dumpfilter.simulation.traffic import Ints, SetTraffic
 
 MICROSECONDS = 1_000_000

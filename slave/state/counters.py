@@ -1,5 +1,5 @@
-"""The counts of a channel since its first start, such as connections, events and errors. The file ``counters.info``
-keeps them.
+"""The counts of a channel since its first start, such as connections, events and errors, and its latencies. The file
+``counters.info`` keeps the counts.
 
 The counts survive restarts of the channel's threads and of the slave. Replication does not depend on them. Therefore a
 damaged file is set aside with a warning, and the channel counts from zero.
@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ import structlog
 
 from dumpfilter.base import files
 from dumpfilter.base.errors import OutputError
+from dumpfilter.console.metrics.latency import DELAY_BUCKETS, WORK_BUCKETS, Latency
 from dumpfilter.filter.hits import Hits
 from dumpfilter.slave.state.infos import CountersInfo
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -25,6 +27,32 @@ log = structlog.get_logger("dumpfilter.slave")
 
 _LONGEST_ERROR = 2000
 """The length to which the text of an error is cut, characters."""
+
+
+@dataclass
+class ChannelMeasurements:
+    """The counts of a channel's applier over all its starts, and histograms of two delays. After an error, transactions
+    that are applied again count twice.
+
+    The delays run from a transaction's commit on the server until the slave has received it, and until the slave has
+    applied it.
+    """
+
+    events_filtered: int = 0
+    """The number of row events and statements that the slave's own filter dropped."""
+    transactions: int = 0
+    """The number of transactions that the applier has completed."""
+    committed_at: float | None = None
+    """The Unix time at which the server committed the newest transaction, seconds. None if the binlog does not hold
+    the time.
+    """
+    relay_delay: Latency = field(default_factory=lambda: Latency(DELAY_BUCKETS))
+    apply_delay: Latency = field(default_factory=lambda: Latency(DELAY_BUCKETS))
+
+
+SYNC_TIME = Latency(WORK_BUCKETS)
+"""The latency of syncs to the disk. All channels of the process share it, as they share the disk."""
+files.SYNC_OBSERVERS.append(SYNC_TIME.observe)
 
 
 class ChannelCounters:
@@ -47,23 +75,13 @@ class ChannelCounters:
         self.begin()
 
     def begin(self) -> None:
-        """Record that an I/O thread starts. :attr:`received` counts from this call on."""
-        self._begun = self.info
+        """Record that an I/O thread starts."""
+        self.received = CountersInfo(since=time.time())
+        """The counts since the I/O thread was last started."""
         self.last_heartbeat_at = 0.0
         """The Unix time of the newest heartbeat since the start of the I/O thread, seconds; 0 before the first
         heartbeat.
         """
-
-    @property
-    def received(self) -> CountersInfo:
-        """The counts since the I/O thread was last started: connections, heartbeats, messages, bytes, and the master's
-        counts.
-        """
-        now, begun = self.info, self._begun
-        names = ("connections", "heartbeats", "chunks", "bytes_received")
-        since: dict[str, Any] = {name: getattr(now, name) - getattr(begun, name) for name in names}
-        counts = {name: number - begun.counts[name] for name, number in now.counts.items()}
-        return now.model_copy(update={**since, "counts": counts})
 
     def count_chunk(self, chunk: pb.Chunk, size: int) -> None:
         """Count one received message of the master's stream. ``size`` is the size of its events, bytes."""
@@ -92,10 +110,7 @@ class ChannelCounters:
     def _add(self, newest: Mapping[str, Any] | None = None, **more: int | Mapping[str, int]) -> None:
         """Add the numbers ``more`` to the fields with these names, and replace the values of the fields ``newest``."""
         with self._lock:
-            self.info = self.info.model_copy(
-                update={name: _sum(getattr(self.info, name), number) for name, number in more.items()}
-                | dict(newest or {})
-            )
+            self.info, self.received = (_sum(one, newest or {}, more) for one in (self.info, self.received))
 
     def save(self) -> None:
         """Write the counts to ``counters.info`` if they have changed. The first of several failures in a row is logged.
@@ -133,7 +148,14 @@ class ChannelCounters:
             files.remove(self._file.path)
 
 
-def _sum(known: Any, more: int | Mapping[str, int]) -> Any:
-    if isinstance(more, int):
-        return known + more
-    return known | {name: known.get(name, 0) + number for name, number in more.items()}
+def _sum(
+    info: CountersInfo, newest: Mapping[str, Any], more: Mapping[str, int | Mapping[str, int]]
+) -> CountersInfo:
+    changed = dict(newest)
+    for name, number in more.items():
+        known = getattr(info, name)
+        if isinstance(number, int):
+            changed[name] = known + number
+        else:
+            changed[name] = known | {key: known.get(key, 0) + count for key, count in number.items()}
+    return info.model_copy(update=changed)

@@ -29,6 +29,7 @@ from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import make_head
 from dumpfilter.dump.packets.control import rotate
+from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.index.log_writer import GrowingFile, LogWriter, write_index
 from dumpfilter.slave.state import AFRESH
 
@@ -92,12 +93,14 @@ def header_bytes(
 
 
 def file_number(file: str) -> int:
-    """Return the number at the end of a relay log file's name, by which relay log files are ordered.
+    """Return the number at the end of the name of a binlog or relay log file, by which such files are ordered. 0 for a
+    name without a number.
 
-    >>> file_number("relay-bin.000012")
-    12
+    >>> file_number("relay-bin.000012"), file_number("relay-bin.index")
+    (12, 0)
     """
-    return int(file.rpartition(".")[2])
+    number = file.rpartition(".")[2]
+    return int(number) if number.isdecimal() else 0
 
 
 def read_index(directory: Path) -> list[str]:
@@ -203,8 +206,9 @@ class RelayLog(LogWriter[GrowingFile]):
 
     def rotate(
         self, source_file: str, start_position: int, format_description: bytes, origin: dict[str, Any]
-    ) -> None:
-        """Begin the next relay log file, because the master continues with another binlog file. Raises OutputError.
+    ) -> RelayPosition:
+        """Begin the next relay log file, because the master continues with another binlog file. Return the position
+        after its head. Raises OutputError.
 
         The master's binlog file ``source_file`` is read from the byte offset ``start_position`` on.
         ``format_description`` is its format description event as raw bytes. ``origin`` has the fields of the head
@@ -217,7 +221,8 @@ class RelayLog(LogWriter[GrowingFile]):
         number = 1 + max(map(file_number, self.names), default=0)
         head = header_bytes(source_file, start_position, format_description, origin)
         self.close_file()
-        self.begin(self.index, GrowingFile.create(self.directory / f"{BASENAME}.{number:06d}", head))
+        made = self.begin(self.index, GrowingFile.create(self.directory / f"{BASENAME}.{number:06d}", head))
+        return RelayPosition(made.name, made.end)
 
     def expire(self, before: str, written_before: float) -> list[str]:
         """Remove the oldest relay log files before the file ``before`` that were last written before the Unix time
@@ -242,12 +247,13 @@ class RelayLog(LogWriter[GrowingFile]):
             # A file that is not there needs no space. The applier finds out that it is missing.
             return False
 
-    def append(self, data: bytes | memoryview) -> None:
-        """Append whole raw events to the newest relay log file. They may end inside a transaction. Raises
-        OutputError.
+    def append(self, data: bytes | memoryview) -> int:
+        """Append whole raw events to the newest relay log file, and return the size of the file. The events may end
+        inside a transaction. Raises OutputError.
         """
         assert self.file is not None, "no relay log has been begun"
         self.file.append(data)
+        return self.file.end
 
     def close(self) -> None:
         """Close the open relay log file without waiting for the disk. :meth:`recover` opens it again.
@@ -255,3 +261,40 @@ class RelayLog(LogWriter[GrowingFile]):
         Raises OutputError when an earlier write to the disk has failed.
         """
         self.close_file(synced=False)
+
+
+class RelayLag(NamedTuple):
+    """The number and total size of a relay log's files, and how far the applier is behind, in bytes and seconds."""
+
+    files: int
+    bytes: int
+    lag_bytes: int
+    lag_seconds: float | None
+    """The time since the server wrote the first event that is not applied, seconds. None if the relay log cannot be
+    read.
+    """
+
+
+def relay_lag(
+    directory: Path, applied: RelayPosition | None, received: RelayPosition | None, now: float
+) -> RelayLag:
+    """Return the size of the relay log in ``directory``, and of its part after the applier's position.
+
+    ``applied`` and ``received`` are the positions of the applier and of the I/O thread in the relay log; None before
+    the first file. ``now`` is a Unix time, seconds.
+    """
+    paths = {
+        path.name: path
+        for path in sorted(directory.glob(f"{BASENAME}.[0-9]*"), key=lambda path: file_number(path.name))
+    }
+    end = BinlogEnd(paths, now, received)
+    if received is None or applied == received:
+        return RelayLag(end.files, end.bytes, 0, 0.0)
+    first = 0 if applied is None else file_number(applied.file)
+    oldest = next((name for name in paths if file_number(name) >= first), received.file)
+    place = applied if applied is not None and oldest == applied.file else (oldest, len(MAGIC))
+    return RelayLag(end.files, end.bytes, end.lag_bytes(place) or 0, end.lag_seconds(place))
+
+
+def _order(path: Path) -> int:
+    return file_number(path.name)

@@ -8,6 +8,7 @@ growing relay log, and :mod:`dumpfilter.testbed.law` for an origin's files.
 
 from __future__ import annotations
 
+import enum
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,10 +18,10 @@ from dumpfilter.base.errors import BinlogCorrupt, BinlogError, SlaveIncident
 from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
 from dumpfilter.binlog.context_events import decode_incident
 from dumpfilter.binlog.event_time import MICROSECONDS
-from dumpfilter.binlog.events import GTIDS, ROWS, STATEMENTS, EventHeader, EventType
+from dumpfilter.binlog.events import GTIDS, ROWS, STATEMENTS, EventHeader, EventType, Symbol, types_of
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import Gtid, MariadbGtid
-from dumpfilter.binlog.gtid_events import MysqlGtidEvent, decode_gtid
+from dumpfilter.binlog.gtid_events import FL_STANDALONE, MysqlGtidEvent, decode_gtid
 from dumpfilter.binlog.reader import Event
 from dumpfilter.binlog.rows_events import TableMap, decode_rows_header, decode_table_map
 from dumpfilter.filter import ReplicationFilter
@@ -28,14 +29,100 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.index.statements import decode_statement_event, statement_of
 from dumpfilter.index.subjects import TableSubject
-from dumpfilter.slave.measurements import Applied
-from dumpfilter.slave.threads.groups import Groups, Keyword, keyword
+from dumpfilter.slave.state.counters import ChannelMeasurements
 
 if TYPE_CHECKING:
     from dumpfilter.slave.targets import Target
 
 _MOST_MAPS = 4096
 """The largest number of decoded Table_map events in the cache. A full cache is emptied."""
+
+
+_OPENING = types_of(Symbol.CONTEXT, Symbol.TABLE_MAP, Symbol.ROWS)
+_ENDING = types_of(Symbol.XID, Symbol.XA_PREPARE, Symbol.PAYLOAD)
+_LONE = STATEMENTS | {EventType.INCIDENT}
+"""The types of events that form a group by themselves outside of BEGIN and COMMIT."""
+
+
+class Keyword(enum.Enum):
+    """The kinds of statements that control a transaction, such as BEGIN and COMMIT. ``NONE`` stands for all other
+    statements.
+
+    Filters do not decide about statements that control a transaction. The server's function for this test is
+    ``Query_log_event::is_trans_keyword``.
+    """
+
+    NONE = enum.auto()
+    """A statement that does not control a transaction. The slave's filter decides about it."""
+    BEGIN = enum.auto()
+    """A statement that opens a transaction: BEGIN, XA START or XA BEGIN."""
+    END = enum.auto()
+    """A statement that ends a transaction: COMMIT or ROLLBACK."""
+    INSIDE = enum.auto()
+    """A statement inside a transaction: SAVEPOINT, RELEASE SAVEPOINT, ROLLBACK TO, XA END, XA COMMIT and the like."""
+
+
+def keyword(text: str) -> Keyword:
+    """Return the kind of transaction control of a statement, or ``Keyword.NONE`` for any other statement.
+
+    >>> keyword("begin"), keyword("ROLLBACK TO `a`"), keyword("BEGIN NOT ATOMIC")
+    (<Keyword.BEGIN: 2>, <Keyword.INSIDE: 4>, <Keyword.NONE: 1>)
+    """
+    head = text[:20].upper()
+    if head == "BEGIN" or head.startswith(("XA START", "XA BEGIN")):
+        return Keyword.BEGIN
+    if head in ("COMMIT", "ROLLBACK"):
+        return Keyword.END
+    if head.startswith(("ROLLBACK", "SAVEPOINT ", "RELEASE SAVEPOINT ", "XA ")):
+        return Keyword.INSIDE
+    return Keyword.NONE
+
+
+class Groups:
+    """A tracker of transaction boundaries, and of statements outside transactions. It is given a binlog's events one
+    after another, and tells after each event whether a transaction is open.
+
+    The applier may stop and save its position only between two groups (transactions or statements). A GTID event opens
+    a group. In a binlog without GTIDs, BEGIN or the first event of a statement opens a group. Xid, COMMIT, ROLLBACK,
+    XA PREPARE or a compressed transaction (Transaction_payload event) closes a group. A group without BEGIN, such as a
+    DDL statement, ends with its only statement. :mod:`dumpfilter.index.scanner` has the same rules for the master.
+    """
+
+    def __init__(self) -> None:
+        self.inside = False
+        """Whether the newest event lies inside a transaction or statement that is not complete yet."""
+        self._is_transaction = False
+        """Whether only COMMIT, ROLLBACK, Xid or XA PREPARE ends the group."""
+
+    def enter(
+        self,
+        kind: int,
+        *,
+        mariadb_flags: int = 0,
+        word: Keyword = Keyword.NONE,
+        statement_end: bool = False,
+    ) -> bool:
+        """Process the type and flags of the next event of the binlog. Return whether the event completes a transaction,
+        or a statement outside of transactions.
+
+        ``kind`` is the event's type. ``mariadb_flags`` are the flags of a MariaDB Gtid event. ``word`` is the kind of
+        transaction control of a Query event. ``statement_end`` says that a rows event carries STMT_END_F.
+        """
+        if kind in GTIDS:
+            self.inside = True
+            self._is_transaction = kind == EventType.MARIADB_GTID and not mariadb_flags & FL_STANDALONE
+        elif word is Keyword.BEGIN:
+            self.inside = self._is_transaction = True
+        elif (
+            kind in _ENDING
+            or word is Keyword.END
+            or (not self._is_transaction and (kind in _LONE or (kind in ROWS and statement_end)))
+        ):
+            self.inside = self._is_transaction = False
+            return True
+        elif kind in _OPENING:
+            self.inside = True
+        return False
 
 
 class _Table(NamedTuple):
@@ -68,7 +155,7 @@ class EventApplier:
     ``origin`` drops whole transactions by server id or domain, before the rules are checked. ``on_complete`` receives
     the GTID of each completed transaction, even if the target received nothing of it. The exception is a MySQL
     transaction that ``origin`` dropped, because a MySQL replica does not add such a transaction to ``gtid_executed``. A
-    MariaDB replica adds it to its position. ``applied`` counts transactions and filtered events.
+    MariaDB replica adds it to its position. ``measured`` counts transactions and filtered events.
     """
 
     def __init__(
@@ -78,9 +165,9 @@ class EventApplier:
         *,
         origin: OriginFilter | None = None,
         on_complete: Callable[[Gtid], None] = lambda gtid: None,
-        applied: Applied | None = None,
+        measured: ChannelMeasurements | None = None,
     ) -> None:
-        self._applied = applied or Applied()
+        self._measured = measured or ChannelMeasurements()
         self._rules = rules
         self._target = target
         self._origin = origin if origin is not None and origin.is_on else None
@@ -150,13 +237,15 @@ class EventApplier:
         event = decode_gtid(header, body)
         self._gtid = event.gtid
         committed_at = event.immediate_commit_timestamp if isinstance(event, MysqlGtidEvent) else None
-        self._applied.committed_at = committed_at / MICROSECONDS if committed_at else header.timestamp or None
+        self._measured.committed_at = (
+            committed_at / MICROSECONDS if committed_at else header.timestamp or None
+        )
         self._groups.enter(header.type, mariadb_flags=event.flags)
 
     def _complete(self) -> None:
         if self._begun:
             self._target.commit()
-        self._applied.transactions += 1
+        self._measured.transactions += 1
         is_lost = self._is_unwanted_origin and not isinstance(self._gtid, MariadbGtid)
         if self._gtid is not None and not is_lost:
             self._on_complete(self._gtid)
@@ -208,7 +297,7 @@ class EventApplier:
                 self._begin_for_target()
                 self._target.rows(*here, table, header, rows_data(header, body))
             else:
-                self._applied.events_filtered += 1
+                self._measured.events_filtered += 1
         if header.statement_ends:
             self._tables.clear()
         return header.statement_ends
@@ -226,7 +315,7 @@ class EventApplier:
             if word is not Keyword.NONE:
                 return word
         if self._is_unwanted_origin:
-            self._applied.events_filtered += 1
+            self._measured.events_filtered += 1
             return Keyword.NONE
         statement = statement_of(query, description)
         for hit in self._rules.hits(statement):
@@ -235,7 +324,7 @@ class EventApplier:
             self._begin_for_target()
             self._target.statement(self._rules.rewrite_db(query.db) if query.db else None, query.raw)
         else:
-            self._applied.events_filtered += 1
+            self._measured.events_filtered += 1
         return Keyword.NONE
 
     def _payload(self, body: bytes | memoryview, description: FormatDescription) -> None:

@@ -1,20 +1,39 @@
-"""The gRPC connection of a channel to its master, with or without TLS."""
+"""The gRPC connection of a channel to its master, with or without TLS, and the reasons why there is none.
+
+gRPC says little about a TLS handshake that failed, and always verifies the master's certificate. Therefore the slave
+first makes a handshake by itself (the trial). The trial finds the reason of a failure. It also gets the certificate
+that gRPC shall expect when the user wants less verification.
+
+A MySQL server speaks first. It greets each connection with a packet of protocol version 10 (Protocol::HandshakeV10 of
+MySQL's client/server protocol). A gRPC server never begins with such bytes.
+"""
 
 from __future__ import annotations
 
+import re
+import socket
+import ssl
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import grpc
 import structlog
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.x509.oid import NameOID
 
 from dumpfilter.base.errors import NotAMaster, OptionError, TlsError
-from dumpfilter.base.security.client_tls import TlsMode
-from dumpfilter.base.security.exposure import is_loopback
-from dumpfilter.slave.mysql_greeting import mysql_version
+from dumpfilter.base.printable import printable
+from dumpfilter.base.security.client_tls import ClientTls, TlsFileError, TlsMode, read_tls_file, ssl_reason
+from dumpfilter.base.security.exposure import host_and_port, is_loopback
+from dumpfilter.base.security.tls import GRPC_KEYS, suits_grpc
 from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.state.infos import SourceInfo
-from dumpfilter.slave.tls_trial import agree, speaks_tls
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 log = structlog.get_logger("dumpfilter.slave")
@@ -67,7 +86,12 @@ def open_channel(source: Source, stopped: Callable[[], bool]) -> grpc.Channel:
     # gRPC calls the limit of an attempt to connect a backoff.
     settings = (*CHANNEL_OPTIONS, ("grpc.min_reconnect_backoff_ms", int(patience * 1000)))
     if source.info.tls is None:
-        _refuse_plain_password(source)
+        if source.info.password and not source.options.plain_password and not is_loopback(source.info.host):
+            raise OptionError(
+                f"master {source.info.address}: the password of user {source.info.user!r} would travel unencrypted "
+                "to another machine: set SOURCE_SSL=1 and SOURCE_SSL_CA (--source-ssl-ca), or allow it with "
+                "--source-plain-password"
+            )
         return grpc.insecure_channel(source.info.address, options=settings)
     if source.info.tls.mode is TlsMode.REQUIRED:
         log.warning(
@@ -99,12 +123,11 @@ def explain_failure(source: Source, error: grpc.RpcError, stopped: Callable[[], 
     ):
         return
     _refuse_mysql(source)
-    if not speaks_tls(*source.info.endpoint, stopped):
-        return
-    raise TlsError(
-        f"master {source.info.address}: the master speaks TLS alone: set SOURCE_SSL=1 and SOURCE_SSL_CA "
-        "(--source-ssl-ca)"
-    ) from error
+    if speaks_tls(*source.info.endpoint, stopped):
+        raise TlsError(
+            f"master {source.info.address}: the master speaks TLS alone: set SOURCE_SSL=1 and SOURCE_SSL_CA "
+            "(--source-ssl-ca)"
+        ) from error
 
 
 def _refuse_mysql(source: Source) -> None:
@@ -120,11 +143,253 @@ def _refuse_mysql(source: Source) -> None:
     )
 
 
-def _refuse_plain_password(source: Source) -> None:
-    if not source.info.password or source.options.plain_password or is_loopback(source.info.host):
-        return
-    raise OptionError(
-        f"master {source.info.address}: the password of user {source.info.user!r} would travel unencrypted to "
-        "another machine: set SOURCE_SSL=1 and SOURCE_SSL_CA (--source-ssl-ca), or allow it with "
-        "--source-plain-password"
+_GREETING_SECONDS = 2.0
+"""The longest wait for a connection, and for the greeting, seconds. Servers send it at once, in one piece."""
+
+_LONGEST_GREETING = 128
+"""The largest number of bytes of a greeting that are read. The version is at the beginning."""
+
+_GREETING = re.compile(rb"...\0(?:\xff..|\x0a(?P<version>[^\0]*)\0)", re.DOTALL)
+"""The beginning of a server's first packet: its length, the packet number 0, and an error or the protocol's version 10
+with the server's version.
+"""
+
+
+def mysql_version(host: str, port: int) -> str | None:
+    """Connect to an address, and return the version in the greeting of a MySQL or MariaDB server. Return None if no
+    such server answers.
+
+    The version is "of unknown version" if the server greets with an error, for example because it blocks this host.
+    """
+    try:
+        with socket.create_connection((host, port), timeout=_GREETING_SECONDS) as connection:
+            # A peer that sends byte by byte must not hold up STOP REPLICA, so there is one read.
+            return version_in(connection.recv(_LONGEST_GREETING))
+    except (OSError, ValueError, OverflowError):
+        return None
+
+
+def version_in(greeting: bytes) -> str | None:
+    """Return the server's version in ``greeting``, the first packet of MySQL's protocol. Return None for all other
+    bytes.
+
+    The version is "of unknown version" for an error packet.
+    """
+    found = _GREETING.match(greeting)
+    if found is None:
+        return None
+    if found["version"] is None:
+        return "of unknown version"
+    # MariaDB puts 5.5.5- before its version, for old replicas of MySQL.
+    return printable(found["version"].decode("utf-8", "replace").removeprefix("5.5.5-"))
+
+
+_PLAIN_TRIAL_SECONDS = 2.0
+"""The longest time for the test whether a master speaks TLS, seconds. The test follows a lost connection without
+TLS.
+"""
+
+_POLL = 0.05
+"""The interval at which a trial checks whether the slave is stopping, seconds."""
+
+_PROTOCOL = "h2"
+"""The name of HTTP/2 in the TLS handshake (ALPN). gRPC servers refuse clients that do not name it."""
+
+
+class Unreachable(Exception):
+    """The exception for a handshake that reached no server, or that the server did not answer. The text gives the
+    reason.
+    """
+
+
+def agree(
+    tls: ClientTls, host: str, port: int, stopped: Callable[[], bool], seconds: float = 180.0
+) -> tuple[grpc.ChannelCredentials, str | None]:
+    """Make a trial handshake with the master, and return the credentials with which gRPC shall connect.
+
+    The second result is the name that gRPC shall find in the master's certificate; None stands for ``host`` itself.
+    Raises TlsError when slave and master cannot agree on TLS, and Unreachable when no server answers. The trial ends
+    when ``stopped`` returns true, because the slave is stopping, or after ``seconds``.
+    """
+    master, deadline = f"master {host_and_port(host, port)}", time.monotonic() + seconds
+    files = ("SOURCE_SSL_CA", tls.ca), ("SOURCE_SSL_CERT", tls.certificate), ("SOURCE_SSL_KEY", tls.key)
+    try:
+        roots, certificate, key = (
+            None if path is None else read_tls_file(option, path) for option, path in files
+        )
+        context = _context(tls)
+    except TlsFileError as error:
+        raise TlsError(str(error)) from None
+    # OpenSSL has read the certificate, even if cryptography cannot.
+    with suppress(ValueError, UnsupportedAlgorithm):
+        if certificate is not None and not suits_grpc(x509.load_pem_x509_certificate(certificate)):
+            raise TlsError(f"SOURCE_SSL_KEY={tls.key}: is of a kind that gRPC cannot use: {GRPC_KEYS}")
+    try:
+        # A master that is being stopped hangs up, too. The second trial then meets a closed port.
+        presented = _handshake(context, host, port, stopped, deadline) or _handshake(
+            context, host, port, stopped, deadline
+        )
+    except ssl.SSLError as error:
+        raise TlsError(f"{master}: {_cure(tls, error)}") from None
+    if presented is None:
+        raise TlsError(f"{master}: {_refused(tls)}")
+    trusted = roots or b"" if tls.mode.verifies else ssl.DER_cert_to_PEM_cert(presented).encode()
+    name = None if tls.mode is TlsMode.VERIFY_IDENTITY else _name_in(presented, master)
+    return grpc.ssl_channel_credentials(trusted, key, certificate), name
+
+
+def speaks_tls(host: str, port: int, stopped: Callable[[], bool]) -> bool:
+    """Tell whether a server that closed a connection without TLS answers a TLS handshake.
+
+    ``stopped`` returns whether the slave is stopping, which ends the check with False.
+    """
+    context = _context(ClientTls(TlsMode.REQUIRED))
+    try:
+        _handshake(context, host, port, stopped, time.monotonic() + _PLAIN_TRIAL_SECONDS)
+    except ssl.SSLError as error:
+        return "ALERT" in (error.reason or "")
+    except Unreachable:
+        return False
+    return True
+
+
+def _context(tls: ClientTls) -> ssl.SSLContext:
+    """Return the context of Python's ``ssl`` for the slave's TLS options. Raises TlsFileError for files that cannot be
+    used.
+    """
+    try:
+        context = tls.context()
+    except TlsFileError as error:
+        if error.path != tls.certificate:
+            raise
+        raise TlsFileError(
+            error.option,
+            error.path,
+            f"is no PEM certificate with its unencrypted private key in SOURCE_SSL_KEY={tls.key} ({error.what})",
+        ) from None
+    assert context is not None
+    context.set_alpn_protocols([_PROTOCOL])
+    # As in gRPC, a certificate in the CA's file is trusted even if another one has signed it.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
+def _handshake(
+    context: ssl.SSLContext, host: str, port: int, stopped: Callable[[], bool], deadline: float
+) -> bytes | None:
+    """Connect and make a TLS handshake. Return the master's certificate as DER after the master's first byte has come.
+
+    Return None if the master completes the handshake and then closes the connection. In TLS 1.3 a server checks the
+    client's certificate after the client's part of the handshake. A gRPC server that refuses the certificate, or
+    misses one, closes the connection without a reason. Raises SSLError when the handshake fails, and Unreachable when
+    no server answers until ``deadline`` (``time.monotonic``), or the slave is stopping.
+    """
+    answer: Future[bytes | None] = Future()
+
+    def shake() -> None:
+        seconds = max(deadline - time.monotonic(), _POLL)
+        try:
+            with (
+                socket.create_connection((host, port), seconds) as plain,
+                context.wrap_socket(plain, server_hostname=host) as connection,
+            ):
+                presented = None
+                with suppress(ssl.SSLEOFError, ConnectionResetError):
+                    # The first byte of HTTP/2 tells that the master has accepted the slave.
+                    presented = connection.getpeercert(binary_form=True) if connection.recv(1) else None
+                answer.set_result(presented)
+        except BaseException as error:
+            answer.set_exception(error)
+
+    # Nothing interrupts the resolver of names, and a slave that stops must not wait for it.
+    threading.Thread(target=shake, name="slave-tls-trial", daemon=True).start()
+    try:
+        while not wait([answer], _POLL).done:
+            if stopped():
+                raise Unreachable("the slave stops")
+            if time.monotonic() >= deadline:
+                raise Unreachable("the master did not answer in time")
+        return answer.result()
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+        raise Unreachable("the master closed the connection in the handshake") from None
+    except ssl.SSLError:
+        raise
+    except (OSError, ValueError, OverflowError) as error:
+        # Impossible hosts and ports are ValueError and OverflowError.
+        raise Unreachable(getattr(error, "strerror", None) or str(error)) from None
+
+
+def _cure(tls: ClientTls, error: ssl.SSLError) -> str:
+    """Return a text with the reason why a handshake failed, and with what to do."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        authority = f"is SOURCE_SSL_CA={tls.ca} the CA that signed the certificate?"
+        cure = _CURES.get(error.verify_code, authority)
+        return f"the master's certificate is refused ({error.verify_message.rstrip('.')}): {cure}"
+    if "ALERT" in (error.reason or ""):
+        return _refused(tls, f" ({ssl_reason(error)})")
+    return (
+        f"the master does not speak TLS, and SOURCE_SSL=1 demands TLS ({ssl_reason(error)}): start the master with "
+        "--tls-cert and --tls-key, or set SOURCE_SSL=0 (--no-source-ssl)"
     )
+
+
+def _refused(tls: ClientTls, reason: str = "") -> str:
+    """Return a text about a master that refuses the slave's certificate, or the lack of a certificate."""
+    if not tls.certificate:
+        return (
+            f"the master refuses the TLS connection{reason}: it probably demands a certificate of the slave: give "
+            "SOURCE_SSL_CERT and SOURCE_SSL_KEY (--source-ssl-cert, --source-ssl-key)"
+        )
+    return (
+        f"the master refuses SOURCE_SSL_CERT={tls.certificate}{reason}: is the certificate valid, and signed by the CA "
+        "that the master's --tls-ca names?"
+    )
+
+
+def _name_in(presented: bytes, master: str) -> str:
+    """Return a name from the master's certificate (DER) that gRPC can check against. Raises TlsError, which begins with
+    ``master``, for a certificate that is expired, nameless or unreadable.
+    """
+    try:
+        certificate = x509.load_der_x509_certificate(presented)
+        expires = certificate.not_valid_after_utc
+        names = _names(certificate)
+    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
+        raise TlsError(
+            f"{master}: the master's certificate cannot be read ({error}): give the master another one"
+        ) from None
+    if expires < datetime.now(UTC):
+        raise TlsError(
+            f"{master}: the master's certificate expired on {expires:%Y-%m-%d %H:%M} UTC: {_RENEW}"
+        )
+    if not names:
+        raise TlsError(
+            f"{master}: the master's certificate names no host: give the master a certificate with a name "
+            "(subjectAltName)"
+        )
+    return names[0].replace("*", "any", 1)
+
+
+def _names(certificate: x509.Certificate) -> list[str]:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    return [
+        *names.get_values_for_type(x509.DNSName),
+        *(str(address) for address in names.get_values_for_type(x509.IPAddress)),
+    ]
+
+
+_RENEW = "renew the certificate on the master"
+_HOST_CURE = (
+    "name the host in the master's certificate (subjectAltName), or connect to a name that the certificate has, or set "
+    "SOURCE_SSL_VERIFY_SERVER_CERT=0 to trust every certificate of the CA"
+)
+_CURES = {
+    9: "compare the clocks of both machines",  # X509_V_ERR_CERT_NOT_YET_VALID
+    10: _RENEW,  # X509_V_ERR_CERT_HAS_EXPIRED
+    62: _HOST_CURE,  # X509_V_ERR_HOSTNAME_MISMATCH
+    64: _HOST_CURE,  # X509_V_ERR_IP_ADDRESS_MISMATCH
+}
+"""The cures by OpenSSL's number of the reason why the master's certificate is refused."""

@@ -14,12 +14,12 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, Protocol
 
 import grpc
 import structlog
+from grpc import StatusCode as Status
 
 from dumpfilter import __version__
 from dumpfilter.base.backoff import Backoff
@@ -39,13 +39,19 @@ from dumpfilter.base.errors import (
     TlsError,
 )
 from dumpfilter.base.printable import printable
-from dumpfilter.dump.stream.message import Received, client
+from dumpfilter.dump.stream.message import client
 from dumpfilter.dump.stream.versions import PROTOCOL, Peer, check_versions
 from dumpfilter.filter.convert import FAMILIES, names_from_proto
 from dumpfilter.slave.state.counters import ChannelCounters
-from dumpfilter.slave.threads.connection import ROUND_TRIPS, Source, explain_failure, open_channel
+from dumpfilter.slave.threads.base import ChannelThread
+from dumpfilter.slave.threads.connection import (
+    ROUND_TRIPS,
+    Source,
+    Unreachable,
+    explain_failure,
+    open_channel,
+)
 from dumpfilter.slave.threads.receiver import Receiver
-from dumpfilter.slave.tls_trial import Unreachable
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
@@ -53,29 +59,29 @@ log = structlog.get_logger("dumpfilter.slave")
 
 _RETRIED = frozenset(
     {
-        grpc.StatusCode.UNAVAILABLE,
-        grpc.StatusCode.DEADLINE_EXCEEDED,
-        grpc.StatusCode.CANCELLED,
-        grpc.StatusCode.UNKNOWN,
-        grpc.StatusCode.INTERNAL,
-        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        Status.UNAVAILABLE,
+        Status.DEADLINE_EXCEEDED,
+        Status.CANCELLED,
+        Status.UNKNOWN,
+        Status.INTERNAL,
+        Status.RESOURCE_EXHAUSTED,
     }
 )
 
-_ERRORS: dict[grpc.StatusCode, type[DumpfilterError]] = {
-    grpc.StatusCode.ALREADY_EXISTS: IdentityTaken,
-    grpc.StatusCode.INVALID_ARGUMENT: PositionError,
-    grpc.StatusCode.OUT_OF_RANGE: PositionError,
-    grpc.StatusCode.DATA_LOSS: BinlogCorrupt,
-    grpc.StatusCode.ABORTED: DumpTakenOver,
+_ERRORS: dict[Status, type[DumpfilterError]] = {
+    Status.ALREADY_EXISTS: IdentityTaken,
+    Status.INVALID_ARGUMENT: PositionError,
+    Status.OUT_OF_RANGE: PositionError,
+    Status.DATA_LOSS: BinlogCorrupt,
+    Status.ABORTED: DumpTakenOver,
 }
 """The errors that end the I/O thread, by the status code with which the master ended the dump. Other codes become a
 StreamError.
 """
 
-_REGISTRATION_ERRORS: dict[grpc.StatusCode, type[DumpfilterError]] = {
-    grpc.StatusCode.FAILED_PRECONDITION: ProtocolMismatch,
-    grpc.StatusCode.ALREADY_EXISTS: IdentityTaken,
+_REGISTRATION_ERRORS: dict[Status, type[DumpfilterError]] = {
+    Status.FAILED_PRECONDITION: ProtocolMismatch,
+    Status.ALREADY_EXISTS: IdentityTaken,
 }
 """The errors that end the I/O thread, by the status code with which the master refused the registration. Other codes
 become a RegistrationRefused.
@@ -83,9 +89,9 @@ become a RegistrationRefused.
 
 _REGISTERED_ANEW = {
     # The master's users changed during the dump. The next call Register tells whether the slave may go on.
-    grpc.StatusCode.UNAUTHENTICATED: "the master ended the dump",
+    Status.UNAUTHENTICATED: "the master ended the dump",
     # The master restarted after the call Register, or another filter is imposed.
-    grpc.StatusCode.NOT_FOUND: "the master does not know this slave (any more)",
+    Status.NOT_FOUND: "the master does not know this slave (any more)",
 }
 """The status codes of dumps after which the slave registers again, each with the beginning of the reason for the
 log.
@@ -132,51 +138,43 @@ def _rate(size: int, seconds: float) -> int:
     return min(_MOST_RATE, max(1, int(size / max(seconds, 1e-6))))
 
 
-class _Call(Protocol):
-    """A running gRPC call to the master, which another thread can cancel."""
+class Receiving(Protocol):
+    """The owner of an I/O thread, a channel: the writer of the relay log, and the functions that the thread calls."""
 
-    def cancel(self) -> bool: ...
+    receiver: Receiver
+    counters: ChannelCounters
+
+    def received_chunk(self, chunk: pb.Chunk) -> None:
+        """Take note of a message of the stream that was written."""
+
+    def connected(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
+        """Take note of a registration, with the gRPC stub of the connection and the master's answer."""
+
+    def discard_damaged(self, damage: RelayLogDamaged, finder: ChannelThread) -> bool:
+        """Discard the damaged part of the relay log, which the thread ``finder`` has found. Return True if that thread
+        shall connect again.
+        """
+
+    def io_ended(self, error: BaseException | None) -> None:
+        """Take note that the thread has ended, by ``error`` or, for None, without an error."""
 
 
-class _Dump(_Call, Protocol):
-    """A running dump: the iterator over the messages (chunks) in which the master sends events to this slave."""
-
-    def __iter__(self) -> Iterator[Received]: ...
-
-
-class IoThread:
-    """The I/O thread, which receives events from the master and passes them to ``receiver`` for the relay log.
-
-    :meth:`run` works until the thread ends, and may be called once. Any thread may call :meth:`stop`.
-
-    The I/O thread calls ``on_chunk`` after each message of the stream that was written. It calls ``on_connect`` after
-    each registration, with the gRPC stub of the connection and the master's answer. When the thread finds the relay log
-    damaged, it calls ``on_damage``. This callback discards the damaged part, and returns True if the thread shall
-    connect again.
+class IoThread(ChannelThread):
+    """The I/O thread, which receives events from the master ``source`` and passes them to the owner's receiver for the
+    relay log.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        receiver: Receiver,
-        counters: ChannelCounters,
-        *,
-        on_chunk: Callable[[pb.Chunk], None] = lambda chunk: None,
-        on_connect: Callable[[rpc.DumpFilterStub, pb.RegisterResponse], None] = lambda stub, answer: None,
-        on_damage: Callable[[RelayLogDamaged], bool] = lambda damage: False,
-    ) -> None:
-        self._source = source
-        self.source = source.info
-        """The configuration with which the thread connects. It may have the user of START REPLICA."""
-        self._receiver = receiver
-        self._on_chunk = on_chunk
-        self._on_connect = on_connect
-        self._on_damage = on_damage
-        self.counters = counters
+    def __init__(self, owner: Receiving, source: Source) -> None:
+        super().__init__(f"{source.info.channel or 'default'}-io", owner.io_ended)
+        self._owner = owner
+        self.source = source
+        """The master, and the configuration with which the thread connects. It may have the user of START REPLICA."""
+        self._receiver = owner.receiver
+        self.counters = owner.counters
         self._backoff = Backoff(source.info.connect_retry)
-        self._stop = threading.Event()
         self._lock = threading.Lock()
-        self._call: _Call | None = None
+        self._call: Any = None
+        """The gRPC call that :meth:`stop`, or the silence of the master, cancels."""
         self._silent_until = math.inf
         """The monotonic time at which a master that sends nothing counts as dead."""
         self._line_rate = 0
@@ -211,14 +209,9 @@ class IoThread:
         self.ended = False
         """Whether the thread ended at the end of the newest binlog of the master, as the option ``once`` demands."""
 
-    @property
-    def stopping(self) -> bool:
-        """Whether :meth:`stop` was called."""
-        return self._stop.is_set()
-
     def stop(self) -> None:
         """Make :meth:`run` return soon and without an error, even while the thread waits for the master."""
-        self._stop.set()
+        super().stop()
         self._cancel()
 
     def run(self) -> None:
@@ -232,7 +225,7 @@ class IoThread:
         ticker = threading.Thread(target=self._tick, args=(done,), name="slave-io-ticker", daemon=True)
         ticker.start()
         try:
-            while not self._stop.is_set():
+            while not self.stopping:
                 try:
                     if self._connect_and_receive():
                         self.ended = True
@@ -254,24 +247,24 @@ class IoThread:
         Return True when the stream has reached the end of the newest binlog, with the option ``once``.
         """
         self.state = _CONNECTING
-        with open_channel(self._source, self._stop.is_set) as channel:
+        with open_channel(self.source, lambda: self.stopping) as channel:
             stub = client(channel)
             answer = self._register(stub)
             self.last_error = ""
             call = self._begin_dump(stub, answer)
             self.connected = True
-            self._on_connect(stub, answer)
+            self._owner.connected(stub, answer)
             self.counters.count_connection()
             self.state = _RECEIVING
             try:
                 ended = self._receive(call)
             finally:
                 self._registration = None
-            if ended or self._stop.is_set():
+            if ended or self.stopping:
                 self._unregister(stub, answer.slave_id)
             return ended
 
-    def _begin_dump(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> _Dump:
+    def _begin_dump(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> Any:
         """Request a stream of events (dump) from the position up to which the slave has received. Return the running
         gRPC call.
         """
@@ -279,17 +272,17 @@ class IoThread:
             master_uuid=answer.master_uuid,
             family=FAMILIES.get(answer.family, "mysql"),
             names=names_from_proto(answer.filter.names),
-            auto_position=self._source.info.auto_position,
+            auto_position=self.source.info.auto_position,
         )
         request = self._dump_request(answer, by_gtid=by_gtid)
-        call: _Dump = stub.Dump(request)
+        call = stub.Dump(request)
         self._sign_at = 0.0
-        self._watch(call, ROUND_TRIPS * self._source.options.net_timeout + request.ByteSize() / _SLOWEST)
+        self._watch(call, ROUND_TRIPS * self.source.options.net_timeout + request.ByteSize() / _SLOWEST)
         self._registration = stub, answer.slave_id
         return call
 
     def _register(self, stub: rpc.DumpFilterStub) -> pb.RegisterResponse:
-        source = self._source
+        source = self.source
         request = pb.RegisterRequest(
             server_id=source.options.server_id,
             uuid=source.uuid,
@@ -305,7 +298,7 @@ class IoThread:
         )
         # The channel keeps its first collation even if the master's binlogs now come from a newer server. The relay log
         # may still hold transactions that the master filtered with the first collation.
-        known = self._receiver.info.name_collation
+        known = self._receiver.place.info.name_collation
         if known is not None:
             request.filter.MergeFrom(pb.FilterDefinition(names=known.name))
         try:
@@ -319,7 +312,7 @@ class IoThread:
             )
         except grpc.RpcError as error:
             if error.code() in _RETRIED:
-                explain_failure(source, error, self._stop.is_set)
+                explain_failure(source, error, lambda: self.stopping)
                 raise
             kind = _REGISTRATION_ERRORS.get(error.code(), RegistrationRefused)
             raise kind(f"{self._where}: {error.details()}") from error
@@ -337,10 +330,10 @@ class IoThread:
         try:
             stub.Unregister(pb.UnregisterRequest(slave_id=slave_id), timeout=1.0)
         except grpc.RpcError as error:
-            log.debug("not unregistered", master=self._source.info.address, status=error.code().name)
+            log.debug("not unregistered", master=self.source.info.address, status=error.code().name)
 
     def _dump_request(self, answer: pb.RegisterResponse, *, by_gtid: bool) -> pb.DumpRequest:
-        source, info = self._source, self._receiver.info
+        source, info = self.source, self._receiver.place.info
         request = pb.DumpRequest(
             slave_id=answer.slave_id,
             other_filters_before=info.other_filters,
@@ -363,7 +356,7 @@ class IoThread:
         getattr(request, "from").CopyFrom(pb.BinlogPosition(file=file, position=position))
         return request
 
-    def _receive(self, call: _Dump) -> bool:
+    def _receive(self, call: Any) -> bool:
         begun, size = time.monotonic(), 0
         try:
             for chunk, events in call:
@@ -371,20 +364,20 @@ class IoThread:
                 # While the slave writes, it does not listen. That time must not count as the master's silence.
                 self._silent_until = math.inf
                 self.counters.count_chunk(chunk, len(events))
-                before = self._receiver.resume_point
+                before = self._receiver.place.now
                 self._receiver.receive(chunk, events)
                 self._backoff.reset()
-                if events and self._receiver.resume_point is not before:
+                if events and self._receiver.place.now is not before:
                     self._damaged_in_a_row = 0
-                self._on_chunk(chunk)
+                self._owner.received_chunk(chunk)
                 self._heard()
-                if chunk.end_of_log and self._source.options.once:
+                if chunk.end_of_log and self.source.options.once:
                     return True
             return False
         except grpc.RpcError:
             if self._ticker_error is not None:
                 raise self._ticker_error from None
-            if self._stop.is_set():
+            if self.stopping:
                 return False
             raise
         finally:
@@ -417,7 +410,7 @@ class IoThread:
                     raise error
             case RelayLogDamaged():
                 self._receiver.forget_kept()
-                if not self._on_damage(error) and not self._stop.is_set():
+                if not self._owner.discard_damaged(error, self) and not self.stopping:
                     raise error
             case StreamDamaged():
                 self._receiver.forget_kept()
@@ -435,7 +428,7 @@ class IoThread:
 
     @property
     def _where(self) -> str:
-        return f"master {self._source.info.address}"
+        return f"master {self.source.info.address}"
 
     def _lost(self, reason: str) -> None:
         """Record that the connection was lost, and wait before the next attempt to connect.
@@ -444,10 +437,10 @@ class IoThread:
         """
         if self._ticker_error is not None:
             raise self._ticker_error
-        if self._stop.is_set():
+        if self.stopping:
             return
         self.connected = False
-        source = self._source
+        source = self.source
         self.last_error, self.last_error_at = reason, time.time()
         self.counters.count_error("io", reason)
         self.state = _WAITING
@@ -467,18 +460,18 @@ class IoThread:
         )
         self._stop.wait(wait)
 
-    def _watch(self, call: _Call, seconds: float) -> None:
+    def _watch(self, call: Any, seconds: float) -> None:
         """Store the running gRPC call, so that it can be cancelled by STOP REPLICA, or when the master is silent for
         ``seconds``.
         """
         with self._lock:
             self._silent_until = time.monotonic() + seconds
             self._call = call
-        if self._stop.is_set():
+        if self.stopping:
             call.cancel()
 
     def _heard(self) -> None:
-        self._silent_until = time.monotonic() + self._source.options.net_timeout
+        self._silent_until = time.monotonic() + self.source.options.net_timeout
 
     def _cancel(self) -> None:
         with self._lock:
@@ -513,12 +506,12 @@ class IoThread:
         dump follows the first within a second. ``slave_id`` is the slave's id at the master, and ``now`` the time
         (``time.monotonic``).
         """
-        period = self._source.options.net_timeout / _SIGNS
+        period = self.source.options.net_timeout / _SIGNS
         self._sign_at = now + (period if self._sign_at else min(period, _SECOND_SIGN))
         request = pb.AliveRequest(slave_id=slave_id, line_rate=self._line_rate)
 
         def measure(call: Any) -> None:
-            if call.code() is grpc.StatusCode.OK:
+            if call.code() is Status.OK:
                 self._line_rate = max(self._line_rate, _rate(_SIGN, time.monotonic() - now))
 
         # The I/O thread may have closed the connection meanwhile.

@@ -25,12 +25,11 @@ from dumpfilter.binlog.gtid import TAG, GtidSet, MariadbGtidSet, SourceKey
 from dumpfilter.dump.stream.event_proof import EventProof
 from dumpfilter.dump.stream.gaps import gaps_from_proto
 from dumpfilter.dump.stream.message import NOTHING_KEPT, Kept, chunk_crc32
-from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.state import AFRESH
-from dumpfilter.slave.state.infos import MasterInfo
-from dumpfilter.slave.state.place import Place
+from dumpfilter.slave.state.counters import ChannelMeasurements
+from dumpfilter.slave.state.infos import MasterInfo, Place
 from dumpfilter.slave.state.relay_log import RelayLog
-from dumpfilter.slave.threads.relay_end import RelayEnd
+from dumpfilter.slave.threads.base import RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 _TAG = re.compile(f"(?:{TAG})?")
@@ -80,7 +79,10 @@ class Receiver:
         self._relay_end = relay_end
         self._measured = measured or ChannelMeasurements()
         self._lock = threading.Lock()
-        self._place = Place(MasterInfo, relay_log.directory, save_period=save_period)
+        self.place = Place(MasterInfo, relay_log.directory, save_period=save_period)
+        """The newest transaction boundary up to which everything is received, with the GTIDs. The next dump begins
+        there. What was saved last is known to the applier and to other readers of the relay log.
+        """
         self._unsynced_events = 0
         self._completed: list[_Run] = []
         """The GTIDs that the master completed after the last resume point."""
@@ -101,37 +103,13 @@ class Receiver:
         self._server_id = 0
         self._checksum = False
         self._proof = EventProof(checksum=False)
-        here = self._place.now
+        here = self.place.now
         self.filter_digest = here.filter_digest
         """A hash of the filter by which the master selects the events that the receiver writes from now on."""
         self._master_uuid = here.master_uuid
         self._another_master = False
         self._except_gtids = here.except_gtids
         relay_end.publish(here.relay_position)
-
-    @property
-    def info(self) -> MasterInfo:
-        """The newest transaction boundary up to which everything is received, with the GTIDs. The next dump begins
-        there.
-
-        Position and GTIDs belong to the same moment, and may be newer than the file ``master.info`` by up to
-        ``save_period`` seconds.
-        """
-        return self._place.info
-
-    @property
-    def published(self) -> MasterInfo:
-        """The position of the I/O thread that was last made known to the applier and to other readers of the relay log.
-        It has the form of the file ``master.info``.
-        """
-        return self._place.saved
-
-    @property
-    def resume_point(self) -> object:
-        """An object that is replaced when the I/O thread's position moves. Callers compare it with ``is`` to notice a
-        new position, which is cheaper than reading :attr:`info`.
-        """
-        return self._place.now
 
     @property
     def kept(self) -> Kept:
@@ -172,7 +150,7 @@ class Receiver:
         GTID.
 
         True means that the stream begins after the received GTIDs, and False that it begins at the position of
-        :attr:`info`. With ``auto_position`` the first stream and the first stream from another master begin by GTID.
+        the place. With ``auto_position`` the first stream and the first stream from another master begin by GTID.
         The events of another master begin a new relay log file, even if its binlog file has the name of the old
         master's.
 
@@ -184,7 +162,7 @@ class Receiver:
         relay log does not reach the position.
         """
         with self._lock:
-            here = self._place.info
+            here = self.place.info
             if here.family not in ("", family):
                 raise StreamError(
                     f"the master's binlogs are {family}'s, the relay logs are {here.family}'s; {AFRESH}"
@@ -203,7 +181,7 @@ class Receiver:
             self._keeps = is_known and self._ends_with_kept()
             if not another_master:
                 kept["master_uuid"] = master_uuid
-            self._place.go_back(here.model_copy(update=kept))
+            self.place.go_back(here.model_copy(update=kept))
             self._master_uuid = master_uuid
             if not self._keeps:
                 self._drop_kept(here)
@@ -219,7 +197,7 @@ class Receiver:
 
     def _ends_with_kept(self) -> bool:
         """Tell whether the relay log has exactly the bytes of :attr:`kept` after the last resume point."""
-        begin, end = self._place.now.relay_position, self._relay_log.position
+        begin, end = self.place.now.relay_position, self._relay_log.position
         if not self._kept or begin is None or end is None:
             return False
         return self._kept.size > 0 and end == begin._replace(offset=begin.offset + self._kept.size)
@@ -237,17 +215,14 @@ class Receiver:
             server_id=EventHeader.unpack(description).server_id,
             checksum=FormatDescription.parse(description).checksum,
         )
-        self._relay_log.append(head)
-        position = self._relay_log.position
-        assert position is not None
-        self._place.move(relay_offset=position.offset)
+        self.place.move(relay_offset=self._relay_log.append(head))
 
     def _origin(self) -> dict[str, str]:
         """Return the fields of a head event (the relay log's own event), which name the master of the next events."""
         return {
             "master_uuid": self._master_uuid,
-            "names": self._place.now.names,
-            "retrieved": str(self._place.gtids),
+            "names": self.place.now.names,
+            "retrieved": str(self.place.gtids),
         }
 
     def rewind(self, to: MasterInfo) -> None:
@@ -260,7 +235,7 @@ class Receiver:
             self._drop_kept(to)
             self._completed.clear()
             other = bool(to.relay_file) and to.filter_digest != self.filter_digest
-            self._place.go_back(to.model_copy(update={"other_filters": to.other_filters or other}))
+            self.place.go_back(to.model_copy(update={"other_filters": to.other_filters or other}))
             self.filter_digest = to.filter_digest
             self._save(synced=False)
 
@@ -286,10 +261,10 @@ class Receiver:
             self._unsynced_events += chunk.counts.events_sent
             is_due = bool(self._sync_every) and self._unsynced_events >= self._sync_every
             is_later = self._sync_every > MOST_WAITED_FOR
-            if is_due or chunk.end_of_log or self._place.is_due:
+            if is_due or chunk.end_of_log or self.place.is_due:
                 self._save(synced=is_due and not is_later)
             if is_due and is_later:
-                self._relay_log.sync_later(self._place.path, self._place.path.parent)
+                self._relay_log.sync_later(self.place.path, self.place.path.parent)
                 self._unsynced_events = 0
 
     def _prove(self, chunk: pb.Chunk, size: int) -> None:
@@ -315,7 +290,7 @@ class Receiver:
         ago.
         """
         with self._lock:
-            if self._place.is_due:
+            if self.place.is_due:
                 self._save(synced=False)
 
     def close(self) -> None:
@@ -332,7 +307,7 @@ class Receiver:
 
         Otherwise check that the chunk continues the current file. Raises StreamError when it does not.
         """
-        here = self._place.now
+        here = self.place.now
         if not chunk.format_description and self._next is None:
             raise StreamError(f"{chunk.file}: the master began to send events without its start position")
         has_file = self._relay_log.position is not None
@@ -351,11 +326,10 @@ class Receiver:
         begins_again = chunk.file == here.source_file and not has_file
         if begins_again and not self._another_master:
             self._check_place(chunk)
-        self._relay_log.rotate(chunk.file, chunk.start_position, chunk.format_description, self._origin())
+        origin = self._origin()
+        begun = self._relay_log.rotate(chunk.file, chunk.start_position, chunk.format_description, origin)
         self._another_master = False
-        begun = self._relay_log.position
-        assert begun is not None
-        self._place.move(
+        self.place.move(
             master_uuid=self._master_uuid,
             source_file=chunk.file,
             source_position=chunk.start_position,
@@ -380,7 +354,7 @@ class Receiver:
             self._keeps = False
             return
         if self._keeps:
-            self._drop_kept(self._place.now)
+            self._drop_kept(self.place.now)
         try:
             description = FormatDescription.parse(chunk.format_description)
         except BinlogError as error:
@@ -403,7 +377,7 @@ class Receiver:
 
     def _check_place(self, chunk: pb.Chunk) -> None:
         """Check that a new stream begins at the position that the slave asked for. Raises StreamError."""
-        here = self._place.now
+        here = self.place.now
         # The format description event comes first, whatever position before its end either side names.
         first = len(MAGIC) + EventHeader.unpack(chunk.format_description).size
         if max(chunk.start_position, first) != max(here.source_position, first):
@@ -413,7 +387,7 @@ class Receiver:
             )
 
     def _append(self, chunk: pb.Chunk, events: bytes | memoryview) -> None:
-        here = self._place.now
+        here = self.place.now
         if chunk.resume_position < here.source_position or chunk.resume_bytes > len(events):
             raise StreamError(
                 f"{chunk.file}: the resume point {chunk.resume_position} (after {chunk.resume_bytes} of "
@@ -429,7 +403,7 @@ class Receiver:
             raise StreamDamaged(
                 f"{chunk.file}: between {chunk.begin_position} and {chunk.end_position}: {error}"
             ) from None
-        completed = _runs_of(chunk.completed, type(self._place.gtids))
+        completed = _runs_of(chunk.completed, type(self.place.gtids))
         data = self._with_gaps(chunk, events)
         added = len(data) - len(events)
         if data:
@@ -445,11 +419,11 @@ class Receiver:
             is_plain = self._kept is not None and not added and not chunk.HasField("completed")
             self._kept = self._kept.add(events) if is_plain and self._kept is not None else None
             return
-        with self._place.lock:
+        with self.place.lock:
             for run in self._completed:
-                self._place.gtids.add_range(*run)
+                self.place.gtids.add_range(*run)
             self._completed.clear()
-            self._place.move(
+            self.place.move(
                 source_position=chunk.resume_position,
                 relay_offset=position.offset + chunk.resume_bytes + added,
             )
@@ -467,7 +441,7 @@ class Receiver:
             data = with_gaps(
                 events, chunk.gaps.source, gaps, server_id=self._server_id, checksum=self._checksum
             )
-        has_moved = chunk.resume_position != self._place.now.source_position
+        has_moved = chunk.resume_position != self.place.now.source_position
         if not data and has_moved:
             # The master skipped events that belong to no transaction. The applier's position must follow.
             return make_gap(Gap(chunk.resume_position), server_id=self._server_id, checksum=self._checksum)
@@ -477,9 +451,9 @@ class Receiver:
         if synced:
             self._relay_log.sync()
             self._unsynced_events = 0
-        if synced or self._place.now is not self._place.saved:
-            self._place.save(synced=synced)
-        self._relay_end.publish(self._place.now.relay_position)
+        if synced or self.place.now is not self.place.saved:
+            self.place.save(synced=synced)
+        self._relay_end.publish(self.place.now.relay_position)
 
 
 def _runs_of(completed: pb.GtidRunsSet, kind: type[GtidSet]) -> list[_Run]:

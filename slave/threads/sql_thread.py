@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dumpfilter.base.errors import BinlogError, RelayLogDamaged, StateCorrupt, StreamError
+from dumpfilter.base.options.defaults import FIRST_EVENT
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import NameCollation, NameRules
 from dumpfilter.binlog.gap_events import Gap, Head, is_gap_event, parse_gap_event
@@ -19,14 +20,12 @@ from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.hits import Hits
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import FileBegin
-from dumpfilter.slave.measurements import ChannelMeasurements
 from dumpfilter.slave.state import AFRESH
-from dumpfilter.slave.state.infos import RelayLogInfo
-from dumpfilter.slave.state.place import Place
+from dumpfilter.slave.state.counters import ChannelMeasurements
+from dumpfilter.slave.state.infos import Place, RelayLogInfo
 from dumpfilter.slave.state.relay_log import RelayPosition, place_order, read_head, read_index
 from dumpfilter.slave.threads.applier import EventApplier, gtid_of
-from dumpfilter.slave.threads.progress import Progress
-from dumpfilter.slave.threads.relay_end import RelayEnd
+from dumpfilter.slave.threads.base import ChannelThread, Progress, RelayEnd
 from dumpfilter.slave.threads.until import Until
 
 if TYPE_CHECKING:
@@ -37,39 +36,27 @@ SAVE_PERIOD = 1.0
 
 _READ_BUFFER = 1 << 18
 
-
 _FRAME_OF_A_FILE = frozenset({EventType.FORMAT_DESCRIPTION, EventType.ROTATE})
 
 
 def _events_between(path: Path, start: int, end: int) -> Iterator[Event]:
-    """Yield the events of a relay log file between two byte offsets. Raises RelayLogDamaged when an event is damaged
-    or the file too short.
+    """Yield the events of a relay log file between two byte offsets. Raises RelayLogDamaged when an event is damaged.
+
+    Raises RelayLogDamaged before the first event when the file is too short. It may be cut inside its head, whose
+    events name the master and its collation. The thread must not save a position in such a file.
     """
     try:
-        with path.open("rb", buffering=_READ_BUFFER) as file:
-            after = start
-            for event in iter_events(file, file=str(path), start=start, end=end):
-                yield event
-                after = event.offset + len(event.raw)
+        after = path.stat().st_size
+        if after >= end:
+            with path.open("rb", buffering=_READ_BUFFER) as file:
+                after = start
+                for event in iter_events(file, file=str(path), start=start, end=end):
+                    yield event
+                    after = event.offset + len(event.raw)
     except (OSError, BinlogError) as error:
         raise RelayLogDamaged(str(error)) from error
     if after < end:
-        raise RelayLogDamaged(_cut(path, after, end))
-
-
-def _cut(path: Path, size: int, received: int) -> str:
-    return f"{path}: ends at {size}, but the slave has received events up to {received}"
-
-
-def _size_of(path: Path, next_head: FileBegin) -> int:
-    """Return the size that the relay log file ``path`` must have. The head of the next file, ``next_head``, has this
-    size.
-
-    If the head does not name the file, return the file's present size.
-    """
-    if next_head.origin.get("previous_file") == path.name:
-        return int(next_head.origin["previous_size"])
-    return path.stat().st_size
+        raise RelayLogDamaged(f"{path}: ends at {after}, but the slave has received events up to {end}")
 
 
 def _widened(position: int, end_log_pos: int) -> int:
@@ -81,57 +68,61 @@ def _widened(position: int, end_log_pos: int) -> int:
     return position + ((end_log_pos - position) & 0xFFFFFFFF)
 
 
-class SqlThread:
-    """The SQL thread, which applies a channel's relay log to the target. :meth:`run` works until the thread ends, and
-    may be called once.
+class Applying(Protocol):
+    """The owner of an applier, a channel: the relay log, the target, and the functions that the applier calls."""
+
+    name: str
+    place: Place[RelayLogInfo]
+    """The applier's place, with its file ``relay-log.info`` in the directory of the relay log."""
+    relay_end: RelayEnd
+    """The position up to which the relay log is complete."""
+    target: Target
+    """The object to which transactions are applied."""
+    measured: ChannelMeasurements
+    progress: Progress
+    """The object that wakes SQL statements that wait for the thread."""
+
+    @property
+    def origin(self) -> OriginFilter:
+        """The filter that drops whole transactions by server id or domain."""
+
+    def applied_filter(self, names: NameRules) -> ReplicationFilter:
+        """Return the filter that the slave itself applies. ``names`` says which family of servers wrote the binlog and
+        how names are compared.
+        """
+
+    def hit(self, hits: Hits) -> None:
+        """Count the uses of filter rules since the last call, on the slave and on the master."""
+
+    def discard_damaged(self, damage: RelayLogDamaged, finder: ChannelThread) -> bool:
+        """Discard the relay log after the saved position, because the thread ``finder`` has found damage. Return True
+        if the I/O thread receives that part again.
+        """
+
+    def sql_ended(self, error: BaseException | None) -> None:
+        """Take note that the thread has ended, by ``error`` or, for None, without an error."""
+
+
+class SqlThread(ChannelThread):
+    """The SQL thread, which applies a channel's relay log to the target.
 
     The constructor restores the target to the saved state. It raises StateCorrupt when the saved position is after the
-    end of the relay log, or the target cannot restore the state. Any thread may call :meth:`stop`.
-
-    Parameters:
-        place: the applier's place, with its file ``relay-log.info`` in the directory of the relay log.
-        relay_end: tells up to which position the relay log is complete.
-        target: the object to which transactions are applied.
-        make_filter: returns the filter that the slave itself applies. Its argument says which family of servers wrote
-            the binlog and how names are compared.
-        origin: drops whole transactions by server id or domain.
-        on_hits: receives the number of uses of filter rules since the last call, on the slave and on the master.
-        until: the condition of START REPLICA UNTIL; None: there is none.
-        refetch: called when the relay log is damaged. It discards the relay log after the saved position and returns
-            True, and the I/O thread receives that part again.
-        measured: counts the applied transactions and their delays.
-        progress: wakes SQL statements that wait for the thread.
+    end of the relay log, or the target cannot restore the state. ``until`` is the condition of START REPLICA UNTIL;
+    None: there is none.
     """
 
-    def __init__(
-        self,
-        place: Place[RelayLogInfo],
-        relay_end: RelayEnd,
-        target: Target,
-        make_filter: Callable[[NameRules], ReplicationFilter],
-        *,
-        origin: OriginFilter | None = None,
-        on_hits: Callable[[Hits], None] = lambda hits: None,
-        until: Until | None = None,
-        refetch: Callable[[RelayLogDamaged], bool] = lambda damage: False,
-        measured: ChannelMeasurements | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        self._progress = progress or Progress()
+    def __init__(self, owner: Applying, until: Until | None = None) -> None:
+        super().__init__(f"{owner.name or 'default'}-sql", owner.sql_ended)
+        self._owner = owner
+        self._place = place = owner.place
         self._directory = place.path.parent
-        self._relay_end = relay_end
-        self._target = target
-        self._make_filter = make_filter
-        self._origin = origin
-        self._on_hits = on_hits
+        self._relay_end = owner.relay_end
+        self._measured = owner.measured
+        self._origin = owner.origin
         self.until = until
         """The condition of START REPLICA UNTIL, also after the thread has ended."""
-        self._refetch = refetch
-        self._measured = measured or ChannelMeasurements()
-        self._stop = threading.Event()
-        self._place = place
         self._completed: list[Gtid] = []
-        """The GTIDs of completed transactions that :attr:`info` does not show yet."""
+        """The GTIDs of completed transactions that the place does not show yet."""
         self._applier: EventApplier | None = None
         self._filter_is_old = False
         self._damage: RelayLogDamaged | None = None
@@ -141,32 +132,17 @@ class SqlThread:
         """The uses of filter rules on the master that belong to the next transaction. The relay log has them before
         the transaction.
         """
-        if place_order(self._place.now.relay_position) > place_order(relay_end.position):
+        if place_order(place.now.relay_position) > place_order(self._relay_end.position):
             raise StateCorrupt(
-                f"{self._place.path}: is ahead of the relay log, which is complete up to "
-                f"{relay_end.position}; {AFRESH}"
+                f"{place.path}: is ahead of the relay log, which is complete up to {self._relay_end.position}; {AFRESH}"
             )
-        if self._place.saved.target:
+        if place.saved.target:
             try:
-                target.restore(self._place.saved.target)
+                owner.target.restore(place.saved.target)
             except (ValueError, TypeError, KeyError) as error:
                 raise StateCorrupt(
-                    f"{self._place.path}: holds no state that this target can restore ({error}); {AFRESH}"
+                    f"{place.path}: holds no state that this target can restore ({error}); {AFRESH}"
                 ) from error
-
-    @property
-    def info(self) -> RelayLogInfo:
-        """The applier's position, a transaction boundary, and its executed GTIDs, at one moment.
-
-        The member ``target`` is the target's state at the last write of ``relay-log.info``. The target is the object to
-        which transactions are applied.
-        """
-        return self._place.info
-
-    @property
-    def stopping(self) -> bool:
-        """Whether :meth:`stop` was called."""
-        return self._stop.is_set()
 
     def follow_filter(self) -> None:
         """Make the slave's filter again before more of the relay log is applied, because the imposed filters have
@@ -178,15 +154,15 @@ class SqlThread:
 
     def report_damage(self, damage: RelayLogDamaged) -> None:
         """Tell the SQL thread that the I/O thread has found the relay log damaged. The SQL thread then calls
-        ``refetch``, so that the damaged part is received again.
+        :meth:`Applying.discard_damaged`, so that the damaged part is received again.
         """
         self._damage = damage
-        self._relay_end.wake()
+        self._relay_end.told()
 
     def stop(self) -> None:
         """Make :meth:`run` return soon, but not inside a transaction."""
-        self._stop.set()
-        self._relay_end.wake()
+        super().stop()
+        self._relay_end.told()
 
     def run(self) -> None:
         """Apply transactions until :meth:`stop` is called or the condition of START REPLICA UNTIL is true.
@@ -202,8 +178,8 @@ class SqlThread:
             except RelayLogDamaged as damage:
                 self._damage = None
                 self._go_back()
-                if not self._refetch(damage):
-                    if self._stop.is_set():
+                if not self._owner.discard_damaged(damage, self):
+                    if self.stopping:
                         # The next SQL thread meets the damage again.
                         return
                     raise
@@ -212,16 +188,17 @@ class SqlThread:
                 raise
 
     def _run(self) -> None:
-        while not self._stop.is_set() and not self._is_met():
+        while not self.stopping and not self._is_met():
             if self._damage is not None:
                 raise self._damage
             here = self._place.now.relay_position
-            end, is_last = self._relay_end.wait(here, SAVE_PERIOD / 4)
+            self._relay_end.until(lambda here=here: self._is_woken(here), SAVE_PERIOD / 4)  # type: ignore[misc]
+            is_last, end = self._relay_end.is_last, self._relay_end.position
             if end is not None and place_order(here) < place_order(end):
-                before = self._measured.applied.transactions
+                before = self._measured.transactions
                 goes_on = self._apply_up_to(here, end)
-                if self._measured.applied.transactions != before:
-                    self._measured.apply_delay.observe_since(self._measured.applied.committed_at)
+                if self._measured.transactions != before:
+                    self._measured.apply_delay.observe_since(self._measured.committed_at)
                 if not goes_on:
                     break
             elif is_last:
@@ -234,6 +211,10 @@ class SqlThread:
                 self._save()
         self._save()
 
+    def _is_woken(self, here: RelayPosition | None) -> bool:
+        end = self._relay_end
+        return self.stopping or self._damage is not None or end.is_last or end.position != here
+
     def _go_back(self) -> None:
         """Restore the target to its state at the saved position, from which the next SQL thread begins."""
         self._report_hits()
@@ -241,7 +222,7 @@ class SqlThread:
         self._completed.clear()
         self._applier = None
         self._pending.clear()
-        self._target.restore(self._place.saved.target)
+        self._owner.target.restore(self._place.saved.target)
 
     def _apply_up_to(self, here: RelayPosition | None, end: RelayPosition) -> bool:
         """Apply the relay log from ``here`` (None: from its beginning) to ``end``. Return whether the thread shall
@@ -249,53 +230,56 @@ class SqlThread:
 
         The thread ends at STOP REPLICA or at the condition of START REPLICA UNTIL. Raises RelayLogDamaged.
         """
-        files = read_index(self._directory)
-        first = files.index(here.file) if here is not None and here.file in files else 0
-        if end.file not in files[first:] or (here is not None and here.file != files[first]):
+        names = read_index(self._directory)
+        try:
+            names = names[names.index(here.file) if here else 0 : names.index(end.file) + 1]
+        except ValueError:
+            names = []
+        if not names:
             raise RelayLogDamaged(f"{self._directory}: the relay log's index does not name {end.file}")
-        names = files[first : files.index(end.file) + 1]
-        head = read_head(self._directory / names[0])
-        for name, following in zip(names, [*names[1:], None], strict=True):
+        for name, following in zip_longest(names, names[1:]):
             path = self._directory / name
+            head = read_head(path)
             self._prepare_applier(head)
-            if here is not None and here.file == name:
-                start = here.offset
-            else:
-                start = 4
-                if self._ends_before(RelayPosition(name, 4), head.file, 0, None):
-                    return False
-            next_head = read_head(self._directory / following) if following else None
-            stop_at = _size_of(path, next_head) if next_head else end.offset
-            # A file may be cut inside its head, whose events name the master and its collation. There, or anywhere in a
-            # cut file, the thread must not save a place.
-            if (size := path.stat().st_size) < stop_at:
-                raise RelayLogDamaged(_cut(path, size, stop_at))
+            start = here.offset if here is not None and here.file == name else FIRST_EVENT
+            if start == FIRST_EVENT and self._ends_before(RelayPosition(name, start), head.file, 0, None):
+                return False
+            stop_at = self._size_of(path, following) if following else end.offset
             if not self._apply_file(path, head, start, stop_at):
                 return False
-            if next_head:
-                head = next_head
         return not self._is_met()
+
+    def _size_of(self, path: Path, following: str) -> int:
+        """Return the size that the relay log file ``path`` must have. The head of the next file, ``following``, has
+        this size.
+
+        If the head does not name the file, return the file's present size.
+        """
+        origin = read_head(self._directory / following).origin
+        if origin.get("previous_file") == path.name:
+            return int(origin["previous_size"])
+        return path.stat().st_size
 
     def _prepare_applier(self, head: FileBegin) -> None:
         """Make an :class:`EventApplier` for a relay log file with this head, if there is none yet, or the filter or the
         name collation has changed.
         """
         family = head.format_description.family
-        collation = NameCollation(head.origin.get("names") or NameCollation.GENERAL_CI)
-        names = NameRules(family, collation)
-        if self._applier is None or self._filter_is_old or names != self._names:
-            self._filter_is_old = False
-            self._report_hits()
-            if self._applier is None:
-                self._place.gtids = parse_gtid_set(self._place.saved.executed, family)
-            self._names = names
-            self._applier = EventApplier(
-                self._make_filter(names),
-                self._target,
-                origin=self._origin,
-                on_complete=self._completed.append,
-                applied=self._measured.applied,
-            )
+        names = NameRules(family, NameCollation(head.origin.get("names") or NameCollation.GENERAL_CI))
+        if self._applier is not None and not self._filter_is_old and names == self._names:
+            return
+        self._filter_is_old = False
+        self._report_hits()
+        if self._applier is None:
+            self._place.gtids = parse_gtid_set(self._place.saved.executed, family)
+        self._names = names
+        self._applier = EventApplier(
+            self._owner.applied_filter(names),
+            self._owner.target,
+            origin=self._origin,
+            on_complete=self._completed.append,
+            measured=self._measured,
+        )
 
     def _apply_file(self, path: Path, head: FileBegin, start: int, end: int) -> bool:
         """Apply the events of a relay log file between the byte offsets ``start`` and ``end``. Return whether the
@@ -309,54 +293,60 @@ class SqlThread:
         source_position = head.position if start < head.end else self._place.now.source_position
         for event in _events_between(path, start, end):
             gap = parse_gap_event(event.body) if is_gap_event(event.type, event.body) else None
-            after = event.offset + len(event.raw)
             if isinstance(gap, Gap) and not gap.end:
                 # The hits belong to the transaction that goes on or follows, so they count when it is complete.
                 (applier.hits if applier.inside else self._pending).update(hits_from_numbers(gap.hits))
                 continue
-            is_boundary = not applier.inside and event.offset >= head.end
-            if is_boundary and self._ends_before(
-                RelayPosition(path.name, event.offset), head.file, source_position, gap or event
-            ):
+            is_after_head = event.offset >= head.end
+            at = RelayPosition(path.name, event.offset)
+            is_boundary = is_after_head and not applier.inside
+            if is_boundary and self._ends_before(at, head.file, source_position, gap or event):
                 return False
             if isinstance(gap, Gap):
                 if applier.inside:
                     raise RelayLogDamaged(f"{path}: at {event.offset}: a Gap event lies inside a transaction")
-                self._on_hits(hits_from_numbers(gap.hits))
+                self._owner.hit(hits_from_numbers(gap.hits))
                 source_position = gap.end
             elif gap is not None:
                 self._place.move(master_uuid=gap.members.get("master_uuid", ""))
             else:
                 applier.feed(event, file=str(path))
-                if event.header.end_log_pos and event.offset >= head.end and not applier.inside:
+                if event.header.end_log_pos and is_after_head and not applier.inside:
                     source_position = _widened(source_position, event.header.end_log_pos)
+            after = event.offset + len(event.raw)
             if applier.inside or after < head.end:
                 # Inside a transaction and inside the head of a file there is no position to save.
                 continue
-            if self._pending:
-                applier.hits.update(self._pending)
-                self._pending.clear()
-            self._report_hits()
-            with self._place.lock:
-                if isinstance(gap, Gap):
-                    gap.add_to(self._place.gtids)
-                for gtid in self._completed:
-                    self._place.gtids.add(gtid)
-                self._completed.clear()
-                self._place.move(
-                    relay_file=path.name,
-                    relay_offset=after,
-                    source_file=head.file,
-                    source_position=source_position,
-                )
-            self._progress.told()
-            if self._place.is_due:
-                self._save()
-            if self._stop.is_set() or self._is_met():
+            self._complete(RelayPosition(path.name, after), head.file, source_position, gap)
+            if self.stopping or self._is_met():
                 return False
         if applier.inside:
             raise StreamError(f"{path}: the resume point {end} lies inside a transaction")
         return True
+
+    def _complete(
+        self, at: RelayPosition, source_file: str, source_position: int, gap: Gap | Head | None
+    ) -> None:
+        """Move the applier's place to a transaction boundary, with the completed GTIDs and those of ``gap``."""
+        assert self._applier is not None
+        self._applier.hits.update(self._pending)
+        self._pending.clear()
+        self._report_hits()
+        with self._place.lock:
+            if isinstance(gap, Gap):
+                gap.add_to(self._place.gtids)
+            for gtid in self._completed:
+                self._place.gtids.add(gtid)
+            self._completed.clear()
+            self._place.move(
+                relay_file=at.file,
+                relay_offset=at.offset,
+                source_file=source_file,
+                source_position=source_position,
+            )
+        self._owner.progress.told()
+        if self._place.is_due:
+            self._save()
 
     def _is_met(self) -> bool:
         return self.until is not None and self.until.met(self._place.now, self._place.gtids)
@@ -384,7 +374,7 @@ class SqlThread:
 
     def _report_hits(self) -> None:
         if self._applier is not None and self._applier.hits:
-            self._on_hits(self._applier.take_hits())
+            self._owner.hit(self._applier.take_hits())
 
     def _save(self) -> None:
         """Write the applier's position, its GTIDs and the target's state to ``relay-log.info``. Raises OutputError.
@@ -394,4 +384,4 @@ class SqlThread:
         self._report_hits()
         if self._place.now is not self._place.saved:
             # After a failed write the thread goes back to the state that the file holds.
-            self._place.save(target=self._target.state())
+            self._place.save(target=self._owner.target.state())

@@ -12,7 +12,7 @@ from typing import Literal
 
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from dumpfilter.slave.state.infos import RelayLogInfo
-from dumpfilter.slave.state.relay_log import RelayPosition
+from dumpfilter.slave.state.relay_log import RelayPosition, file_number
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class UntilPosition:
         return bool(source_begin) and self._is_reached(source_file, source_begin)
 
     def _is_reached(self, file: str, position: int) -> bool:
-        return (_number(file), position) >= (_number(self.file), self.position)
+        return (file_number(file), position) >= (file_number(self.file), self.position)
 
 
 class UntilGtids:
@@ -93,11 +93,3 @@ class UntilGtids:
 
 Until = UntilPosition | UntilGtids
 """A condition of START REPLICA UNTIL, at which the applier stops."""
-
-
-def _number(file: str) -> int:
-    """Return the number at the end of a binlog file's name, by which binlog files are ordered. 0 for a name without a
-    number.
-    """
-    digits = file.rpartition(".")[2]
-    return int(digits) if digits.isdigit() else 0

@@ -12,7 +12,7 @@ import pytest
 
 from dumpfilter.base.errors import BinlogUnreadable
 from dumpfilter.base.security.passwords import StoredPassword
-from dumpfilter.edge.served_channel import ServedChannel
+from dumpfilter.edge.edge import ServedChannel
 from dumpfilter.index.fileset import BinlogSet, PublishedEnd, RelayWentBack
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.store import BinlogStore

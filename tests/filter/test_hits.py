@@ -25,7 +25,7 @@ from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, RuleKind
 from dumpfilter.index.statements import decode_statement_event, statement_of
 from dumpfilter.index.subjects import Subject, TableSubject
-from dumpfilter.slave.threads.groups import Keyword, keyword
+from dumpfilter.slave.threads.applier import Keyword, keyword
 
 DATA = Path(__file__).parent / "data"
 RECORDED: dict[str, Any] = json.loads((DATA / "hits-mysql.json").read_text())

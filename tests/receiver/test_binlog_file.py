@@ -13,8 +13,8 @@ from dumpfilter.base.errors import SourceReplaced
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import FLAGS_OFFSET, LOG_EVENT_BINLOG_IN_USE_F, EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.receiver import binlog_file
-from dumpfilter.receiver.binlog_file import OpenFile, find_end
+from dumpfilter.receiver import store
+from dumpfilter.receiver.store import OpenFile, find_end
 from tests.receiver.fake_source import description_event, event_at, events_of
 
 FIRST = 4 + len(description_event())
@@ -31,7 +31,7 @@ def file_of(sizes: list[int], *, checksum: bool = True) -> bytes:
 @pytest.mark.parametrize("checksum", [True, False])
 def test_every_torn_end_is_found(tmp_path: Path, checksum: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 100 bytes, so that some events are larger than a block."""
-    monkeypatch.setattr(binlog_file, "_BLOCK", 100)
+    monkeypatch.setattr(store, "_BLOCK", 100)
     whole = file_of([8, 300, 0, 90, 8], checksum=checksum)
     description = FormatDescription.parse(description_event(checksum=checksum))
     path = tmp_path / "bin.000001"
@@ -42,7 +42,7 @@ def test_every_torn_end_is_found(tmp_path: Path, checksum: bool, monkeypatch: py
         path.write_bytes(whole[:size])
         number = max(at for at, end in enumerate(ends) if end <= size)
         found = find_end(path, description)
-        assert (found.last, found.end) == (ends[number - 1], ends[number])
+        assert found == (ends[number - 1], ends[number])
 
 
 @given(st.integers(FIRST, 4 + 123 + 3 * 31 + 400 - 1), st.integers(0, 7))
@@ -58,7 +58,7 @@ def test_a_flipped_bit_ends_the_file_before_its_event(at: int, bit: int) -> None
         path = Path(directory, "bin.000001")
         path.write_bytes(whole)
         found = find_end(path, FormatDescription.parse(description_event()))
-    assert found.end == max(begin for begin in begins if begin <= at)
+    assert found[1] == max(begin for begin in begins if begin <= at)
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_damage_is_asked_for_again_and_lasting_damage_is_an_error(
 def test_a_silent_source_is_lost(
     source: FakeSource, store: BinlogDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dumpfilter.receiver.stream._LEAST_SILENCE", 0.2)
+    monkeypatch.setattr("dumpfilter.receiver.login._LEAST_SILENCE", 0.2)
     made = follower(source, store, "?heartbeat=0.05", stop_never=True, retries=2)
     with pytest.raises(ConnectionLost, match="silent"):
         made.run()
@@ -158,7 +158,7 @@ def test_the_newest_needs_the_privilege_to_list(source: FakeSource, store: Binlo
 def test_a_connection_that_breaks_inside_a_large_event_is_made_again(
     source: FakeSource, store: BinlogDirectory, monkeypatch: pytest.MonkeyPatch, rude: bool
 ) -> None:
-    monkeypatch.setattr("dumpfilter.receiver.stream._LEAST_SILENCE", 0.2)
+    monkeypatch.setattr("dumpfilter.receiver.login._LEAST_SILENCE", 0.2)
     source.files = {"bin.000001": large_file(6 << 20)}
     breaks = [True]
     is_over = threading.Event()

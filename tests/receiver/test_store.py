@@ -166,7 +166,7 @@ def test_a_full_disk_leaves_whole_events(tmp_path: Path, monkeypatch: pytest.Mon
             raise OSError(28, "No space left on device")
         return int(real(handle, data[: len(data) // 2]))
 
-    monkeypatch.setattr("dumpfilter.receiver.binlog_file.os.write", half)
+    monkeypatch.setattr("dumpfilter.receiver.store.os.write", half)
     with pytest.raises(OutputError, match="No space left"):
         file.append(memoryview(bytes(100)))
     monkeypatch.undo()

@@ -247,8 +247,8 @@ class Driven:
 
     def stopped(self, name: str = "") -> None:
         """Wait until the applier has ended without being stopped."""
-        wait_until(lambda: not self.channel(name).sql_worker.running)
-        error = self.channel(name).sql_worker.error
+        wait_until(lambda: not self.channel(name).sql.running)
+        error = self.channel(name).sql.error
         assert error is None, error
 
     def expect_law(self, master: Master, name: str = "", origin: OriginFilter | None = None) -> None:

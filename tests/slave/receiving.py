@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from dumpfilter.slave.state.relay_log import RelayLog
+from dumpfilter.slave.threads.base import RelayEnd
 from dumpfilter.slave.threads.receiver import Receiver
-from dumpfilter.slave.threads.relay_end import RelayEnd
 
 
 class Slave:
@@ -19,7 +19,7 @@ class Slave:
 
     def replicate(self, master, cuts) -> None:
         self.receiver.begin_stream(master_uuid="m", family="mysql")
-        info = self.receiver.info
+        info = self.receiver.place.info
         for chunk in master.chunks(info.source_file, info.source_position or 4, cuts):
             self.receiver.receive(chunk)
         self.receiver.close()

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.slave.certificate import CERTIFICATE, KEY, kept_tls
+from dumpfilter.slave.process import CERTIFICATE, KEY, kept_tls
 from tests.certificates import Authority
 
 HOST = "127.0.0.1"

@@ -211,6 +211,18 @@ def test_another_host_by_gtid_set_goes_on(binlogs: Path, tmp_path: Path) -> None
 # -- reset
 
 
+def test_reset_clears_the_errors(data: Path, tmp_path: Path) -> None:
+    with serving(data / "mysql-row") as master:
+        pass
+    with driven(tmp_path / "s") as slave:
+        slave.follow(master, SOURCE_RETRY_COUNT="1")
+        slave.sql("START REPLICA IO_THREAD")
+        wait_until(lambda: not slave.channel().io.running)
+        assert slave.status()["Last_IO_Errno"] == 2003
+        slave.sql("RESET REPLICA")
+        assert (slave.status()["Last_IO_Errno"], slave.status()["Last_IO_Error"]) == (0, "")
+
+
 def test_a_change_of_filter_keeps_the_user_of_start_replica(data: Path, tmp_path: Path) -> None:
     """The I/O thread registers again with the new filter, although no master answers yet."""
     with serving(data / "mysql-row") as master:
@@ -222,8 +234,8 @@ def test_a_change_of_filter_keeps_the_user_of_start_replica(data: Path, tmp_path
         slave.sql("CHANGE REPLICATION FILTER REPLICATE_DO_DB = (shop)")
         now = slave.channel().io
         assert now is not before
-        assert slave.channel().io_worker.running
-        assert (now.source.user, now.source.password) == ("repl", "secret")
+        assert slave.channel().io.running
+        assert (now.source.info.user, now.source.info.password) == ("repl", "secret")
         assert slave.channel().info.user == ""
 
 

@@ -24,7 +24,7 @@ from dumpfilter.index.statements import read_statement
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.targets import TARGETS
-from dumpfilter.slave.threads.groups import Keyword, keyword
+from dumpfilter.slave.threads.applier import Keyword, keyword
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 from tests.filter.plain import Names

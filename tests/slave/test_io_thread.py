@@ -6,6 +6,7 @@ import threading
 import time
 from concurrent import futures
 from itertools import count
+from types import SimpleNamespace
 
 import grpc
 import pytest
@@ -23,9 +24,9 @@ from dumpfilter.base.errors import (
 )
 from dumpfilter.slave.state.counters import ChannelCounters
 from dumpfilter.slave.state.relay_log import RelayLog
+from dumpfilter.slave.threads.base import RelayEnd
 from dumpfilter.slave.threads.io_thread import IoThread
 from dumpfilter.slave.threads.receiver import Receiver
-from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from tests.slave.driven import wait_until
@@ -103,12 +104,24 @@ def served(masters):
         server.stop(None).wait()
 
 
+def owner_of(receiver, directory, on_chunk=lambda chunk: None):
+    """Return what an I/O thread needs of its channel."""
+    return SimpleNamespace(
+        receiver=receiver,
+        counters=ChannelCounters(directory),
+        received_chunk=on_chunk,
+        connected=lambda stub, answer: None,
+        discard_damaged=lambda damage, finder: False,
+        io_ended=lambda error: None,
+    )
+
+
 def make_thread(directory, port, *, on_chunk=lambda chunk: None, **options) -> IoThread:
     directory.mkdir(exist_ok=True)
     receiver = Receiver(RelayLog(directory), RelayEnd())
     options = {"once": True, "connect_retry": 0.05, "net_timeout": 5.0, **options}
     source = source_of("127.0.0.1", port, server_id=101, uuid="me", **options)
-    return IoThread(source, receiver, ChannelCounters(directory), on_chunk=on_chunk)
+    return IoThread(owner_of(receiver, directory, on_chunk), source)
 
 
 relayed = contents

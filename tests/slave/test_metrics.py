@@ -11,9 +11,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dumpfilter.slave.facts import METRICS, SlaveCollector
-from dumpfilter.slave.lag import relay_lag
 from dumpfilter.slave.slave import Slave
-from dumpfilter.slave.state.relay_log import RelayPosition
+from dumpfilter.slave.state.relay_log import RelayPosition, relay_lag
 from tests.console.metrics.series import series_of
 from tests.slave.driven import Driven, driven, serving, wait_until
 
@@ -61,6 +60,8 @@ def test_the_counts_of_a_channel(data: Path, tmp_path: Path) -> None:
         slave.sql("START REPLICA")
         slave.catch_up(master)
         received = slave.channel().received
+        # The applier measures a run of transactions after the last of them.
+        wait_until(lambda: values(slave)["apply_delay_seconds_count", ""] >= 1)
         found = values(slave)
         assert found["bytes_received_total", ""] == received.bytes_received > 0
         assert found["events_received_total", ""] == received.counts["events_sent"] > 0

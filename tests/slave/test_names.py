@@ -16,8 +16,8 @@ from dumpfilter.filter.rules import FilterOn
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.slave.state.relay_log import RelayLog
+from dumpfilter.slave.threads.base import RelayEnd
 from dumpfilter.slave.threads.receiver import Receiver
-from dumpfilter.slave.threads.relay_end import RelayEnd
 from tests.master.tables import imposed_table
 from tests.slave.driven import Master, driven, serving, wait_until
 from tests.slave.once import Once

@@ -25,16 +25,16 @@ def test_a_transaction_that_a_lost_connection_left_incomplete_is_discarded(maste
     slave.receiver.begin_stream(master_uuid="m", family="mysql")
     chunks = master.chunks("", 4, [40])
     slave.receiver.receive(next(chunks))
-    header = slave.receiver.info.relay_offset
+    header = slave.receiver.place.info.relay_offset
     first = (tmp_path / "relay-bin.000001").stat().st_size
     slave.receiver.receive(next(chunks))
     assert (tmp_path / "relay-bin.000001").stat().st_size == header + 80 > first
     slave.receiver.begin_stream(master_uuid="m", family="mysql")
     # The master leaves out nothing.
-    slave.receiver.receive(next(master.chunks("bin.000001", slave.receiver.info.source_position, [40])))
+    slave.receiver.receive(next(master.chunks("bin.000001", slave.receiver.place.info.source_position, [40])))
     assert (tmp_path / "relay-bin.000001").stat().st_size == first
     slave.replicate(master, [1000])
-    assert slave.receiver.info.source_file == "bin.000002"
+    assert slave.receiver.place.info.source_file == "bin.000002"
 
 
 def test_a_resume_point_that_cannot_be_placed(masters, tmp_path):
@@ -61,7 +61,7 @@ def test_a_resume_point_that_cannot_be_placed(masters, tmp_path):
             chunk.completed.members.add(uuid=whole.completed.members[0].uuid, runs=[2, 1])
         chunk.begin_position = resume[number - 1] if number else start
         slave.receiver.receive(masters.sealed(chunk))
-        told.append((slave.receiver.info.source_position, slave.receiver.info.retrieved[-4:]))
+        told.append((slave.receiver.place.info.source_position, slave.receiver.place.info.retrieved[-4:]))
     assert told == [(start, ""), (start, ""), (files[0].end, ":1-2")]
 
 
@@ -77,7 +77,7 @@ def test_a_master_that_breaks_the_contract(masters, tmp_path):
     first, *_ = master.chunks("", 4, [30])
     first.end_of_file = True
     receive(seal(first))
-    info = slave.receiver.info
+    info = slave.receiver.place.info
     second = next(iter(master.chunks("bin.000002", 4, [1000])))
     second.previous_file = "bin.000001"
     seal(second)
@@ -107,7 +107,7 @@ def test_a_master_that_breaks_the_contract(masters, tmp_path):
         receive(first)
     with pytest.raises(StreamError, match="mariadb"):
         slave.receiver.begin_stream(master_uuid="m", family="mariadb")
-    assert slave.receiver.info == info
+    assert slave.receiver.place.info == info
 
 
 def test_a_heartbeat_moves_the_position_only_forward(masters, tmp_path):
@@ -116,18 +116,18 @@ def test_a_heartbeat_moves_the_position_only_forward(masters, tmp_path):
     slave.receiver.begin_stream(master_uuid="m", family="mysql")
     for chunk in master.chunks("", 4, [1000]):
         slave.receiver.receive(chunk)
-    info = slave.receiver.info
+    info = slave.receiver.place.info
     heartbeat = master.heartbeat()
     slave.receiver.receive(heartbeat)
-    assert slave.receiver.info == info
+    assert slave.receiver.place.info == info
     heartbeat.resume_position += 9
     heartbeat.end_position += 9
     slave.receiver.receive(masters.sealed(heartbeat))
-    assert slave.receiver.info.source_position == info.source_position + 9
+    assert slave.receiver.place.info.source_position == info.source_position + 9
     path = tmp_path / "relay-bin.000001"
     *_, gap = masters.events_of(path.read_bytes())
     assert parse_gap_event(gap[19:-4]) == Gap(info.source_position + 9)
-    assert slave.receiver.info.relay_offset == path.stat().st_size
+    assert slave.receiver.place.info.relay_offset == path.stat().st_size
 
 
 DAMAGES = {
@@ -180,7 +180,7 @@ def test_a_missing_or_repeated_chunk_is_noticed(masters, tmp_path, order):
     with pytest.raises(StreamError):
         slave.receiver.receive(chunks[last])
     slave.replicate(master, [33])
-    assert slave.receiver.info.retrieved.endswith(":1-5")
+    assert slave.receiver.place.info.retrieved.endswith(":1-5")
 
 
 def test_what_is_shown_was_published(masters, tmp_path):
@@ -190,11 +190,11 @@ def test_what_is_shown_was_published(masters, tmp_path):
     chunks = list(masters.FakeMaster(masters.synthetic([[(True, [10]), (True, [10])]])).chunks("", 4, [33]))
     for chunk in chunks[:-1]:
         slave.receiver.receive(chunk)
-    shown, known = slave.receiver.published, slave.receiver._relay_end.position
-    assert shown.relay_position == known != slave.receiver.info.relay_position
+    shown, known = slave.receiver.place.saved, slave.receiver._relay_end.position
+    assert shown.relay_position == known != slave.receiver.place.info.relay_position
     slave.receiver.close()
-    assert slave.receiver.published == slave.receiver.info
-    assert slave.receiver._relay_end.position == slave.receiver.info.relay_position
+    assert slave.receiver.place.saved == slave.receiver.place.info
+    assert slave.receiver._relay_end.position == slave.receiver.place.info.relay_position
 
 
 def test_a_chunk_without_proof_is_refused(masters, tmp_path):
@@ -212,19 +212,19 @@ def test_another_master_gets_a_relay_log_of_its_own(masters, tmp_path):
     slave = Slave(tmp_path, save_period=0.0, sync=0)
     slave.replicate(master, [1000])
     slave.receiver.begin_stream(master_uuid="other", family="mysql", auto_position=True)
-    assert slave.receiver.info.master_uuid == "m"
+    assert slave.receiver.place.info.master_uuid == "m"
     for chunk in master.chunks("", 4, [1000]):
         slave.receiver.receive(chunk)
-    assert slave.receiver.info.master_uuid == "other"
+    assert slave.receiver.place.info.master_uuid == "other"
     assert slave.relay_log.names == ["relay-bin.000001", "relay-bin.000002"]
 
 
 def test_a_master_that_restarts_with_a_new_uuid_is_noted_in_the_relay_log(masters, tmp_path):
     slave = Slave(tmp_path, save_period=0.0, sync=0)
     slave.replicate(masters.FakeMaster(masters.synthetic([[(True, [10, 10])]])), [1000])
-    before = slave.receiver.info
+    before = slave.receiver.place.info
     slave.receiver.begin_stream(master_uuid="other", family="mysql")
-    after = slave.receiver.info
+    after = slave.receiver.place.info
     slave.receiver.close()
     assert (after.master_uuid, after.relay_file) == ("other", before.relay_file)
     data = (tmp_path / after.relay_file).read_bytes()
@@ -236,10 +236,10 @@ def test_a_filter_that_changes_is_remembered(masters, tmp_path):
     """The applier may hold prepared XA transactions that the new filter would have dropped."""
     slave = Slave(tmp_path, save_period=0.0, sync=0)
     slave.replicate(masters.FakeMaster(masters.synthetic([[(True, [10, 10])]])), [1000])
-    here = slave.receiver.info
+    here = slave.receiver.place.info
     for digest, other in ((here.filter_digest, False), ("another", True), (here.filter_digest, True)):
         slave.receiver.rewind(here.model_copy(update={"filter_digest": digest}))
-        assert slave.receiver.info.other_filters == MasterInfo.read(tmp_path).other_filters == other
+        assert slave.receiver.place.info.other_filters == MasterInfo.read(tmp_path).other_filters == other
 
 
 def test_relay_logs_without_master_info(tmp_path):
@@ -266,7 +266,7 @@ def test_malformed_gtids_do_not_get_into_the_files(masters, tmp_path, member):
     slave.receiver.close()
     slave = Slave(tmp_path, save_period=0.0, sync=0)
     slave.replicate(master, [33])
-    assert slave.receiver.info.retrieved.endswith(":1")
+    assert slave.receiver.place.info.retrieved.endswith(":1")
 
 
 def test_nothing_of_a_chunk_with_malformed_gtids_is_taken(masters, tmp_path):
@@ -283,7 +283,7 @@ def test_nothing_of_a_chunk_with_malformed_gtids_is_taken(masters, tmp_path):
             slave.receiver.receive(masters.sealed(chunk))
         assert before in (slave.relay_log.position, None)
     slave.replicate(master, [33])
-    assert slave.receiver.info.retrieved.endswith(":1")
+    assert slave.receiver.place.info.retrieved.endswith(":1")
 
 
 @pytest.mark.parametrize(("every", "expected"), [(0, 0), (1, 5), (2, 2), (10_000, 0)])

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 from dumpfilter.base.errors import RelayLogDamaged, StateCorrupt
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import Filter
-from dumpfilter.slave.state.infos import RelayLogInfo
-from dumpfilter.slave.state.place import Place
+from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.slave.state.counters import ChannelMeasurements
+from dumpfilter.slave.state.infos import Place, RelayLogInfo
 from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition
 from dumpfilter.slave.threads import sql_thread
-from dumpfilter.slave.threads.progress import Progress
+from dumpfilter.slave.threads.base import Progress, RelayEnd
 from dumpfilter.slave.threads.receiver import Receiver
-from dumpfilter.slave.threads.relay_end import RelayEnd
 from dumpfilter.slave.threads.sql_thread import SqlThread
 from tests.slave.driven import wait_until
 
@@ -76,13 +77,20 @@ def channel(tmp_path, masters):
             self.chunks = self.master.chunks("", 4, [1 << 20])
 
         def thread(self, target, *options, **more):
-            return SqlThread(
-                Place(RelayLogInfo, tmp_path, save_period=sql_thread.SAVE_PERIOD),
-                self.relay_end,
-                target,
-                lambda names: Filter.from_options(list(options), names=names),
-                **more,
-            )
+            owner = {
+                "name": "",
+                "place": Place(RelayLogInfo, tmp_path, save_period=sql_thread.SAVE_PERIOD),
+                "relay_end": self.relay_end,
+                "target": target,
+                "measured": ChannelMeasurements(),
+                "progress": Progress(),
+                "origin": OriginFilter(),
+                "applied_filter": lambda names: Filter.from_options(list(options), names=names),
+                "hit": lambda hits: None,
+                "discard_damaged": lambda damage, finder: False,
+                "sql_ended": lambda error: None,
+            }
+            return SqlThread(SimpleNamespace(**owner | more))
 
         def receive_all(self):
             for chunk in self.chunks:
@@ -100,7 +108,7 @@ def test_applies_everything_and_knows_where_it_is(tmp_path, channel, folder):
     target = Recorder()
     thread = c.thread(target)
     thread.run()
-    info = thread.info
+    info = thread._place.info
     assert info == RelayLogInfo.read(tmp_path)
     assert info.target == target.state()
     assert (info.source_file, info.source_position) == ("bin.000003", c.master.files[-1].end)
@@ -112,7 +120,7 @@ def test_applies_everything_and_knows_where_it_is(tmp_path, channel, folder):
     thread = c.thread(again)
     thread.run()
     assert again.told == target.told
-    assert thread.info == info
+    assert thread._place.info == info
 
 
 def test_a_statement_that_waits_sees_each_transaction_before_it_is_saved(tmp_path, channel, monkeypatch):
@@ -124,7 +132,7 @@ def test_a_statement_that_waits_sees_each_transaction_before_it_is_saved(tmp_pat
     seen = []
 
     def told():
-        seen.append((thread.info.executed, RelayLogInfo.read(tmp_path).executed))
+        seen.append((thread._place.info.executed, RelayLogInfo.read(tmp_path).executed))
 
     progress.told = told
     thread.run()
@@ -142,13 +150,13 @@ def test_follows_the_relay_log_as_it_grows(channel):
     for chunk in c.chunks:
         c.receiver.receive(chunk)
         place = (chunk.file, chunk.resume_position)
-        wait_until(lambda p=place: (thread.info.source_file, thread.info.source_position) == p)
+        wait_until(lambda p=place: (thread._place.info.source_file, thread._place.info.source_position) == p)
         counts.append(len(target.told))
     c.relay_end.close()
     running.join(240)
     assert not running.is_alive()
     assert 0 < counts[0] < counts[1] <= len(target.told)
-    assert thread.info.executed.endswith(":1-74")
+    assert thread._place.info.executed.endswith(":1-74")
 
 
 @pytest.mark.parametrize("fail_after", range(0, 140, 20))
@@ -222,9 +230,9 @@ def test_saves_no_place_in_a_file_that_was_cut_inside_its_head(tmp_path, channel
 def test_a_thread_that_waits_for_events_ends_at_once(tmp_path, channel, monkeypatch, end):
     monkeypatch.setattr(sql_thread, "SAVE_PERIOD", 4000.0)
     c = channel("mysql-row")
-    wait, waits = c.relay_end.wait, threading.Event()
-    monkeypatch.setattr(c.relay_end, "wait", lambda *given: (waits.set(), wait(*given))[1])
-    thread = c.thread(Recorder(), refetch=lambda damage: thread.stop())
+    until, waits = c.relay_end.until, threading.Event()
+    monkeypatch.setattr(c.relay_end, "until", lambda *given: (waits.set(), until(*given))[1])
+    thread = c.thread(Recorder(), discard_damaged=lambda damage, finder: finder.stop())
     running = threading.Thread(target=thread.run, daemon=True)
     running.start()
     assert waits.wait(60)

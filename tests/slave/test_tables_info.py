@@ -14,7 +14,7 @@ from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.slave.targets.summary import SummaryTarget
-from dumpfilter.slave.threads.groups import Keyword, keyword
+from dumpfilter.slave.threads.applier import Keyword, keyword
 from tests.applying import apply_files
 from tests.strategies import DIALECTS, query_body
 from tests.support import RECORDED_SETS, binlogs_in, recording_id

@@ -23,10 +23,9 @@ from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.master.grpc_port import ListenAddress
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.slave import mysql_greeting
 from dumpfilter.slave.state.infos import SourceInfo
-from dumpfilter.slave.threads.connection import open_channel
-from dumpfilter.slave.tls_trial import Unreachable, agree, speaks_tls
+from dumpfilter.slave.threads import connection
+from dumpfilter.slave.threads.connection import Unreachable, agree, open_channel, speaks_tls
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from tests.certificates import YESTERDAY, Authority, Issued
@@ -39,7 +38,7 @@ BINLOGS = DATA / "oracle" / "mysql-row"
 @pytest.fixture(autouse=True)
 def _without_a_wait_for_a_greeting(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a refusal a slave waits two seconds for the greeting of a MySQL server, which no peer here is."""
-    monkeypatch.setattr(mysql_greeting, "_SECONDS", 0.05)
+    monkeypatch.setattr(connection, "_GREETING_SECONDS", 0.05)
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ class Later:
         self.value: Any = None
         self._thread = threading.Thread(target=self._ask, args=(waiting, expression))
         self._thread.start()
-        progress = waiting.slave.channel().progress
+        progress = waiting.slave.slave.progress
         wait_until(lambda: progress.waiting or not self._thread.is_alive())
 
     def _ask(self, waiting: Waiting, expression: str) -> None:
@@ -103,7 +103,7 @@ def test_positions_and_gtids_end_a_wait(tmp_path: Path) -> None:
         assert waits[1].result() == 0
         here.copy.more(60)
         assert waits[2].result() > 0
-        assert not here.slave.channel().progress.waiting
+        assert not here.slave.slave.progress.waiting
 
 
 def test_a_wait_ends_with_what_status_shows(tmp_path: Path) -> None:

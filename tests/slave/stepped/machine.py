@@ -320,7 +320,7 @@ class Machine:
     ) -> None:
         if until:
             self.stop("SQL_THREAD")
-        if not self.channel.sql_worker.running:
+        if not self.channel.sql.running:
             self._asked_to_stop = False
             self._until = None if target is None else self._place_of(gtid, target)
         self.sql(f"START REPLICA {threads}{until}")
@@ -388,13 +388,13 @@ class Machine:
         if self._channel is None or actor.process != SLAVE:
             return
         channel = self._channel
-        for worker in (channel.io_worker, channel.sql_worker):
+        for worker in (channel.io, channel.sql):
             if worker.error is not None and not (self._failed and isinstance(worker.error, OutputError)):
                 raise worker.error
         if actor.name.endswith("-sql"):
             self.stops += 1
             number = self._compare(counters=True)
-            if self._until is not None and channel.sql_worker.error is None:
+            if self._until is not None and channel.sql.error is None:
                 self._compare_until(number, self._until)
                 self._until = None
 
