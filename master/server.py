@@ -112,14 +112,12 @@ class MasterServer:
         return open_connections(self._max_dumps, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
     async def _open(self, listen: ListenAddress | None) -> int:
-        open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        connections = self.max_connections
-        if connections < self._max_dumps:
+        if self.max_connections < self._max_dumps:
             log.warning(
                 "fewer connections than dumps",
-                connections=connections,
+                connections=self.max_connections,
                 max_dumps=self._max_dumps,
-                open_files=open_files,
+                open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
                 hint="raise the limit of open files (ulimit -n) to twice --max-dumps, or give a smaller --max-dumps",
             )
         self._port = GrpcPort(self.service, self._max_dumps)
@@ -142,18 +140,17 @@ class MasterServer:
             if self.source is not None:
                 await self._health.tell(receiving=self.source.is_connected)
             await asyncio.sleep(_LOOKS_AT_BINLOG)
+            before, readable = readable, True
             try:
                 await self.reader.call(self.service.store.check_readable)
-                now = True
-            except BinlogError as error:
-                now = False
-                if readable:
-                    log.error("the binlog cannot be read", error=printable(str(error)))
-            if now != readable:
-                readable = now
-                await self._health.tell(readable=readable)
-                if readable:
+                if not before:
                     log.info("the binlog can be read again")
+            except BinlogError as error:
+                readable = False
+                if before:
+                    log.error("the binlog cannot be read", error=printable(str(error)))
+            if before != readable:
+                await self._health.tell(readable=readable)
 
     def _tell_drained(self) -> None:
         """Report to the health service whether the operator has drained all slaves (sent them away)."""
@@ -174,21 +171,18 @@ class MasterServer:
         if not self.service.drains.is_all:
             # An operator's drain of all slaves must stay as it is, since the next run of the master restores it.
             self.service.drains.drain(Who(), SHUTTING_DOWN)
-        while (left := self._dumps) and time.monotonic() < deadline and not interrupted():
+        while left := sum(bool(slave.dump) for slave in self.service.register.all()):
+            if time.monotonic() >= deadline or interrupted():
+                break
             time.sleep(_DRAIN_POLL)
         return left
 
-    @property
-    def _dumps(self) -> int:
-        return sum(bool(slave.dump) for slave in self.service.register.all())
-
     def answers(self) -> bool:
         """Tell whether the asyncio loop answers within a few seconds."""
-        try:
+        with contextlib.suppress(TimeoutError):
             self.wait(asyncio.sleep(0), _ANSWER_SECONDS)
-        except TimeoutError:
-            return False
-        return True
+            return True
+        return False
 
     def check(self) -> None:
         """Raise ServerDied when the asyncio loop has ended, although nobody has stopped the server."""
