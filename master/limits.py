@@ -141,7 +141,7 @@ _CURES = {
 
 
 class Places:
-    """A counter of the calls in progress, by kind and client host, with limits on each. Thread-safe."""
+    """A counter of the calls in progress, by kind and client host, with limits on each. One asyncio loop takes places."""
 
     def __init__(self, max_dumps: int) -> None:
         self.most = {
@@ -151,7 +151,6 @@ class Places:
         }
         """The limit of each kind of call, and its limit for one host."""
         self._used: Counter[tuple[Kind, str | None]] = Counter()
-        self._lock = threading.Lock()
 
     @contextmanager
     def take(self, kind: Kind, peer: str) -> Iterator[None]:
@@ -161,27 +160,24 @@ class Places:
         kind or of the client's host is reached.
         """
         keys = ((kind, None), (kind, host_of(peer)))
-        with self._lock:
-            for key, most in zip(keys, self.most[kind], strict=True):
-                if self._used[key] >= most:
-                    whose = "of this host " if key[1] is not None else ""
-                    raise Overloaded(
-                        f"the master has {most} {kind.value} {whose}under way, the most it allows; {_CURES[kind]}"
-                    )
-            self._used.update(keys)
+        for key, most in zip(keys, self.most[kind], strict=True):
+            if self._used[key] >= most:
+                whose = "of this host " if key[1] is not None else ""
+                raise Overloaded(
+                    f"the master has {most} {kind.value} {whose}under way, the most it allows; {_CURES[kind]}"
+                )
+        self._used.update(keys)
         try:
             yield
         finally:
-            with self._lock:
-                for key in keys:
-                    self._used[key] -= 1
-                    if not self._used[key]:
-                        del self._used[key]
+            for key in keys:
+                self._used[key] -= 1
+                if not self._used[key]:
+                    del self._used[key]
 
     def used(self, kind: Kind) -> int:
-        """Return how many calls of this kind are in progress."""
-        with self._lock:
-            return self._used[kind, None]
+        """Return how many calls of this kind are in progress. Any thread may call this method."""
+        return self._used[kind, None]
 
 
 def host_of(peer: str) -> str:

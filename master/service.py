@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import uuid as uuids
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import replace
@@ -88,7 +87,6 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         self.drains = Drains()
         self.drains.on_change.append(self.wake_dumps)
         self.known_slaves = KnownSlaves(self.register, self.drains)
-        self._reconfiguring = threading.Lock()
         self._refusals = Seldom(most=limits.REFUSALS_LOGGED)
         """The rate limit for log lines about refused calls, of which a stranger can cause thousands in a second."""
         self.stopping = False
@@ -235,26 +233,25 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     def reconfigure(self, config: MasterConfig) -> int:
         """Put the users and the imposed filters of ``config`` into force. Return the number of registrations that have
-        ended.
+        ended. Only one thread at a time calls this method.
 
         Dumps of slaves whose user is gone or has another password end with UNAUTHENTICATED. Dumps of slaves on which
         other filters are imposed now end with NOT_FOUND. These slaves register again, receive the filters, and resume
         at their last complete transaction.
         """
-        with self._reconfiguring:
-            self.access.change(config.users)
-            self.config = config
-            self.register.imposed = config.imposed
-            ended = self.register.remove_all(self._no_longer_valid)
-            for slave in ended:
-                known = slave.peer
-                audit_slave(f"end of the registration: {slave.ended_by}", known, known.endpoint)
-                log.info(
-                    "registration ended",
-                    peer=known.endpoint,
-                    **known.fields,
-                    reason=printable(str(slave.ended_by)),
-                )
+        self.access.change(config.users)
+        self.config = config
+        self.register.imposed = config.imposed
+        ended = self.register.remove_all(self._no_longer_valid)
+        for slave in ended:
+            known = slave.peer
+            audit_slave(f"end of the registration: {slave.ended_by}", known, known.endpoint)
+            log.info(
+                "registration ended",
+                peer=known.endpoint,
+                **known.fields,
+                reason=printable(str(slave.ended_by)),
+            )
         return len(ended)
 
     def _no_longer_valid(self, slave: RegisteredSlave) -> DumpfilterError | None:
