@@ -141,7 +141,9 @@ _CURES = {
 
 
 class Places:
-    """A counter of the calls in progress, by kind and client host, with limits on each. One asyncio loop takes places."""
+    """A counter of the calls in progress, by kind and client host, with limits on each. Calls of one asyncio loop take
+    the places.
+    """
 
     def __init__(self, max_dumps: int) -> None:
         self.most = {
