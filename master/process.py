@@ -39,9 +39,7 @@ from dumpfilter.master.store import BinlogStore
 
 if TYPE_CHECKING:
     from dumpfilter.base.security.endpoint import Endpoint
-    from dumpfilter.base.security.passwords import StoredPassword
     from dumpfilter.console.endpoint import ConsoleEndpoint
-    from dumpfilter.console.roles import Role
     from dumpfilter.master.replicas.filters import ReplicaFilters
 import threading
 
@@ -269,7 +267,7 @@ def _open_sql_ports(
     Raises OptionError for a console whose users, roles or certificate cannot be used, and for a port that no replica
     could log in to.
     """
-    service, console, replicas = server.service, run.console, run.replicas
+    service, config, console, replicas = server.service, server.service.config, run.console, run.replicas
     if console is None and replicas is None:
         return {}
     from dumpfilter.console.port import ConnectionDirectory
@@ -285,17 +283,16 @@ def _open_sql_ports(
         from dumpfilter.base.security.tls import temporary_tls
         from dumpfilter.console.endpoint import serving
 
-        def accounts(
-            config: MasterConfig, of: ConsoleEndpoint = console
-        ) -> tuple[dict[str, StoredPassword], dict[str, Role]]:
-            return of.users(config.console_users), of.roles(config.console_roles)
-
         port = server.port or (0 if replicas is None else replicas.port)
         statements = executor(port=port, reload=reload.run, source=server.source)
-        users, roles = accounts(service.config)
+        users, roles = console.users(config.console_users), console.roles(config.console_roles)
         tls = console.tls or temporary_tls(console.host, console.ca)
         opened = stack.enter_context(serving(console, statements, users, tls, roles, directory))
-        reload.on_change.append(lambda config: opened.change_users(*accounts(config)))
+        reload.on_change.append(
+            lambda config: opened.change_users(
+                console.users(config.console_users), console.roles(config.console_roles)
+            )
+        )
         ports["console"] = console.host, opened.port
     if replicas is not None and filters is not None:
         from dumpfilter.master.replicas.server import ReplicaServer

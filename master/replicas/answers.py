@@ -1,8 +1,12 @@
-"""The answers to the queries that replicas and programs like mysqlbinlog send before they ask for a dump.
+"""The answers to the queries that replicas and programs like mysqlbinlog send before they ask for a dump, and the
+position at which the dump begins.
 
 There are few such queries. They set or read session variables for heartbeats, checksums, identity and GTIDs, or read
 system variables of the source. They are answered here without the SQL engine. The SQL console executes all other
 statements.
+
+A replica names GTIDs, or a file and a position. The position may lie inside a transaction, because a replica counts
+single events. After a connection was lost inside a transaction, the replica asks for the events after its last one.
 """
 
 from __future__ import annotations
@@ -10,14 +14,17 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from dumpfilter.base.errors import BinlogMissing, BinlogUnreadable, PositionError
+from dumpfilter.base.options.defaults import FIRST_EVENT
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.gtid import MariadbGtidSet
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet
+from dumpfilter.binlog.gtid_sources import Membership
 from dumpfilter.binlog.rows_events import Cursor as RowCursor
 from dumpfilter.binlog.rows_events import TableMap, decode_table_map
 from dumpfilter.binlog.statement.tokens import Token, TokenKind, tokens
@@ -28,8 +35,10 @@ from dumpfilter.console.sql.plain import Item, Kind, Plain, Value, plain_select,
 from dumpfilter.console.sql.result import OK, Column, ColumnType, Result
 from dumpfilter.console.sql.server_errors import ER_UNKNOWN_SYSTEM_VARIABLE, SqlError
 from dumpfilter.index.segment import Segment
-from dumpfilter.master.dump_start import find_position, is_event, is_gap
+from dumpfilter.master.ahead import check_no_hole
+from dumpfilter.master.dump_start import DumpStart, find_position, is_event, is_gap, start_after, start_at
 from dumpfilter.master.logged import add_transactions
+from dumpfilter.master.replicas.failures import Said
 from dumpfilter.master.store import BinlogStore
 
 _ABSENT = re.compile(r"rpl_semi_sync\w*")
@@ -294,3 +303,65 @@ def gtid_position(store: BinlogStore, file: str, position: int) -> str | None:
             is_part = begun < len(segment.txn_start)
             add_transactions(found, segment.before(begun) if is_part else segment, store.sources)
     return ",".join(map(str, found.gtids()))
+
+
+def start_by_gtids(have: GtidSet, store: BinlogStore, *, is_strict: bool = False) -> DumpStart:
+    """Return the start of a dump for a replica that has the transactions in ``have``.
+
+    With ``is_strict`` (MariaDB's ``gtid_strict_mode``) the binlog must contain the replica's last GTIDs. Raises
+    SqlError 1236 when the binlog no longer has transactions that the replica lacks, and ReplicaAhead when ``is_strict``
+    fails.
+    """
+    try:
+        start = start_after(have, store)
+    except PositionError:
+        before = store.previous_gtids(store.binlogs.names[0])
+        missing = "" if before is None else str(before - have)
+        raise Said.PURGED.error(store.family, f" The missing transactions are '{missing}'.") from None
+    if is_strict:
+        check_no_hole(have, start.file, store)
+    return replace(start, has_first_transaction=_has_first_transaction(have, start, store))
+
+
+def _has_first_transaction(have: GtidSet, start: DumpStart, store: BinlogStore) -> bool:
+    segment = store.segment_at(start.file, start.position)
+    if segment is None:
+        return False
+    (with_gtid,) = np.nonzero(segment.txn_source >= 0)
+    if not with_gtid.size:
+        return False
+    source, number = (int(column[with_gtid[0]]) for column in (segment.txn_source, segment.txn_number))
+    key = store.sources.key(source, store.family)
+    return Membership(have).overlaps(key, number, number)
+
+
+def start_by_position(
+    file: str, position: int, store: BinlogStore, *, is_computed: bool = False
+) -> DumpStart:
+    """Return the start of a dump for a replica that names a binlog file and a position (bytes). An empty ``file``
+    stands for the first one.
+
+    ``is_computed`` says that the replica computes its position from the events that it received. Such a position inside
+    a transaction need not be the beginning of an event (:mod:`dumpfilter.master.replicas.stream`). If the binlog is a
+    slave's relay log, the replica names a file of the writer (the server that wrote the events).
+
+    Raises BinlogMissing for an unknown file, PositionError for a position at which no event begins, and SqlError 1236
+    for one outside the file.
+    """
+    store.refresh()
+    if position < FIRST_EVENT:
+        raise Said.BEFORE_BEGIN.error(store.family)
+    if not store.is_relay_log:
+        position = start_at(file, position, store).position
+        indexed = store.open_file(file or store.binlogs.names[0])
+        if position > indexed.file.size:
+            raise Said.BEYOND_END.error(store.family)
+    found = find_position(file, position, store)
+    if not (
+        not found.end
+        or store.is_relay_log
+        or is_computed
+        or is_event(position, store.open_file(found.file), store)
+    ):
+        raise PositionError("no event begins here", file=found.file, position=position)
+    return found

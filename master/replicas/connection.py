@@ -37,7 +37,14 @@ from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import NotRegistered, RegisteredSlave
 from dumpfilter.master.replica_encoding import ReplicaEncoding
 from dumpfilter.master.replicas import failures
-from dumpfilter.master.replicas.answers import SessionState, Source, answer, session_state
+from dumpfilter.master.replicas.answers import (
+    SessionState,
+    Source,
+    answer,
+    session_state,
+    start_by_gtids,
+    start_by_position,
+)
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.requests import (
     FATAL,
@@ -50,7 +57,6 @@ from dumpfilter.master.replicas.requests import (
     parse_connect_state,
     parse_register_replica,
 )
-from dumpfilter.master.replicas.starts import start_by_gtids, start_by_position
 from dumpfilter.master.replicas.stream import KnownEvents, KnownPosition, ReplicaStream, state_text
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.who import MYSQL_PROTOCOL, Peer, audit_slave, endpoint_of
