@@ -66,8 +66,9 @@ class StateFile(Generic[S]):
         self._mode = mode
 
     def load(self) -> S | None:
-        """Read the file and return the state. Return None if the file does not exist. Raises StateCorrupt, which names
-        the file and the remedy.
+        """Read the state file, and return the state in it, or None if the file does not exist.
+
+        Raises StateCorrupt, which names the file and the remedy.
         """
         try:
             with open(self.path, "rb") as file:
@@ -81,10 +82,9 @@ class StateFile(Generic[S]):
         return self.decode(data)
 
     def load_or_set_aside(self, warn: Callable[[str, str], None]) -> S | None:
-        """Read the file and return the state. If the file is unusable, rename it to ``….unusable`` and return None, as
-        for a missing file.
+        """Read the state file, and return the state in it, or None if the file does not exist or is unusable.
 
-        ``warn`` receives the reason, and the file's new name.
+        An unusable file is renamed to ``….unusable``. ``warn`` receives the reason, and the file's new name.
         """
         try:
             return self.load()
@@ -96,12 +96,17 @@ class StateFile(Generic[S]):
             return None
 
     def save(self, state: S, *, synced: bool = True) -> None:
-        """Replace the file atomically. With ``synced`` wait until the new file is on the disk. Raises OutputError."""
+        """Write ``state`` to the state file, which is replaced atomically.
+
+        With ``synced`` wait until the new file is on the disk. Raises OutputError.
+        """
         files.replace(self.path, self.encode(state), synced=synced, mode=self._mode)
 
     def encode(self, state: State) -> bytes:
-        """Return the bytes of the file for a state: a JSON object with the file's name (``kind``), the format version,
-        the members of the state, and a checksum (``crc32``).
+        """Return the content of the state file that stands for ``state``.
+
+        It is a JSON object with the file's name (``kind``), the format version, the members of the state, and a
+        checksum (``crc32``).
         """
         kind, members = self.path.name, state.model_dump(mode="json")
         head = {"kind": kind, "format": self._form.version}
@@ -109,7 +114,7 @@ class StateFile(Generic[S]):
         return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
 
     def decode(self, data: bytes) -> S:
-        """Parse the bytes of the file, and return the state.
+        """Parse the content of a state file, and return the state in it.
 
         Raises StateCorrupt if the file's kind, format version, checksum or members are not as expected.
         """

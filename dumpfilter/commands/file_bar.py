@@ -40,8 +40,10 @@ class FileBar:
         self._bar.stop()
 
     def show(self, channel: str, file: str, done: int, total: int | None) -> None:
-        """Set the bar of ``channel`` to ``done`` of ``total`` bytes, reading ``file``. With ``total`` None the bar has
-        no length.
+        """Set the progress bar of ``channel`` to ``done`` of ``total`` bytes, with the name of the binlog file that
+        is read.
+
+        With ``total`` None the bar has no length.
         """
         task, before = self._tasks.get(channel, (None, -_REDRAW_BYTES))
         if self._bar.disable or done - before < _REDRAW_BYTES:

@@ -79,7 +79,9 @@ class BaseRuleKind(enum.Enum):
 
     @property
     def sql_name(self) -> str:
-        """The kind's name in SQL statements and in the column FILTER_NAME, for example ``REPLICATE_DO_DB``."""
+        """The name of this kind of rule in SQL statements and in the column FILTER_NAME, for example
+        ``REPLICATE_DO_DB``.
+        """
         return self.option.upper().replace("-", "_")
 
     @property

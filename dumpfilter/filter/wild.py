@@ -49,10 +49,9 @@ class WildPattern:
         self._tokens = wild_tokens(pattern, fold)
 
     def literals(self) -> list[str]:
-        """Return the literal texts of the pattern between its wildcards. Each character is replaced by its comparison
-        key (collation weight).
+        """Return the texts of the pattern between its wildcards, which every matching name contains.
 
-        Every name that matches the pattern contains all these texts.
+        Each character is replaced by its comparison key (collation weight).
         """
         groups = itertools.groupby(self._tokens, lambda token: token not in (ANY, MANY))
         return ["".join(run) for is_literal, run in groups if is_literal]

@@ -176,8 +176,10 @@ def looks(arrived: Ints, tick: int, again: int) -> Ints:
 
 
 def times_of(sizes: Ints, hop: Hop) -> Ints:
-    """Return the time to send each transaction over the link ``hop``, nanoseconds. ``sizes`` has the transactions'
-    bytes.
+    """Return the time that each transaction takes to be sent over the link ``hop``, nanoseconds, without the link's
+    delay.
+
+    ``sizes`` has the transactions' bytes.
     """
     numerator, denominator = nanoseconds_of_a_byte(hop.rate)
     whole, rest = np.divmod(sizes, denominator)

@@ -126,7 +126,10 @@ class LagFigures(Figures):
 
 
 class NodeFigures(Figures):
-    """The lag of one node in one run, or of one channel of a node with several sources."""
+    """The transactions, bytes and lag of one node of the topology in one run.
+
+    A node with several sources also has such figures for each channel.
+    """
 
     name: str
     channel: str | None = None

@@ -100,7 +100,7 @@ FORMS: Mapping[str, ParquetTable] = {
 
 
 def tables(results: Results) -> dict[str, pa.Table]:
-    """Return the results as Arrow tables, by the table's name."""
+    """Return the results of a simulation or experiment as Arrow tables, by the name of the Parquet file."""
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in FORMS}
     for number, run in enumerate(results.runs, 1):
         setting = _setting(number, run)

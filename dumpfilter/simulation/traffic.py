@@ -17,7 +17,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Clock(enum.StrEnum):
-    """The source of the transactions' commit times."""
+    """The part of the binlog from which the transactions' commit times are taken, such as event headers."""
 
     MICROSECONDS = "gtid"
     """The commit timestamps in the GTID events of MySQL 8.0.1 and later, in microseconds."""

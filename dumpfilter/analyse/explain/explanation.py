@@ -273,7 +273,7 @@ def explain_events(binlogs: BinlogSet, filters: Filters, *, verify: bool = True)
 
 
 class PathStep(NamedTuple):
-    """One step of a statement through the MySQL manual's flow chart of how a replica evaluates its rules."""
+    """One step in the evaluation of a replica's rules for a statement, as in the flow chart of the MySQL manual."""
 
     text: str
     """The result of this step in the manual's words, for example that a table rule matches."""

@@ -94,7 +94,10 @@ class Cause(NamedTuple):
 
 @dataclass
 class ReplicaWalk:
-    """A pass over the events of a binlog set that models the objects on a replica with a filter."""
+    """A simulation of a replica with a filter, which follows the replica's objects (tables, views …) event by event.
+
+    It finds the events of a binlog set that pass the filter but fail on the replica.
+    """
 
     rule_filter: ReplicationFilter
     _shown: set[int] = field(default_factory=set)
@@ -103,8 +106,9 @@ class ReplicaWalk:
     """The names of tables that the replica was reported to lack."""
 
     def walk(self, knowledge: SetKnowledge) -> Iterator[Item]:
-        """Yield the faults of a set in binlog order. Then yield those statements about which the filter decides
-        differently than about row events.
+        """Yield the faults that lint finds in a binlog set, in the order of the events.
+
+        Faults about statements that the filter treats differently than row events of the same tables come last.
         """
         rule_filter = self.rule_filter
         if not rule_filter.rules:

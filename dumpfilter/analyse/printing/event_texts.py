@@ -207,10 +207,10 @@ class EventTexts:
         """The buffered sections of an unfinished statement, by section number."""
 
     def add(self, kept: KeptEvents, text_of: TextOf) -> None:
-        """Add events to the current batch, which is printed when it is full. ``text_of`` returns the text of an
-        event.
+        """Add events to the batch of events that are printed together. A full batch is printed at once.
 
-        Raises BinlogError with file and position for a malformed event, after printing the events before it.
+        ``text_of`` returns the text of an event. Raises BinlogError with file and position for a malformed event,
+        after printing the events before it.
         """
         batch = self._batch
         if batch is None or batch.fd is not kept.fd or batch.file != kept.file or batch.size > _PIECE:
@@ -325,8 +325,8 @@ class EventTexts:
         )
 
     def print(self) -> None:
-        """Print the events of the current batch. Raises BinlogError for a malformed event, after printing the events
-        before it.
+        """Print the events that :meth:`add` has collected so far. Raises BinlogError for a malformed event, after
+        printing the events before it.
         """
         batch, self._batch = self._batch, None
         if batch is None or not batch.shape:

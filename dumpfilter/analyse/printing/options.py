@@ -9,8 +9,10 @@ from dumpfilter.base.options.settings import Settings, setting
 
 
 class MayFail(enum.StrEnum):
-    """The form in which statements are printed that fail on the target because of the filter, or about which the
-    filter cannot decide.
+    """The choices of how to print statements that may fail on the server (the target) that runs the printed text.
+
+    They fail because the filter dropped something that they need. The choice also holds for statements about which
+    the filter cannot decide.
     """
 
     SAFE = "safe"

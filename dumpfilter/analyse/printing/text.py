@@ -137,13 +137,15 @@ class TextPrinter:
 
     @property
     def comments(self) -> int:
-        """The number of statements and rows events printed as comments because they would fail on the target."""
+        """The number of statements and rows events that were printed as comments, because they would fail on the
+        target server.
+        """
         return self._comments + self._texts.refused
 
     @property
     def drifted(self) -> list[str]:
-        """The names of tables whose columns may differ on the target, because the filter dropped a CREATE or ALTER
-        TABLE.
+        """The names of tables whose columns may differ on the target server, because the filter dropped a CREATE or
+        ALTER TABLE.
         """
         return [] if self._harmless is None else [named(key) for key in self._harmless.drifted]
 

@@ -1,4 +1,6 @@
-"""The two kinds of replicas for which a report can count the bytes that a filter lets pass."""
+"""The two kinds of replicas for which a report can count the bytes that the master sends: real MySQL or MariaDB
+replicas, and slaves of dumpfilter.
+"""
 
 from __future__ import annotations
 

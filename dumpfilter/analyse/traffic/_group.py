@@ -114,7 +114,7 @@ class Columns(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """The arrays that the compiled loop fills, and its state between segments."""
+    """The arrays of conditions and counts that the compiled loop fills, and the loop's state between two segments."""
 
     state: Int64s
     subjects: Int64s2
