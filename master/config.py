@@ -301,7 +301,8 @@ class ReplicaEntry(_Login, FilterTable):
         return None if self.rules is None else self.filter_of(self.rules)
 
     def with_rules(self, rules: Iterable[str]) -> ReplicaEntry:
-        """Return a copy of the table with other rules, which an operator gave on the console. Raises OptionError for a
+        """Return a copy of this ``[[replica]]`` table of the configuration with other filter rules, which an operator
+        gave on the console. Raises OptionError for a
         rule that is not valid.
         """
         changed = self.model_copy(update={"rules": tuple(rules)})

@@ -359,7 +359,9 @@ class FileIndex:
 
     @property
     def beginning(self) -> str:
-        """The SHA-256 digest of the file's first events, in hexadecimal. Files of equal name have different digests."""
+        """The SHA-256 digest of the file's first events, in hexadecimal. It tells a file from a later file of the same
+        name.
+        """
         return hashlib.sha256(self.format_description + self.prolog).hexdigest()
 
 

@@ -231,8 +231,8 @@ class ErrorHandler(logging.StreamHandler[Any]):
         super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Ignore the error of a record that cannot be written, or that a processor has dropped. The log must not stop
-        the replication.
+        """Ignore the error of a record that cannot be written, or that a structlog processor has dropped. The log must
+        not stop the replication.
         """
 
 

@@ -30,6 +30,7 @@ class LoginTurns:
     @asynccontextmanager
     async def turn(self, guesser: Hashable) -> AsyncIterator[None]:
         """Wait for the turn of a guesser (user name and client address), and let the ``with`` block check the password.
+        The block calls :meth:`failed` if the password is wrong.
 
         Another check for the same guesser must end first. After three wrong passwords each check is delayed.
         """

@@ -133,9 +133,11 @@ class ConnectionDirectory(dict[int, Any]):
 
 
 class UserLimits:
-    """The limits of what one user of a port may take, on all connections together. They exist from the first login on.
+    """The limits on what one user of a console or replication port may take, on all the user's connections together.
+    An object is made at the user's first login.
 
-    ``results`` counts the memory of the results of all users, and ``threads`` is the limit of concurrent statements.
+    ``results`` counts the memory of all users' results, of which this user may take a share. ``threads`` is the largest
+    number of this user's statements that run at once.
     """
 
     def __init__(self, results: Memory, threads: int) -> None:

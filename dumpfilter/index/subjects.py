@@ -62,8 +62,8 @@ class Subjects:
     """A register that numbers the subjects of a binlog set (tables, statements, and sets of them) for all scans of the
     set.
 
-    The compiled scan numbers tables in the arrays of ``names``, :meth:`statement` numbers statements, and
-    :meth:`any_of` numbers sets of both. A number is never given to another subject, so that a filter's verdicts by
+    Tables get their numbers from the compiled function that scans a file's events, which enters them in ``names``.
+    :meth:`statement` numbers statements, and :meth:`any_of` numbers sets of both. A number is never given to another subject, so that a filter's verdicts by
     number stay valid. The mutex ``lock`` lets one scan at a time use the register.
     """
 

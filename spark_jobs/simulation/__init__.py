@@ -1,1 +1,3 @@
-"""The job behind a simulation: count the traffic of each transaction of a binlog set for many filters."""
+"""The Spark job of ``dumpfilter simulate``, which computes the lag and the bytes of planned slaves from a binlog set.
+The job counts the bytes and events of each transaction that each slave's filter passes.
+"""

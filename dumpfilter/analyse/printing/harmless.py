@@ -26,7 +26,9 @@ K, F = StatementKind, FaultKind
 
 @dataclass(frozen=True)
 class Form:
-    """The form in which a statement is printed: unchanged, changed, or as a comment."""
+    """The form in which ``dumpfilter binlog`` prints a statement, so that a client can run the printed text without an
+    error. A statement is printed unchanged, with IF EXISTS added, or as a comment.
+    """
 
     reason: str = ""
     """The reason why the statement is printed as a comment. Empty for a statement that is to run."""

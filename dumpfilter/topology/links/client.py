@@ -57,10 +57,12 @@ class LinkProcess:
     def open(
         self, name: str, target_port: int, shape: LinkShape = PLAIN, *, host: str = "127.0.0.1", port: int = 0
     ) -> int:
-        """Open a link named ``name`` to a source's port, and return the port of 127.0.0.1 at which the reader connects.
+        """Open a link, which is a TCP proxy that slows the connections of a replica or slave like a long line. Return
+        the link's port of 127.0.0.1, at which the replica or slave connects.
 
-        ``target_port`` and ``host`` are the address at which the source listens. The source need not listen yet.
-        ``port`` is the link's own port; 0 lets the system choose one.
+        ``target_port`` and ``host`` are the address at which its source listens; the source need not listen yet.
+        ``shape`` has the rate, the delay and the outages of the line. ``port`` is the link's own port; 0 lets the
+        system choose one.
         """
         opened: int = self.ask(name, "open", (host, target_port), shape, port)
         return opened
