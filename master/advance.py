@@ -141,7 +141,8 @@ class Encoding(ABC):
 class Step:
     """The chunks (messages to a slave) of one segment, up to 4 MiB of the binlog, or of the change to the next file.
 
-    They lead a dump from the place ``before`` to the place ``after``. A place is a position with filter and state.
+    They lead a dump from the place ``before`` to the place ``after``. A place (:class:`DumpPlace`) is a position in a
+    binlog file, together with the slave's filter and what the dump remembers, such as prepared XA transactions.
     """
 
     pieces: Sequence[bytes | PlacedPlan]
@@ -183,7 +184,7 @@ def step_from(store: BinlogStore, place: DumpPlace, first: First | None = None) 
     one chunk, which has no events if the filter drops the whole segment.
 
     Parameters:
-        first: the segment and its plans, when they are known already.
+        first: the scanned segment at ``place`` and the chunks that the filter makes of it, when they are known already.
 
     Raises BinlogError where the binlog is damaged.
     """

@@ -74,8 +74,8 @@ class Peer:
 
     @property
     def identity(self) -> SlaveIdentity:
-        """User, channel and server id, or the UUID in place of server id 0. A slave that was set up anew, with another
-        UUID, has an equal identity.
+        """The key by which the master recognizes a slave that returns: user, channel and server id. A slave that was
+        set up anew has another UUID, and is recognized by its server id. For server id 0 the UUID takes its place.
         """
         return self.user, self.channel, self.server_id or self.uuid
 

@@ -82,8 +82,9 @@ class Counts:
 
 
 class Reported(NamedTuple):
-    """The GTIDs of a segment's transactions that the slave does not have yet. The master reports these GTIDs to the
-    slave, whether it sends or drops the transactions.
+    """The GTIDs of transactions in one segment (4 MiB of scanned events) that the slave does not have yet.
+
+    The master reports these GTIDs to the slave, whether it sends or drops the transactions.
     """
 
     source: npt.NDArray[np.int32]

@@ -56,10 +56,11 @@ class ReplicationFilter(abc.ABC):
         return self.rewrite_db(database), table
 
     def named(self, name: TableName, current: str | None) -> tuple[str, str]:
-        """Return the database and the table that a name in a statement means, as the server's parser reads the name.
+        """Return the database and the table that a name in a statement means. With rules for a
+        MySQL server, characters outside utf8mb3 become ``?``, as in its parser.
 
-        ``current`` is the default database, which a name without a database gets; None means that the session has no
-        default database. Rewrite rules are not applied.
+        ``current`` is the default database, which a name without a database gets. None means that the session has no
+        default database, and the returned database is then empty. Rewrite rules are not applied.
         """
         family = self.names.family
         database = current or "" if name.database is None else as_parsed(name.database, family)

@@ -63,8 +63,9 @@ class Subjects:
     set.
 
     Tables get their numbers from the compiled function that scans a file's events, which enters them in ``names``.
-    :meth:`statement` numbers statements, and :meth:`any_of` numbers sets of both. A number is never given to another subject, so that a filter's verdicts by
-    number stay valid. The mutex ``lock`` lets one scan at a time use the register.
+    :meth:`statement` numbers statements, and :meth:`any_of` numbers sets of both. A number is never given to another
+    subject, so that a filter's verdicts by number stay valid. The mutex ``lock`` lets one scan at a time use the
+    register.
     """
 
     def __init__(self) -> None:

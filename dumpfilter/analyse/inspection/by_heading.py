@@ -85,7 +85,7 @@ class HeadingSums:
         return {one: Volume(*row[:3]) for one, row in zip(self.headings, totals.tolist(), strict=True)}
 
     def in_periods(self, seconds: int) -> HeadingSums:
-        """Return these sums merged into longer periods of time, of ``seconds`` each.
+        """Return the sums of events, bytes and transactions merged into longer periods of time, of ``seconds`` each.
 
         ``seconds`` must be a multiple of the current period's length.
         """

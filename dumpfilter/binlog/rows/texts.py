@@ -176,7 +176,8 @@ class CellTexts:
         return found
 
     def pieces(self, first: int, last: int, size: int) -> Iterator[bytes]:
-        """Yield the texts of the cells ``first`` to ``last`` (exclusive), in byte strings of about ``size`` bytes.
+        """Yield the texts of the cells (values of single columns in row images) ``first`` to ``last`` (exclusive). The
+        texts stand one after another, without separators, in byte strings of about ``size`` bytes.
 
         Each call must continue at the cell at which the call before ended.
         """
