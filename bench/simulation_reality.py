@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -32,7 +31,7 @@ def run(report: Report, options: Options) -> None:
         experiment = load_experiment(path)
         print(experiment.name, file=sys.stderr, flush=True)
         try:
-            runs = run_experiment(replace(experiment, repetitions=options.runs)).runs
+            runs = run_experiment(experiment.model_copy(update={"repetitions": options.runs})).runs
         except ServerMissing as error:
             report.note(f"{experiment.name}: not measured. {error}")
             continue
