@@ -75,13 +75,22 @@ class ChannelCounters:
         self.begin()
 
     def begin(self) -> None:
-        """Record that an I/O thread starts."""
-        self.received = CountersInfo(since=time.time())
-        """The counts since the I/O thread was last started."""
+        """Record that an I/O thread starts. :attr:`received` counts from this call on."""
+        self._begun = self.info
         self.last_heartbeat_at = 0.0
         """The Unix time of the newest heartbeat since the start of the I/O thread, seconds; 0 before the first
         heartbeat.
         """
+
+    @property
+    def received(self) -> CountersInfo:
+        """The counts since the I/O thread was last started: connections, heartbeats, messages, bytes, and the master's
+        counts.
+        """
+        names = ("connections", "heartbeats", "chunks", "bytes_received")
+        before: dict[str, Any] = {name: -getattr(self._begun, name) for name in names}
+        before["counts"] = {name: -number for name, number in self._begun.counts.items()}
+        return _sum(self.info, {}, before)
 
     def count_chunk(self, chunk: pb.Chunk, size: int) -> None:
         """Count one received message of the master's stream. ``size`` is the size of its events, bytes."""
@@ -110,7 +119,7 @@ class ChannelCounters:
     def _add(self, newest: Mapping[str, Any] | None = None, **more: int | Mapping[str, int]) -> None:
         """Add the numbers ``more`` to the fields with these names, and replace the values of the fields ``newest``."""
         with self._lock:
-            self.info, self.received = (_sum(one, newest or {}, more) for one in (self.info, self.received))
+            self.info = _sum(self.info, newest or {}, more)
 
     def save(self) -> None:
         """Write the counts to ``counters.info`` if they have changed. The first of several failures in a row is logged.
