@@ -21,7 +21,7 @@ from pymysql.constants import CLIENT
 from bench._common import OUT, steadily
 from bench._processes import serve
 from dumpfilter.binlog.gtid import MysqlGtidSet
-from dumpfilter.binlog.gtid_wire import encode_previous_gtids
+from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.slave.options import SlaveOptions

@@ -20,12 +20,17 @@ from dumpfilter.binlog.context_events import (
     UserVar,
     encode_rotate,
 )
+from dumpfilter.binlog.cursor import encode_varlen, packed_integer
 from dumpfilter.binlog.events import MAGIC, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MysqlGtidSet
-from dumpfilter.binlog.gtid_events import FL_EXTRA_THREAD_ID, Xid
-from dumpfilter.binlog.gtid_wire import GtidList, encode_gtid_list, encode_previous_gtids, encode_varlen
-from dumpfilter.binlog.rows_events import packed_integer
+from dumpfilter.binlog.gtid_events import (
+    FL_EXTRA_THREAD_ID,
+    GtidList,
+    Xid,
+    encode_gtid_list,
+    encode_previous_gtids,
+)
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.filter import Rule, RuleKind, make_rule
 from tests.binlog.encoders import encode_intvar, encode_user_var

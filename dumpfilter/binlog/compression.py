@@ -11,13 +11,15 @@ import io
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import zstandard
 
 from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.binlog.cursor import Cursor, packed_integer
 from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader
-from dumpfilter.binlog.rows_events import Cursor, RowsHeader, packed_integer
+from dumpfilter.binlog.rows_events import RowsHeader
 
 ZSTD = 0
 """The compression type of a Transaction_payload that zstd compressed (``compression::type::ZSTD``)."""
@@ -179,42 +181,31 @@ class TransactionPayload:
         if data:
             raise BinlogCorrupt("a compressed transaction ends inside an event's header")
 
-    def _pieces(self) -> Iterator[bytes | memoryview]:
+    def _pieces(self) -> Iterator[bytes]:
         """Yield the uncompressed payload in pieces of at most 1 MiB, and check its size. Raises BinlogCorrupt."""
         if self.uncompressed_size > MAX_UNCOMPRESSED:
             raise BinlogCorrupt(
                 f"Transaction_payload event announces {self.uncompressed_size} bytes, more than {MAX_UNCOMPRESSED}"
             )
+        if self.compression not in (ZSTD, NONE):
+            raise BinlogCorrupt(f"Transaction_payload event has the unknown compression {self.compression}")
+        reader: Any = io.BytesIO(self.payload)
+        if self.compression == ZSTD:
+            # A malformed zstd frame may announce gigabytes, and a payload may have several frames.
+            reader = zstandard.ZstdDecompressor().stream_reader(self.payload, read_across_frames=True)
         have = 0
-        for piece in self._raw_pieces():
-            have += len(piece)
-            if have > self.uncompressed_size:
-                break
-            yield piece
+        try:
+            while have <= self.uncompressed_size and (piece := reader.read(_PIECE)):
+                have += len(piece)
+                if have <= self.uncompressed_size:
+                    yield piece
+        except zstandard.ZstdError as error:
+            raise BinlogCorrupt(f"Transaction_payload event cannot be opened: {error}") from error
         if have != self.uncompressed_size:
             raise BinlogCorrupt(
                 f"Transaction_payload event announces {self.uncompressed_size} bytes and holds "
                 f"{_amount(have, self.uncompressed_size)}"
             )
-
-    def _raw_pieces(self) -> Iterator[bytes | memoryview]:
-        if self.compression == NONE:
-            payload = memoryview(self.payload)
-            for at in range(0, len(payload), _PIECE):
-                yield payload[at : at + _PIECE]
-            return
-        if self.compression != ZSTD:
-            raise BinlogCorrupt(f"Transaction_payload event has the unknown compression {self.compression}")
-        # A malformed zstd frame may announce gigabytes, and a payload may have several frames.
-        reader = zstandard.ZstdDecompressor().stream_reader(self.payload, read_across_frames=True)
-        while True:
-            try:
-                piece = reader.read(_PIECE)
-            except zstandard.ZstdError as error:
-                raise BinlogCorrupt(f"Transaction_payload event cannot be opened: {error}") from error
-            if not piece:
-                return
-            yield piece
 
 
 def decode_transaction_payload(body: bytes | memoryview) -> TransactionPayload:

@@ -9,11 +9,11 @@ BinlogCorrupt for a body that is too short or has an impossible value, and nothi
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dumpfilter.base.errors import BinlogCorrupt
-from dumpfilter.binlog.gtid_events import Xid, checked_xid
-from dumpfilter.binlog.query import decode_name
+from dumpfilter.binlog.cursor import Cursor, decode_name, encode_name
+from dumpfilter.binlog.gtid_events import Xid, read_xid
 
 LAST_INSERT_ID_EVENT = 1
 """The type of an Intvar event with the value of LAST_INSERT_ID()."""
@@ -26,16 +26,19 @@ STRING_RESULT, REAL_RESULT, INT_RESULT, ROW_RESULT, DECIMAL_RESULT = range(5)
 INCIDENT_NONE, INCIDENT_LOST_EVENTS = range(2)
 """The numbers of the kinds of incidents in an Incident event. Servers write INCIDENT_LOST_EVENTS only."""
 
-_XA_HEAD = struct.Struct("<BiII")
+_XID = struct.Struct("<Q")
+_XA_HEAD = struct.Struct("<iII")
+_INTVAR = struct.Struct("<BQ")
 _RAND = struct.Struct("<QQ")
+_USER_VALUE = struct.Struct("<BII")
 _CHUNK_SIGNED, _CHUNK_UNSIGNED, _CHUNK_DATA_TYPE_NAME = range(3)
 
 
-def _need(body: bytes | memoryview, length: int, what: str, *, exactly: bool = False) -> None:
-    if len(body) < length or (exactly and len(body) != length):
-        raise BinlogCorrupt(
-            f"{what} event: its body has {len(body)} bytes instead of {length}{'' if exactly else ' or more'}"
-        )
+def _fixed(body: bytes | memoryview, what: str, form: struct.Struct) -> tuple[Any, ...]:
+    reader = Cursor(body, what)
+    fields = reader.unpack(form, "its fields")
+    reader.finish()
+    return fields
 
 
 class Rotate(NamedTuple):
@@ -49,8 +52,9 @@ class Rotate(NamedTuple):
 
 def decode_rotate(body: bytes | memoryview) -> Rotate:
     """Decode the body of a Rotate (4) event: u64 position, then the next file's name. Raises BinlogCorrupt."""
-    _need(body, 9, "Rotate")
-    return Rotate(decode_name(body[8:]), int.from_bytes(body[:8], "little"))
+    reader = Cursor(body, "Rotate")
+    position = reader.integer(8, "the position")
+    return Rotate(decode_name(reader.rest("the next file's name", least=1)), position)
 
 
 def encode_rotate(rotate: Rotate) -> bytes:
@@ -59,7 +63,7 @@ def encode_rotate(rotate: Rotate) -> bytes:
     >>> decode_rotate(encode_rotate(Rotate("bin.000002", 4)))
     Rotate(name='bin.000002', position=4)
     """
-    return rotate.position.to_bytes(8, "little") + rotate.name.encode("utf-8", "surrogateescape")
+    return rotate.position.to_bytes(8, "little") + encode_name(rotate.name)
 
 
 def decode_xid(body: bytes | memoryview) -> int:
@@ -67,8 +71,8 @@ def decode_xid(body: bytes | memoryview) -> int:
 
     The body is one u64. The number identifies the transaction inside its server only.
     """
-    _need(body, 8, "Xid", exactly=True)
-    return int.from_bytes(body, "little")
+    (number,) = _fixed(body, "Xid", _XID)
+    return int(number)
 
 
 class XaPrepare(NamedTuple):
@@ -86,14 +90,10 @@ def decode_xa_prepare(body: bytes | memoryview) -> XaPrepare:
     The body has u8 one_phase (1 for XA COMMIT … ONE PHASE), i32 format id, u32 length of the gtrid, u32 length of the
     bqual, gtrid, bqual.
     """
-    _need(body, _XA_HEAD.size, "XA_prepare")
-    one_phase, format_id, gtrid_length, bqual_length = _XA_HEAD.unpack_from(body)
-    data = bytes(body[_XA_HEAD.size :])
-    if len(data) != gtrid_length + bqual_length:
-        raise BinlogCorrupt(
-            f"XA_prepare event: its XID has {len(data)} bytes instead of {gtrid_length} + {bqual_length}"
-        )
-    return XaPrepare(bool(one_phase), checked_xid(format_id, data[:gtrid_length], data[gtrid_length:]))
+    reader = Cursor(body, "XA_prepare")
+    prepare = XaPrepare(bool(reader.integer(1, "its phase")), read_xid(reader, _XA_HEAD))
+    reader.finish()
+    return prepare
 
 
 class Intvar(NamedTuple):
@@ -108,10 +108,10 @@ class Intvar(NamedTuple):
 
 def decode_intvar(body: bytes | memoryview) -> Intvar:
     """Decode the body of an Intvar (5) event: u8 type, u64 value. Raises BinlogCorrupt."""
-    _need(body, 9, "Intvar", exactly=True)
-    if body[0] not in (LAST_INSERT_ID_EVENT, INSERT_ID_EVENT):
-        raise BinlogCorrupt(f"Intvar event: unknown type {body[0]}")
-    return Intvar(body[0], int.from_bytes(body[1:], "little"))
+    found = Intvar(*_fixed(body, "Intvar", _INTVAR))
+    if found.type not in (LAST_INSERT_ID_EVENT, INSERT_ID_EVENT):
+        raise BinlogCorrupt(f"Intvar event: unknown type {found.type}")
+    return found
 
 
 class Rand(NamedTuple):
@@ -123,8 +123,7 @@ class Rand(NamedTuple):
 
 def decode_rand(body: bytes | memoryview) -> Rand:
     """Decode the body of a Rand (13) event: u64 first seed, u64 second seed. Raises BinlogCorrupt."""
-    _need(body, _RAND.size, "Rand", exactly=True)
-    return Rand(*_RAND.unpack(body))
+    return Rand(*_fixed(body, "Rand", _RAND))
 
 
 class UserVar(NamedTuple):
@@ -161,31 +160,21 @@ def decode_user_var(body: bytes | memoryview) -> UserVar:
 
     Reading ends at a piece with an unknown code.
     """
-    data = memoryview(body)
-    _need(data, 4, "User_var")
-    end = 4 + int.from_bytes(data[:4], "little")
-    _need(data, end + 1, "User_var")
-    name = decode_name(data[4:end])
-    if data[end]:
+    reader = Cursor(body, "User_var")
+    name = reader.name(4, "the variable's name")
+    if reader.integer(1, "the mark of NULL"):
         return UserVar(name, None)
-    _need(data, end + 10, "User_var")
-    kind, charset, length = struct.unpack_from("<BII", data, end + 1)
+    kind, charset, length = reader.unpack(_USER_VALUE, "its value's type")
     if kind == ROW_RESULT or kind > DECIMAL_RESULT:
         raise BinlogCorrupt(f"User_var event: unknown type {kind}")
-    start, end = end + 10, end + 10 + length
-    _need(data, end, "User_var")
-    value = bytes(data[start:end])
+    value = reader.take(length, "its value")
     if kind in (REAL_RESULT, INT_RESULT) and length != 8:
         raise BinlogCorrupt(f"User_var event: its number has {length} bytes instead of 8")
     unsigned, type_name = False, None
-    while end < len(data):
-        piece = data[end]
-        end += 1
+    while reader.left:
+        piece = reader.integer(1, "a piece")
         if piece == _CHUNK_DATA_TYPE_NAME:
-            _need(data, end + 1, "User_var")
-            start, end = end + 1, end + 1 + data[end]
-            _need(data, end, "User_var")
-            type_name = decode_name(data[start:end])
+            type_name = reader.name(1, "the name of its data type")
         elif piece in (_CHUNK_SIGNED, _CHUNK_UNSIGNED):
             unsigned = piece == _CHUNK_UNSIGNED
         else:
@@ -199,8 +188,7 @@ def decode_rows_query(body: bytes | memoryview) -> bytes:
     The statement is in the client's character set, which the event does not name. The first byte of the body is the
     statement's length modulo 256, and is ignored.
     """
-    _need(body, 1, "Rows_query")
-    return bytes(body[1:])
+    return Cursor(body, "Rows_query").rest("its length", least=1)[1:]
 
 
 def decode_annotate_rows(body: bytes | memoryview) -> bytes:
@@ -219,22 +207,14 @@ class LoadBlock(NamedTuple):
     data: bytes
 
 
-def decode_begin_load_query(body: bytes | memoryview) -> LoadBlock:
-    """Read the body of a Begin_load_query (17) event, which carries the first part of a LOAD DATA statement's file.
+def decode_load_block(body: bytes | memoryview) -> LoadBlock:
+    """Read the body of a Begin_load_query (17) or Append_block (9) event, which carry the first part and later parts of
+    a LOAD DATA statement's file.
 
     The body has u32 file id, then data to the end.
     """
-    _need(body, 4, "Begin_load_query")
-    return LoadBlock(int.from_bytes(body[:4], "little"), bytes(body[4:]))
-
-
-def decode_append_block(body: bytes | memoryview) -> LoadBlock:
-    """Read the body of an Append_block (9) event, which carries a later part of a LOAD DATA statement's file.
-
-    The body has u32 file id, then data to the end.
-    """
-    _need(body, 4, "Append_block")
-    return LoadBlock(int.from_bytes(body[:4], "little"), bytes(body[4:]))
+    reader = Cursor(body, "Begin_load_query or Append_block")
+    return LoadBlock(reader.integer(4, "the file id"), reader.rest())
 
 
 class Incident(NamedTuple):
@@ -253,14 +233,13 @@ def decode_incident(body: bytes | memoryview) -> Incident:
 
     Some servers leave out length and message.
     """
-    _need(body, 2, "Incident")
-    number = int.from_bytes(body[:2], "little")
+    reader = Cursor(body, "Incident")
+    number = reader.integer(2, "its number")
     if number > INCIDENT_LOST_EVENTS:
         raise BinlogCorrupt(f"Incident event: unknown number {number}")
-    if len(body) == 2:
-        return Incident(number, "")
-    _need(body, 3 + body[2], "Incident", exactly=True)
-    return Incident(number, decode_name(body[3:]))
+    message = reader.name(1, "its message") if reader.left else ""
+    reader.finish()
+    return Incident(number, message)
 
 
 def decode_binlog_checkpoint(body: bytes | memoryview) -> str:
@@ -268,9 +247,10 @@ def decode_binlog_checkpoint(body: bytes | memoryview) -> str:
 
     The body has u32 length of the file's name, and the name.
     """
-    _need(body, 4, "Binlog_checkpoint")
-    _need(body, 4 + int.from_bytes(body[:4], "little"), "Binlog_checkpoint", exactly=True)
-    return decode_name(bytes(body[4:]))
+    reader = Cursor(body, "Binlog_checkpoint")
+    name = reader.name(4, "the file's name")
+    reader.finish()
+    return name
 
 
 def decode_heartbeat(body: bytes | memoryview) -> str:
@@ -278,10 +258,9 @@ def decode_heartbeat(body: bytes | memoryview) -> str:
 
     The master's position in this file is ``end_log_pos`` of the event's header.
     """
-    _need(body, 1, "Heartbeat")
-    return decode_name(body)
+    return decode_name(Cursor(body, "Heartbeat").rest("the file's name", least=1))
 
 
 def decode_stop(body: bytes | memoryview) -> None:
     """Check that the body of a Stop (3) event is empty. The event says that the server was shut down."""
-    _need(body, 0, "Stop", exactly=True)
+    Cursor(body, "Stop").finish()

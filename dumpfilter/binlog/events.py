@@ -13,7 +13,7 @@ import enum
 import struct
 import zlib
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -114,27 +114,9 @@ _MARIADB: Writers = "mariadb"
 _S = Symbol
 
 
-def _rows(
-    number: int,
-    name: str,
-    writers: Writers,
-    change: RowsKind,
-    version: int,
-    *,
-    compressed: bool = False,
-    shown: str = "",
-) -> EventKind:
-    return EventKind(
-        number,
-        name,
-        writers,
-        Symbol.ROWS,
-        "rows_events.decode_rows_header",
-        shown,
-        change,
-        version,
-        compressed,
-    )
+def _rows(number: int, name: str, writers: Writers, change: RowsKind, version: int, **more: Any) -> EventKind:
+    decoder = "rows_events.decode_rows_header"
+    return EventKind(number, name, writers, Symbol.ROWS, decoder, change=change, version=version, **more)
 
 
 class EventType(enum.IntEnum):
@@ -162,7 +144,7 @@ class EventType(enum.IntEnum):
     LOAD = EventKind(6, "Load", _BOTH)
     SLAVE = EventKind(7, "Slave", _BOTH)
     CREATE_FILE = EventKind(8, "Create_file", _BOTH)
-    APPEND_BLOCK = EventKind(9, "Append_block", _BOTH, _S.CONTEXT, "context_events.decode_append_block")
+    APPEND_BLOCK = EventKind(9, "Append_block", _BOTH, _S.CONTEXT, "context_events.decode_load_block")
     EXEC_LOAD = EventKind(10, "Exec_load", _BOTH)
     DELETE_FILE = EventKind(11, "Delete_file", _BOTH)
     NEW_LOAD = EventKind(12, "New_load", _BOTH)
@@ -170,7 +152,7 @@ class EventType(enum.IntEnum):
     USER_VAR = EventKind(14, "User_var", _BOTH, _S.CONTEXT, "context_events.decode_user_var", "User var")
     FORMAT_DESCRIPTION = EventKind(15, "Format_desc", _BOTH, _S.FORMAT_DESCRIPTION, "format.FormatDescription.parse")
     XID = EventKind(16, "Xid", _BOTH, _S.XID, "context_events.decode_xid")
-    BEGIN_LOAD_QUERY = EventKind(17, "Begin_load_query", _BOTH, _S.CONTEXT, "context_events.decode_begin_load_query")
+    BEGIN_LOAD_QUERY = EventKind(17, "Begin_load_query", _BOTH, _S.CONTEXT, "context_events.decode_load_block")
     EXECUTE_LOAD_QUERY = EventKind(18, "Execute_load_query", _BOTH, _S.LOAD_QUERY, "query.decode_execute_load_query")
     TABLE_MAP = EventKind(19, "Table_map", _BOTH, _S.TABLE_MAP, "rows_events.decode_table_map")
     PRE_GA_WRITE_ROWS = _rows(20, "Pre_ga_write_rows", _BOTH, "insert", 0)
@@ -188,7 +170,7 @@ class EventType(enum.IntEnum):
     DELETE_ROWS = _rows(32, "Delete_rows", _MYSQL, "delete", 2)
     GTID = EventKind(33, "Gtid", _MYSQL, _S.GTID, "gtid_events.decode_mysql_gtid")
     ANONYMOUS_GTID = EventKind(34, "Anonymous_gtid", _MYSQL, _S.GTID, "gtid_events.decode_mysql_gtid", "Anonymous_Gtid")
-    PREVIOUS_GTIDS = EventKind(35, "Previous_gtids", _MYSQL, _S.FILE, "gtid_wire.decode_previous_gtids")
+    PREVIOUS_GTIDS = EventKind(35, "Previous_gtids", _MYSQL, _S.FILE, "gtid_events.decode_previous_gtids")
     TRANSACTION_CONTEXT = EventKind(36, "Transaction_context", _MYSQL)
     VIEW_CHANGE = EventKind(37, "View_change", _MYSQL)
     XA_PREPARE = EventKind(38, "XA_prepare", _BOTH, _S.XA_PREPARE, "context_events.decode_xa_prepare")
@@ -203,7 +185,7 @@ class EventType(enum.IntEnum):
     BINLOG_CHECKPOINT = EventKind(
         161, "Binlog_checkpoint", _MARIADB, _S.FILE, "context_events.decode_binlog_checkpoint")
     MARIADB_GTID = EventKind(162, "Gtid", _MARIADB, _S.MARIADB_GTID, "gtid_events.decode_mariadb_gtid")
-    GTID_LIST = EventKind(163, "Gtid_list", _MARIADB, _S.FILE, "gtid_wire.decode_gtid_list")
+    GTID_LIST = EventKind(163, "Gtid_list", _MARIADB, _S.FILE, "gtid_events.decode_gtid_list")
     START_ENCRYPTION = EventKind(164, "Start_encryption", _MARIADB, _S.START_ENCRYPTION)
     QUERY_COMPRESSED = EventKind(165, "Query_compressed", _MARIADB, _S.QUERY, "query.decode_query", compressed=True)
     WRITE_ROWS_COMPRESSED_V1 = _rows(166, "Write_rows_compressed_v1", _MARIADB, "insert", 1, compressed=True)

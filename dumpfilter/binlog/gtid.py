@@ -27,9 +27,6 @@ GNO_MAX = 2**63 - 2
 SEQ_NO_MAX = 2**64 - 1
 """The largest sequence number (seq_no) in a GTID of MariaDB."""
 
-TAG_MAX_LENGTH = 32
-"""The length of the longest tag in a GTID of MySQL, characters (``mysql::gtids::tag_max_length``)."""
-
 TsidKey: TypeAlias = tuple[bytes, str]
 """MySQL's transaction source identifier (TSID): the 16 bytes of the server's UUID, and the tag (``""`` for none)."""
 
@@ -230,6 +227,28 @@ class Intervals:
         i = bisect_right(self.starts, first) - 1
         return i >= 0 and self.ends[i] >= last
 
+    def overlaps(self, first: int, last: int) -> bool:
+        i = bisect_right(self.starts, last) - 1
+        return i >= 0 and self.ends[i] >= first
+
+    def contains(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        starts, ends = (one.view(np.int64) for one in self.arrays())
+        if not len(starts):
+            return np.zeros(len(numbers), np.bool_)
+        at = np.searchsorted(starts, numbers, "right") - 1
+        found: npt.NDArray[np.bool_] = (at >= 0) & (numbers <= ends[at])
+        return found
+
+    def gaps(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        for k in range(bisect_left(self.ends, first), len(self)):
+            if self.starts[k] > last:
+                break
+            if first < self.starts[k]:
+                yield first, self.starts[k] - 1
+            first = self.ends[k] + 1
+        if first <= last:
+            yield first, last
+
     def covers_all(self, other: Intervals) -> bool:
         if len(other) <= 4:
             return all(self.covers(*pair) for pair in zip(other.starts, other.ends, strict=True))
@@ -256,18 +275,23 @@ class Intervals:
             del starts[low + 1 : high]
             del ends[low + 1 : high]
 
-    def union(self, other: Intervals) -> Intervals:
+    def update(self, other: Intervals) -> None:
+        """Add the numbers of ``other``, whose intervals may be adjacent or overlap."""
+        if len(other) == 1:
+            # Most calls add a single interval, the GTIDs of a chunk of a stream. Adding the interval in place avoids
+            # a copy of the whole set.
+            self.add_range(other.starts[0], other.ends[0])
+            return
         (a_starts, a_ends), (b_starts, b_ends) = self.arrays(), other.arrays()
         starts = np.concatenate((a_starts, b_starts))
-        if not len(starts):
-            return Intervals()
         order = np.argsort(starts, kind="stable")  # A stable sort merges two sorted arrays in linear time.
         starts = starts[order]
         reach = np.maximum.accumulate(np.concatenate((a_ends, b_ends))[order])
         # The comparison subtracts 1 from the starts, which are at least 1. Adding 1 to an end of 2**64-1 would wrap
         # around to 0.
         begins = np.concatenate(([True], starts[1:] - ONE > reach[:-1]))
-        return Intervals.of(starts[begins], reach[np.concatenate((begins[1:], [True]))])
+        made = Intervals.of(starts[begins], reach[np.concatenate((begins[1:], [True]))])
+        self.starts, self.ends = made.starts, made.ends
 
     def intersection(self, other: Intervals) -> Intervals:
         (a_starts, a_ends), (b_starts, b_ends) = self.arrays(), other.arrays()
@@ -372,14 +396,30 @@ class GtidSet(ABC):
             for first, last in zip(one.starts, one.ends, strict=True):
                 yield key, first, last
 
-    def ranges(self, source: SourceKey) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return the first and the last numbers of the intervals of a GTID source, as two sorted arrays.
+    def _of(self, source: SourceKey) -> Intervals:
+        return self._sets.get(self._key(source), _NOTHING)
 
-        A GTID source is a (UUID, tag), or MariaDB's (domain id, server id). The set must not change as long as the
-        arrays are in use.
+    def contains(self, source: SourceKey, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return for each of ``numbers`` (gnos or seq_nos of one GTID source) whether the set contains it.
+
+        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id), as in the following methods.
         """
-        starts, ends = self._sets.get(self._key(source), _NOTHING).arrays()
-        return starts.view(np.int64), ends.view(np.int64)
+        return self._of(source).contains(numbers)
+
+    def overlaps(self, source: SourceKey, first: int, last: int) -> bool:
+        """Tell whether the set has any gno or seq_no from ``first`` to ``last`` (included) of a GTID source."""
+        return self._of(source).overlaps(first, last)
+
+    def highest(self, source: SourceKey) -> int:
+        """Return the highest gno or seq_no of a GTID source in the set; 0 for none."""
+        return next(reversed(self._of(source).ends), 0)
+
+    def missing(self, source: SourceKey, first: int, last: int) -> list[tuple[int, int]]:
+        """Return the gnos or seq_nos from ``first`` to ``last`` of a GTID source that the set lacks.
+
+        Each interval of the result is a pair of first and last number, both included.
+        """
+        return list(self._of(source).gaps(first, last))
 
     def __contains__(self, item: object) -> bool:
         if isinstance(item, GtidSet):
@@ -387,8 +427,7 @@ class GtidSet(ABC):
         if not isinstance(item, MysqlGtid | MariadbGtid):
             raise GtidError(f"not a GTID nor a GTID set: {item!r}")
         source, number = self._place(item)
-        one = self._sets.get(self._key(source))
-        return one is not None and one.covers(number, number)
+        return self.overlaps(source, number, number)
 
     def issuperset(self, other: GtidSet) -> bool:
         """Tell whether every GTID of ``other`` is in this set. Raises GtidError for a set of the other family."""
@@ -438,13 +477,7 @@ class GtidSet(ABC):
         if low < 1 or high > self.max_number:
             raise GtidError(f"{low if low < 1 else high} is out of range (1 to {self.max_number})")
         values = given.astype(np.uint64, copy=False)
-        if not bool((values[1:] > values[:-1]).all()):
-            values = np.sort(values)
-            values = values[np.concatenate(([True], values[1:] != values[:-1]))]
-        breaks = values[1:] - values[:-1] != ONE
-        starts = values[np.concatenate(([True], breaks))]
-        ends = values[np.concatenate((breaks, [True]))]
-        self._add_intervals(key, starts, ends)
+        self.add_intervals(key, values, values)
         self._served(source, high)
 
     def update(self, other: GtidSet) -> None:
@@ -453,17 +486,7 @@ class GtidSet(ABC):
         """
         self._same_family(other)
         for key, theirs in other._sets.items():
-            mine = self._sets.get(key)
-            if mine is None:
-                self._sets[key] = theirs.copy()
-            elif (
-                len(theirs) == 1
-                # Most calls add a single interval, the GTIDs of a chunk of a stream. Adding the interval in place
-                # avoids a copy of the whole set.
-            ):
-                mine.add_range(theirs.starts[0], theirs.ends[0])
-            else:
-                self._sets[key] = mine.union(theirs)
+            self._intervals(key).update(theirs)
         for domain, (number, server) in other._servers.items():
             self._served((domain, server), number)
 
@@ -517,11 +540,10 @@ class GtidSet(ABC):
             one = self._sets[key] = Intervals()
         return one
 
-    def _add_intervals(self, key: Key, starts: U64, ends: U64) -> None:
+    def add_intervals(self, key: Key, starts: U64, ends: U64) -> None:
+        """Add the numbers of many intervals to the key (UUID, tag) or domain id. The numbers are not checked."""
         if len(starts):
-            # The union is computed even when the set has no intervals for the key, because the union joins adjacent
-            # new intervals.
-            self._sets[key] = self._sets.get(key, _NOTHING).union(Intervals.of(starts, ends))
+            self._intervals(key).update(Intervals.of(starts, ends))
 
     def _same_family(self, other: object) -> None:
         if not isinstance(other, GtidSet):
@@ -703,6 +725,11 @@ class MariadbGtidSet(GtidSet):
         if not isinstance(domain, int) or not 0 <= domain < 2**32:
             raise GtidError(f"not a domain id: {domain!r}")
         return domain
+
+
+def empty_set(family: str) -> GtidSet:
+    """Return an empty GTID set of a family, ``"mysql"`` or ``"mariadb"``."""
+    return MariadbGtidSet() if family == "mariadb" else MysqlGtidSet()
 
 
 def parse_gtid_set(

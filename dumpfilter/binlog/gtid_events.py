@@ -1,4 +1,5 @@
-"""Decoders of the events that begin a transaction: MySQL's GTID, ANONYMOUS_GTID, GTID_TAGGED and MariaDB's GTID.
+"""Decoders of the events that begin a transaction (MySQL's GTID, ANONYMOUS_GTID, GTID_TAGGED and MariaDB's GTID), and
+of the GTID sets at the beginning of a binlog file (MySQL's Previous_gtids and MariaDB's Gtid_list).
 
 In every function, ``body`` is an event without its common header and without its checksum. The decoders raise
 BinlogCorrupt for a body that is too short or has an impossible value, and nothing else. Sources:
@@ -10,12 +11,24 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.binlog.cursor import Cursor, encode_varlen
 from dumpfilter.binlog.events import EventHeader, EventType
-from dumpfilter.binlog.gtid import GNO_MAX, MariadbGtid, MysqlGtid
-from dumpfilter.binlog.gtid_wire import decode_tag, decode_varlen
-from dumpfilter.binlog.rows_events import Cursor
+from dumpfilter.binlog.gtid import (
+    GNO_MAX,
+    ONE,
+    TAG_TEXT,
+    MariadbGtid,
+    MariadbGtidSet,
+    MysqlGtid,
+    MysqlGtidSet,
+    format_uuid,
+    shortened,
+)
 
 FLAG_MAY_HAVE_SBR = 1
 """MySQL's flag for a transaction that may have statements besides rows (``Gtid_event::FLAG_MAY_HAVE_SBR``)."""
@@ -53,14 +66,15 @@ The GTID event with this flag has the seq_no of the START ALTER.
 FL_EXTRA_THREAD_ID = 16
 """MariaDB's extra flag (11.5 and later) for a GTID event with the thread id of the transaction's session."""
 
-_HEAD = struct.Struct("<B16sqB")
-_HEAD_56 = struct.Struct("<B16sq")
+_HEAD = struct.Struct("<B16sq")
 _LOGICAL_TIMESTAMP_TYPECODE = 2
-_TIMES = struct.Struct("<qq")
+_TIMES = struct.Struct("<Bqq")
 _MARIADB_HEAD = struct.Struct("<QIB")
 _XID_HEAD = struct.Struct("<iBB")
-_ORIGINAL_TIMESTAMP_FOLLOWS = 1 << 55
-_ORIGINAL_VERSION_FOLLOWS = 1 << 31
+_ORIGINALS = (("commit_timestamp", 7, 1 << 55), ("server_version", 4, 1 << 31))
+"""The fields of which an event may have two values, of the last and of the first server: their names, their widths in
+bytes, and the bit that announces the second value.
+"""
 
 
 @dataclass(frozen=True)
@@ -111,53 +125,37 @@ def decode_mysql_gtid(body: bytes | memoryview, *, anonymous: bool = False) -> M
 
     Raises BinlogCorrupt.
     """
-    data = memoryview(body)
-    size = len(data)
-    if size < _HEAD_56.size:
-        raise BinlogCorrupt(f"GTID event: only {size} bytes")
-    flags, uuid, gno = _HEAD_56.unpack_from(data)
+    reader = Cursor(body, "GTID")
+    flags, uuid, gno = reader.unpack(_HEAD, "its GTID")
     gtid = None if anonymous else _mysql_gtid(uuid, gno, "")
-    if size < _HEAD.size + _TIMES.size or data[_HEAD_56.size] != _LOGICAL_TIMESTAMP_TYPECODE:
+    if reader.left < _TIMES.size or body[reader.at] != _LOGICAL_TIMESTAMP_TYPECODE:
         # A GTID event without the logical timestamps is from MySQL 5.6, or from a preview of 5.7 whose further fields
         # have no known layout.
         return MysqlGtidEvent(gtid, flags)
-    last_committed, sequence_number = _TIMES.unpack_from(data, _HEAD.size)
-    reader = Cursor(data[_HEAD.size + _TIMES.size :], "GTID")
-    immediate_timestamp = original_timestamp = length = immediate_version = original_version = ticket = None
-    if reader.left >= 7:
-        immediate_timestamp = original_timestamp = reader.integer(7, "its commit timestamp")
-        if immediate_timestamp & _ORIGINAL_TIMESTAMP_FOLLOWS:
-            immediate_timestamp &= ~_ORIGINAL_TIMESTAMP_FOLLOWS
-            original_timestamp = reader.integer(7, "its original commit timestamp")
-    if reader.left:
-        length = reader.packed("its transaction length")
-    if reader.left >= 4:
-        immediate_version = original_version = reader.integer(4, "its server version")
-        if immediate_version & _ORIGINAL_VERSION_FOLLOWS:
-            immediate_version &= ~_ORIGINAL_VERSION_FOLLOWS
-            original_version = reader.integer(4, "its original server version")
+    _, last_committed, sequence_number = reader.unpack(_TIMES, "its logical timestamps")
+    found: dict[str, int] = {}
+    for name, width, follows in _ORIGINALS:
+        if reader.left >= width:
+            immediate = original = reader.integer(width, f"its immediate {name}")
+            if immediate & follows:
+                immediate &= ~follows
+                original = reader.integer(width, f"its original {name}")
+            found |= {f"immediate_{name}": immediate, f"original_{name}": original}
+        if name == "commit_timestamp" and reader.left:
+            found["transaction_length"] = reader.packed("its transaction length")
     if reader.left >= 8:
-        ticket = reader.integer(8, "its commit group ticket")
-    return MysqlGtidEvent(
-        gtid,
-        flags,
-        last_committed,
-        sequence_number,
-        immediate_timestamp,
-        original_timestamp,
-        length,
-        immediate_version,
-        original_version,
-        ticket,
-    )
+        found["commit_group_ticket"] = reader.integer(8, "its commit group ticket")
+    return MysqlGtidEvent(gtid, flags, last_committed, sequence_number, **found)
 
 
 _SERIALIZATION_VERSION = 1
-# The ids of the fields of a GTID_TAGGED event, in the order of Gtid_event::define_fields.
-_FLAGS, _UUID, _GNO, _TAG, _LAST_COMMITTED, _SEQUENCE_NUMBER = range(6)
-_IMMEDIATE_TIMESTAMP, _ORIGINAL_TIMESTAMP, _LENGTH = range(6, 9)
-_IMMEDIATE_VERSION, _ORIGINAL_VERSION, _TICKET = range(9, 12)
-_SIGNED = frozenset({_GNO, _LAST_COMMITTED, _SEQUENCE_NUMBER})
+_TAGGED_FIELDS = (
+    *("flags", "uuid", "gno", "tag", "last_committed", "sequence_number"),
+    *("immediate_commit_timestamp", "original_commit_timestamp", "transaction_length"),
+    *("immediate_server_version", "original_server_version", "commit_group_ticket"),
+)
+"""The fields of a GTID_TAGGED event by their ids (``Gtid_event::define_fields``)."""
+_SIGNED = frozenset({"gno", "last_committed", "sequence_number"})
 
 
 def decode_gtid_tagged(body: bytes | memoryview) -> MysqlGtidEvent:
@@ -183,59 +181,45 @@ def decode_gtid_tagged(body: bytes | memoryview) -> MysqlGtidEvent:
     Fields 2, 4 and 5 are signed, with the number shifted left by one and the sign in bit 0. Fields with larger ids
     are skipped, as the server does. Raises BinlogCorrupt.
     """
-    data = memoryview(body)
-    version, offset = decode_varlen(data, 0)
+    reader = Cursor(body, "GTID_TAGGED")
+    version = reader.varlen("its serialization version")
     if version != _SERIALIZATION_VERSION:
         raise BinlogCorrupt(f"GTID_TAGGED event: unknown serialization version {version}")
-    size, offset = decode_varlen(data, offset)
-    if size > len(data) or size < offset:
-        raise BinlogCorrupt(f"GTID_TAGGED event: its body has {len(data)} bytes and its message {size}")
-    data = data[:size]
-    last_non_ignorable, offset = decode_varlen(data, offset)
-    if last_non_ignorable > _TICKET + 1:
+    size = reader.varlen("its size")
+    if not reader.at <= size <= len(body):
+        raise BinlogCorrupt(f"GTID_TAGGED event: its body has {len(body)} bytes and its message {size}")
+    reader.end = size
+    last_non_ignorable = reader.varlen("its last known field")
+    if last_non_ignorable > len(_TAGGED_FIELDS):
         raise BinlogCorrupt(
             f"GTID_TAGGED event: field {last_non_ignorable - 1} is unknown and must not be skipped"
         )
-    values: dict[int, int] = {}
-    uuid = b""
-    tag = ""
+    found: dict[str, Any] = {}
     before = -1
-    while offset < size:
-        field, offset = decode_varlen(data, offset)
+    while reader.left:
+        field = reader.varlen("the id of a field")
         if field <= before:
             raise BinlogCorrupt(f"GTID_TAGGED event: field {field} comes after field {before}")
         before = field
-        if field > _TICKET:
+        if field >= len(_TAGGED_FIELDS):
             break
-        if field == _UUID:
-            octets = []
-            for _ in range(16):
-                octet, offset = decode_varlen(data, offset)
-                octets.append(octet)
+        name = _TAGGED_FIELDS[field]
+        if name == "uuid":
+            octets = [reader.varlen("its uuid") for _ in range(16)]
             if max(octets) > 255:
                 raise BinlogCorrupt("GTID_TAGGED event: its uuid has a number over 255")
-            uuid = bytes(octets)
-        elif field == _TAG:
-            tag, offset = decode_tag(data, offset)
+            found[name] = bytes(octets)
+        elif name == "tag":
+            found[name] = read_tag(reader)
         else:
-            value, offset = decode_varlen(data, offset)
-            values[field] = (value >> 1) ^ -(value & 1) if field in _SIGNED else value
-    if not uuid or _GNO not in values:
+            value = reader.varlen(f"field {field}")
+            found[name] = (value >> 1) ^ -(value & 1) if name in _SIGNED else value
+    if "uuid" not in found or "gno" not in found:
         raise BinlogCorrupt("GTID_TAGGED event: it has no GTID")
-    immediate_timestamp = values.get(_IMMEDIATE_TIMESTAMP)
-    immediate_version = values.get(_IMMEDIATE_VERSION)
-    return MysqlGtidEvent(
-        _mysql_gtid(uuid, values[_GNO], tag),
-        values.get(_FLAGS, 0),
-        values.get(_LAST_COMMITTED),
-        values.get(_SEQUENCE_NUMBER),
-        immediate_timestamp,
-        values.get(_ORIGINAL_TIMESTAMP, immediate_timestamp),
-        values.get(_LENGTH),
-        immediate_version,
-        values.get(_ORIGINAL_VERSION, immediate_version),
-        values.get(_TICKET),
-    )
+    for name, _, _ in _ORIGINALS:
+        found.setdefault(f"original_{name}", found.get(f"immediate_{name}"))
+    gtid = _mysql_gtid(found.pop("uuid"), found.pop("gno"), found.pop("tag", ""))
+    return MysqlGtidEvent(gtid, found.pop("flags", 0), **found)
 
 
 def _mysql_gtid(uuid: bytes, gno: int, tag: str) -> MysqlGtid:
@@ -311,30 +295,27 @@ def decode_mariadb_gtid(body: bytes | memoryview, server_id: int) -> MariadbGtid
     The server pads the body with zeros to 19 bytes. The padding reads as "no extra flags". Raises BinlogCorrupt.
     """
     reader = Cursor(body, "GTID")
-    seq_no, domain_id, flags = _MARIADB_HEAD.unpack(reader.take(_MARIADB_HEAD.size, "its header"))
+    seq_no, domain_id, flags = reader.unpack(_MARIADB_HEAD, "its header")
     if not seq_no:
         raise BinlogCorrupt("GTID event: its seq_no is 0")
 
     def number(width: int) -> int:
         return reader.integer(width, "a field that its flags announce")
 
-    commit_id = number(8) if flags & FL_GROUP_COMMIT_ID else None
-    xid = None
+    found: dict[str, Any] = {}
+    if flags & FL_GROUP_COMMIT_ID:
+        found["commit_id"] = number(8)
     if flags & (FL_PREPARED_XA | FL_COMPLETED_XA):
-        format_id, gtrid_length, bqual_length = _XID_HEAD.unpack(reader.take(_XID_HEAD.size, "its XID"))
-        gtrid, bqual = (reader.take(length, "its XID") for length in (gtrid_length, bqual_length))
-        xid = checked_xid(format_id, gtrid, bqual)
-    flags_extra, engines, start_alter, thread_id = 0, None, None, None
+        found["xid"] = read_xid(reader, _XID_HEAD)
     if reader.left:
-        flags_extra = number(1)
-        if flags_extra & FL_EXTRA_MULTI_ENGINE_E1:
-            engines = number(1)
-        if flags_extra & (FL_COMMIT_ALTER_E1 | FL_ROLLBACK_ALTER_E1):
-            start_alter = number(8)
-        if flags_extra & FL_EXTRA_THREAD_ID:
-            thread_id = number(4)
-    gtid = MariadbGtid(domain_id, server_id, seq_no)
-    return MariadbGtidEvent(gtid, flags, commit_id, xid, flags_extra, engines, start_alter, thread_id)
+        extra = found["flags_extra"] = number(1)
+        if extra & FL_EXTRA_MULTI_ENGINE_E1:
+            found["extra_engines"] = number(1)
+        if extra & (FL_COMMIT_ALTER_E1 | FL_ROLLBACK_ALTER_E1):
+            found["start_alter_seq_no"] = number(8)
+        if extra & FL_EXTRA_THREAD_ID:
+            found["thread_id"] = number(4)
+    return MariadbGtidEvent(MariadbGtid(domain_id, server_id, seq_no), flags, **found)
 
 
 def decode_any_mysql_gtid(kind: int, body: bytes | memoryview) -> MysqlGtidEvent:
@@ -353,14 +334,155 @@ def decode_gtid(header: EventHeader, body: bytes | memoryview) -> MysqlGtidEvent
     return decode_any_mysql_gtid(header.type, body)
 
 
-def checked_xid(format_id: int, gtrid: bytes, bqual: bytes) -> Xid:
-    """Return the identifier of an XA transaction from its parts.
+def read_xid(reader: Cursor, head: struct.Struct) -> Xid:
+    """Read the identifier of an XA transaction: format id, length of the gtrid, length of the bqual (in the form
+    ``head``), gtrid, bqual.
 
     Raises BinlogCorrupt when the gtrid or the bqual has more than 64 bytes (``MAXGTRIDSIZE``).
 
-    >>> str(checked_xid(7, b"g", b"b"))
+    >>> str(read_xid(Cursor(bytes([7, 0, 0, 0, 1, 1]) + b"gb", "GTID"), struct.Struct("<iBB")))
     "X'67',X'62',7"
     """
+    format_id, *lengths = reader.unpack(head, "its XID")
+    gtrid, bqual = (reader.take(length, "its XID") for length in lengths)
     if len(gtrid) > 64 or len(bqual) > 64:
         raise BinlogCorrupt(f"an XID has parts of {len(gtrid)} and {len(bqual)} bytes; each has 64 at most")
     return Xid(format_id, gtrid, bqual)
+
+
+_INTERVAL = struct.Struct("<QQ")
+_GTID_LIST_ENTRY = struct.Struct("<IIQ")
+# The format code of a GTID set with tags (mysql::gtids::Gtid_format::tagged). A GTID set without tags has the code 0.
+_TAGGED = 1
+
+
+def previous_gtids_count(body: bytes | memoryview) -> int:
+    """Return the number of UUIDs, or of pairs of UUID and tag, that an encoded GTID set of MySQL announces in its
+    first bytes.
+    """
+    number = int.from_bytes(body[:7], "little")
+    return number >> 8 if body[7:8] == bytes([_TAGGED]) else number
+
+
+def decode_previous_gtids(body: bytes | memoryview) -> MysqlGtidSet:
+    """Return the GTID set in the body of a Previous_gtids event, or in another output of ``Gtid_set::encode``.
+
+    COM_BINLOG_DUMP_GTID, with which a slave asks for a dump, carries such a set, too.
+
+    The classic form is a u64 number of UUIDs. Each UUID has 16 bytes, a u64 number of intervals, and for each interval
+    u64 first and u64 last + 1. MySQL 8.3 and later write the tagged form when the set has a tag. There, the first u64
+    has the format code 1 in bytes 0 and 7 and the number in the bytes between, and a tag (varlen length, bytes)
+    follows each UUID. Raises BinlogCorrupt.
+    """
+    reader = Cursor(body, "Previous_gtids")
+    head = reader.take(8, "its header")
+    number, code = previous_gtids_count(head), head[7]
+    if code and not (code == _TAGGED and head[0] == _TAGGED):
+        raise BinlogCorrupt(f"Previous_gtids: unknown format, header {head.hex()}")
+    made = MysqlGtidSet()
+    for _ in range(number):
+        uuid = reader.take(16, f"the last of {number} uuids")
+        tag = read_tag(reader) if code == _TAGGED else ""
+        count = reader.integer(8, "a number of intervals")
+        if count == 1:
+            # Most sets have one interval for each UUID, for which arrays would take ten times the time.
+            first, after = reader.unpack(_INTERVAL, "an interval")
+            if not 1 <= first < after <= GNO_MAX + 1:
+                raise BinlogCorrupt(f"Previous_gtids: intervals of {format_uuid(uuid)} out of order or range")
+            made.add_range((uuid, tag), first, after - 1)
+            continue
+        pairs = np.frombuffer(reader.take(16 * count, f"{count} intervals"), "<u8").astype(np.uint64)
+        firsts, afters = pairs[::2], pairs[1::2]
+        # The numbers of all intervals ascend, and two intervals may be adjacent.
+        if count and not (
+            firsts[0] >= 1
+            and afters[-1] <= GNO_MAX + 1
+            and bool((firsts < afters).all())
+            and bool((afters[:-1] <= firsts[1:]).all())
+        ):
+            raise BinlogCorrupt(f"Previous_gtids: intervals of {format_uuid(uuid)} out of order or range")
+        made.add_intervals((uuid, tag), firsts, afters - ONE)
+    reader.finish()
+    return made
+
+
+def read_tag(reader: Cursor) -> str:
+    """Read the tag of a GTID: varlen length, characters. Raises BinlogCorrupt."""
+    length = reader.varlen("a GTID tag")
+    raw = reader.take(length, f"a GTID tag of {length} bytes")
+    text = raw.decode("latin-1")
+    if text and not TAG_TEXT.fullmatch(text):
+        raise BinlogCorrupt(f"GTID tag of {length} bytes: {shortened(text)!r}")
+    return text.lower()
+
+
+def encode_previous_gtids(gtids: MysqlGtidSet) -> bytes:
+    """Return the body of a Previous_gtids event with a GTID set.
+
+    As in the server, the body has the tagged form when a GTID of the set has a tag.
+
+    >>> encode_previous_gtids(MysqlGtidSet()).hex()
+    '0000000000000000'
+    """
+    tagged = gtids.has_tags()
+    keys = sorted(gtids._sets)
+    number = len(keys) << 8 | _TAGGED | _TAGGED << 56 if tagged else len(keys)
+    pieces = [number.to_bytes(8, "little")]
+    for uuid, tag in keys:
+        starts, ends = gtids._sets[uuid, tag].arrays()
+        pieces.append(uuid)
+        if tagged:
+            pieces += [encode_varlen(len(tag)), tag.encode()]
+        pieces.append(len(starts).to_bytes(8, "little"))
+        pieces.append(np.stack((starts, ends + ONE), axis=1).astype("<u8").tobytes())
+    return b"".join(pieces)
+
+
+@dataclass(frozen=True)
+class GtidList:
+    """The content of a Gtid_list event of MariaDB, which begins each binlog file: for each domain the last GTID of
+    each server.
+
+    Within a domain, the GTID that was logged last stands last.
+    """
+
+    gtids: tuple[MariadbGtid, ...]
+    flags: int = 0
+    """The event's flags: a sum of the server's FLAG_UNTIL_REACHED and FLAG_IGN_GTIDS in a stream, 0 in a file."""
+
+    def position(self) -> MariadbGtidSet:
+        """Return the set of all GTIDs up to the largest listed seq_no of each domain, which is the meaning of MariaDB's
+        ``gtid_slave_pos``.
+        """
+        made = MariadbGtidSet()
+        for gtid in self.gtids:
+            if gtid.seq_no:
+                made.advance(gtid)
+        return made
+
+
+def decode_gtid_list(body: bytes | memoryview) -> GtidList:
+    """Decode a Gtid_list event's body (``Gtid_list_log_event``).
+
+    The body begins with a u32, whose upper 4 bits are flags and whose other bits are the number of GTIDs. Each GTID is
+    u32 domain, u32 server and u64 seq_no. The server pads an empty list to 6 bytes. Raises BinlogCorrupt.
+    """
+    if len(body) < 4:
+        raise BinlogCorrupt(f"Gtid_list: only {len(body)} bytes")
+    head = int.from_bytes(body[:4], "little")
+    count, flags = head & 0x0FFFFFFF, head & 0xF0000000
+    end = 4 + 16 * count
+    padding = bytes(body[end:])
+    if end > len(body) or len(padding) > 2 or any(padding):
+        raise BinlogCorrupt(f"Gtid_list: {count} GTIDs in {len(body)} bytes")
+    return GtidList(tuple(MariadbGtid(*entry) for entry in _GTID_LIST_ENTRY.iter_unpack(body[4:end])), flags)
+
+
+def encode_gtid_list(gtids: GtidList) -> bytes:
+    """Return the body of a Gtid_list event as the server writes it.
+
+    >>> encode_gtid_list(GtidList((MariadbGtid(0, 11, 38),))).hex()
+    '01000000000000000b0000002600000000000000'
+    """
+    head = (len(gtids.gtids) | gtids.flags).to_bytes(4, "little")
+    return (head + b"".join(_GTID_LIST_ENTRY.pack(*gtid) for gtid in gtids.gtids)).ljust(6, b"\0")

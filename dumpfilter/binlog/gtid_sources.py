@@ -1,5 +1,4 @@
-"""The numbering of GTID sources for compiled code, which compares small numbers, and the test of GTIDs by these
-numbers.
+"""The numbering of GTID sources for compiled code, which compares small numbers.
 
 A GTID source is a server UUID with its tag (MySQL), or a domain id with a server id (MariaDB). A segment (consecutive
 events scanned at once) stores a transaction's GTID as two integers: the number of its GTID source, and its gno or
@@ -11,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, MysqlGtidSet, SourceKey
+from dumpfilter.binlog.gtid import SourceKey
 
 HASH_FACTORS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)
 """The factors of the hash by which GTID sources are looked up. Compiled code and Python compute the same one."""
@@ -106,65 +105,3 @@ class SourceNumbers:
         if family == "mariadb":
             return int(self.raw[number, 0]), int(self.raw[number, 1])
         return self.raw[number].tobytes(), ""
-
-
-class Membership:
-    """A copy of a GTID set that quickly tells, for arrays of transaction numbers, which of them are in the set. Later
-    changes of the GTID set do not change the copy.
-    """
-
-    def __init__(self, gtids: GtidSet) -> None:
-        self.family = gtids.family
-        self._gtids = gtids.copy()
-
-    def contains(self, key: SourceKey, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return for each of ``numbers`` whether the GTID set contains it, as a bool array.
-
-        ``numbers`` are gnos or seq_nos of one GTID source. ``key`` is this source: (UUID, tag), or MariaDB's (domain
-        id, server id).
-        """
-        first, last = self._gtids.ranges(key)
-        if not len(first):
-            return np.zeros(len(numbers), np.bool_)
-        at = np.searchsorted(first, numbers, side="right") - 1
-        return (at >= 0) & (numbers <= last[at])
-
-    def overlaps(self, key: SourceKey, first: int, last: int) -> bool:
-        """Tell whether the GTID set has any gno or seq_no from ``first`` to ``last`` (included) of a GTID source.
-
-        ``key`` is the source: (UUID, tag), or MariaDB's (domain id, server id).
-        """
-        begins, ends = self._gtids.ranges(key)
-        at = int(np.searchsorted(begins, last, side="right")) - 1
-        return at >= 0 and bool(ends[at] >= first)
-
-    def highest(self, key: SourceKey) -> int:
-        """Return the highest gno or seq_no of a GTID source in the GTID set; 0 for none.
-
-        ``key`` is the source: (UUID, tag), or MariaDB's (domain id, server id).
-        """
-        _, ends = self._gtids.ranges(key)
-        return int(ends[-1]) if len(ends) else 0
-
-    def missing(self, key: SourceKey, first: int, last: int) -> list[tuple[int, int]]:
-        """Return the gnos or seq_nos from ``first`` to ``last`` of a GTID source that the GTID set lacks, as a list of
-        intervals.
-
-        ``key`` is the source: (UUID, tag), or MariaDB's (domain id, server id). Each interval is a pair of first and
-        last number, both included.
-        """
-        begins, ends = self._gtids.ranges(key)
-        runs = []
-        k = int(np.searchsorted(ends, first))
-        while first <= last:
-            begin = int(begins[k]) if k < len(begins) else last + 1
-            if first < begin:
-                runs.append((first, min(last, begin - 1)))
-            first = int(ends[k]) + 1 if k < len(ends) else last + 1
-            k += 1
-        return runs
-
-
-def empty_set(family: str) -> GtidSet:
-    """Return an empty GTID set of a family, ``"mysql"`` or ``"mariadb"``."""
-    return MariadbGtidSet() if family == "mariadb" else MysqlGtidSet()

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
 from dumpfilter.binlog.collations import CODECS, charset_name
 from dumpfilter.binlog.compression import uncompress
+from dumpfilter.binlog.cursor import Cursor, decode_name, encode_name
 from dumpfilter.binlog.gtid_events import FL_COMMIT_ALTER_E1, FL_ROLLBACK_ALTER_E1, FL_START_ALTER_E1
-from dumpfilter.binlog.rows_events import Cursor
 
 QUERY_HEADER_LENGTH = 13
 """The length of a Query event's post-header, bytes (``QUERY_HEADER_LEN``)."""
@@ -125,24 +125,6 @@ class StatusVariables:
     """
 
 
-class _Fields(Cursor):
-    """A reader of the fields in the body of an event with a statement."""
-
-    def number(self, width: int) -> int:
-        return self.integer(width, "a field")
-
-    def name(self) -> str:
-        return decode_name(self.take(self.number(1), "a name"))
-
-    def terminated_name(self) -> str:
-        rest = self.take(self.left, "a name")
-        length = rest.find(0)
-        if length < 0:
-            raise BinlogCorrupt(f"{self.what} event: a name does not end with a zero byte")
-        self.at += length + 1 - len(rest)
-        return decode_name(rest[:length])
-
-
 _NUMBERS = {
     0: (("flags2", 4),),
     1: (("sql_mode", 8),),
@@ -164,6 +146,14 @@ _NUMBERS = {
 """The fields of the status variables that are numbers, and their widths, bytes, by code."""
 
 
+def _terminated_name(reader: Cursor) -> str:
+    name, zero, _ = bytes(reader.body[reader.at :]).partition(b"\0")
+    if not zero:
+        raise BinlogCorrupt(f"{reader.what} event: a name does not end with a zero byte")
+    reader.at += len(name) + 1
+    return decode_name(name)
+
+
 def decode_status_variables(data: bytes | memoryview) -> StatusVariables:
     """Read the status variables of a Query event. Raises BinlogCorrupt.
 
@@ -179,36 +169,36 @@ def decode_status_variables(data: bytes | memoryview) -> StatusVariables:
 # The results are cached, because most statements of a session have the same status variables.
 @functools.lru_cache(1024)
 def _status_variables(data: bytes) -> StatusVariables:
-    reader = _Fields(data, "Query")
+    reader = Cursor(data, "Query")
     found: dict[str, Any] = {}
     while reader.left:
         start = reader.at
-        code = reader.number(1)
+        code = reader.integer(1, "a field")
         if code in _NUMBERS:
-            found.update((field, reader.number(width)) for field, width in _NUMBERS[code])
+            found.update((field, reader.integer(width, "a field")) for field, width in _NUMBERS[code])
         elif code == 2:  # The status variable with code 2 is the server's Q_CATALOG_CODE.
-            found["catalog"] = reader.name()
-            reader.number(1)
+            found["catalog"] = reader.name(1, "a name")
+            reader.integer(1, "a field")
         elif code == 5:  # The status variable with code 5 is the server's Q_TIME_ZONE_CODE.
-            found["time_zone"] = reader.name()
+            found["time_zone"] = reader.name(1, "a name")
         elif code == 6:  # The status variable with code 6 is the server's Q_CATALOG_NZ_CODE.
-            found["catalog"] = reader.name()
+            found["catalog"] = reader.name(1, "a name")
         elif code == 11:  # The status variable with code 11 is the server's Q_INVOKER.
-            found["invoker"] = (reader.name(), reader.name())
+            found["invoker"] = (reader.name(1, "a name"), reader.name(1, "a name"))
         elif code == 12:  # The status variable with code 12 is the server's Q_UPDATED_DB_NAMES.
-            count = reader.number(1)
+            count = reader.integer(1, "a field")
             # The server reads no names after a count over 16. The only such count that servers write is 254.
             if count <= MAX_DBS_IN_EVENT_MTS:
-                found["updated_dbs"] = tuple(reader.terminated_name() for _ in range(count))
+                found["updated_dbs"] = tuple(_terminated_name(reader) for _ in range(count))
         elif code == 130:  # The status variable with code 130 is the server's Q_GTID_FLAGS3.
-            found["gtid_flags_extra"] = reader.number(1)
+            found["gtid_flags_extra"] = reader.integer(1, "a field")
             if found["gtid_flags_extra"] & (FL_COMMIT_ALTER_E1 | FL_ROLLBACK_ALTER_E1):
-                found["start_alter_seq_no"] = reader.number(8)
+                found["start_alter_seq_no"] = reader.integer(8, "a field")
         elif code == 131:
             # MariaDB writes Q_CHARACTER_SET_COLLATIONS (131) before Q_CHARSET_CODE (4), not in the order of the codes.
-            count = reader.number(1)
+            count = reader.integer(1, "a field")
             found["character_set_collations"] = tuple(
-                (reader.number(2), reader.number(2)) for _ in range(count)
+                (reader.integer(2, "a field"), reader.integer(2, "a field")) for _ in range(count)
             )
         else:
             found["unknown"] = data[start:]
@@ -354,11 +344,11 @@ def decode_tables_info(data: bytes | memoryview) -> tuple[TableName, ...]:
     >>> decode_tables_info(b"\0\2t1\4shop\2t2")
     (TableName(database=None, table='t1'), TableName(database='shop', table='t2'))
     """
-    reader = _Fields(data, "Query")
+    reader = Cursor(data, "Query")
     found = []
     while reader.left:
-        database = reader.name()
-        found.append(TableName(database or None, reader.name()))
+        database = reader.name(1, "a name")
+        found.append(TableName(database or None, reader.name(1, "a name")))
     return tuple(found)
 
 
@@ -394,14 +384,14 @@ def _split(what: str, body: bytes | memoryview, post_header_length: int, extra_l
             f"{what} event: a post-header of {post_header_length + extra_length} bytes is not known"
         )
     view = memoryview(body)
-    reader = _Fields(view, what)
+    reader = Cursor(view, what)
     header = reader.take(QUERY_HEADER_LENGTH, "its header")
     _, _, db_length, _, status_length = _HEADER.unpack(header)
     extension = reader.take(_EXTENSION.size if extended else extra_length, "its header")
     status = reader.take(status_length, "its status variables")
     db = reader.take(db_length, "its default database")
     if not extended:
-        if reader.number(1):
+        if reader.integer(1, "a field"):
             raise BinlogCorrupt(f"{what} event: its default database does not end with a zero byte")
         return _Parts(header, status, db, view[reader.at :], None)
     query_length, info_length = _EXTENSION.unpack(extension)
@@ -434,19 +424,6 @@ def _decode(
         "text_exact": exact,
         "tables_info": None if parts.tables_info is None else decode_tables_info(parts.tables_info),
     }
-
-
-def decode_name(raw: bytes | memoryview) -> str:
-    """Decode the name of a database, user or variable from utf-8. Other bytes are kept by surrogateescape."""
-    return bytes(raw).decode("utf-8", "surrogateescape")
-
-
-def encode_name(name: str) -> bytes:
-    """Return the bytes of a name in utf-8.
-
-    Bytes that :func:`decode_name` kept by surrogateescape come back unchanged.
-    """
-    return name.encode("utf-8", "surrogateescape")
 
 
 def decode_statement(raw: bytes, charset_client: int | None) -> tuple[str, bool]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.binlog.cursor import Cursor, decode_name, encode_name, packed_integer
 from dumpfilter.binlog.events import ROWS, ROWS_V2, STMT_END_F, EventType, RowsKind, event_name
 
 ROWS_HEADER_LENGTH_V0 = 6
@@ -35,75 +36,6 @@ _DUMMY_IDS = frozenset({0xFFFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFF})
 
 Server versions differ in the number of bits that they set.
 """
-
-
-class Cursor:
-    r"""A reader of the integers in an event's body. Its errors name the field at which the body ends.
-
-    >>> Cursor(b"\xfc\x00\x01!", "Table_map").packed("a length")
-    256
-    >>> Cursor(b"\xfc\x00", "Table_map").packed("a length")
-    Traceback (most recent call last):
-    dumpfilter.base.errors.BinlogCorrupt: Table_map event ends inside a length
-    """
-
-    __slots__ = ("at", "body", "end", "what")
-
-    def __init__(self, body: bytes | memoryview, what: str) -> None:
-        self.body = body
-        self.what = what
-        self.at = 0
-        self.end = len(body)
-
-    @property
-    def left(self) -> int:
-        """The number of bytes of the event's body that the reader has not read yet."""
-        return self.end - self.at
-
-    def take(self, length: int, field: str) -> bytes:
-        """Return the next ``length`` bytes of the event's body.
-
-        Raises BinlogCorrupt, naming ``field``, when fewer are left.
-        """
-        if length > self.end - self.at:
-            raise BinlogCorrupt(f"{self.what} event ends inside {field}")
-        start = self.at
-        self.at += length
-        return bytes(self.body[start : self.at])
-
-    def integer(self, width: int, field: str) -> int:
-        """Return the next ``width`` bytes of the event's body as an unsigned little-endian integer."""
-        return int.from_bytes(self.take(width, field), "little")
-
-    def packed(self, field: str) -> int:
-        """Return the next packed integer of the event's body: 1 byte, or a code byte and 2, 3 or 8 bytes
-        (``net_field_length_ll``).
-
-        Raises BinlogCorrupt when the body ends inside the integer, and for the first bytes 251 (NULL) and 255.
-        """
-        first = self.integer(1, field)
-        if first < 251:
-            return first
-        width = {252: 2, 253: 3, 254: 8}.get(first)
-        if width is None:
-            raise BinlogCorrupt(f"{self.what} event: {field} is not a packed integer")
-        return self.integer(width, field)
-
-
-def packed_integer(value: int) -> bytes:
-    """Return an integer in the servers' packed form (``net_store_length``): 1 byte, or a code byte and 2, 3 or 8
-    bytes.
-
-    >>> packed_integer(250).hex(), packed_integer(251).hex(), packed_integer(1 << 16).hex()
-    ('fa', 'fcfb00', 'fd000001')
-    """
-    if value < 251:
-        return bytes((value,))
-    if value < 1 << 16:
-        return b"\xfc" + value.to_bytes(2, "little")
-    if value < 1 << 24:
-        return b"\xfd" + value.to_bytes(3, "little")
-    return b"\xfe" + value.to_bytes(8, "little")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +87,7 @@ def decode_table_map(body: bytes | memoryview, post_header_length: int = ROWS_HE
         name = reader.take(length + 1, field)
         if name[-1] != 0:
             raise BinlogCorrupt(f"Table_map event: {field} does not end with a zero byte")
-        names.append(name[:-1].decode("utf-8", "surrogateescape"))
+        names.append(decode_name(name[:-1]))
     columns = reader.packed("the number of columns")
     if columns > MAX_COLUMNS:
         raise BinlogCorrupt(f"Table_map event: {columns} columns")
@@ -168,9 +100,7 @@ def decode_table_map(body: bytes | memoryview, post_header_length: int = ROWS_HE
             raise BinlogCorrupt(f"Table_map event: {length} bytes of metadata for {columns} columns")
         metadata = reader.take(length, "the metadata")
         null_bitmap = reader.take((columns + 7) // 8, "the null bitmap")
-    return TableMap(
-        table_id, flags, names[0], names[1], types, metadata, null_bitmap, reader.take(reader.left, "")
-    )
+    return TableMap(table_id, flags, names[0], names[1], types, metadata, null_bitmap, reader.rest())
 
 
 def encode_table_map(table: TableMap, post_header_length: int = ROWS_HEADER_LENGTH_V1) -> bytes:
@@ -180,14 +110,12 @@ def encode_table_map(table: TableMap, post_header_length: int = ROWS_HEADER_LENG
     >>> decode_table_map(encode_table_map(t)) == t
     True
     """
-    database = table.database.encode("utf-8", "surrogateescape")
-    name = table.table.encode("utf-8", "surrogateescape")
+    names = encode_name(table.database), encode_name(table.table)
     return b"".join(
         (
             table.table_id.to_bytes(4 if post_header_length == ROWS_HEADER_LENGTH_V0 else 6, "little"),
             table.flags.to_bytes(2, "little"),
-            packed_integer(len(database)) + database + b"\0",
-            packed_integer(len(name)) + name + b"\0",
+            *(packed_integer(len(name)) + name + b"\0" for name in names),
             packed_integer(len(table.column_types)) + table.column_types,
             packed_integer(len(table.metadata)) + table.metadata,
             table.null_bitmap,

@@ -15,7 +15,6 @@ from dumpfilter.base.files import committed, create, rename, sync, writing
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import (
     CHECKSUM_LENGTH,
-    COMMON_HEADER,
     HEADER_LENGTH,
     MAGIC,
     EventHeader,
@@ -39,11 +38,8 @@ def make_event(
 
     ``kind`` is the event's type.
     """
-    size = HEADER_LENGTH + len(body) + (CHECKSUM_LENGTH if checksum else 0)
-    event = COMMON_HEADER.pack(timestamp, kind, server_id, size, end_log_pos, flags) + body
-    if checksum:
-        event += zlib.crc32(event).to_bytes(CHECKSUM_LENGTH, "little")
-    return event
+    header = EventHeader(timestamp, kind, server_id, 0, end_log_pos, flags)
+    return with_body(header, body, checksum=checksum)
 
 
 def with_body(header: EventHeader, body: bytes, *, checksum: bool) -> bytes:
@@ -51,15 +47,11 @@ def with_body(header: EventHeader, body: bytes, *, checksum: bool) -> bytes:
 
     Length and checksum are computed anew. All other fields of the header stay, even end_log_pos.
     """
-    return make_event(
-        header.type,
-        body,
-        timestamp=header.timestamp,
-        server_id=header.server_id,
-        end_log_pos=header.end_log_pos,
-        flags=header.flags,
-        checksum=checksum,
-    )
+    size = HEADER_LENGTH + len(body) + (CHECKSUM_LENGTH if checksum else 0)
+    event = header._replace(size=size).pack() + body
+    if checksum:
+        event += zlib.crc32(event).to_bytes(CHECKSUM_LENGTH, "little")
+    return event
 
 
 def rebase(events: bytes | bytearray, position: int, *, checksum: bool) -> bytearray:

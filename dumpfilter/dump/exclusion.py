@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.gtid_sources import Membership, SourceNumbers
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.atoms import Columns
 from dumpfilter.dump.decision import columns_of
 from dumpfilter.filter.origin import OriginFilter
@@ -27,7 +27,7 @@ def _digest(gtids: GtidSet) -> bytes:
     return hashlib.sha256(f"{gtids.family} {gtids}".encode()).digest()
 
 
-def contained(segment: Segment, sources: SourceNumbers, gtids: Membership) -> npt.NDArray[np.bool_]:
+def contained(segment: Segment, sources: SourceNumbers, gtids: GtidSet) -> npt.NDArray[np.bool_]:
     """Return for each transaction of a segment whether its GTID is in the GTID set ``gtids``, bool. False for a
     transaction without a GTID.
     """
@@ -88,7 +88,7 @@ class Exclusion:
 
     def __init__(self, sources: SourceNumbers, executed: GtidSet | None) -> None:
         self._sources = sources
-        self._executed = None if executed is None else Membership(executed)
+        self._executed = None if executed is None else executed.copy()
         self._highest: dict[int, int] = {}
         """The highest transaction number that the slave has of each GTID source, by the source's number. Filled on
         demand.
@@ -154,7 +154,7 @@ class Exclusion:
         assert isinstance(domain, int)
         return domain
 
-    def _missing(self, dropped: DroppedRuns, executed: Membership) -> DroppedRuns:
+    def _missing(self, dropped: DroppedRuns, executed: GtidSet) -> DroppedRuns:
         rows: list[tuple[int, int, int, int]] = []
         until = [0]
         for (source, first, last), ordinal in zip(

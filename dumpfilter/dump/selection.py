@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dumpfilter.base.errors import PositionError
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.gtid_sources import Membership, SourceNumbers
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.exclusion import contained
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment
@@ -121,8 +121,7 @@ class Selection:
         self._sources = sources
         self._first, self._last = first, last
         self._whole_files = whole_files
-        self._include = None if wanted.include is None else Membership(wanted.include)
-        self._exclude = None if wanted.exclude is None else Membership(wanted.exclude)
+        self._include, self._exclude = wanted.include, wanted.exclude
         self._started = wanted.start_time is None
         self._open_taken = True
         self._past_position = self._past_time = False

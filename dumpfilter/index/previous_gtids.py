@@ -10,7 +10,7 @@ from typing import NamedTuple
 from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog.events import GTIDS, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid_set
-from dumpfilter.binlog.gtid_wire import decode_gtid_list, decode_previous_gtids
+from dumpfilter.binlog.gtid_events import decode_gtid_list, decode_previous_gtids
 from dumpfilter.index.fileset import BinlogFile, FileBegin
 
 _IN_TRANSACTIONS = GTIDS | {EventType.QUERY}

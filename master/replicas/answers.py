@@ -22,10 +22,9 @@ import numpy as np
 
 from dumpfilter.base.errors import BinlogMissing, BinlogUnreadable, PositionError
 from dumpfilter.base.options.defaults import FIRST_EVENT
+from dumpfilter.binlog.cursor import Cursor as RowCursor
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet
-from dumpfilter.binlog.gtid_sources import Membership
-from dumpfilter.binlog.rows_events import Cursor as RowCursor
 from dumpfilter.binlog.rows_events import TableMap, decode_table_map
 from dumpfilter.binlog.statement.tokens import Token, TokenKind, tokens
 from dumpfilter.console.session import Session
@@ -332,7 +331,7 @@ def _has_first_transaction(have: GtidSet, start: DumpStart, store: BinlogStore) 
         return False
     source, number = (int(column[with_gtid[0]]) for column in (segment.txn_source, segment.txn_number))
     key = store.sources.key(source, store.family)
-    return Membership(have).overlaps(key, number, number)
+    return have.overlaps(key, number, number)
 
 
 def start_by_position(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from dumpfilter.base.errors import BinlogCorrupt, GtidError
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet
-from dumpfilter.binlog.gtid_wire import decode_previous_gtids, previous_gtids_count
+from dumpfilter.binlog.gtid_events import decode_previous_gtids, previous_gtids_count
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.wire import Fields, MalformedPacket
 

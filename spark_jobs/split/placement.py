@@ -18,7 +18,7 @@ from dumpfilter.analyse.split_set.manifest import BinlogPart, Place
 from dumpfilter.binlog.events import HEADER_LENGTH, MAGIC, EventHeader, EventType, seal
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtidSet, SourceKey
-from dumpfilter.binlog.gtid_wire import (
+from dumpfilter.binlog.gtid_events import (
     GtidList,
     decode_gtid_list,
     decode_previous_gtids,

@@ -25,8 +25,9 @@ from dumpfilter.binlog.compression import (
     rows_data,
     uncompress,
 )
+from dumpfilter.binlog.cursor import packed_integer
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.rows_events import decode_rows_header, packed_integer
+from dumpfilter.binlog.rows_events import decode_rows_header
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"
 

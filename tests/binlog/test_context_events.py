@@ -24,12 +24,11 @@ from dumpfilter.binlog.context_events import (
     UserVar,
     XaPrepare,
     decode_annotate_rows,
-    decode_append_block,
-    decode_begin_load_query,
     decode_binlog_checkpoint,
     decode_heartbeat,
     decode_incident,
     decode_intvar,
+    decode_load_block,
     decode_rand,
     decode_rotate,
     decode_rows_query,
@@ -57,8 +56,8 @@ DECODERS: dict[int, Callable[[bytes], object]] = {
     EventType.USER_VAR: decode_user_var,
     EventType.ROWS_QUERY: decode_rows_query,
     EventType.ANNOTATE_ROWS: decode_annotate_rows,
-    EventType.BEGIN_LOAD_QUERY: decode_begin_load_query,
-    EventType.APPEND_BLOCK: decode_append_block,
+    EventType.BEGIN_LOAD_QUERY: decode_load_block,
+    EventType.APPEND_BLOCK: decode_load_block,
     EventType.INCIDENT: decode_incident,
     EventType.HEARTBEAT: decode_heartbeat,
     EventType.STOP: decode_stop,
@@ -242,7 +241,7 @@ def test_xa_prepare() -> None:
 
 
 def test_events_that_no_recording_has() -> None:
-    assert decode_append_block(b"\5\0\0\0data") == LoadBlock(5, b"data")
+    assert decode_load_block(b"\5\0\0\0data") == LoadBlock(5, b"data")
     assert decode_incident(b"\1\0\x04lost") == Incident(1, "lost")
     assert decode_incident(b"\1\0") == Incident(1, "")
     assert decode_heartbeat(b"bin.000007") == "bin.000007"
@@ -261,8 +260,8 @@ def test_events_that_no_recording_has() -> None:
         (decode_user_var, b"\1\0\0\0a\0\5" + bytes(8)),
         (decode_user_var, b"\1\0\0\0a\0\2" + bytes(8)),
         (decode_rows_query, b""),
-        (decode_begin_load_query, b"\1\0\0"),
-        (decode_append_block, b""),
+        (decode_load_block, b"\1\0\0"),
+        (decode_load_block, b""),
         (decode_incident, b"\1"),
         (decode_incident, b"\2\0\0"),
         (decode_incident, b"\1\0\4los"),

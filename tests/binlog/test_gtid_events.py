@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.binlog.cursor import encode_varlen
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtid, parse_uuid
 from dumpfilter.binlog.gtid_events import (
@@ -29,7 +30,6 @@ from dumpfilter.binlog.gtid_events import (
     decode_mariadb_gtid,
     decode_mysql_gtid,
 )
-from dumpfilter.binlog.gtid_wire import encode_varlen
 from tests.binlog.plain_events import events
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"

@@ -8,14 +8,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.binlog.cursor import Cursor, packed_integer
 from dumpfilter.binlog.events import MAGIC, ROWS, ROWS_V2, EventType
 from dumpfilter.binlog.rows_events import (
-    Cursor,
     TableMap,
     decode_rows_header,
     decode_table_map,
     encode_table_map,
-    packed_integer,
     rows_kind,
 )
 from tests.binlog.plain_events import events

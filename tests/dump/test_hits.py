@@ -11,7 +11,8 @@ import pytest
 from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog.compression import ZSTD
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid_sources import SourceNumbers, empty_set
+from dumpfilter.binlog.gtid import empty_set
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.rows_events import decode_table_map
 from dumpfilter.dump.chunk import render
 from dumpfilter.dump.thread import DumpThread

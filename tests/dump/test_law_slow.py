@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.gtid_sources import empty_set
+from dumpfilter.binlog.gtid import GtidSet, empty_set
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import Filter, Rule
 from tests.dump import reference

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from dumpfilter.base.errors import PositionError
-from dumpfilter.binlog.gtid_sources import empty_set
+from dumpfilter.binlog.gtid import empty_set
 from dumpfilter.dump import cut, decision
 from dumpfilter.dump.thread import plan_many
 from dumpfilter.filter import Filter

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.gtid_sources import empty_set
+from dumpfilter.binlog.gtid import GtidSet, empty_set
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.dump.xa import Earlier
 from dumpfilter.filter import Filter, Rule

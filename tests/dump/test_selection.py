@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import PositionError
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.gtid_sources import SourceNumbers, empty_set
+from dumpfilter.binlog.gtid import GtidSet, empty_set
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.selection import Range, Selection, on_boundaries
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.format import Family, NameRules
-from dumpfilter.binlog.gtid_sources import empty_set
+from dumpfilter.binlog.gtid import empty_set
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.dump.xa import Earlier

@@ -15,8 +15,7 @@ import pymysql
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MysqlGtidSet
-from dumpfilter.binlog.gtid_events import decode_mysql_gtid
-from dumpfilter.binlog.gtid_wire import encode_previous_gtids
+from dumpfilter.binlog.gtid_events import decode_mysql_gtid, encode_previous_gtids
 from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.edge.edge import Edge
 from dumpfilter.edge.options import EdgeOptions

@@ -11,7 +11,7 @@ import pytest
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.gtid import MysqlGtidSet
-from dumpfilter.binlog.gtid_wire import encode_previous_gtids
+from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.edge.edge import Edge
 from dumpfilter.edge.options import EdgeOptions
 from dumpfilter.slave.state.infos import MasterInfo

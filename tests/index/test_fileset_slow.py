@@ -23,8 +23,8 @@ from dumpfilter.base.errors import (
 )
 from dumpfilter.binlog.events import GTID_INDEX_MAGIC, LOG_EVENT_RELAY_LOG_F, EventType
 from dumpfilter.binlog.gtid import MysqlGtidSet, parse_gtid_set
+from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.gtid_wire import encode_previous_gtids
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.index.fileset import (
     BinlogFile,

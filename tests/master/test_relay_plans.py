@@ -9,13 +9,12 @@ import pytest
 
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid import GtidSet
+from dumpfilter.binlog.gtid import GtidSet, empty_set
 from dumpfilter.binlog.gtid_events import (
     decode_gtid_tagged,
     decode_mariadb_gtid,
     decode_mysql_gtid,
 )
-from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.filter import Filter
 from dumpfilter.master import replica_encoding
 from dumpfilter.master.dump import Dump, DumpOptions, Reached

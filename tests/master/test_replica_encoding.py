@@ -18,8 +18,8 @@ from dumpfilter.binlog.events import (
     EventType,
 )
 from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid import empty_set
 from dumpfilter.binlog.gtid_events import decode_gtid_tagged, decode_mysql_gtid
-from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.thread import DumpThread, plan_many

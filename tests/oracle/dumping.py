@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from dumpfilter.binlog.events import MAGIC
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.binlog.gtid_sources import SourceNumbers, empty_set
+from dumpfilter.binlog.gtid import GtidSet, empty_set
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import Counts, render
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter

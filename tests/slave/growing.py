@@ -10,8 +10,8 @@ from typing import Any
 
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import MysqlGtidSet
+from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.gtid_wire import encode_previous_gtids
 from dumpfilter.binlog.writer import make_event, rebase
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.subjects import Subjects

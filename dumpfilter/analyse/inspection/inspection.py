@@ -34,7 +34,8 @@ from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.events import EventType, event_name
-from dumpfilter.binlog.gtid_sources import SourceNumbers, empty_set
+from dumpfilter.binlog.gtid import empty_set
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.previous_gtids import gtids_before
 from dumpfilter.index.segment import Segment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dumpfilter.base.errors import BinlogCorrupt, GtidError
 from dumpfilter.binlog.gap_events import Gap, Head
-from dumpfilter.binlog.gtid_sources import empty_set
+from dumpfilter.binlog.gtid import empty_set
 from dumpfilter.filter.convert import kind_from_number
 
 

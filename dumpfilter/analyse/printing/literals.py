@@ -13,9 +13,9 @@ from dumpfilter.binlog.context_events import (
     REAL_RESULT,
     UserVar,
 )
+from dumpfilter.binlog.cursor import encode_name
 from dumpfilter.binlog.decimals import decimal_text
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.query import encode_name
 
 
 def quoted_name(name: str) -> bytes:

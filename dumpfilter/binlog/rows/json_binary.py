@@ -16,9 +16,9 @@ from typing import NamedTuple, TypeAlias
 
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog import row_image as T
+from dumpfilter.binlog.cursor import Cursor
 from dumpfilter.binlog.decimals import decimal_text
 from dumpfilter.binlog.rows.numbers import plain_number
-from dumpfilter.binlog.rows_events import Cursor
 
 MOST_DEPTH = 100
 """The maximum nesting depth of a JSON value (``JSON_DOCUMENT_MAX_DEPTH``)."""

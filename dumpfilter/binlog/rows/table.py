@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.base.printable import printable
 from dumpfilter.binlog import row_image as T
+from dumpfilter.binlog.cursor import Cursor
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.rows_events import Cursor, TableMap
+from dumpfilter.binlog.rows_events import TableMap
 
 _WHAT = "Table_map"
 

@@ -36,7 +36,7 @@ import numpy.typing as npt
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import MAGIC, EventType
 from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtidSet
-from dumpfilter.binlog.gtid_wire import GtidList, encode_gtid_list, encode_previous_gtids
+from dumpfilter.binlog.gtid_events import GtidList, encode_gtid_list, encode_previous_gtids
 from dumpfilter.binlog.workload.transactions import (
     SERVER_ID,
     UUID,

@@ -16,8 +16,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.binlog.cursor import packed_integer
 from dumpfilter.binlog.events import HEADER_LENGTH, EventType
-from dumpfilter.binlog.rows_events import TableMap, encode_table_map, packed_integer
+from dumpfilter.binlog.rows_events import TableMap, encode_table_map
 from dumpfilter.binlog.writer import make_event, rebase
 
 Style = Literal["mysql", "mariadb"]

@@ -34,7 +34,7 @@ from collections.abc import Sequence
 from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_ARTIFICIAL_F, EventType, seal
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MariadbGtid
-from dumpfilter.binlog.gtid_wire import GtidList, encode_gtid_list
+from dumpfilter.binlog.gtid_events import GtidList, encode_gtid_list
 from dumpfilter.binlog.writer import make_event
 
 _END_LOG_POS_AT = 13

@@ -16,10 +16,10 @@ import functools
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.binlog.cursor import encode_varlen
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import SourceKey
-from dumpfilter.binlog.gtid_wire import encode_varlen
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.packets import _kernels as K
 from dumpfilter.dump.stand_ins import BEGIN_LENGTH, XID_LENGTH

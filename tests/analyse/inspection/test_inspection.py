@@ -30,9 +30,8 @@ from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import uncompress
 from dumpfilter.binlog.events import EventType, event_name
-from dumpfilter.binlog.gtid import parse_gtid_set
+from dumpfilter.binlog.gtid import empty_set, parse_gtid_set
 from dumpfilter.binlog.gtid_events import Xid
-from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.rows_events import decode_rows_header
 from dumpfilter.index.fileset import BinlogSet

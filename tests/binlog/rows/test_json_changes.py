@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.binlog.cursor import packed_integer
 from dumpfilter.binlog.rows.json_changes import changed_document, path_legs
-from dumpfilter.binlog.rows_events import packed_integer
 from tests.binlog.rows.recorded import all_pairs
 from tests.binlog.rows.test_json_binary import encoded
 

@@ -19,7 +19,7 @@ import pymysql
 
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.gtid import MysqlGtidSet
-from dumpfilter.binlog.gtid_wire import encode_previous_gtids
+from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.index.fileset import BinlogSet
 
 COM_BINLOG_DUMP = 0x12

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid import GtidSet, SourceKey
-from dumpfilter.binlog.gtid_sources import empty_set
+from dumpfilter.binlog.gtid import GtidSet, SourceKey, empty_set
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.chunk import ChunkPlan
 from dumpfilter.dump.packets.empties import (

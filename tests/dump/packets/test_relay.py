@@ -15,9 +15,8 @@ from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import HEADER_LENGTH, MAGIC, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import Gap, make_gap
-from dumpfilter.binlog.gtid import GNO_MAX, GtidSet, MysqlGtid, SourceKey
+from dumpfilter.binlog.gtid import GNO_MAX, GtidSet, MysqlGtid, SourceKey, empty_set
 from dumpfilter.binlog.gtid_events import MysqlGtidEvent, decode_gtid_tagged, decode_mysql_gtid
-from dumpfilter.binlog.gtid_sources import empty_set
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.chunk import render

@@ -10,8 +10,7 @@ import pytest
 
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, parse_gtid_set
-from dumpfilter.binlog.gtid_sources import empty_set
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, empty_set, parse_gtid_set
 from dumpfilter.dump.packets import control
 from dumpfilter.index.fileset import BinlogSet
 from tests.dump.packets.streams import RecordedStream, recorded_streams, split_events

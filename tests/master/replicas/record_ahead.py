@@ -17,7 +17,7 @@ from typing import Any
 import pymysql
 
 from dumpfilter.binlog.gtid import MysqlGtidSet
-from dumpfilter.binlog.gtid_wire import encode_previous_gtids
+from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from tests.master.replicas.serving import UUID, Replica
 
 RECORDED = Path(__file__).parent / "data"

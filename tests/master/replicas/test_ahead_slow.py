@@ -17,7 +17,7 @@ import pytest
 from dumpfilter.base.errors import ConnectionLost
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import MariadbGtidSet, MysqlGtidSet
-from dumpfilter.binlog.gtid_wire import encode_previous_gtids
+from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.master import ahead
 from dumpfilter.master.logged import Logged
 from dumpfilter.master.source import SourceEnded

@@ -11,7 +11,7 @@ import pymysql
 import pytest
 
 from dumpfilter.binlog.gtid import MysqlGtidSet
-from dumpfilter.binlog.gtid_wire import encode_previous_gtids
+from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master.config import ConnectBack, OnDrift
 from dumpfilter.master.replicas.filters import FilterUnreadable, OwnFilter

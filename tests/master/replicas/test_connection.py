@@ -14,7 +14,7 @@ import pytest
 
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.gtid import MysqlGtidSet
-from dumpfilter.binlog.gtid_wire import encode_previous_gtids
+from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.dump.packets.framing import last_events

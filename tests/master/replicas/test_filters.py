@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import MysqlGtidSet
-from dumpfilter.binlog.gtid_wire import encode_previous_gtids
+from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.master.config import OnDrift
 from dumpfilter.master.replicas.filters import FilterUnreadable, ReplicaFilters, ReplicaRefused
 from dumpfilter.master.who import Peer

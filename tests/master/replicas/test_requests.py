@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from dumpfilter.binlog.gtid import MysqlGtidSet
-from dumpfilter.binlog.gtid_wire import encode_previous_gtids
+from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.wire import MalformedPacket
 from dumpfilter.master.replicas.requests import (

@@ -19,11 +19,10 @@ from dumpfilter.analyse.split_set.manifest import BinlogPart
 from dumpfilter.binlog.context_events import decode_rotate, decode_xa_prepare
 from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F, EventType
 from dumpfilter.binlog.format import Family, NameRules
-from dumpfilter.binlog.gtid import GtidSet, MariadbGtid
-from dumpfilter.binlog.gtid_events import Xid
-from dumpfilter.binlog.gtid_sources import empty_set
-from dumpfilter.binlog.gtid_wire import (
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, empty_set
+from dumpfilter.binlog.gtid_events import (
     GtidList,
+    Xid,
     decode_gtid_list,
     decode_previous_gtids,
     encode_gtid_list,

@@ -7,7 +7,7 @@ import numpy as np
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MariadbGtid
-from dumpfilter.binlog.gtid_wire import GtidList, decode_gtid_list, encode_gtid_list
+from dumpfilter.binlog.gtid_events import GtidList, decode_gtid_list, encode_gtid_list
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.spark_jobs.ranges import FileIndex
 from dumpfilter.spark_jobs.split.placement import _Gtids
