@@ -77,6 +77,10 @@ class Cursor:
             raise BinlogCorrupt(f"{self.what} event: {field} is not a packed integer")
         return self.integer(width, field)
 
+    def sized(self, field: str) -> bytes:
+        """Return the next field, which follows its length, a packed integer."""
+        return self.take(self.packed(f"the length of {field}"), field)
+
     def varlen(self, field: str) -> int:
         """Return the next unsigned integer of ``mysql::serialization`` (``variable_length_integers.h``).
 

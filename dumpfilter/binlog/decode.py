@@ -7,7 +7,9 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from dumpfilter.binlog.events import EventType, Symbol
+from dumpfilter.binlog.events import GTIDS, STATEMENTS, EventType, Symbol
+from dumpfilter.binlog.gtid_events import decode_gtid
+from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.reader import Event
 
 
@@ -31,16 +33,10 @@ def decode_event(event: Event) -> Any:
         return decode(body, fd.post_header_length(kind))
     if symbol == Symbol.ROWS:
         return decode(kind, body, fd.post_header_length(kind) or None)
-    if symbol == Symbol.QUERY:
-        # A compressed Query event of MariaDB has the post-header of a plain Query event.
-        length = fd.post_header_length(EventType.QUERY)
-        return decode(body, post_header_length=length, compressed=kind.kind.compressed)
-    if symbol == Symbol.LOAD_QUERY:
-        return decode(body, post_header_length=fd.post_header_length(kind))
-    if symbol == Symbol.MARIADB_GTID:
-        return decode(body, event.header.server_id)
-    if kind == EventType.ANONYMOUS_GTID:
-        return decode(body, anonymous=True)
+    if kind in STATEMENTS:
+        return decode_statement_event(kind, body, fd)
+    if kind in GTIDS:
+        return decode_gtid(event.header, body)
     return decode(body)
 
 

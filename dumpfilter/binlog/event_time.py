@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
-from dumpfilter.binlog.gtid_events import decode_any_mysql_gtid
+from dumpfilter.binlog.gtid_events import decode_gtid_tagged
 
 MICROSECONDS = 1e6
 """The number of microseconds in a second. GTID events have the commit time in microseconds."""
@@ -89,7 +89,7 @@ def told_time(kind: int, body: bytes | memoryview) -> int | None:
             return None
         return int.from_bytes(time, "little") & (HAS_ORIGINAL_TIME - 1)
     try:
-        return decode_any_mysql_gtid(kind, body).immediate_commit_timestamp
+        return decode_gtid_tagged(body).immediate_commit_timestamp
     except BinlogError:
         # The dump and the applier report a malformed event. A measurement must not.
         return None

@@ -80,6 +80,14 @@ _MOST_TYPES_WITHOUT_CHECKSUMS = 34
 _CHECKSUM_ALGORITHMS = {0: False, 1: True, 255: False}
 
 
+_OTHER_FILES = {
+    ENCRYPTED_MAGIC: "the file is encrypted; decrypt it "
+    "(mysqlbinlog --read-from-remote-server --raw fetches it in clear)",
+    GTID_INDEX_MAGIC: "a GTID index, which MariaDB keeps beside a binlog: name the binlog itself, without .idx",
+}
+"""The files that someone may take for a binlog, by their first bytes."""
+
+
 def check_magic(head: bytes, *, file: str) -> None:
     """Raise an error unless a file begins like a binlog. The error tells which other kind of file it may be.
 
@@ -87,18 +95,8 @@ def check_magic(head: bytes, *, file: str) -> None:
     """
     if head == MAGIC:
         return
-    if head == ENCRYPTED_MAGIC:
-        raise BinlogUnsupported(
-            "the file is encrypted; decrypt it (mysqlbinlog --read-from-remote-server --raw fetches it in clear)",
-            file=file,
-            position=0,
-        )
-    if head == GTID_INDEX_MAGIC:
-        raise BinlogUnsupported(
-            "a GTID index, which MariaDB keeps beside a binlog: name the binlog itself, without .idx",
-            file=file,
-            position=0,
-        )
+    if head in _OTHER_FILES:
+        raise BinlogUnsupported(_OTHER_FILES[head], file=file, position=0)
     if len(head) < 4:
         raise BinlogTruncated(
             f"the file has only {len(head)} bytes, less than a binlog's magic number", file=file, position=0

@@ -25,6 +25,7 @@ The event's ``end_log_pos`` has the low 32 bits of the position. The body of a h
 
 from __future__ import annotations
 
+import contextlib
 import json
 import struct
 from collections.abc import Sequence
@@ -34,6 +35,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.binlog.cursor import Cursor
 from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_IGNORABLE_F, EventType
 from dumpfilter.binlog.gtid import GtidSet, SourceKey
 from dumpfilter.binlog.writer import make_event
@@ -187,43 +189,37 @@ def parse_gap_event(body: bytes | memoryview) -> Gap | Head:
     ``body`` is the event without header and checksum. Raises BinlogCorrupt, without file and position, when the body is
     malformed or of a later version.
     """
-    data = bytes(body)
-    try:
-        signature, version, kind = _PREFIX.unpack_from(data)
-        if signature != SIGNATURE or version != GAP_VERSION or kind not in (KIND_GAP, KIND_HEAD):
-            raise BinlogCorrupt(
-                f"a Gap event has version {version} and kind {kind}, which this release does not know"
-            )
-        if kind == KIND_HEAD:
-            members = json.loads(data[_PREFIX.size :])
-            if not isinstance(members, dict):
-                raise ValueError
-            return Head(members)
-        at = _PREFIX.size
-        end, n_hits, n_runs = _FIXED.unpack_from(data, at)
-        at += _FIXED.size
-        hits: dict[int, int] = {}
-        for _ in range(n_hits):
-            number, count = _HIT.unpack_from(data, at)
-            # A gap that the master joined from several ones names a kind of rule once for each.
-            hits[number] = hits.get(number, 0) + count
-            at += _HIT.size
-        runs = []
-        for _ in range(n_runs):
-            length = data[at]
-            source = data[at + 1 : at + 1 + length]
-            if len(source) != length or not (length == 8 or length >= 16):
-                raise ValueError
-            first, last = _RUN.unpack_from(data, at + 1 + length)
-            if not 0 < first <= last < 1 << 63:
-                raise ValueError
-            runs.append((source, first, last))
-            at += 1 + length + _RUN.size
-        if at != len(data):
-            raise ValueError
-    except (struct.error, IndexError, ValueError):
-        raise BinlogCorrupt("a Gap event is malformed") from None
+    reader = Cursor(body, "Gap")
+    signature, version, kind = reader.unpack(_PREFIX, "its signature")
+    if signature != SIGNATURE or version != GAP_VERSION or kind not in (KIND_GAP, KIND_HEAD):
+        raise BinlogCorrupt(
+            f"a Gap event has version {version} and kind {kind}, which this release does not know"
+        )
+    if kind == KIND_HEAD:
+        return Head(_members(reader.rest()))
+    end, n_hits, n_runs = reader.unpack(_FIXED, "its numbers")
+    hits: dict[int, int] = {}
+    for _ in range(n_hits):
+        number, count = reader.unpack(_HIT, "its hits")
+        # A gap that the master joined from several ones names a kind of rule once for each.
+        hits[number] = hits.get(number, 0) + count
+    runs = []
+    for _ in range(n_runs):
+        source = reader.take(reader.integer(1, "a run"), "a GTID source")
+        first, last = reader.unpack(_RUN, "the numbers of a run")
+        if not (len(source) == 8 or len(source) >= 16) or not 0 < first <= last < 1 << 63:
+            raise BinlogCorrupt("a Gap event is malformed")
+        runs.append((source, first, last))
+    reader.finish()
     return Gap(end, hits, tuple(runs))
+
+
+def _members(data: bytes) -> dict[str, Any]:
+    with contextlib.suppress(ValueError):
+        members = json.loads(data)
+        if isinstance(members, dict):
+            return members
+    raise BinlogCorrupt("the head event of a relay log is malformed")
 
 
 def with_gaps(

@@ -318,20 +318,15 @@ def decode_mariadb_gtid(body: bytes | memoryview, server_id: int) -> MariadbGtid
     return MariadbGtidEvent(MariadbGtid(domain_id, server_id, seq_no), flags, **found)
 
 
-def decode_any_mysql_gtid(kind: int, body: bytes | memoryview) -> MysqlGtidEvent:
-    """Read the body of a GTID, ANONYMOUS_GTID or GTID_TAGGED event of MySQL. ``kind`` is the event's type."""
-    if kind == EventType.GTID_TAGGED:
-        return decode_gtid_tagged(body)
-    return decode_mysql_gtid(body, anonymous=kind == EventType.ANONYMOUS_GTID)
-
-
 def decode_gtid(header: EventHeader, body: bytes | memoryview) -> MysqlGtidEvent | MariadbGtidEvent:
     """Read the body of an event that begins a transaction, of either family of servers, also of an ANONYMOUS_GTID
     event.
     """
     if header.type == EventType.MARIADB_GTID:
         return decode_mariadb_gtid(body, header.server_id)
-    return decode_any_mysql_gtid(header.type, body)
+    if header.type == EventType.GTID_TAGGED:
+        return decode_gtid_tagged(body)
+    return decode_mysql_gtid(body, anonymous=header.type == EventType.ANONYMOUS_GTID)
 
 
 def read_xid(reader: Cursor, head: struct.Struct) -> Xid:

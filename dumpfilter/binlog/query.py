@@ -21,6 +21,8 @@ from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
 from dumpfilter.binlog.collations import CODECS, charset_name
 from dumpfilter.binlog.compression import uncompress
 from dumpfilter.binlog.cursor import Cursor, decode_name, encode_name
+from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import FL_COMMIT_ALTER_E1, FL_ROLLBACK_ALTER_E1, FL_START_ALTER_E1
 
 QUERY_HEADER_LENGTH = 13
@@ -284,7 +286,7 @@ def decode_query(
     (:func:`decode_tables_info`). The length of a statement over 65535 bytes is written as 65535, since WL#40 does not
     define it. Every statement ends where the tables info begins.
     """
-    return QueryEvent(**_decode("Query", body, post_header_length, compressed))
+    return _query(_split("Query", body, post_header_length), compressed=compressed)
 
 
 def decode_execute_load_query(
@@ -298,16 +300,30 @@ def decode_execute_load_query(
     u32 start and u32 end of ``INFILE 'name' INTO`` in the statement, and u8 duplicate handling.
     """
     extra = EXECUTE_LOAD_QUERY_EXTRA_LENGTH
-    made = _decode("Execute_load_query", body, post_header_length - extra, False, extra)
+    query = _query(_split("Execute_load_query", body, post_header_length - extra, extra))
     file_id, start, end, dup = _LOAD_HEADER.unpack_from(body, post_header_length - extra)
-    if not start <= end <= len(made["raw"]) or dup > 2:
+    if not start <= end <= len(query.raw) or dup > 2:
         raise BinlogCorrupt(
             f"Execute_load_query event: impossible place {start} to {end} of the file's name, "
             f"or unknown duplicate handling {dup}"
         )
     return ExecuteLoadQueryEvent(
-        **made, file_id=file_id, fn_pos_start=start, fn_pos_end=end, dup_handling=dup
+        **vars(query), file_id=file_id, fn_pos_start=start, fn_pos_end=end, dup_handling=dup
     )
+
+
+def decode_statement_event(kind: EventType, body: bytes | memoryview, fd: FormatDescription) -> QueryEvent:
+    """Decode the body of a Query, Query_compressed or Execute_load_query event. Raises BinlogCorrupt for a malformed
+    body.
+
+    ``kind`` is the event's type, and ``fd`` is the format description event in force.
+    """
+    if kind == EventType.EXECUTE_LOAD_QUERY:
+        return decode_execute_load_query(body, post_header_length=fd.post_header_length(kind))
+    # The post-header of a compressed Query event is as long as that of a plain Query event. MariaDB's format
+    # description event gives the length only for the plain one.
+    length = fd.post_header_length(EventType.QUERY)
+    return decode_query(body, post_header_length=length, compressed=kind == EventType.QUERY_COMPRESSED)
 
 
 def encode_query(
@@ -405,25 +421,15 @@ def _split(what: str, body: bytes | memoryview, post_header_length: int, extra_l
     return _Parts(header, status, db, rest[:length], rest[length:])
 
 
-def _decode(
-    what: str, body: bytes | memoryview, post_header_length: int, compressed: bool, extra_length: int = 0
-) -> dict[str, Any]:
-    parts = _split(what, body, post_header_length, extra_length)
+def _query(parts: _Parts, *, compressed: bool = False) -> QueryEvent:
     thread_id, exec_time, _, error_code, _ = _HEADER.unpack(parts.header)
     status = decode_status_variables(parts.status)
     raw = uncompress(parts.statement) if compressed else bytes(parts.statement)
     text, exact = decode_statement(raw, status.charset_client)
-    return {
-        "thread_id": thread_id,
-        "exec_time": exec_time,
-        "error_code": error_code,
-        "db": decode_name(parts.db),
-        "status": status,
-        "raw": raw,
-        "text": text,
-        "text_exact": exact,
-        "tables_info": None if parts.tables_info is None else decode_tables_info(parts.tables_info),
-    }
+    tables = None if parts.tables_info is None else decode_tables_info(parts.tables_info)
+    return QueryEvent(
+        thread_id, exec_time, error_code, decode_name(parts.db), status, raw, text, exact, tables
+    )
 
 
 def decode_statement(raw: bytes, charset_client: int | None) -> tuple[str, bool]:

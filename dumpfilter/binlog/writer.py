@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import zlib
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.base.errors import BinlogCorrupt, OutputError
-from dumpfilter.base.files import committed, create, rename, sync, writing
+from dumpfilter.base.files import committed, remove, writing
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import (
     CHECKSUM_LENGTH,
@@ -97,6 +97,8 @@ class BinlogSetWriter:
         self.directory = directory
         self.base = base
         self.names: list[str] = []
+        self._open = contextlib.ExitStack()
+        """The context of the open file, which renames the file when it is complete and removes it after an error."""
         self._file: BinaryIO | None = None
         self._fd: FormatDescription | None = None
         self._position = 0
@@ -124,8 +126,8 @@ class BinlogSetWriter:
         head[13:17] = (4 + len(head)).to_bytes(4, "little")
         if fd.ends_in_checksum:
             seal(head)
-        with writing(self._beside):
-            self._file = open(create(self._beside, 0o666), "wb")  # noqa: SIM115 - closed by end()
+        self._file = self._open.enter_context(committed(self._path))
+        with writing(self._path):
             self._file.write(MAGIC + head)
         self._position = 4 + len(head)
 
@@ -139,7 +141,7 @@ class BinlogSetWriter:
             raise OutputError(f"{self.base}: no file is open; begin one first")
         moved = events if isinstance(events, np.ndarray) else np.frombuffer(bytearray(events), np.uint8)
         rebase_array(moved, self._position, checksum=self._fd.checksum)
-        with writing(self._beside):
+        with writing(self._path):
             self._file.write(moved.data)
         self._position += moved.size
 
@@ -159,50 +161,39 @@ class BinlogSetWriter:
 
     def end(self) -> None:
         """Close the open binlog file, the last file of the set, without a Rotate event."""
-        assert self._file is not None
-        final = self.directory / self.names[-1]
-        with writing(final):
-            self._file.flush()
-            sync(self._beside, self._file.fileno())
-            self._file.close()
+        with self._open:
             self._file = None
             if not self._done:
-                self.index.unlink(missing_ok=True)
-            rename(self._beside, final)
-        self._done.append(final)
+                remove(self.index)
+            self._done.append(self._path)
 
     def close(self) -> None:
         """Close the open binlog file, if there is one, and write the index file of the set."""
         if self._file is not None:
             self.end()
+        self._done.append(self.index)
         with committed(self.index) as file:
             file.write("".join(f"./{name}\n" for name in self.names).encode("utf-8", "surrogateescape"))
-            self._done.append(self.index)
 
     @property
-    def _beside(self) -> Path:
-        return self.directory / (self.names[-1] + ".tmp")
+    def _path(self) -> Path:
+        return self.directory / self.names[-1]
 
     def __enter__(self) -> BinlogSetWriter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            self._discard()
-            return
-        try:
-            self.close()
-        except BaseException:
-            self._discard()
-            raise
+    def __exit__(self, *raised: Any) -> None:
+        with contextlib.ExitStack() as after_error:
+            after_error.callback(self._discard)
+            if raised[0] is None:
+                self.close()
+                after_error.pop_all()
+            else:
+                # Closing a file writes its buffered bytes, which may fail again after a failed write.
+                with contextlib.suppress(OutputError):
+                    self._open.__exit__(*raised)
 
     def _discard(self) -> None:
-        if self._file is not None:
-            # Closing a file writes its buffered bytes, which may fail again after a failed write.
-            with contextlib.suppress(OSError):
-                self._file.close()
-            self._file = None
-        begun = [self._beside] if self.names else []
-        for path in [*begun, *self._done]:
+        for path in self._done:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)

@@ -19,6 +19,7 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt
 from dumpfilter.dump.payload import open_payload
 from dumpfilter.dump.selection import Range, Selection
@@ -35,7 +36,7 @@ from dumpfilter.filter.flags import (
 from dumpfilter.filter.kinds import AllFilters, KindFilter
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.statements import decode_statement_event, statement_of
+from dumpfilter.index.statements import statement_of
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.index.xa import NONE_PREPARED
 

@@ -28,6 +28,7 @@ from dumpfilter.binlog.query import (
     EXTENDED_QUERY_HEADER_LENGTH,
     QUERY_HEADER_LENGTH,
     QueryEvent,
+    decode_statement_event,
     encode_query,
     encode_tables_info,
 )
@@ -37,7 +38,7 @@ from dumpfilter.binlog.statement.tables_info import form_tables_info, qualified,
 from dumpfilter.binlog.writer import BinlogSetWriter, with_body
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.statements import decode_statement_event, statement_of
+from dumpfilter.index.statements import statement_of
 from dumpfilter.index.subjects import Subjects
 
 _QUERIES = (EventType.QUERY, EventType.QUERY_COMPRESSED)

@@ -21,9 +21,10 @@ from dumpfilter.binlog.context_events import decode_xa_prepare
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import Xid
+from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.index._scan import EventColumns
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.statements import decode_statement_event, read_statement
+from dumpfilter.index.statements import read_statement
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import ALWAYS, NONE_PREPARED, Prepared, canonical, ended_xid
 

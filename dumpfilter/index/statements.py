@@ -9,7 +9,7 @@ import functools
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import Family, FormatDescription
-from dumpfilter.binlog.query import QueryEvent, decode_execute_load_query, decode_query
+from dumpfilter.binlog.query import QueryEvent, decode_statement_event
 from dumpfilter.binlog.statement import Statement, TableName, make_statement, parse_statement, statement_shape
 from dumpfilter.binlog.statement.shape import LONGEST_REMEMBERED
 
@@ -33,20 +33,6 @@ def read_statement(event: bytes, fd: FormatDescription) -> tuple[Statement, int 
         elif head.startswith(_FRAMES):
             frame = R.FRAME
     return statement_of(query, fd), frame
-
-
-def decode_statement_event(kind: EventType, body: bytes | memoryview, fd: FormatDescription) -> QueryEvent:
-    """Decode the body of a Query, Query_compressed or Execute_load_query event. Raises BinlogCorrupt for a malformed
-    body.
-
-    ``kind`` is the event's type, and ``fd`` is the format description event in force.
-    """
-    if kind == EventType.EXECUTE_LOAD_QUERY:
-        return decode_execute_load_query(body, post_header_length=fd.post_header_length(kind))
-    # The post-header of a compressed Query event is as long as that of a plain Query event. MariaDB's format
-    # description event gives the length only for the plain one.
-    length = fd.post_header_length(EventType.QUERY)
-    return decode_query(body, post_header_length=length, compressed=kind == EventType.QUERY_COMPRESSED)
 
 
 def statement_of(query: QueryEvent, fd: FormatDescription) -> Statement:

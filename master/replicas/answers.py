@@ -271,7 +271,7 @@ def _has_names(table: TableMap) -> bool:
         kind = fields.integer(1, "the kind of a metadata field")
         if kind == _COLUMN_NAMES:
             return True
-        fields.take(fields.packed("the length of a metadata field"), "a metadata field")
+        fields.sized("a metadata field")
     return False
 
 

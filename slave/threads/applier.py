@@ -22,12 +22,13 @@ from dumpfilter.binlog.events import GTIDS, ROWS, STATEMENTS, EventHeader, Event
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import Gtid, MariadbGtid
 from dumpfilter.binlog.gtid_events import FL_STANDALONE, MysqlGtidEvent, decode_gtid
+from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.reader import Event
 from dumpfilter.binlog.rows_events import TableMap, decode_rows_header, decode_table_map
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import BaseRuleKind
-from dumpfilter.index.statements import decode_statement_event, statement_of
+from dumpfilter.index.statements import statement_of
 from dumpfilter.index.subjects import TableSubject
 from dumpfilter.slave.state.counters import ChannelMeasurements
 

@@ -26,12 +26,12 @@ from dumpfilter.binlog.context_events import decode_annotate_rows, decode_rows_q
 from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, EventType, by_number, event_name
 from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.rows import MAP_TYPE, ChangedRows, RowCounter, RowImageReader
 from dumpfilter.binlog.rows_events import rows_kind
 from dumpfilter.binlog.statement import StatementKind
 from dumpfilter.dump.sent_events import SentEvents
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.index.subjects import Subjects, TableSubject
 
 Int64 = npt.NDArray[np.int64]

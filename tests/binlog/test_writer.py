@@ -124,13 +124,13 @@ def test_an_error_leaves_nothing(tmp_path: Path) -> None:
 def test_until_the_end_there_is_no_index(tmp_path: Path) -> None:
     with BinlogSetWriter(tmp_path, "x") as writer:
         _begin(writer)
-        assert [p.name for p in tmp_path.iterdir()] == ["x.000001.tmp"]
+        assert [p.name for p in tmp_path.iterdir()] == ["x.000001.new"]
         writer.rotate()
         assert [p.name for p in tmp_path.iterdir()] == ["x.000001"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["x.000001", "x.index"]
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("step", [1, 2, 3, 4, 5, 6])
 def test_a_disk_that_says_no(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     calls = 0
 

@@ -21,7 +21,13 @@ from dumpfilter.binlog.events import (
     EventType,
 )
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.query import QueryEvent, decode_query, decode_tables_info, encode_query
+from dumpfilter.binlog.query import (
+    QueryEvent,
+    decode_query,
+    decode_statement_event,
+    decode_tables_info,
+    encode_query,
+)
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.statement import TableName
 from dumpfilter.binlog.writer import make_event
@@ -35,7 +41,6 @@ from dumpfilter.dump.with_tables_info import (
 )
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.scanner import SEGMENT_SIZE
-from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.index.subjects import Subjects
 from tests.index.plain_index import index_events
 from tests.strategies import (

@@ -13,6 +13,7 @@ import pytest
 from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows_events import decode_table_map
 from dumpfilter.binlog.statement import make_statement, parse_statement
@@ -23,7 +24,7 @@ from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.hits import KINDS
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, RuleKind
-from dumpfilter.index.statements import decode_statement_event, statement_of
+from dumpfilter.index.statements import statement_of
 from dumpfilter.index.subjects import Subject, TableSubject
 from dumpfilter.slave.threads.applier import Keyword, keyword
 

@@ -26,9 +26,9 @@ from dumpfilter.binlog.events import (
 from dumpfilter.binlog.gap_events import Gap, decode_ignorable, is_gap_event, source_key
 from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_events import Xid, decode_gtid_tagged
-from dumpfilter.binlog.query import EXTENDED_QUERY_HEADER_LENGTH
+from dumpfilter.binlog.query import EXTENDED_QUERY_HEADER_LENGTH, decode_statement_event
 from dumpfilter.binlog.reader import Event
-from dumpfilter.index.statements import decode_statement_event, read_statement
+from dumpfilter.index.statements import read_statement
 from dumpfilter.index.subjects import Subject, TableSubject
 from dumpfilter.index.xa import canonical, ended_xid
 

@@ -8,11 +8,10 @@ import pytest
 
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.query import encode_query
+from dumpfilter.binlog.query import decode_statement_event, encode_query
 from dumpfilter.dump.with_tables_info import announce_tables_info, with_tables_info
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.slave.targets.summary import SummaryTarget
 from dumpfilter.slave.threads.applier import Keyword, keyword
 from tests.applying import apply_files

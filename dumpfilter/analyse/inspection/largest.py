@@ -28,9 +28,9 @@ from dumpfilter.binlog.events import (
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.index.fileset import BinlogFile, BinlogSet
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
 _OF_STATEMENTS = frozenset({R.CONTEXT, R.TABLE_MAP, R.ROWS, R.ROWS_END, R.STATEMENT, R.DUMMY_ROWS})

@@ -18,13 +18,12 @@ from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.query import QueryEvent, TableName
+from dumpfilter.binlog.query import QueryEvent, TableName, decode_statement_event
 from dumpfilter.binlog.statement import Statement, StatementKind
 from dumpfilter.binlog.statement.facts import CHANGING_DATA, statement_facts
 from dumpfilter.binlog.statement.statement import Mentions, Thing, Verb
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.index.subjects import Subjects, TableSubject
 
 MOST_EVENTS = 100_000

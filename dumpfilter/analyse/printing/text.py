@@ -30,14 +30,19 @@ from dumpfilter.binlog.decode import decode_event
 from dumpfilter.binlog.events import HEADER_LENGTH, MYSQL_GTIDS, STATEMENTS, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import FL_PREPARED_XA, MariadbGtidEvent, MysqlGtidEvent, Xid
-from dumpfilter.binlog.query import QUERY_HEADER_LENGTH, ExecuteLoadQueryEvent, QueryEvent
+from dumpfilter.binlog.query import (
+    QUERY_HEADER_LENGTH,
+    ExecuteLoadQueryEvent,
+    QueryEvent,
+    decode_statement_event,
+)
 from dumpfilter.binlog.reader import Event
 from dumpfilter.dump.event_stream import KeptEvents, PassedStatement
 from dumpfilter.dump.with_tables_info import announce_tables_info, has_tables_info
 from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.kinds import KindFilter
 from dumpfilter.filter.world import World
-from dumpfilter.index.statements import decode_statement_event, statement_of
+from dumpfilter.index.statements import statement_of
 from dumpfilter.index.xa import ended_xid
 
 T = EventType

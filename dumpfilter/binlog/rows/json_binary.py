@@ -276,10 +276,10 @@ def json_changes(data: bytes) -> Iterator[JsonChange]:
         if number not in JsonOperation._value2member_map_:
             raise BinlogCorrupt(f"a partial update has the unknown operation {number} on a JSON value")
         operation = JsonOperation(number)
-        path = _text(reader.take(reader.packed("the length of a JSON path"), "a JSON path"))
+        path = _text(reader.sized("a JSON path"))
         value = None
         if operation != JsonOperation.REMOVE:
-            value = json_tree(reader.take(reader.packed("the length of a JSON value"), "a JSON value"))
+            value = json_tree(reader.sized("a JSON value"))
         yield JsonChange(operation, path, value)
 
 

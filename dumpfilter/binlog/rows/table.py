@@ -91,7 +91,7 @@ def describe_table(table: TableMap, family: Family) -> Table:
     reader = Cursor(table.optional, _WHAT)
     while reader.left:
         kind = reader.integer(1, "the type of a metadata field")
-        value = reader.take(reader.packed("the length of a metadata field"), "a metadata field")
+        value = reader.sized("a metadata field")
         # A later server may write fields that are not known here, as the servers' own readers expect.
         if (field := fields.get(kind)) is None:
             continue
@@ -161,12 +161,7 @@ def _collations(reader: Cursor, count: int) -> list[int]:
 
 
 def _names(reader: Cursor, count: int) -> list[str]:
-    return [
-        reader.take(reader.packed("the length of a column's name"), "a column's name").decode(
-            "utf-8", "backslashreplace"
-        )
-        for _ in range(count)
-    ]
+    return [reader.sized("a column's name").decode("utf-8", "backslashreplace") for _ in range(count)]
 
 
 def _values(reader: Cursor, count: int) -> list[tuple[bytes, ...]]:
@@ -175,8 +170,7 @@ def _values(reader: Cursor, count: int) -> list[tuple[bytes, ...]]:
         number = reader.packed("the number of values")
         if number > reader.left:
             raise BinlogCorrupt(f"Table_map event: a column with {number} values, more than it has bytes")
-        lengths = (reader.packed("the length of a value's name") for _ in range(number))
-        found.append(tuple(reader.take(length, "a value's name") for length in lengths))
+        found.append(tuple(reader.sized("a value's name") for _ in range(number)))
     return found
 
 

@@ -17,7 +17,7 @@ from dumpfilter.base.errors import BinlogUnsupported
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.rows.charsets import BINARY, charset_of
-from dumpfilter.binlog.rows.table import INTEGERS, TEXTS, Column, Table, bit_count, char_length
+from dumpfilter.binlog.rows.table import TEXTS, Column, Table, bit_count, char_length
 from dumpfilter.binlog.rows.texts import CellTexts, Form, Style, StyledColumns
 from dumpfilter.binlog.rows.values import uncompressed_value
 
@@ -29,22 +29,16 @@ MOST_TEXT = (1 << 31) - 1
 MOST_DIGITS = 38
 """The maximum number of digits of a decimal in Spark and in Arrow's decimal128. A DECIMAL of MySQL has up to 65."""
 
-_SIGNED = {
-    T.TINY: pa.int8(),
-    T.SHORT: pa.int16(),
-    T.INT24: pa.int32(),
-    T.LONG: pa.int32(),
-    T.LONGLONG: pa.int64(),
-}
 _BIGGEST = pa.decimal128(20, 0)
 """The type of numbers up to 2**64 - 1. Spark has no unsigned integers."""
-_UNSIGNED = {
-    T.TINY: pa.int16(),
-    T.SHORT: pa.int32(),
-    T.INT24: pa.int32(),
-    T.LONG: pa.int64(),
-    T.LONGLONG: _BIGGEST,
+_INTEGERS = {
+    T.TINY: (1, pa.int8(), pa.int16()),
+    T.SHORT: (2, pa.int16(), pa.int32()),
+    T.INT24: (3, pa.int32(), pa.int32()),
+    T.LONG: (4, pa.int32(), pa.int64()),
+    T.LONGLONG: (8, pa.int64(), _BIGGEST),
 }
+"""For each type of integers its width in bytes, and the Arrow types of signed and of unsigned integers."""
 _LOCAL_TIME = pa.timestamp("us")
 _INSTANT = pa.timestamp("us", "UTC")
 _OTHERS = {
@@ -62,7 +56,6 @@ _OTHERS = {
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
 """The maximum number of decimal digits of each integer type."""
 _EXACT_IN_DOUBLE = frozenset({pa.int8(), pa.int16(), pa.int32(), pa.float32(), pa.float64()})
-_WIDTHS = {T.TINY: 1, T.SHORT: 2, T.INT24: 3, T.LONG: 4, T.LONGLONG: 8}
 _COPIED = StyledColumns.of([Style(Form.COPY)])
 """The style of a single column whose values stay as they are."""
 _MICROSECONDS = 1_000_000
@@ -72,8 +65,8 @@ _DAY = 86400
 def column_type(column: Column, family: Family) -> pa.DataType:
     """Return the Arrow type for the values of a column of a server of ``family``."""
     kind = column.type
-    if kind in INTEGERS:
-        return (_UNSIGNED if column.unsigned else _SIGNED)[kind]
+    if kind in _INTEGERS:
+        return _INTEGERS[kind][2 if column.unsigned else 1]
     if kind in _OTHERS:
         return _OTHERS[kind]
     if kind == T.BIT:
@@ -186,13 +179,13 @@ def typed_values(data: Bytes, start: Int64, length: Int64, column: Column) -> pa
         return _array(_big(data, start, null, (bit_count(column) + 7) // 8), null, pa.uint64()).cast(
             pa.int64() if bit_count(column) < 64 else _BIGGEST
         )
-    if kind in INTEGERS:
-        width = _WIDTHS[kind]
+    if kind in _INTEGERS:
+        width, signed, unsigned = _INTEGERS[kind]
         value = _little(data, start, null, width)
         if column.unsigned:
-            return _array(value, null, pa.uint64()).cast(_UNSIGNED[kind])
+            return _array(value, null, pa.uint64()).cast(unsigned)
         shift = 64 - 8 * width
-        return _array(value.view(np.int64) << shift >> shift, null, pa.int64()).cast(_SIGNED[kind])
+        return _array(value.view(np.int64) << shift >> shift, null, pa.int64()).cast(signed)
     if kind in (T.FLOAT, T.DOUBLE):
         real = np.dtype(f"<f{column.metadata}")
         return pa.array(_bytes(data, start, null, real.itemsize).view(real).ravel(), mask=null).cast(

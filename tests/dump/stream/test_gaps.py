@@ -18,13 +18,13 @@ from dumpfilter.binlog.gap_events import Gap, is_gap_event, make_gap, parse_gap_
 from dumpfilter.binlog.gap_kernels import GapColumns
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import decode_mariadb_gtid
+from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows_events import decode_rows_header
 from dumpfilter.dump.gaps import Gaps
 from dumpfilter.dump.stream.gaps import gaps_from_proto, gaps_to_proto
 from dumpfilter.filter import Rule
 from dumpfilter.filter.convert import kind_number
-from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.slave.threads.applier import Groups, Keyword, gtid_of, keyword
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.analyse.printing.printed import events_in, recording

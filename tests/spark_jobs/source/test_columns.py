@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from pyspark.sql import datasource as D
 
 from dumpfilter.binlog.events import EventType as T
+from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.workload.generate import generate
-from dumpfilter.index.statements import decode_statement_event
 from dumpfilter.spark_jobs.ranges import BLOCK_SIZE, Range, ReadOptions, index_file
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
