@@ -1,5 +1,6 @@
-"""Decoders of the events that begin a transaction (MySQL's GTID, ANONYMOUS_GTID, GTID_TAGGED and MariaDB's GTID), and
-of the GTID sets at the beginning of a binlog file (MySQL's Previous_gtids and MariaDB's Gtid_list).
+"""Decoders of MySQL's GTID, ANONYMOUS_GTID and GTID_TAGGED events and MariaDB's GTID event, which begin a transaction.
+
+The events Previous_gtids (MySQL) and Gtid_list (MariaDB), with the GTID set at the beginning of a file, are here, too.
 
 In every function, ``body`` is an event without its common header and without its checksum. The decoders raise
 BinlogCorrupt for a body that is too short or has an impossible value, and nothing else. Sources:
