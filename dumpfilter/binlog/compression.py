@@ -218,19 +218,14 @@ def decode_transaction_payload(body: bytes | memoryview) -> TransactionPayload:
     reader = Cursor(body, "Transaction_payload")
     fields: dict[int, int] = {}
     while (field := reader.packed("a field's type")) != _OTW_PAYLOAD_HEADER_END_MARK:
-        length = reader.packed("a field's length")
-        end = reader.at + length
-        if length > reader.left:
-            raise BinlogCorrupt("Transaction_payload event ends inside a field")
+        content = Cursor(reader.sized("a field"), f"field {field} of a Transaction_payload")
         if field in (
             _OTW_PAYLOAD_SIZE_FIELD,
             _OTW_PAYLOAD_COMPRESSION_TYPE_FIELD,
             _OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD,
         ):
-            fields[field] = reader.packed("a field's value")
-            if reader.at != end:
-                raise BinlogCorrupt(f"Transaction_payload event: field {field} has the wrong length {length}")
-        reader.at = end
+            fields[field] = content.packed("its value")
+            content.finish()
     size = fields.get(_OTW_PAYLOAD_SIZE_FIELD)
     compression = fields.get(_OTW_PAYLOAD_COMPRESSION_TYPE_FIELD)
     if size is None or compression is None:

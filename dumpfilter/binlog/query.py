@@ -156,7 +156,9 @@ def _terminated_name(reader: Cursor) -> str:
     return decode_name(name)
 
 
-def decode_status_variables(data: bytes | memoryview) -> StatusVariables:
+# The results are cached, because most statements of a session have the same status variables.
+@functools.lru_cache(1024)
+def decode_status_variables(data: bytes) -> StatusVariables:
     """Read the status variables of a Query event. Raises BinlogCorrupt.
 
     A variable is a code of one byte and a value. Only the code tells the value's length. So the reading ends at an
@@ -165,12 +167,6 @@ def decode_status_variables(data: bytes | memoryview) -> StatusVariables:
     >>> decode_status_variables(bytes.fromhex("0c02610062006366")).updated_dbs
     ('a', 'b')
     """
-    return _status_variables(bytes(data))
-
-
-# The results are cached, because most statements of a session have the same status variables.
-@functools.lru_cache(1024)
-def _status_variables(data: bytes) -> StatusVariables:
     reader = Cursor(data, "Query")
     found: dict[str, Any] = {}
     while reader.left:

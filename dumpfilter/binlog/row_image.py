@@ -47,6 +47,7 @@ TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB, VAR_STRING, STRING, GEOMETRY = range(24
 _FIXED = {
     TINY: 1,
     YEAR: 1,
+    TYPED_ARRAY: -4,  # The server stores the values of a typed array like JSON values.
     SHORT: 2,
     INT24: 3,
     LONG: 4,
@@ -84,6 +85,25 @@ def metadata_width(kind: int, following: bytes = b"") -> int:
     if kind in _VARCHARS or kind in _STRINGS or kind in (BIT, NEWDECIMAL):
         return 2
     return 0
+
+
+def raw_columns(table: TableMap) -> list[tuple[int, bytes]]:
+    """Return the type and the bytes of the metadata of each column. Raises BinlogCorrupt when the metadata of the table
+    are shorter or longer than the columns' types require.
+    """
+    metadata, at = table.metadata, 0
+    found = []
+    for column, kind in enumerate(table.column_types):
+        width = metadata_width(kind, metadata[at : at + 1])
+        if at + width > len(metadata) and (kind != TYPED_ARRAY or at >= len(metadata)):
+            raise _bad(column, kind, "has no metadata")
+        found.append((kind, metadata[at : at + width]))
+        at += width
+    if at != len(metadata):
+        raise BinlogCorrupt(
+            f"Table_map event: {len(metadata)} bytes of metadata, of which the columns use {at}"
+        )
+    return found
 
 
 def _value_size(column: int, kind: int, metadata: bytes) -> int:
@@ -258,19 +278,7 @@ class ColumnPlan:
         >>> ColumnPlan.from_table_map(table).sizes
         (4, -1)
         """
-        metadata, at = table.metadata, 0
-        sizes = []
-        for column, kind in enumerate(table.column_types):
-            width = metadata_width(kind, metadata[at : at + 1])
-            if at + width > len(metadata) and (kind != TYPED_ARRAY or at >= len(metadata)):
-                raise _bad(column, kind, "has no metadata")
-            # The server stores the values of a typed array like JSON values.
-            sizes.append(-4 if kind == TYPED_ARRAY else _value_size(column, kind, metadata[at : at + width]))
-            at += width
-        if at != len(metadata):
-            raise BinlogCorrupt(
-                f"Table_map event: {len(metadata)} bytes of metadata, of which the columns use {at}"
-            )
+        sizes = (_value_size(k, kind, raw) for k, (kind, raw) in enumerate(raw_columns(table)))
         return cls(tuple(sizes), tuple(k for k, kind in enumerate(table.column_types) if kind == JSON))
 
     def layout(self, rows: RowsHeader) -> ImageLayout:

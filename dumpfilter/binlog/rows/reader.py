@@ -15,8 +15,7 @@ from dumpfilter.binlog.events import GTIDS, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.row_image import AFTER, BEFORE
 from dumpfilter.binlog.row_walk import NULL, RowsError, find_rows
-from dumpfilter.binlog.rows.events import RowsEvents, RowsEventsFinder, at_position, with_map
-from dumpfilter.binlog.rows.layouts import LayoutTable
+from dumpfilter.binlog.rows.events import LayoutTable, RowsEvents, RowsEventsFinder, at_position, with_map
 from dumpfilter.binlog.rows.structs import Images
 from dumpfilter.binlog.rows.table import Table, describe_table
 from dumpfilter.binlog.rows.texts import CellError, Documents

@@ -125,16 +125,9 @@ def bit_count(column: Column) -> int:
 
 
 def _columns(table: TableMap) -> Iterator[Column]:
-    at = 0
-    for number, kind in enumerate(table.column_types):
-        width = T.metadata_width(kind, table.metadata[at : at + 1])
-        raw = table.metadata[at : at + width]
-        at += width
+    for number, (kind, raw) in enumerate(T.raw_columns(table)):
         nullable = bool(table.null_bitmap[number >> 3] >> (number & 7) & 1)
-        if kind in (T.STRING, T.NEWDECIMAL):
-            metadata = int.from_bytes(raw, "big")
-        else:
-            metadata = int.from_bytes(raw, "little")
+        metadata = int.from_bytes(raw, "big" if kind in (T.STRING, T.NEWDECIMAL) else "little")
         if kind == T.STRING and raw[0] in (T.ENUM, T.SET):
             kind = raw[0]
         yield Column(f"@{number + 1}", kind, metadata, nullable)

@@ -12,8 +12,7 @@ from dumpfilter.binlog.collations import CODECS
 from dumpfilter.binlog.compression import inflated
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.rows.charsets import BINARY, LATIN1, charset_of, decode
-from dumpfilter.binlog.rows.json_binary import changes_expression, json_changes, json_value
-from dumpfilter.binlog.rows.json_changes import changed_document
+from dumpfilter.binlog.rows.json_binary import changed_document, changes_expression, json_changes, json_value
 from dumpfilter.binlog.rows.numbers import number_texts
 from dumpfilter.binlog.rows.table import INTEGERS, Column, bit_count, char_length
 from dumpfilter.binlog.rows.texts import ByteMap, Form, Style

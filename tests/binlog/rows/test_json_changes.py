@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.cursor import packed_integer
-from dumpfilter.binlog.rows.json_changes import changed_document, path_legs
+from dumpfilter.binlog.rows.json_binary import changed_document, path_legs
 from tests.binlog.rows.recorded import all_pairs
 from tests.binlog.rows.test_json_binary import encoded
 
