@@ -63,7 +63,7 @@ class BinlogError(DumpfilterError):
         )
         return ": ".join([*where, self.what])
 
-    def located(self, file: str, position: int | None = None) -> Self:
+    def located(self, file: str | None, position: int | None = None) -> Self:
         """Return a copy of the error that names the binlog file and the position.
 
         A file or position that the error already has stays.

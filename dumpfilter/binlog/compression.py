@@ -225,7 +225,10 @@ def decode_transaction_payload(body: bytes | memoryview) -> TransactionPayload:
             _OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD,
         ):
             fields[field] = content.packed("its value")
-            content.finish()
+            if content.left:
+                raise BinlogCorrupt(
+                    f"Transaction_payload event: field {field} has the wrong length {content.end}"
+                )
     size = fields.get(_OTW_PAYLOAD_SIZE_FIELD)
     compression = fields.get(_OTW_PAYLOAD_COMPRESSION_TYPE_FIELD)
     if size is None or compression is None:

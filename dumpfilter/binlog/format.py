@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from dumpfilter.base.errors import BinlogCorrupt, BinlogTruncated, BinlogUnsupported
+from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogTruncated, BinlogUnsupported
 from dumpfilter.binlog.events import (
     CHECKSUM_LENGTH,
     ENCRYPTED_MAGIC,
@@ -88,7 +88,7 @@ _OTHER_FILES = {
 """The files that someone may take for a binlog, by their first bytes."""
 
 
-def check_magic(head: bytes, *, file: str) -> None:
+def check_magic(head: bytes) -> None:
     """Raise an error unless a file begins like a binlog. The error tells which other kind of file it may be.
 
     ``head`` is the first 4 bytes of the file.
@@ -96,14 +96,11 @@ def check_magic(head: bytes, *, file: str) -> None:
     if head == MAGIC:
         return
     if head in _OTHER_FILES:
-        raise BinlogUnsupported(_OTHER_FILES[head], file=file, position=0)
+        raise BinlogUnsupported(_OTHER_FILES[head], position=0)
     if len(head) < 4:
-        raise BinlogTruncated(
-            f"the file has only {len(head)} bytes, less than a binlog's magic number", file=file, position=0
-        )
-    raise BinlogCorrupt(
-        f"not a binlog: it starts with {head.hex(' ')}, not fe 62 69 6e", file=file, position=0
-    )
+        what = f"the file has only {len(head)} bytes, less than a binlog's magic number"
+        raise BinlogTruncated(what, position=0)
+    raise BinlogCorrupt(f"not a binlog: it starts with {head.hex(' ')}, not fe 62 69 6e", position=0)
 
 
 @dataclass(frozen=True)
@@ -135,9 +132,15 @@ class FormatDescription:
 
         ``file`` and ``position`` are for errors. Raises BinlogCorrupt, or BinlogUnsupported for a format other than v4.
         """
+        try:
+            return cls._parsed(event)
+        except BinlogError as error:
+            raise error.located(file, position) from None
 
+    @classmethod
+    def _parsed(cls, event: bytes) -> FormatDescription:
         def corrupt(what: str) -> BinlogCorrupt:
-            return BinlogCorrupt(f"format description event: {what}", file=file, position=position)
+            return BinlogCorrupt(f"format description event: {what}")
 
         if len(event) < HEADER_LENGTH:
             raise corrupt(f"only {len(event)} bytes")
@@ -146,9 +149,7 @@ class FormatDescription:
         if header.type == EventType.START_V3:
             raise BinlogUnsupported(
                 "a binlog of MySQL 4.1 or older (format before v4) is not read; replicate it through a MySQL 5.x "
-                "server, which writes format v4",
-                file=file,
-                position=position,
+                "server, which writes format v4"
             )
         if header.type != EventType.FORMAT_DESCRIPTION:
             raise corrupt(f"an event of type {header.type} is in its place")
@@ -156,11 +157,7 @@ class FormatDescription:
             raise corrupt(f"only {len(event)} bytes")
         version, server, created, header_length = _FIXED.unpack_from(event, HEADER_LENGTH)
         if version != 4:
-            raise BinlogUnsupported(
-                f"the binlog's format version is {version}; only version 4 is read",
-                file=file,
-                position=position,
-            )
+            raise BinlogUnsupported(f"the binlog's format version is {version}; only version 4 is read")
         if header_length != HEADER_LENGTH:
             raise corrupt(f"the header length is {header_length} instead of {HEADER_LENGTH}")
         server_version = server.rstrip(b"\0").decode("ascii", "replace")

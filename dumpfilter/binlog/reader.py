@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from dumpfilter.base.errors import BinlogCorrupt, BinlogTruncated
+from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogTruncated
 from dumpfilter.binlog.events import (
     CHECKSUM_LENGTH,
     HEADER_LENGTH,
@@ -65,11 +65,14 @@ def read_format_description(source: BinaryIO, *, file: str) -> FormatDescription
     ``source`` is a binary file opened at its start, and ``file`` is its name for errors. Raises BinlogCorrupt,
     BinlogTruncated, BinlogUnreadable or BinlogUnsupported.
     """
-    check_magic(_read(source, 4, 0, file), file=file)
-    raw = _read_event(source, 4, file)
-    if raw is None:
-        raise BinlogTruncated("the file ends after the magic number", file=file, position=4)
-    return FormatDescription.parse(raw, file=file, position=4)
+    try:
+        check_magic(_read(source, 4, 0, file))
+        raw = _read_event(source, 4, file)
+        if raw is None:
+            raise BinlogTruncated("the file ends after the magic number")
+        return FormatDescription.parse(raw)
+    except BinlogError as error:
+        raise error.located(file, 4) from None
 
 
 def iter_events(
@@ -96,25 +99,22 @@ def iter_events(
     offset = max(start, 4 + len(fd.raw))
     source.seek(offset)
     while end is None or offset < end:
-        raw = _read_event(source, offset, file)
-        if raw is None:
-            return
-        header = EventHeader.unpack(raw)
-        if header.type == EventType.FORMAT_DESCRIPTION:
-            fd = FormatDescription.parse(raw, file=file, position=offset)
-            raw = fd.raw
-        elif header.size < HEADER_LENGTH + fd.checksum_length:
-            raise BinlogCorrupt(
-                f"an event's length is {header.size}, less than its header and checksum",
-                file=file,
-                position=offset,
-            )
-        elif fd.checksum and verify and not is_sound(raw):
-            raise BinlogCorrupt(
-                f"checksum mismatch in a {event_name(header.type)} event of {header.size} bytes",
-                file=file,
-                position=offset,
-            )
+        try:
+            raw = _read_event(source, offset, file)
+            if raw is None:
+                return
+            header = EventHeader.unpack(raw)
+            if header.type == EventType.FORMAT_DESCRIPTION:
+                fd = FormatDescription.parse(raw)
+                raw = fd.raw
+            elif header.size < HEADER_LENGTH + fd.checksum_length:
+                raise BinlogCorrupt(f"an event's length is {header.size}, less than its header and checksum")
+            elif fd.checksum and verify and not is_sound(raw):
+                raise BinlogCorrupt(
+                    f"checksum mismatch in a {event_name(header.type)} event of {header.size} bytes"
+                )
+        except BinlogError as error:
+            raise error.located(file, offset) from None
         yield Event(offset, header, raw, fd)
         offset += len(raw)
 
@@ -124,23 +124,15 @@ def _read_event(source: BinaryIO, offset: int, file: str) -> bytes | None:
     if not head:
         return None
     if len(head) < HEADER_LENGTH:
-        raise BinlogTruncated(
-            f"the file ends {len(head)} bytes into an event's header", file=file, position=offset
-        )
+        raise BinlogTruncated(f"the file ends {len(head)} bytes into an event's header")
     size = EventHeader.unpack(head).size
     if size < HEADER_LENGTH:
-        raise BinlogCorrupt(f"an event's length is {size}, less than its header", file=file, position=offset)
+        raise BinlogCorrupt(f"an event's length is {size}, less than its header")
     if size > MAX_EVENT:
-        raise BinlogCorrupt(
-            f"an event's length is {size}, more than any event has", file=file, position=offset
-        )
+        raise BinlogCorrupt(f"an event's length is {size}, more than any event has")
     rest = _read(source, size - HEADER_LENGTH, offset + HEADER_LENGTH, file)
     if len(rest) < size - HEADER_LENGTH:
-        raise BinlogTruncated(
-            f"the file ends {HEADER_LENGTH + len(rest)} bytes into an event of {size}",
-            file=file,
-            position=offset,
-        )
+        raise BinlogTruncated(f"the file ends {HEADER_LENGTH + len(rest)} bytes into an event of {size}")
     return head + rest
 
 

@@ -122,7 +122,7 @@ def test_a_binlog_before_v4_is_refused(version: int, server: bytes, header: int,
 
 
 def test_magic() -> None:
-    check_magic(b"\xfebin", file="f")
+    check_magic(b"\xfebin")
     for head, error in (
         (b"", BinlogTruncated),
         (b"\xfeb", BinlogTruncated),
@@ -130,8 +130,8 @@ def test_magic() -> None:
         (b"PK\3\4", BinlogCorrupt),
     ):
         with pytest.raises(error) as raised:
-            check_magic(head, file="f")
-        assert (raised.value.file, raised.value.position) == ("f", 0)
+            check_magic(head)
+        assert raised.value.position == 0
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda d: f"{d.name}-{d.gtids}-{d.checksum}")

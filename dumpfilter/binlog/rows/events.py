@@ -250,7 +250,7 @@ class RowsEventsFinder:
         found = search.find(np.flatnonzero(is_wanted))
         if search.errors and position is not None:
             place, error = min(search.errors, key=lambda each: each[0])
-            raise at_position(error, int(search.position[place])) from error
+            raise error.located(None, int(search.position[place])) from error
         if search.closed:
             self._maps.clear()
         self._maps.update(search.maps_in_force())
@@ -468,11 +468,6 @@ class RowCounter:
             layouts = self._finder.layouts.arrays()
             counts[found.event] = count_rows(found.data, found.start, found.end, found.layout, layouts)
         return counts
-
-
-def at_position(error: BinlogError, position: int) -> BinlogError:
-    """Return a copy of ``error`` that names the position of the bad event."""
-    return type(error)(error.what, file=error.file, position=position)
 
 
 def with_map(error: BinlogError, position: int) -> BinlogError:

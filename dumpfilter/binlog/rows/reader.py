@@ -15,7 +15,7 @@ from dumpfilter.binlog.events import GTIDS, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.row_image import AFTER, BEFORE
 from dumpfilter.binlog.row_walk import NULL, RowsError, find_rows
-from dumpfilter.binlog.rows.events import LayoutTable, RowsEvents, RowsEventsFinder, at_position, with_map
+from dumpfilter.binlog.rows.events import LayoutTable, RowsEvents, RowsEventsFinder, with_map
 from dumpfilter.binlog.rows.structs import Images
 from dumpfilter.binlog.rows.table import Table, describe_table
 from dumpfilter.binlog.rows.texts import CellError, Documents
@@ -109,7 +109,7 @@ class RowImageReader:
         except RowsError as error:
             # The Table_map event may be the damaged one: it tells where each value ends.
             what = with_map(error.error, int(events.map[error.event]))
-            raise at_position(what, int(position[of_event[error.event]])) from error.error
+            raise what.located(None, int(position[of_event[error.event]])) from error.error
         event, layout = of_event[found.event], layout_of[found.event]
         row = np.repeat(np.arange(event.size), np.diff(found.cell))
         # The index of each cell's column among the columns of all layouts.
@@ -132,7 +132,7 @@ class RowImageReader:
                     made.append(images.structs(self._types[number], self._invalid_dates))
             except CellError as error:
                 wrong = int(row[chosen[error.cell]])
-                raise at_position(error.error, int(position[event[wrong]])) from error.error
+                raise error.error.located(None, int(position[event[wrong]])) from error.error
         return ChangedRows(event, *made)
 
 
