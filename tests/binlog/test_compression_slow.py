@@ -211,7 +211,7 @@ def test_frames_one_after_the_other_unknown_fields_and_what_follows():
     [
         (b"", "field's type"),
         (payload((2, ZSTD), end=False), "field's type"),
-        (b"\2", "field's length"),
+        (b"\2", "the length of a field"),
         (b"\2\1", "inside a field"),
         (b"\2\2\0\0\0", "field 2 has the wrong length 2"),
         (payload((2, ZSTD), (3, 1)), "lacks the size or the compression"),
