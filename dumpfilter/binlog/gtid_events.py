@@ -73,8 +73,8 @@ _TIMES = struct.Struct("<Bqq")
 _MARIADB_HEAD = struct.Struct("<QIB")
 _XID_HEAD = struct.Struct("<iBB")
 _ORIGINALS = (("commit_timestamp", 7, 1 << 55), ("server_version", 4, 1 << 31))
-"""The fields of which an event may have two values, of the last and of the first server: their names, their widths in
-bytes, and the bit that announces the second value.
+"""The fields that may have two values: of the server that wrote the event, and of the transaction's first server.
+Each has its name, its width in bytes, and the bit that announces the second value.
 """
 
 

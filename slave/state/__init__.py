@@ -1,5 +1,6 @@
-"""The files in a channel's relay directory: relay logs, positions, connection options, and the slave's
-server UUID with the secret that proves to the master that a registration is this slave's.
+"""The files in a channel's relay directory: relay logs, positions, connection options, and the slave's identity.
+
+The identity is the slave's server UUID, and the secret that proves to the master that a registration is this slave's.
 
 ``infos.py`` has the state files. ``relay_log.py`` describes the order of writes that keeps the relay log usable after a
 crash.
