@@ -14,7 +14,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
@@ -192,7 +191,7 @@ class CounterBook:
     def records(self) -> list[SlaveCounts]:
         """Return a copy of the statistics of all slaves, ordered by the time when each was last seen, oldest first."""
         with self._lock:
-            copies = [replace(record, counts=copy(record.counts)) for record in self._records.values()]
+            copies = [replace(record, counts=record.counts.copy()) for record in self._records.values()]
         return sorted(copies, key=_last_seen)
 
 

@@ -6,7 +6,14 @@ from collections.abc import Callable
 
 from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
-from dumpfilter.binlog.gtid_events import decode_gtid_tagged
+from dumpfilter.binlog.gtid_events import (
+    CLOCK_TYPE_AT,
+    COMMIT_TIME_AT,
+    COMMIT_TIME_LENGTH,
+    LOGICAL_TIMESTAMP_TYPECODE,
+    ORIGINAL_TIME_FOLLOWS,
+    decode_gtid_tagged,
+)
 
 MICROSECONDS = 1e6
 """The number of microseconds in a second. GTID events have the commit time in microseconds."""
@@ -31,19 +38,6 @@ _FRAME_OF_A_FILE = frozenset(
 
 FIXED_TIME = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID})
 """The GTID events of MySQL in whose body the commit time has a fixed offset."""
-
-CLOCK_TYPE_AT = 1 + 16 + 8
-"""The byte offset, in the body of such an event, of the code that announces logical timestamps and commit time."""
-
-HAS_TIMES = 2
-"""The value of this code in MySQL 5.7 and later."""
-
-COMMIT_TIME_AT = CLOCK_TYPE_AT + 1 + 8 + 8
-"""The byte offset of the commit time in the body, after the code and two logical timestamps."""
-
-COMMIT_TIME_LENGTH = 7
-HAS_ORIGINAL_TIME = 1 << 55
-"""The bit of the commit time that announces another time. It is no part of the time."""
 
 WITH_TIME = FIXED_TIME | {EventType.GTID_TAGGED}
 """The types of MySQL's GTID events, which may carry the commit time of their transaction in the body."""
@@ -85,9 +79,9 @@ def told_time(kind: int, body: bytes | memoryview) -> int | None:
     """
     if kind in FIXED_TIME:
         time = body[COMMIT_TIME_AT : COMMIT_TIME_AT + COMMIT_TIME_LENGTH]
-        if len(time) < COMMIT_TIME_LENGTH or body[CLOCK_TYPE_AT] != HAS_TIMES:
+        if len(time) < COMMIT_TIME_LENGTH or body[CLOCK_TYPE_AT] != LOGICAL_TIMESTAMP_TYPECODE:
             return None
-        return int.from_bytes(time, "little") & (HAS_ORIGINAL_TIME - 1)
+        return int.from_bytes(time, "little") & (ORIGINAL_TIME_FOLLOWS - 1)
     try:
         return decode_gtid_tagged(body).immediate_commit_timestamp
     except BinlogError:

@@ -68,11 +68,21 @@ FL_EXTRA_THREAD_ID = 16
 """MariaDB's extra flag (11.5 and later) for a GTID event with the thread id of the transaction's session."""
 
 _HEAD = struct.Struct("<B16sq")
-_LOGICAL_TIMESTAMP_TYPECODE = 2
 _TIMES = struct.Struct("<Bqq")
+
+CLOCK_TYPE_AT = _HEAD.size
+"""The byte offset, in the body of a GTID or ANONYMOUS_GTID event, of the code that announces logical timestamps."""
+LOGICAL_TIMESTAMP_TYPECODE = 2
+"""The value of this code in MySQL 5.7 and later (``LOGICAL_TIMESTAMP_TYPECODE``)."""
+COMMIT_TIME_AT = _HEAD.size + _TIMES.size
+"""The byte offset of the commit time in the body, after the code and two logical timestamps."""
+COMMIT_TIME_LENGTH = 7
+ORIGINAL_TIME_FOLLOWS = 1 << 55
+"""The bit of the commit time that announces the time of the original commit. It is no part of the time."""
+
 _MARIADB_HEAD = struct.Struct("<QIB")
 _XID_HEAD = struct.Struct("<iBB")
-_ORIGINALS = (("commit_timestamp", 7, 1 << 55), ("server_version", 4, 1 << 31))
+_ORIGINALS = (("commit_timestamp", COMMIT_TIME_LENGTH, ORIGINAL_TIME_FOLLOWS), ("server_version", 4, 1 << 31))
 """The fields that may have two values: of the server that wrote the event, and of the transaction's first server.
 Each has its name, its width in bytes, and the bit that announces the second value.
 """
@@ -129,7 +139,7 @@ def decode_mysql_gtid(body: bytes | memoryview, *, anonymous: bool = False) -> M
     reader = Cursor(body, "GTID")
     flags, uuid, gno = reader.unpack(_HEAD, "its GTID")
     gtid = None if anonymous else _mysql_gtid(uuid, gno, "")
-    if reader.left < _TIMES.size or body[reader.at] != _LOGICAL_TIMESTAMP_TYPECODE:
+    if reader.left < _TIMES.size or body[reader.at] != LOGICAL_TIMESTAMP_TYPECODE:
         # A GTID event without the logical timestamps is from MySQL 5.6, or from a preview of 5.7 whose further fields
         # have no known layout.
         return MysqlGtidEvent(gtid, flags)

@@ -15,6 +15,7 @@ from dumpfilter.base.files import committed, remove, writing
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import (
     CHECKSUM_LENGTH,
+    COMMON_HEADER,
     HEADER_LENGTH,
     MAGIC,
     EventHeader,
@@ -38,8 +39,12 @@ def make_event(
 
     ``kind`` is the event's type.
     """
-    header = EventHeader(timestamp, kind, server_id, 0, end_log_pos, flags)
-    return with_body(header, body, checksum=checksum)
+    # A live commit that is dropped for a replica needs two such events.
+    size = HEADER_LENGTH + len(body) + (CHECKSUM_LENGTH if checksum else 0)
+    event = COMMON_HEADER.pack(timestamp, kind, server_id, size, end_log_pos, flags) + body
+    if checksum:
+        event += zlib.crc32(event).to_bytes(CHECKSUM_LENGTH, "little")
+    return event
 
 
 def with_body(header: EventHeader, body: bytes, *, checksum: bool) -> bytes:
@@ -47,11 +52,16 @@ def with_body(header: EventHeader, body: bytes, *, checksum: bool) -> bytes:
 
     Length and checksum are computed anew. All other fields of the header stay, even end_log_pos.
     """
-    size = HEADER_LENGTH + len(body) + (CHECKSUM_LENGTH if checksum else 0)
-    event = header._replace(size=size).pack() + body
-    if checksum:
-        event += zlib.crc32(event).to_bytes(CHECKSUM_LENGTH, "little")
-    return event
+    timestamp, kind, server_id, _, end_log_pos, flags = header
+    return make_event(
+        kind,
+        body,
+        timestamp=timestamp,
+        server_id=server_id,
+        end_log_pos=end_log_pos,
+        flags=flags,
+        checksum=checksum,
+    )
 
 
 def rebase(events: bytes | bytearray, position: int, *, checksum: bool) -> bytearray:

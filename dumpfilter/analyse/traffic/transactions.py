@@ -22,17 +22,15 @@ import numpy.typing as npt
 from dumpfilter.analyse.traffic.facts import Facts, Ints, flags_of, side_by_side, sums
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.event_time import (
+from dumpfilter.binlog.event_time import FIXED_TIME, MICROSECONDS, commit_time
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
+from dumpfilter.binlog.gtid_events import (
     CLOCK_TYPE_AT,
     COMMIT_TIME_AT,
     COMMIT_TIME_LENGTH,
-    FIXED_TIME,
-    HAS_ORIGINAL_TIME,
-    HAS_TIMES,
-    MICROSECONDS,
-    commit_time,
+    LOGICAL_TIMESTAMP_TYPECODE,
+    ORIGINAL_TIME_FOLLOWS,
 )
-from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import ReadAt
 from dumpfilter.filter.base import ReplicationFilter
@@ -333,10 +331,10 @@ def _times(
         end = body - HEADER_LENGTH + segment.size[first] - (CHECKSUM_LENGTH if checksum else 0)
         is_long = body + COMMIT_TIME_AT + COMMIT_TIME_LENGTH <= end
         told = np.flatnonzero(np.isin(kind, tuple(FIXED_TIME)) & is_long)
-        told = told[data[body[told] + CLOCK_TYPE_AT] == HAS_TIMES]
+        told = told[data[body[told] + CLOCK_TYPE_AT] == LOGICAL_TIMESTAMP_TYPECODE]
         for k in range(COMMIT_TIME_LENGTH):
             exact[told] |= data[body[told] + COMMIT_TIME_AT + k].astype(np.int64) << 8 * k
-        exact &= HAS_ORIGINAL_TIME - 1
+        exact &= ORIGINAL_TIME_FOLLOWS - 1
         for t in np.flatnonzero(kind == EventType.GTID_TAGGED).tolist():
             at, size = int(segment.offset[first[t]]), int(segment.size[first[t]])
             exact[t] = round((commit_time(read(at, size), checksum=checksum) or 0) * MICROSECONDS)

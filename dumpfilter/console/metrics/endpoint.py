@@ -94,16 +94,16 @@ def serving_metrics(
         yield None
         return
     endpoint.check()
-    registry = CollectorRegistry(auto_describe=False)
+    collected = CollectorRegistry(auto_describe=False)
     for collector in collectors():
-        registry.register(collector)
+        collected.register(collector)
     listener = listening_socket(
         "cannot serve metrics on",
         endpoint.host,
         endpoint.port,
         "choose others with --metrics-address and --metrics-port",
     )
-    server = _Server(listener, endpoint.tls if endpoint.uses_tls else None, registry)
+    server = _Server(listener, endpoint.tls if endpoint.uses_tls else None, collected)
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()
     try:
