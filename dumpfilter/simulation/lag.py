@@ -34,13 +34,14 @@ class Window:
     count: int
 
 
-def percentile(ordered: Ints, share: int) -> int:
-    """Return the ``share``-th percentile of the ascending numbers ``ordered``, by the nearest-rank method.
+def percentiles_of(lags: Ints, shares: Sequence[int]) -> list[int]:
+    """Return percentiles of the numbers ``lags`` by the nearest-rank method, one for each of ``shares``.
 
-    >>> percentile(np.array([1, 2, 3, 4]), 50), percentile(np.array([1, 2, 3, 4]), 99)
-    (2, 4)
+    >>> percentiles_of(np.array([4, 1, 3, 2]), (50, 99))
+    [2, 4]
     """
-    return int(ordered[max(-(-len(ordered) * share // 100) - 1, 0)])
+    ranks = [max(-(-len(lags) * share // 100) - 1, 0) for share in shares]
+    return [int(lag) for lag in np.partition(lags, ranks)[ranks]]
 
 
 def measure(committed: Ints, received: Ints, delays: Sequence[int] = (0,), *, limit: int) -> list[LagFigures]:
@@ -52,34 +53,30 @@ def measure(committed: Ints, received: Ints, delays: Sequence[int] = (0,), *, li
     """
     if not len(committed):
         return [LagFigures(p50=0, p95=0, p99=0, worst=0, above=0) for _ in delays]
-    lags = np.sort(received - committed)
-    p50, p95, p99 = (percentile(lags, share) for share in (50, 95, 99))
-    worst = int(lags[-1])
-    limits = np.array([limit - delay for delay in delays], np.int64)
-    above = np.zeros(len(limits), np.int64)
-    if limits.min() < worst:
-        # Each arrival adds max(x - limit, 0), where x is the node's lag just before it. It subtracts the same
-        # expression for the lag that was left by the arrival before it.
+    lags = received - committed
+    worst = int(lags.max())
+    p50, p95, p99 = percentiles_of(lags, (50, 95, 99))
+    above = [0] * len(delays)
+    if limit - max(delays) < worst:
+        # Each arrival adds the part above the limit of the node's lag just before it, and subtracts that of the lag
+        # just after it.
         since = _oldest_missing(committed)
-        ages = lags if (since == committed).all() else np.sort(received - since)
-        above = _excess(ages, limits) - _excess(np.sort(received[:-1] - since[1:]), limits)
+        before, after = received - since, received[:-1] - since[1:]
+        above = [_above(before, limit - delay) - _above(after, limit - delay) for delay in delays]
     return [
         LagFigures(p50=p50 + delay, p95=p95 + delay, p99=p99 + delay, worst=worst + delay, above=time)
-        for delay, time in zip(delays, above.tolist(), strict=True)
+        for delay, time in zip(delays, above, strict=True)
     ]
+
+
+def _above(lags: Ints, limit: int) -> int:
+    """Return the sum of the parts of ``lags`` above ``limit``."""
+    return int(np.maximum(lags - limit, 0).sum())
 
 
 def _oldest_missing(committed: Ints) -> Ints:
     """Return for each transaction, in the order of receipt, the earliest commit among this one and all later ones."""
     found: Ints = np.minimum.accumulate(committed[::-1])[::-1]
-    return found
-
-
-def _excess(ordered: Ints, limits: Ints) -> Ints:
-    """Return for each of ``limits`` the sum of ``max(x - limit, 0)`` over the ascending numbers ``ordered``."""
-    first = np.searchsorted(ordered, limits, "right")
-    sums = np.concatenate([[0], np.cumsum(ordered)])
-    found: Ints = sums[-1] - sums[first] - (len(ordered) - first) * limits
     return found
 
 
@@ -150,7 +147,7 @@ def catch_up(committed: Ints, received: Ints, start: int, end: int) -> int:
     """
     lags = received - committed
     first = int(np.searchsorted(received, start))
-    usual = percentile(np.sort(lags[:first]), CAUGHT_UP_SHARE) if first else 0
+    usual = percentiles_of(lags[:first], [CAUGHT_UP_SHARE])[0] if first else 0
     after = int(np.searchsorted(received, end))
     back = np.flatnonzero(lags[after:] <= max(usual, LEAST_CAUGHT_UP))
     if after == len(received):

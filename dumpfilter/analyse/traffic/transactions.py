@@ -82,7 +82,7 @@ class TransactionTraffic:
     """
     facts: Facts
     """The counts under each condition. The bucket of a unit (row of counts) is the index of its transaction, or -1 if
-    its events precede the first transaction. Units have no counts of stand-ins and of undecided events.
+    its events precede the first transaction. Buckets ascend. Units have no counts of stand-ins and of undecided events.
 
     Tables with equal verdicts and equal schemas are one table. The counts are valid for the given filters only.
     """
@@ -109,17 +109,20 @@ class TransactionTraffic:
         result is empty.
         """
         facts, sent = self.facts, np.flatnonzero(weight)
-        key, weight = facts.bucket[sent] + 1, weight[sent]
-        size = weight * facts.bytes[sent]
-        compressed = size if ratio is None else size * ratio[facts.condition[sent]]
-        columns = size, weight * facts.events[sent], compressed, facts.transactions[sent]
-        found = np.stack([sums(key, column, len(self) + 1) for column in columns])
-        places = np.flatnonzero(found[3])
-        if not len(places):
+        of, weight = facts.bucket[sent], weight[sent]
+        # Each transaction that is sent once. The rows are in the order of their transactions.
+        own = of[facts.transactions[sent] > 0]
+        transactions = own[np.diff(own, prepend=-1) > 0]
+        if not len(transactions):
             return Sums(*np.zeros((4, 0), np.int64))
-        found[:, places[0]] += found[:, : places[0]].sum(axis=1)
-        nbytes, events, compressed, _ = np.add.reduceat(found, places, axis=1)
-        return Sums(places - 1, nbytes, events, compressed if ratio is None else compressed // MILLION)
+        first = np.searchsorted(of, transactions)
+        first[0] = 0
+        size = weight * facts.bytes[sent]
+        nbytes, events = np.add.reduceat(size, first), np.add.reduceat(weight * facts.events[sent], first)
+        if ratio is None:
+            return Sums(transactions, nbytes, events, nbytes)
+        compressed = np.add.reduceat(size * ratio[facts.condition[sent]], first)
+        return Sums(transactions, nbytes, events, compressed // MILLION)
 
     def schemas(self, schemas_of: SchemasOf) -> list[frozenset[str]]:
         """Return for each condition (such as "this table is sent") the schemas to which the events under it belong.
@@ -269,13 +272,15 @@ class TransactionTally:
         return frozenset(found)
 
     def _merged(self, facts: Facts) -> Facts:
-        """Merge the tables of ``facts`` that have equal verdicts and schemas, and leave out columns that are not
-        needed.
+        """Merge the tables of ``facts`` that have equal verdicts and schemas, order the rows by transaction, and leave
+        out columns that are not needed.
         """
         labels = [(self._verdicts.of(one), frozenset(self._schemas_of(one))) for one in facts.subjects]
         found = facts.merged(labels)
         none = np.zeros(0, np.int64)
-        narrow = {name: getattr(found, name).astype(np.int32) for name in _NARROW}
+        order = np.argsort(found.bucket, kind="stable")
+        narrow = {name: getattr(found, name)[order].astype(np.int32) for name in _NARROW}
+        narrow["bytes"] = found.bytes[order]
         return replace(found, **narrow, undecided=none, stand_ins=none, stand_in_bytes=none)
 
 
