@@ -9,7 +9,7 @@ import pytest
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.spark_jobs.engines import Runner
 from dumpfilter.spark_jobs.spark.jobs import SparkFailed, SparkRunner
-from tests.spark_jobs.engines.test_runner import (
+from tests.spark_jobs.test_engines import (
     test_an_error_of_the_system_names_the_file,
     test_results_come_in_the_tasks_order,
     test_the_first_error_in_order_travels_as_itself,

@@ -28,7 +28,7 @@ from dumpfilter.slave.targets import SummaryTarget, Target
 from dumpfilter.slave.targets.summary import DIGEST_BYTES, qualified_name
 from tests.binlog.plain_events import events
 
-DATA = Path(__file__).parents[1] / "oracle" / "data"
+DATA = Path(__file__).parents[2] / "oracle" / "data"
 EMPTY: dict[str, Any] = {"tables": {}, "databases": {}}
 TABLE = TableMap(7, 1, "shop", "orders", b"\x03\x0f", b"\x50\0", b"\2")
 
