@@ -31,10 +31,11 @@ _STATUS = ServerStatus.SERVER_STATUS_AUTOCOMMIT
 def error(
     failed: SqlError, charset: CharacterSet = CharacterSet.utf8mb4, *, is_greeted: bool = True
 ) -> bytes:
-    """Return the ERR packet that tells a client of an error.
+    """Return the ERR packet of the client protocol for the error ``failed``.
 
-    The text is encoded in the client's character set ``charset``. Characters outside it become question marks. A client
-    that has received no greeting (``is_greeted`` is false) expects no SQLSTATE.
+    The error's text is encoded in ``charset``, the client's character set. Characters outside it become question marks.
+    ``is_greeted`` is false for a client that has not received the server's first packet. Such a client expects no
+    SQLSTATE.
     """
     state = b"#" + failed.sqlstate.encode("ascii", "replace")[:5].ljust(5, b"0") if is_greeted else b""
     return struct.pack("<BH", 0xFF, failed.number) + state + failed.message.encode(charset.codec, "replace")
@@ -44,8 +45,8 @@ def ok(capabilities: Capabilities, result: Result, info: bytes = b"") -> bytes:
     """Return the OK packet that ends a statement without rows, with the numbers of affected rows and warnings in
     ``result``.
 
-    ``capabilities`` are those that client and console agreed on in the login. ``info`` is a text for the client at the
-    end of the packet. Only the OK packet after a login has such a text.
+    ``capabilities`` are the parts of the protocol that client and console agreed on in the login. ``info`` is a text
+    for the client at the end of the packet. Only the OK packet after a login has such a text.
     """
     packet = packets.make_ok(
         capabilities, _STATUS, affected_rows=result.affected, warnings=min(len(result.notes), 0xFFFF)
@@ -54,7 +55,7 @@ def ok(capabilities: Capabilities, result: Result, info: bytes = b"") -> bytes:
 
 
 def end_of_rows(capabilities: Capabilities, result: Result) -> bytes:
-    """Return the packet that follows the last row of a result.
+    """Return the packet that follows the last row of a result, with the number of warnings in ``result``.
 
     Clients with CLIENT_DEPRECATE_EOF expect an OK packet that begins with EOF's byte 0xFE. Older clients expect an EOF
     packet.

@@ -48,9 +48,11 @@ _KEY = secrets.token_bytes(16)
 
 
 class Accounts:
-    """The users who may log in to a console, with their stored passwords. Thread-safe.
+    """The users who may log in to a console (the port of a master or slave for MySQL clients), with their stored
+    passwords.
 
-    ``users`` has a password for each user name. A password of type ``str`` is plain text.
+    ``users`` has a password for each user name. A password of type ``str`` is plain text. Any thread may call the
+    methods.
     """
 
     def __init__(self, users: Mapping[str, str | StoredPassword]) -> None:
@@ -74,8 +76,8 @@ class Accounts:
     def password_of(self, user: str) -> StoredPassword:
         """Return a user's stored password.
 
-        For an unknown user return the entry of another user, which is the same each time. The login then takes the
-        same course as for a known user, so that an attacker cannot find user names by trying.
+        For an unknown user return the entry of another user, which is the same each time. The login then runs like that
+        of a known user, so that an attacker cannot find user names by trying.
         """
         users = self._users
         if user in users or not users:
@@ -97,7 +99,7 @@ class Accounts:
 
 
 def check_users(host: str, users: Mapping[str, StoredPassword], *, insecure: bool = False) -> None:
-    """Raise Exposed if a user has no password although other machines can reach the console.
+    """Raise Exposed if a user has no password although other machines can reach the console, a port for MySQL clients.
 
     ``host`` is the address that the console listens on. ``users`` has a password for each user name. On a loopback
     address, users need no password. ``insecure`` turns the error into a warning in the log.
@@ -139,7 +141,10 @@ def plugin_of(response: bytes) -> str:
 
 
 def plugins_for(password: StoredPassword, *, preferred: str = NATIVE) -> tuple[str, ...]:
-    """Return the authentication plugins by which a user with this password can log in, the preferred one first."""
+    """Return the authentication plugins by which a user with this password can log in, the preferred one first.
+
+    If only the hash of one plugin is stored, the other plugin cannot verify the password.
+    """
     found = []
     if password.is_empty or password.native is not None:
         found.append(NATIVE)
@@ -149,7 +154,11 @@ def plugins_for(password: StoredPassword, *, preferred: str = NATIVE) -> tuple[s
 
 
 def proves_password(password: StoredPassword, plugin: str, nonce: bytes, response: bytes) -> bool:
-    """Tell whether the client's ``response`` is the right digest of the user's password and ``nonce``."""
+    """Tell whether ``response`` is the digest that a client with the right password sends at a login.
+
+    The digest is computed from the password and ``nonce``, the random bytes that the server sent. ``plugin`` is the
+    authentication plugin, which decides how.
+    """
     # Without a password, some clients send a single NUL instead of an empty response.
     given = b"" if response == b"\0" else response
     if password.is_empty or not given:

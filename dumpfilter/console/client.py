@@ -33,9 +33,10 @@ _RIGHT_ALIGNED = (FIELD_TYPE.LONGLONG, FIELD_TYPE.LONG, FIELD_TYPE.DOUBLE)
 
 
 def console_login(host: str, port: int, user: str, password: str, ca: Path | None = None) -> Login:
-    """Return the settings of a login at a console. ``ca`` has the CAs that must have signed the console's certificate.
+    """Return the settings of a login at a console (the port of a master or slave for MySQL clients).
 
-    With ``ca`` None the client uses TLS if the console offers TLS, and does not check the certificate.
+    ``ca`` is a file of CAs, one of which must have signed the console's certificate. With ``ca`` None the client uses
+    TLS if the console offers TLS, and does not check the certificate.
     """
     tls = ClientTls(TlsMode.PREFERRED) if ca is None else ClientTls(ca=ca, ca_option=CA_OPTION)
     # A console on another machine that offers no TLS is none of dumpfilter's, and does not get the password.
@@ -55,13 +56,16 @@ class ResultSet(NamedTuple):
 
 
 class StatementFailed(Exception):
-    """An error about a statement that the console refused, with the text that the ``mysql`` client would print."""
+    """The error for a statement that the console (a port for MySQL clients) refused. Its text is the one that the
+    ``mysql`` client would print.
+    """
 
 
 def run_statements(
     login: Login, statements: Sequence[ScriptStatement], *, seconds: float | None = None
 ) -> Iterator[ResultSet]:
-    """Log in to a console, run the statements in order, and yield the result of each statement that returns rows.
+    """Log in to a console (a port for MySQL clients), and run the statements in order. Yield the result of each
+    statement that returns rows.
 
     ``seconds`` is the time after which a console that does not answer a statement counts as lost; None: no limit.
 

@@ -90,11 +90,12 @@ async def _worked(length: int, work: Callable[..., bytes], *arguments: Any) -> b
 
 
 class CompressedChannel(BufferedReading):
-    """The server's side of a compressed connection, on top of a plain or an encrypted connection.
+    """The server's side of a client connection whose packets are compressed, on top of a plain or an encrypted
+    connection.
 
-    The class has the methods of asyncio's StreamReader and StreamWriter that the console uses. Bytes are compressed in
-    another thread, when :meth:`drain` sends them. The sequence numbers of an answer's compressed packets continue those
-    of the client's command.
+    The class has the methods of asyncio's StreamReader and StreamWriter that the console uses. :meth:`drain` compresses
+    the queued bytes in another thread, and sends them. The sequence numbers of an answer's compressed packets continue
+    those of the client's command.
     """
 
     def __init__(

@@ -61,8 +61,10 @@ ProcessRow = tuple[int, str, str, str | None, str, int, str, str | None]
 
 
 class Connection:
-    """The connection of one client to the console, which carries out the client's commands. ``door`` is the object that
-    carries out the login.
+    """The connection of one client to a port for MySQL clients. It carries out the client's commands until the client
+    leaves.
+
+    ``door`` is the object that carries out the login.
     """
 
     def __init__(self, door: Doorkeeper) -> None:
@@ -129,7 +131,7 @@ class Connection:
 
     @property
     def doing(self) -> tuple[str, str, str | None]:
-        """The columns Command, State and Info of SHOW PROCESSLIST."""
+        """The connection's columns Command, State and Info in SHOW PROCESSLIST."""
         running = self.running
         if running is not None:
             return "Query", "executing", running
@@ -141,8 +143,8 @@ class Connection:
         return self.session.user if self.session else None
 
     def row(self) -> ProcessRow:
-        """Return the row of SHOW PROCESSLIST. Its column Time is the time since the connection was made, seconds. Any
-        thread may call the method.
+        """Return the connection's row of SHOW PROCESSLIST. Its column Time has the seconds since the client connected.
+        Any thread may call the method.
         """
         session, (command, state, info) = self.session, self.doing
         return (
@@ -224,7 +226,9 @@ class Connection:
                     return
 
     def longest_command(self, number: int) -> int:
-        """Return the limit of the length of a command with the protocol's number ``number``, bytes."""
+        """Return the limit of a command's length, bytes. ``number`` is the command's number in MySQL's protocol, such
+        as 3 for COM_QUERY.
+        """
         return MAX_ALLOWED_PACKET
 
     async def _admit_command(self, number: int, length: int) -> None:
@@ -238,9 +242,10 @@ class Connection:
             raise server_errors.ER_NET_PACKET_TOO_LARGE()
 
     def counted(self, function: Callable[[], T]) -> Callable[[], T]:
-        """Wrap ``function`` so that the processor time of its calls counts against the limit of the client's user.
+        """Return a function that calls ``function``, and counts the processor time of the call against the user's
+        limit.
 
-        A user who has exceeded the limit waits before the next command is received.
+        A user who has taken too much processor time waits before the next command is received.
         """
         return self._client.limits.costs.counted(function)
 

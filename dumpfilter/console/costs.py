@@ -21,11 +21,11 @@ _SECONDS_PER_BYTE = 2e-8
 
 
 class Costs:
-    """A limit of the processor time that one user of a port may take.
+    """A limit of the processor time that one user of a port for MySQL clients may take, on all connections together.
 
     The processor time of the user's commands is the user's debt, which falls by :data:`SHARE` seconds each second. A
-    user whose debt is above :data:`BURST_SECONDS` waits before the next command is received. The connections of the
-    user queue up, and each waits until the debt is small enough.
+    user whose debt is above :data:`BURST_SECONDS` waits before the next command is received. The user's connections
+    wait one after another.
     """
 
     def __init__(self) -> None:
@@ -35,8 +35,10 @@ class Costs:
         self._lock = threading.Lock()
 
     async def admit(self, length: int) -> None:
-        """Wait until the user, after the processor time of earlier commands, may send a command of ``length`` bytes.
-        Count the processor time for receiving this command.
+        """Wait until the user's earlier commands allow another one, and add the cost of receiving it to the user's
+        debt.
+
+        The debt is the processor time that counts against the user's limit. ``length`` is the command's length, bytes.
         """
         async with self._turn:
             while (over := self._add(0.0) - BURST_SECONDS) > 0:
@@ -44,7 +46,9 @@ class Costs:
             self._add(length * _SECONDS_PER_BYTE)
 
     def counted(self, function: Callable[[], T]) -> Callable[[], T]:
-        """Return a function that calls ``function``, and counts the processor time of the call against the limit."""
+        """Return a function that calls ``function``, and counts the processor time of the call against the user's
+        limit.
+        """
 
         def run() -> T:
             begun = time.thread_time()

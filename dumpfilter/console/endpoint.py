@@ -33,8 +33,9 @@ queue up as long as a statement runs.
 
 @dataclass(frozen=True)
 class ConsoleEndpoint(Endpoint):
-    """The settings of a console, on which MySQL clients can query and control a master or slave: address, user,
-    password and TLS files.
+    """The settings of a console, the port on which MySQL clients query and control a master or slave.
+
+    The settings are address, user, password and TLS files.
     """
 
     user: str | None = None
@@ -48,7 +49,7 @@ class ConsoleEndpoint(Endpoint):
     """
 
     def users(self, configured: Mapping[str, StoredPassword] | None = None) -> dict[str, StoredPassword]:
-        """Return the stored password of each user who may log in, by user name.
+        """Return the stored password of each user who may log in to the console, by user name.
 
         ``configured`` has the users of the configuration file. The endpoint's own user replaces a configured user of
         the same name. Raises Exposed if a user has no password although other machines can reach the console.
@@ -60,10 +61,11 @@ class ConsoleEndpoint(Endpoint):
         return users
 
     def roles(self, configured: Mapping[str, Role] | None = None) -> dict[str, Role]:
-        """Return the role of each user who may log in, by user name.
+        """Return the role of each user who may log in to the console, by user name. A role says which statements are
+        allowed.
 
-        ``configured`` has the roles of the configuration file's users. The endpoint's own user has the role ``all`` if
-        the user has a password, and the role ``read`` otherwise.
+        ``configured`` has the roles of the configuration file's users. The user of these settings has the role ``all``
+        if the user has a password, and the role ``read`` otherwise.
         """
         roles = dict(configured or {})
         if self.user is not None or not roles:
@@ -84,8 +86,8 @@ def serving(
 
     ``executor`` is the master or slave that carries out the statements. ``users`` has a password for each user name,
     and ``roles`` a role. ``directory`` is the registry of connections that the process's ports share; None: one for
-    this port alone. Raises OptionError if the address cannot be used, and OutputError if the port file cannot be
-    written.
+    this port alone. Raises OptionError if the address cannot be used, and OutputError if the file for the port's number
+    cannot be written.
     """
     server = ConsoleServer(
         executor,

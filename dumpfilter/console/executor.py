@@ -10,8 +10,8 @@ from dumpfilter.console.sql.result import Result
 
 
 class Executor(Protocol):
-    """The interface that a master or slave implements, so that its console can carry out replication commands and read
-    status tables.
+    """The interface that a master or slave implements for its console, a port for MySQL clients. By this interface the
+    console carries out replication commands and reads status tables.
 
     Several worker threads of the console call these methods at the same time.
     """
@@ -48,7 +48,7 @@ class Executor(Protocol):
     def functions(self) -> Mapping[str, Callable[..., int | None]]:
         """The SQL functions that only this process has, such as WAIT_FOR_EXECUTED_GTID_SET, by name in lower case.
 
-        They may wait for replication. They get the arguments' values, and their parameters limit the number of
+        The functions may wait for replication. They get the arguments' values, and their parameters limit the number of
         arguments. They observe the interrupt and the time limit of the running statement
         (:func:`~dumpfilter.console.sql.interruption.running_interrupt`), and add their warnings to its ``notes``.
         """

@@ -63,12 +63,15 @@ Row = Mapping[str, Any]
 
 
 def schemas_of(executor: Executor) -> list[str]:
-    """Return the names of all schemas of a console, sorted: information_schema and the schemas of status tables."""
+    """Return the names of the schemas that a console (a port for MySQL clients) shows, sorted.
+
+    They are information_schema and the schemas of the status tables of ``executor``, the master or slave.
+    """
     return sorted({SCHEMA, *(schema for schema, _ in executor.tables)})
 
 
 def information_schema_table(executor: Executor, name: str) -> Result | None:
-    """Return the columns and rows of a table of information_schema, or None if there is no such table.
+    """Return the columns and rows of a table in the console's information_schema, or None if there is no such table.
 
     ``name`` can be in upper or lower case. The rows describe the status tables of ``executor``, the master or slave.
     """

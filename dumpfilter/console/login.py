@@ -40,12 +40,16 @@ _LOGIN_PACKET = 1 << 16
 
 
 class Refused(Exception):
-    """The signal to close the connection of a refused client. The client has already received the error."""
+    """The exception that closes the connection of a client whose login was refused. The client has already received the
+    error.
+    """
 
 
 @dataclass(frozen=True)
 class Doorkeeper:
-    """The login of one client, from the greeting (the server's first packet) to the accepted or refused password."""
+    """The login of one client of a port for MySQL clients, from the greeting (the server's first packet) to the check
+    of the password.
+    """
 
     stream: PacketStream
     port: ClientPort
@@ -64,7 +68,7 @@ class Doorkeeper:
 
     @cached_property
     def log(self) -> structlog.stdlib.BoundLogger:
-        """The logger, whose lines have the port's name, the connection id and the client's host."""
+        """The logger of this login. Its lines have the port's name, the connection id and the client's host."""
         bound: structlog.stdlib.BoundLogger = log.bind(
             port=self.port.settings.name, connection=self.connection_id, peer=self.peer
         )

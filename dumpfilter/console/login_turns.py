@@ -14,11 +14,11 @@ _FREE_FAILURES = 3
 
 
 class LoginTurns:
-    """The queues of clients whose passwords are to be checked, one queue for each guesser.
+    """The queues of clients whose passwords are to be checked. A queue makes the guessing of passwords slow.
 
-    A guesser is a user name together with a client's address. After three wrong passwords each further check is delayed
-    by ``seconds``. A guesser who does not wait for the answer therefore learns nothing, and a guesser with many
-    connections does not guess faster than with one.
+    There is one queue for each guesser, which is a user name together with a client's address. After three wrong
+    passwords each further check is delayed by ``seconds``. A guesser with many connections does not guess faster than
+    with one.
     """
 
     def __init__(self, seconds: float) -> None:

@@ -25,11 +25,10 @@ _REST_OF_TEXT = 49
 
 
 class Memory:
-    """A counter of reserved memory with a limit, for one client, one user, or all of them together. Any thread may call
-    the methods.
+    """A counter of reserved memory with a limit. It counts for one client, one user, or all of them together.
 
     ``most`` is the limit in bytes. ``what`` (the use of the memory) and ``advice`` are parts of the error's text.
-    ``within`` is the counter for all clients. Each reservation counts there, too.
+    ``within`` is the counter for all clients, in which each reservation counts, too. Any thread may call the methods.
     """
 
     def __init__(
@@ -51,8 +50,10 @@ class Memory:
         return self._held
 
     def take(self, size: int) -> None:
-        """Reserve ``size`` bytes. Raises SqlError 1041 if the reserved bytes would exceed this limit or the limit of
-        all clients, and after :meth:`close`.
+        """Count ``size`` bytes as reserved. Raises SqlError 1041 if the limit of this counter or of all clients would
+        be exceeded.
+
+        After :meth:`close` every reservation raises this error.
         """
         with self._lock:
             if self._held + size > self.most:
@@ -69,7 +70,7 @@ class Memory:
                 self._within.give_back(size)
 
     def close(self) -> None:
-        """Release all bytes of a client that has left.
+        """Release all reserved bytes of a client that has left.
 
         A statement of this client may still run. Its reservations raise SqlError 1041 from now on.
         """
@@ -79,7 +80,7 @@ class Memory:
 
 
 def size_of(result: Result) -> int:
-    """Return the approximate memory that a result takes, bytes."""
+    """Return the approximate memory that the rows of a result take, bytes."""
     return sum(_ROW_SIZE + sum(map(_size_of_value, row)) for row in result.rows)
 
 

@@ -88,7 +88,9 @@ MOST_LARGE_STATEMENTS = 2
 
 @dataclass(frozen=True)
 class Greeting:
-    """The server's version, capabilities and authentication plugin, which its first packet tells the client."""
+    """The contents of the first packet that a server sends to a client: version, capabilities and authentication
+    plugin.
+    """
 
     server_version: str
     capabilities: Capabilities = CAPABILITIES
@@ -120,10 +122,10 @@ class PortSettings:
 
 
 class ConnectionDirectory(dict[int, Any]):
-    """The open client connections of all ports of a process, by numbers that are unique in the process.
+    """The open client connections of a process, by their connection ids.
 
-    A server has one list of connections with their numbers. A master may have two ports for MySQL clients. Each value
-    is a :class:`~dumpfilter.console.connection.Connection`.
+    A process may have several ports for MySQL clients. All of them share one directory, so that an id is unique in the
+    process. Each value is a :class:`~dumpfilter.console.connection.Connection`.
     """
 
     def __init__(self) -> None:
@@ -154,7 +156,8 @@ class UserLimits:
 
 
 class ClientPort(abc.ABC):
-    """A port for MySQL clients in an asyncio loop, with everything that its connections share.
+    """A TCP port for MySQL clients in an asyncio loop, with everything that its connections share, such as users and
+    limits.
 
     A subclass decides how clients are greeted, and which master or slave carries out their statements. Any thread may
     call :meth:`change_users`.
@@ -194,13 +197,17 @@ class ClientPort(abc.ABC):
 
     @abc.abstractmethod
     def greeting(self) -> Greeting:
-        """Return the greeting for the next client. May raise SqlError, which the client gets instead."""
+        """Return the contents of the first packet to the next client. An SqlError is sent to the client instead of the
+        packet.
+        """
 
     @abc.abstractmethod
     def connect(self, stream: PacketStream, number: int, address: str) -> Any:
-        """Return the connection of a new client, a :class:`~dumpfilter.console.connection.Connection`.
+        """Return the object that serves the connection of a new client, a
+        :class:`~dumpfilter.console.connection.Connection`.
 
-        ``number`` is the connection id, and ``address`` the client's network address. May raise SqlError.
+        ``stream`` has the client's packets. ``number`` is the connection id, and ``address`` the client's network
+        address. May raise SqlError, which is sent to the client.
         """
 
     @abc.abstractmethod
@@ -240,7 +247,7 @@ class ClientPort(abc.ABC):
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def change_users(self, users: Mapping[str, StoredPassword]) -> None:
-        """Replace the users who may log in.
+        """Replace the users who may log in to this port.
 
         The connections of users who are gone, or who have another password now, are closed.
         """
@@ -292,8 +299,7 @@ class ClientPort(abc.ABC):
         oldest.task.cancel()
 
     def admit(self, number: int, user: str) -> None:
-        """Check that the port has not reached its limit of connections for a user who has just logged in. Raises
-        SqlError 1040 otherwise.
+        """Raise SqlError 1040 if the port has too many connections for another one, of a user who has just logged in.
 
         ``number`` is the connection id of the new connection. Users with the role ``all`` have a few reserved
         connections.

@@ -54,12 +54,12 @@ class Prepared:
 
     @property
     def size(self) -> int:
-        """The approximate memory that the prepared statement takes, bytes."""
+        """The estimated memory that the prepared statement takes, bytes."""
         return sum(map(sys.getsizeof, self.parts)) + _SIZE_PER_PARAMETER * self.parameters
 
     @classmethod
     def of(cls, text: str) -> Prepared:
-        """Make a prepared statement from a text, whose parameters are written as ``?``.
+        """Make a prepared statement from the text of a statement whose parameters are written as ``?``.
 
         A question mark in a string, a quoted name or a comment is no parameter. Raises SqlError 1390 for more than
         65535 parameters.
@@ -101,8 +101,9 @@ def read_execute(fields: Fields, statement: Prepared, codec: str) -> list[Value]
     """Return the parameter values of a COM_STMT_EXECUTE packet.
 
     ``fields`` must be positioned after the packet's statement id, flags and iteration count. ``codec`` is the Python
-    codec of the client's character set. Types that the packet contains are kept in ``statement``. Raises
-    MalformedPacket, and SqlError 1210 when the client has never sent the types, and 1235 for a date or time.
+    codec of the client's character set. If the packet has the types of the parameters, they are kept in ``statement``
+    for later packets without types. Raises MalformedPacket, and SqlError 1210 when the client has never sent the types,
+    and 1235 for a date or time.
     """
     count = statement.parameters
     if not count:

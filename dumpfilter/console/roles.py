@@ -34,23 +34,27 @@ KILL needs the role ``all`` for the connections of other users, which :func:`may
 
 
 def check_role(role: Role, need: Need) -> None:
-    """Raise SqlError 1227, which names the missing role, if an account with ``role`` may not run a statement with the
-    requirement ``need``.
+    """Raise SqlError 1227, which names the missing role, if an account may not run a statement.
+
+    ``role`` is the account's role, and ``need`` says which role the statement needs.
     """
     if not role.includes(need.role):
         raise ER_SPECIFIC_ACCESS_DENIED_ERROR(need.role.value)
 
 
 def may_see_user(role: Role, user: str, other: str | None) -> bool:
-    """Tell whether the account ``user`` with ``role`` may see and end connections of the user ``other``.
+    """Tell whether the account ``user`` with ``role`` may list and end connections of the user ``other``.
 
-    Every account may do so with its own connections. ``other`` is None for a connection without a login.
+    Every account may list and end its own connections. ``other`` is None for a connection without a login.
     """
     return user == other or role.includes(Role.ALL)
 
 
 def grants(role: Role, user: str, host: str) -> list[str]:
-    r"""Return the rows of SHOW GRANTS: the privileges of a server that come closest to the role, and the role.
+    r"""Return the rows of SHOW GRANTS for an account. A role of dumpfilter is shown as the privileges of a server that
+    come closest to it.
+
+    The last row names the role itself.
 
     >>> print(*grants(Role.READ, "monitor", "localhost"), sep="\n")
     GRANT SELECT, REPLICATION CLIENT ON *.* TO `monitor`@`localhost`

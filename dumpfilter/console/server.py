@@ -34,9 +34,9 @@ _STOP_SECONDS = 10.0
 
 
 class ConsoleServer(ClientPort):
-    """The server of a console. It speaks MySQL's client protocol on a TCP port, in its own thread.
+    """The server of a console, the port on which MySQL clients query and control a master or slave.
 
-    The method ``start`` or a ``with`` statement starts the server.
+    The server runs in its own thread. The method ``start`` or a ``with`` statement starts it.
 
     Parameters:
         executor: the master or slave that carries out the clients' commands.
@@ -116,7 +116,8 @@ class ConsoleServer(ClientPort):
     def change_users(
         self, users: Mapping[str, StoredPassword], roles: Mapping[str, Role] | None = None
     ) -> None:
-        """Replace the users who may log in, and their roles. Any thread can call this method.
+        """Replace the users who may log in, and their roles (which statements each may run). Any thread can call this
+        method.
 
         The connections of users who are gone, or who have another password now, are closed. A changed role takes effect
         at the user's next statement.

@@ -20,7 +20,9 @@ _COMPLAINT_SECONDS = 60.0
 
 
 class ServingLoop:
-    """An asyncio event loop that runs in a thread from :meth:`start` to :meth:`end`. Other threads call the methods."""
+    """An asyncio event loop in a thread of its own, which runs from :meth:`start` to :meth:`end`. Other threads call
+    the methods.
+    """
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
@@ -35,12 +37,12 @@ class ServingLoop:
             self.loop.close()
 
     def start(self) -> None:
-        """Start the thread of the loop."""
+        """Start the thread that runs the event loop."""
         self._thread.start()
 
     @property
     def is_running(self) -> bool:
-        """Whether the loop runs. It may have ended by an error, for example for lack of memory."""
+        """Whether the event loop runs. An error, for example for lack of memory, may have ended it."""
         return self._thread.is_alive()
 
     def wait(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:

@@ -95,7 +95,9 @@ class Session:
         return sys.getsizeof(name) + sys.getsizeof(value)
 
     def reset(self) -> None:
-        """Forget the session's variables and warnings, as COM_RESET_CONNECTION demands. Keep the current database."""
+        """Set the client's variables back and remove its warnings, as COM_RESET_CONNECTION demands. Keep the current
+        database.
+        """
         self.diagnostics = ()
         self.variables.reset()
         for name, value in self.user_variables.items():
@@ -110,8 +112,9 @@ class Session:
         self.database = database
 
     def schema(self, name: str | None) -> str:
-        """Return the schema ``name``, or the current database if ``name`` is None. Raises SqlError 1046 if ``name`` is
-        None and no database is selected.
+        """Return the schema that a statement means: ``name``, or the current database if ``name`` is None.
+
+        Raises SqlError 1046 if ``name`` is None and no database is selected.
         """
         name = self.database if name is None else name
         if name is None:
@@ -178,7 +181,9 @@ class Session:
         return None if read is None else read()
 
     def table(self, schema: str | None, name: str) -> Result:
-        """Return a table of a schema or of the current database. Raises SqlError for a table that does not exist."""
+        """Return the columns and rows of a table that SELECT can read. ``schema`` None means the current database.
+        Raises SqlError for a table that does not exist.
+        """
         schema = self.schema(schema)
         found = self.find_table(schema, name)
         if found is None:

@@ -248,8 +248,9 @@ def diagnostics(
 
 
 def count_diagnostics(session: Session, *, errors: bool = False) -> Result:
-    """Return the number of errors, warnings and notes of the previous statement, or with ``errors`` only of the
-    errors.
+    """Return the result of SHOW COUNT(*) WARNINGS: the number of errors, warnings and notes of the previous statement.
+
+    With ``errors`` only the errors are counted, as for SHOW COUNT(*) ERRORS.
     """
     name = f"@@session.{'error' if errors else 'warning'}_count"
     return Result([Column(name, ColumnType.INTEGER)], [(len(diagnostics(session, errors=errors).rows),)])

@@ -32,8 +32,8 @@ LONGEST_IN_AUDIT_LOG = 1000
 def execute_statement(session: Session, text: str, interrupt: Interrupt) -> Result:
     """Carry out one SQL statement of a client in the client's session, and return its result.
 
-    Another thread ends the statement early by setting ``interrupt``. Raises SqlError, and the errors of the master or
-    slave that carries out replication commands.
+    Another thread ends the statement early by setting ``interrupt``. Raises SqlError for a statement that fails. A
+    replication command is carried out by the master or slave, whose errors are raised, too.
     """
     session.questions += 1
     parsed = parse_statement(text)

@@ -20,15 +20,15 @@ class TlsFailed(ConnectionError):
 
 
 class BufferedReading:
-    """The base class of connections with TLS or compression on top of another connection. It keeps the decoded bytes
-    that nobody has read yet.
+    """The base class of connections that decode the bytes of another connection, by TLS or by decompression. It keeps
+    the decoded bytes that nobody has read yet.
     """
 
     def __init__(self) -> None:
         self._content = bytearray()
 
     async def readexactly(self, n: int) -> bytes:
-        """Wait for ``n`` bytes from the client, and return them.
+        """Wait for ``n`` decoded bytes from the client, and return them.
 
         Raises IncompleteReadError when the client closes the connection before, and ConnectionError for other failures.
         """

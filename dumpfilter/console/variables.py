@@ -117,5 +117,5 @@ class Variables:
         self._session[name] = SESSION_VARIABLES[name] if value is None else value
 
     def reset(self) -> None:
-        """Set all system variables of the session back to their default values."""
+        """Set all system variables of the client's session back to their default values."""
         self._session = dict(SESSION_VARIABLES)

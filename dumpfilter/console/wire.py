@@ -40,7 +40,7 @@ _SLICE = 1 << 18
 
 
 class ClientGone(Exception):
-    """The error that ends a connection: the client left, sent packets in a wrong order, or did not read in time."""
+    """The exception that ends a connection: the client left, sent packets in a wrong order, or did not read in time."""
 
 
 class MalformedPacket(Exception):
@@ -169,8 +169,8 @@ class PacketStream:
 
     @property
     def is_idle(self) -> bool:
-        """Whether :meth:`send_at_once` may be called: all sent packets have left this process, and the connection is
-        not compressed.
+        """Whether all sent packets have left this process, and the connection is not compressed. Only then may
+        :meth:`send_at_once` be called.
         """
         return (
             not self._pending
@@ -257,9 +257,9 @@ class PacketStream:
 
 
 class Fields:
-    """A reader of the fields of one packet from a client.
+    """A reader of the fields in one packet from a client.
 
-    Each method consumes the next field and returns it. A method raises MalformedPacket if the packet ends too early.
+    Each method returns the next field of the packet. A method raises MalformedPacket if the packet ends too early.
     """
 
     def __init__(self, data: bytes) -> None:

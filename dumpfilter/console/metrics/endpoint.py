@@ -45,9 +45,9 @@ SCRAPE_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class MetricsEndpoint(Endpoint):
-    """The settings of the metrics' HTTP endpoint.
+    """The settings of the HTTP endpoint from which Prometheus reads the metrics of a master or slave.
 
-    An address outside loopback needs the certificate and key of the process, or ``insecure``.
+    An address that other machines can reach needs the certificate and key of the process, unless ``insecure`` is set.
     """
 
     @property
@@ -56,11 +56,14 @@ class MetricsEndpoint(Endpoint):
         return not is_loopback(self.host) and not self.insecure
 
     def url(self, port: int) -> str:
-        """Return the address that Prometheus scrapes."""
+        """Return the URL that Prometheus scrapes, on the TCP port ``port``."""
         return f"{'https' if self.uses_tls else 'http'}://{host_and_port(self.host, port)}/metrics"
 
     def check(self) -> None:
-        """Check that other machines cannot read the metrics without TLS and a certificate. Raises Exposed."""
+        """Raise Exposed if other machines could read the metrics without TLS, or without a client certificate.
+
+        ``insecure`` turns the error into a warning in the log.
+        """
         lacks = []
         if self.insecure:
             lacks.append(Lack("without TLS and without a login", "give --tls-cert, --tls-key and --tls-ca"))
@@ -87,8 +90,8 @@ def serving_metrics(
     """Serve metrics as long as the ``with`` block runs, and yield the URL for Prometheus. Without an endpoint, yield
     None.
 
-    ``collectors`` returns the program's collectors. Raises OptionError when the address cannot be used, and Exposed
-    when other machines could read the metrics without a certificate.
+    ``collectors`` returns prometheus_client's collectors, which read the metrics at each scrape. Raises OptionError
+    when the address cannot be used, and Exposed when other machines could read the metrics without a certificate.
     """
     if endpoint is None:
         yield None

@@ -1,8 +1,8 @@
-"""Facts: values about an object such as a slave, declared once and rendered as table column, Prometheus metric and
-JSON.
+"""Facts: values about an object such as a slave. Each is declared once, and shown as table column, Prometheus metric
+and JSON.
 
-A console table, a scrape of Prometheus and docs/metrics.md read the same declarations. The product reads the values
-when a client asks. Counting therefore costs nothing beyond the counters that the product keeps anyway.
+A status table of the console, a scrape of Prometheus and docs/metrics.md use the same declarations. The values are read
+when a client asks. A fact therefore costs nothing until then.
 """
 
 from __future__ import annotations
@@ -33,10 +33,9 @@ interpreter lock for 5 ms at a time.
 
 
 class Fact(NamedTuple):
-    """One value that can be read about an object, such as the GTID set of a slave.
+    """The declaration of one value that can be read about an object, such as the GTID set of a slave.
 
-    A fact can be shown as a column of a status table, as a Prometheus metric, and as a JSON member. The fields have the
-    names there.
+    A fact can be shown as a column of a status table, as a Prometheus metric, and as a JSON member.
     """
 
     name: str
@@ -53,19 +52,21 @@ class Fact(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The type of the metric in Prometheus: ``counter``, ``gauge`` or ``histogram``."""
+        """The type of this value's metric in Prometheus: ``counter``, ``gauge`` or ``histogram``."""
         if self.type is Latency:
             return "histogram"
         return "counter" if self.metric.endswith("_total") else "gauge"
 
     @property
     def family(self) -> str:
-        """The name of the metric without ``_total``, which prometheus_client adds to the samples of a counter."""
+        """The name of this value's Prometheus metric without ``_total``, which prometheus_client adds to the samples of
+        a counter.
+        """
         return self.metric.removesuffix("_total")
 
     @property
     def reader(self) -> Callable[[Any], Any]:
-        """The function that reads the value of this fact from an object, or returns None for no value."""
+        """The function that reads this value from an object. It returns None if the object has no such value."""
         return self.read if callable(self.read) else attrgetter(self.read or self.name)
 
 
@@ -99,7 +100,7 @@ def metric(
 
 
 def declared(body: type, prefix: str) -> tuple[Fact, ...]:
-    """Return the facts (columns and metrics) that the attributes of the class ``body`` declare with :func:`column` and
+    """Return the facts (values shown as columns or metrics) that the class ``body`` declares by :func:`column` and
     :func:`metric`.
 
     The string literal after an attribute is the help text of its metric. ``prefix`` is put before the name of each
@@ -121,8 +122,10 @@ def declared(body: type, prefix: str) -> tuple[Fact, ...]:
 
 @dataclass(frozen=True)
 class Facts(Generic[T]):
-    """All facts (table columns and Prometheus metrics) about objects of one type, such as slaves, in the order of the
-    columns.
+    """The facts about objects of one type, such as slaves. A fact is a value that is shown as a table column or a
+    metric.
+
+    The order is that of the columns.
     """
 
     facts: tuple[Fact, ...]
@@ -131,12 +134,14 @@ class Facts(Generic[T]):
 
     @cached_property
     def metrics(self) -> tuple[Fact, ...]:
-        """The facts that are Prometheus metrics, in the order of docs/metrics.md."""
+        """The facts (values about an object) that are Prometheus metrics, in the order of docs/metrics.md."""
         return tuple(fact for fact in self.facts if fact.metric)
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the status table, one for each fact that has a name."""
+        """The columns of the status table that shows these facts: one for each fact (value about an object) with a
+        name.
+        """
         return tuple(Column(fact.name, ColumnType(fact.type)) for fact in self.facts if fact.name)
 
     @cached_property
@@ -144,8 +149,8 @@ class Facts(Generic[T]):
         return tuple((fact.name, fact.type, fact.reader) for fact in self.facts if fact.name)
 
     def table(self, things: Iterable[T]) -> Result:
-        """Return a status table with one row for each of the objects ``things``, and one column for each fact that has
-        a name.
+        """Return a status table with one row for each of the objects ``things``. Each fact (value about an object) with
+        a name is a column.
         """
         return Result(
             self.columns,
@@ -153,14 +158,16 @@ class Facts(Generic[T]):
         )
 
     def document(self, thing: T, names: Container[str] | None = None) -> dict[str, Any]:
-        """Return the facts about ``thing`` by name, as values that JSON can represent. Times are Unix times, seconds.
+        """Return the facts (values) about the object ``thing`` by name, in a form that JSON can represent.
 
-        With ``names`` only the facts of these names are read.
+        Times are Unix times, seconds. With ``names`` only the facts of these names are read.
         """
         return {name: read(thing) for name, _, read in self._readers if names is None or name in names}
 
     def families(self, things: Iterable[T]) -> Iterator[Metric]:
-        """Yield each Prometheus metric with one sample for each of the objects ``things`` that has a value."""
+        """Yield the Prometheus metrics of these facts. Each has one sample for each of the objects ``things`` with a
+        value.
+        """
         labelled = [({name: of(thing) for name, of in self.labels.items()}, thing) for thing in things]
         for fact in self.metrics:
             name, read = fact.metric, fact.reader

@@ -23,10 +23,10 @@ hours behind.
 
 
 class Latency:
-    """A histogram of durations in seconds, shown as a Prometheus metric. Any thread may record.
+    """A histogram of durations in seconds, which Prometheus reads as a metric. Any thread may record.
 
-    prometheus_client's Histogram takes more than twice as long for an observation. A master with 1,000 slaves makes
-    thousands of observations a second.
+    A master with 1,000 slaves records thousands of durations a second. The Histogram of prometheus_client takes more
+    than twice as long for each of them, so that this class replaces it.
     """
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
@@ -48,13 +48,13 @@ class Latency:
             self._sum += seconds
 
     def observe_since(self, moment: float | None) -> None:
-        """Record the time from ``moment``, a Unix time in seconds, until now. None records nothing."""
+        """Record the time that has passed since ``moment``, a Unix time in seconds. None records nothing."""
         if moment is not None:
             self.observe(unix_time() - moment)
 
     @contextmanager
     def measured(self) -> Iterator[None]:
-        """Record the duration of the ``with`` block."""
+        """Record the duration of the ``with`` block as one observation of this histogram."""
         begin = perf_counter()
         try:
             yield
@@ -62,7 +62,9 @@ class Latency:
             self.observe(perf_counter() - begin)
 
     def samples(self, name: str, labels: Mapping[str, str]) -> list[Sample]:
-        """Return the samples of the histogram ``name``, with ``labels`` added to each."""
+        """Return the histogram's samples for Prometheus. ``name`` is the metric's name, and ``labels`` are added to
+        each sample.
+        """
         with self._lock:
             counts, total = list(self._counts), self._sum
         bounds = [*map(floatToGoString, self._bounds), "+Inf"]

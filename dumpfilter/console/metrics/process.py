@@ -28,7 +28,11 @@ FACTS: Facts[str] = Facts(
 
 
 class CommonCollector(Collector):
-    """A collector for the version of dumpfilter (``version``) and of Python, and for the process's resources."""
+    """A Prometheus collector of the metrics that every process has: the versions of dumpfilter and Python, and the use
+    of the machine.
+
+    ``version`` is the version of dumpfilter.
+    """
 
     def __init__(self, version: str) -> None:
         self._version = version

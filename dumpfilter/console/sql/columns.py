@@ -39,7 +39,7 @@ _OLD_NAMES = {"Get_Source_public_key": "Get_master_public_key"}
 
 
 def replica_status_columns(*, old: bool = False) -> list[Column]:
-    """Return the columns of SHOW REPLICA STATUS, or of SHOW SLAVE STATUS if ``old`` is true. They are MySQL's.
+    """Return the columns of MySQL's SHOW REPLICA STATUS, or of SHOW SLAVE STATUS if ``old`` is true.
 
     >>> [column.name for column in replica_status_columns(old=True)][:3]
     ['Slave_IO_State', 'Master_Host', 'Master_User']

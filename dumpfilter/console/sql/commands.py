@@ -109,8 +109,9 @@ def _until_place(cursor: Cursor) -> Until:
 
 
 def limit(cursor: Cursor) -> Mapping[str, int]:
-    """Consume the numbers of a LIMIT clause, ``[offset,] count`` or ``count OFFSET offset``. Return them under the keys
-    ``offset`` (default 0) and ``count``.
+    """Consume the tokens of a LIMIT clause, ``[offset,] count`` or ``count OFFSET offset``, in a statement of a client.
+
+    Return the numbers under the keys ``offset`` (default 0) and ``count``.
     """
     first = _count(cursor)
     if cursor.accept(","):
@@ -144,7 +145,9 @@ def _effective(cursor: Cursor) -> tuple[FilterClause, ...]:
 
 
 def for_channel(cursor: Cursor) -> str | None:
-    """Consume ``FOR CHANNEL 'name'`` if it is next. Return the name in lower case, or None without the clause."""
+    """Consume the tokens ``FOR CHANNEL 'name'`` of a client's statement, if they are next. Return the name in lower
+    case, or None without the clause.
+    """
     if not cursor.accept("FOR"):
         return None
     cursor.expect("CHANNEL")
@@ -216,8 +219,8 @@ _EVENTS = "EVENTS [IN file:string] [FROM position:position] [LIMIT *:limit]"
 
 @dataclass(frozen=True)
 class Command:
-    """The base class of commands: the objects into which statements about replication, such as START REPLICA, are
-    parsed.
+    """The base class of parsed statements about replication. An object holds the values of one statement, such as START
+    REPLICA.
     """
 
 
@@ -237,8 +240,9 @@ class ChangeReplicationFilter(Command):
 class ChangeReplicaFilter(Command):
     """The statement ``CHANGE REPLICATION FILTER … FOR REPLICA 'user' [SERVER_ID n] [FOR CHANNEL 'name']``.
 
-    The statement exists in dumpfilter only. It changes the filter that a master holds for a real replica (a MySQL or
-    MariaDB server). User, server id and channel select one ``[[replica]]`` of the master's configuration.
+    The statement exists in dumpfilter only. It changes the filter by which a master sends events to a real replica (a
+    MySQL or MariaDB server). User, server id and channel select one ``[[replica]]`` section of the master's
+    configuration file.
     """
 
     clauses: tuple[FilterClause, ...]
@@ -413,7 +417,9 @@ class ShowReplicas(Command):
     "SHOW old:MASTER STATUS",
 )
 class ShowBinaryLogStatus(Command):
-    """The statement ``SHOW MASTER STATUS`` or ``SHOW BINARY LOG STATUS``."""
+    """The statement ``SHOW MASTER STATUS`` or ``SHOW BINARY LOG STATUS``, which shows the end of the newest binlog
+    file.
+    """
 
     old: bool = False
 
@@ -424,7 +430,7 @@ class ShowBinaryLogStatus(Command):
     "SHOW BINARY|MASTER LOGS",
 )
 class ShowBinaryLogs(Command):
-    """The statement ``SHOW {BINARY|MASTER} LOGS``."""
+    """The statement ``SHOW {BINARY|MASTER} LOGS``, which lists the binlog files and their sizes."""
 
 
 @statement(

@@ -53,7 +53,7 @@ class Cursor(TokenReader):
 
     @property
     def at_end(self) -> bool:
-        """Whether all tokens of the statement have been consumed."""
+        """Whether the cursor has consumed all tokens of the statement."""
         return self.token.kind is TokenKind.END
 
     def fail(self) -> NoReturn:
@@ -91,14 +91,16 @@ class Cursor(TokenReader):
             self.fail()
 
     def separated(self, read: Callable[[], T]) -> list[T]:
-        """Consume comma-separated values, each by a call of ``read``, and return the values."""
+        """Consume comma-separated values of the statement, each by a call of ``read``, and return the values."""
         found = [read()]
         while self.accept(","):
             found.append(read())
         return found
 
     def parenthesized(self, read: Callable[[], T]) -> list[T]:
-        """Consume a list of values in parentheses, which may be empty, and return the values."""
+        """Consume a list of comma-separated values in parentheses, which may be empty. Each value is consumed by a call
+        of ``read``. Return the values.
+        """
         self.expect("(")
         found = [] if self.sees(")") else self.separated(read)
         self.expect(")")

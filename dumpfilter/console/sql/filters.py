@@ -41,9 +41,10 @@ _BARE = re.compile(r"""(?: (?!->) [^\s,;()'"`] )+ (?: \s*+->\s*+ [^\s,;()'"`]++ 
 
 
 def filter_clauses(cursor: Cursor) -> tuple[FilterClause, ...]:
-    """Consume the rules of CHANGE REPLICATION FILTER (``filter_defs`` in the server's grammar), and return them.
+    """Consume the filter rules of a CHANGE REPLICATION FILTER statement, and return them. Raises SqlError.
 
-    Each clause, such as ``REPLICATE_DO_DB = (a, b)``, is one element of the result. Raises SqlError.
+    Each clause, such as ``REPLICATE_DO_DB = (a, b)``, is one element of the result. The server's grammar calls the list
+    ``filter_defs``.
     """
     return tuple(cursor.separated(lambda: _filter_clause(cursor)))
 
@@ -138,11 +139,11 @@ class RuleOptions:
         return tuple(FilterClause(kind, tuple(rules)) for kind, rules in self._rules.items())
 
     def read(self, cursor: Cursor, *, classic: bool = True) -> bool:
-        """Consume the next option if it is a filter rule, and tell whether it is one.
+        """Consume the next option of the statement if it is a filter rule, and tell whether it is one. Raises SqlError.
 
         Examples of rules are ``REPLICATE-DO-DB='mydb'``, ``REWRITE=db1.%->db2.%`` and ``IGNORE=()``. An empty string or
-        list removes all rules of the kind. If ``classic`` is false, the method leaves the server's own kinds
-        (REPLICATE-…) alone and accepts only effective rules such as DO and IGNORE. Raises SqlError.
+        list removes all rules of the kind. If ``classic`` is false, only the rules proposed by WL#2516, such as DO and
+        IGNORE, count. The servers' rules (REPLICATE-…) are then not consumed.
         """
         if cursor.token.kind is not TokenKind.WORD:
             return False
@@ -166,7 +167,9 @@ class RuleOptions:
 
 
 def bare_or_quoted(cursor: Cursor) -> str:
-    """Consume the value of an option, with or without quotes, and return it. Raises SqlError for any other token."""
+    """Consume the value of an option in a client's statement, with or without quotes, and return it. Raises SqlError
+    for any other token.
+    """
     return cursor.line() if cursor.at_string() else cursor.take(_BARE).value
 
 

@@ -184,7 +184,9 @@ waits.
 
 
 def called(name: str, *arguments: Value) -> Value:
-    """Call the function ``name`` as MySQL does. A calculation error, or a result that is too long, gives None (NULL).
+    """Return the result of the SQL function ``name`` for these arguments, as MySQL computes it.
+
+    A calculation error, or a result that is too long, gives None (NULL).
 
     >>> called("left", "abc", 2), called("left", None, 2), called("date", "nonsense")
     ('ab', None, None)

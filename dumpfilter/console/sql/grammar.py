@@ -29,8 +29,9 @@ _WORDS = re.compile(r"\[|\]|[^\s\[\]]+")
 
 
 class Role(enum.StrEnum):
-    """The roles of an account on a console, from the lowest to the highest. A role decides what statements the account
-    may run.
+    """The roles of a user of a console (a port for MySQL clients), from the lowest to the highest.
+
+    A role decides which statements the user may run.
     """
 
     READ = "read"
@@ -41,7 +42,7 @@ class Role(enum.StrEnum):
     """Everything, including deletion of binlogs, and statements about all slaves or other users."""
 
     def includes(self, other: Role) -> bool:
-        """Tell whether this role may do what ``other`` may do.
+        """Tell whether a user with this role may run all statements that the role ``other`` allows.
 
         >>> Role.REPLICATE_ADMIN.includes(Role.READ), Role.REPLICATE_ADMIN.includes(Role.ALL)
         (True, False)
@@ -52,7 +53,7 @@ class Role(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Need:
-    """The role that a statement needs, and whether the statement changes anything."""
+    """The lowest role of a user who may run a statement of the console, and whether the statement changes anything."""
 
     statement: str
     """The statement's form, for the documentation."""
@@ -65,11 +66,11 @@ Reader = Callable[[Cursor], Any]
 
 
 class Grammar:
-    """A set of declared statements, and the parser for them.
+    """The syntax of the statements that the console (a port for MySQL clients) accepts, and the parser for them.
 
-    ``readers`` has the functions that parse a value at a cursor, by the names that syntax texts such as
-    ``channel:name`` use after the colon. ``optional`` has, for some readers, the keywords with which an optional value
-    begins. Other optional values must begin with a string in quotes.
+    ``readers`` has the functions that parse one value of a statement. In the syntax text ``channel:name``, the reader
+    function ``name`` parses the value of the field ``channel``. ``optional`` has, for some readers, the keywords with
+    which an optional value begins. Other optional values must begin with a string in quotes.
     """
 
     def __init__(self, readers: Mapping[str, Reader], optional: Mapping[str, tuple[str, ...]]) -> None:
@@ -103,12 +104,14 @@ class Grammar:
 
     @property
     def beginnings(self) -> Collection[str]:
-        """The first words of the declared statements, or the first sign of a statement in parentheses."""
+        """The words with which the declared statements begin, such as ``STOP``. For a statement in parentheses it is
+        ``(``.
+        """
         return self._forms.keys()
 
     def parse(self, text: str, now: datetime | None = None) -> Any:
-        """Parse a statement whose first word is in :attr:`beginnings`, and return its command object, or for some
-        statements a function.
+        """Parse a statement whose first word is in :attr:`beginnings`. Return an object with its values, or a function
+        that carries the statement out.
 
         ``now`` is the value of NOW(), a local time without a time zone. Raises SqlError: ER_PARSE_ERROR at the first
         token that no syntax allows, and the errors of the functions that read values.

@@ -40,8 +40,9 @@ class Interrupt(threading.Event):
 
     @contextmanager
     def calling(self, callback: Callable[[], None]) -> Iterator[None]:
-        """Register ``callback`` for the ``with`` block. If the signal is set during the block, the thread that sets the
-        signal calls ``callback``.
+        """Register ``callback`` for the duration of the ``with`` block.
+
+        If another thread sets the signal during the block, that thread calls ``callback``.
         """
         self._callbacks.append(callback)
         try:
@@ -55,8 +56,10 @@ _running: ContextVar[Interrupt | None] = ContextVar("running_statement", default
 
 @contextmanager
 def interruptible(interrupt: Interrupt) -> Iterator[None]:
-    """Make ``interrupt`` the signal that ends the calling thread's statement, inside the ``with`` block. Functions
-    called in the block find the signal by :func:`running_interrupt`.
+    """Make ``interrupt`` the signal that ends the calling thread's SQL statement, for the duration of the ``with``
+    block.
+
+    Functions called in the block find the signal by :func:`running_interrupt`.
     """
     token = _running.set(interrupt)
     try:
@@ -66,15 +69,15 @@ def interruptible(interrupt: Interrupt) -> Iterator[None]:
 
 
 def running_interrupt() -> Interrupt:
-    """Return the signal that ends the calling thread's statement early. Outside a statement, return a new signal that
-    nobody sets.
+    """Return the signal that ends the SQL statement which the calling thread runs. Outside a statement, return a new
+    signal that nobody sets.
     """
     return _running.get() or Interrupt()
 
 
 class Turns(threading.local):
-    """A timer for each thread that computes for a statement. After a millisecond the thread must pause, so that other
-    threads run.
+    """A timer for each thread that runs a client's statement. After a millisecond of computing the thread must pause,
+    so that other threads run.
     """
 
     _end = 0.0
@@ -96,7 +99,7 @@ turns = Turns()
 
 
 def check_interrupted() -> None:
-    """Raise SqlError 1317 if the calling thread's statement has been interrupted.
+    """Raise SqlError 1317 if the SQL statement that the calling thread runs has been interrupted.
 
     Loops that may run for long call this function, so that KILL and the end of the process end them, and so that other
     threads run meanwhile.
@@ -116,9 +119,9 @@ class Lockable(Protocol):
 
 
 def acquire(semaphore: Lockable, interrupt: Interrupt, seconds: float = math.inf) -> None:
-    """Wait for a semaphore or lock for at most ``seconds``.
+    """Acquire a lock or semaphore, and wait for it at most ``seconds``.
 
-    Raises SqlError 1317 if ``interrupt`` is set, and 3024 after the timeout.
+    Raises SqlError 1317 if ``interrupt`` is set meanwhile, and 3024 after the timeout.
     """
     deadline = time.monotonic() + seconds
     while not semaphore.acquire(timeout=_POLL_SECONDS):

@@ -20,7 +20,9 @@ _SCOPES = ("global", "session", "local")
 
 
 class Kind(enum.Enum):
-    """The kinds of plain value: a literal, a system variable, or a call of a function with literals."""
+    """The kinds of plain value that the fast parser accepts: a literal, a system variable, or a call of a function with
+    literals.
+    """
 
     LITERAL = enum.auto()
     SYSTEM_VARIABLE = enum.auto()
@@ -42,7 +44,7 @@ class Plain(NamedTuple):
 
 
 class Item(NamedTuple):
-    """The item of the select list of a SELECT that has one plain value (literal, variable or function call)."""
+    """The one value that a simple SELECT returns, such as ``SELECT @@version``, with the name of its column."""
 
     plain: Plain
     column: str
@@ -68,8 +70,9 @@ def plain_value(text: str) -> Plain | None:
 
 
 def plain_select(text: str) -> Item | None:
-    """Return the item of a SELECT that has one plain value (literal, system variable or function call), or None for any
-    other statement.
+    """Return the value that a simple SELECT asks for: a literal, a system variable, or a function with literals.
+
+    The result is None for any other statement.
 
     >>> plain_select("SELECT @@version AS v LIMIT 1").column
     'v'

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def as_shown(time: datetime) -> str:
-    """Return the text of a time as a server shows it in a TIMESTAMP(6) column.
+    """Return the text with which a server shows a time in a TIMESTAMP(6) column.
 
     A time with a time zone is converted to the machine's time zone, as a server with ``time_zone = SYSTEM`` does.
 

@@ -73,7 +73,9 @@ as long for the interpreter's lock.
 
 @dataclass(frozen=True)
 class Environment:
-    """The state of a client's session that a SELECT can read: tables, variables and the values of functions."""
+    """The state of a client's session that a SELECT on the console can read: tables, variables and the values of
+    functions.
+    """
 
     find_table: Callable[[str, str], Result | None]
     """The function that returns the table of a schema and a name, or None if no such table exists."""
@@ -281,7 +283,9 @@ class Rewriting(SQLiteGenerator):
         return text if isinstance(expression.parent, exp.Escape) else f"{text} ESCAPE '\\'"
 
     def comparison(self, node: exp.Expr) -> str:
-        """Write a comparison, which ignores the case of texts."""
+        """Return the SQLite text of a comparison or a similar operator, whose syntax tree is ``node``. It ignores the
+        case of texts, as MySQL does.
+        """
         sides = [side for name in _SIDES for side in _listed(node.args.get(name))]
         if any(self._is_timestamp(side) for side in sides):
             for side in sides:
@@ -375,7 +379,11 @@ class Rewriting(SQLiteGenerator):
         return self.func(f"{FUNCTION_PREFIX}group_concat", f"json_group_array({row})", *options)
 
     def clock(self, name: str, *digits: exp.Expr) -> str:
-        """Write a function such as NOW(6) as its value. In MySQL, every NOW() of one statement has the same value."""
+        """Return the value of a function such as NOW(6) as an SQLite literal. ``name`` is the function's name, and
+        ``digits`` its argument.
+
+        In MySQL, every NOW() of one statement has the same value.
+        """
         given = digits[0].name if digits else ""
         return _value(clock(name, self._now, int(given) if given.isdigit() else 0))
 

@@ -31,7 +31,7 @@ class SqlError(DumpfilterError):
 
 @dataclass(frozen=True)
 class Message:
-    """A server's error message with placeholders. A call of the object fills them in and returns an exception."""
+    """A server's error message with placeholders. Calling the object with the values returns the SqlError to raise."""
 
     number: int
     sqlstate: str
@@ -103,8 +103,9 @@ _CHECK_THE_MANUAL = (
 
 
 def too_long(most: int) -> SqlError:
-    """Return the error for a statement that is longer than ``most`` characters, as from a server that limits its
-    parser's memory.
+    """Return the error for a statement of more than ``most`` characters, which the console does not parse.
+
+    A server raises the same error when a statement exceeds its parser's memory limit.
     """
     return MESSAGES["ER_CAPACITY_EXCEEDED"](most, "parser_max_mem_size", "Parser bailed out for this query.")
 
