@@ -20,6 +20,7 @@ from pymysql.constants import CLIENT
 
 from bench._common import OUT, steadily
 from bench._processes import serve
+from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.filter import Filter
@@ -32,7 +33,7 @@ from dumpfilter.slave.threads.base import RelayEnd
 from dumpfilter.slave.threads.connection import Source
 from dumpfilter.slave.threads.io_thread import IoThread
 from dumpfilter.slave.threads.receiver import Receiver
-from dumpfilter.testbed.servers import Account, Family
+from dumpfilter.testbed.servers.sql import Account
 from tests.master.replicas.serving import Replica
 
 _HEARTBEAT = 10**11

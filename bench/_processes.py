@@ -114,8 +114,7 @@ def master(
     With ``users``, which are the rules of each user's replicas, the master has a replication port.
     """
     # Children import this module, and most of them need no client of servers.
-    from dumpfilter.testbed.servers.process import end_process
-    from dumpfilter.testbed.servers.server import write_secret
+    from dumpfilter.testbed.servers.server import end_process, write_secret
     from tests.mariadb import ENDS_WITH_CALLER
 
     with tempfile.TemporaryDirectory() as directory:

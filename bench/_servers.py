@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench._common import MYSQL_ROOT, OUT, REPOSITORY
-from dumpfilter.base.errors import ServerMissing
+from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.workload.generate import GeneratedSet
-from dumpfilter.testbed.servers import Family, Program, Server, find_program
-from dumpfilter.testbed.servers.programs import command_in
+from dumpfilter.testbed.errors import ServerMissing
+from dumpfilter.testbed.servers.programs import Program, command_in, find_program
+from dumpfilter.testbed.servers.server import Server
 from tests.mariadb import spawn_bound
 
 REPLICA_OPTIONS = ("--sync-relay-log=0", "--sync-master-info=0", "--max-relay-log-size=1073741824")

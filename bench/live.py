@@ -27,7 +27,10 @@ from bench._processes import PASSWORD, Child, Master, master, processor_seconds,
 from bench._raw import relay_seconds
 from bench._servers import running
 from dumpfilter.base.waiting import until
-from dumpfilter.testbed.servers import Account, Family, Server, SourceAddress
+from dumpfilter.binlog.format import Family
+from dumpfilter.testbed.servers.dialect import SourceAddress
+from dumpfilter.testbed.servers.server import Server
+from dumpfilter.testbed.servers.sql import Account
 from tests.certificates import Authority
 
 RATES = (200, 1000)

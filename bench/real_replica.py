@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bench._common import Options, Report, binlogs, keeping
 from bench._processes import PASSWORD, bytes_received_from, master, processor_seconds, thread_seconds
 from bench._servers import REPLICA_OPTIONS, running
 from dumpfilter.base.waiting import until
+from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.workload.generate import SERVER_ID, UUID, GeneratedSet
-from dumpfilter.testbed.servers import Family, ReplicaStatus, Server, SourceAddress
+from dumpfilter.testbed.servers.dialect import SourceAddress
+from dumpfilter.testbed.servers.server import Server
+from dumpfilter.testbed.servers.sql import status_rows
 
 SHARES = {"everything": 1.0, "a quarter": 0.25, "a twentieth": 0.05}
 """The part of the binlog that each filter keeps, by the user whose replicas have the filter."""
@@ -54,7 +57,7 @@ class Receiver:
         self._channel.follow(source, start=False)
         others = thread_seconds(self._server.pid)
         served, start = processor_seconds(pid), time.monotonic()
-        self._receive(lambda status: status.received_gtids == self._last_gtid, _POLL_SECONDS)
+        self._receive(self._has_received, _POLL_SECONDS)
         threads = thread_seconds(self._server.pid)
         cost = Cost(
             bytes_received_from(source.port),
@@ -68,18 +71,17 @@ class Receiver:
     def touch(self, source: SourceAddress) -> None:
         """Receive the beginning of the binlog alone."""
         self._channel.follow(source, start=False)
-        self._receive(lambda status: status.raw["Relay_Log_Space"] >= _TOUCHED, _POLL_SECONDS / 10)
+        self._receive(lambda row: row["Relay_Log_Space"] >= _TOUCHED, _POLL_SECONDS / 10)
         self._detach()
 
-    def _receive(self, is_reached: Callable[[ReplicaStatus], bool], poll: float) -> None:
+    def _receive(self, is_reached: Callable[[dict[str, Any]], bool], poll: float) -> None:
         """Run the I/O thread until its status is reached. Raises SystemExit when the thread ends with an error."""
 
         def is_done() -> bool:
-            status = self._channel.status()
-            assert status is not None
-            if status.io_error is not None:
-                raise SystemExit(f"the replica's I/O thread ended: {status.io_error}")
-            return is_reached(status)
+            (row,) = status_rows(self._server)
+            if int(row["Last_IO_Errno"]):
+                raise SystemExit(f"the replica's I/O thread ended: {row['Last_IO_Error']}")
+            return is_reached(row)
 
         self._channel.start("IO_THREAD")
         until(
@@ -88,6 +90,10 @@ class Receiver:
             lambda: SystemExit(f"the replica did not catch up within {_LONGEST} s: {self._channel.status()}"),
             poll=poll,
         )
+
+    def _has_received(self, row: dict[str, Any]) -> bool:
+        found = row["Retrieved_Gtid_Set" if self._mysql else "Gtid_IO_Pos"]
+        return str(found).replace("\n", "") == self._last_gtid
 
     def filter_by_itself(self, schemas: list[str]) -> None:
         """Give the replica a filter of its own, which its I/O thread does not know."""

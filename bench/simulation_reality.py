@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import median
 
 from bench._common import Options, Report
-from dumpfilter.base.errors import ServerMissing
 from dumpfilter.simulation.results import LinkFigures, Method, Run
+from dumpfilter.testbed.errors import ServerMissing
 from dumpfilter.testbed.experiment.definition import load_experiment
 from dumpfilter.testbed.experiment.run import run_experiment
 

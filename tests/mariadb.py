@@ -12,9 +12,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dumpfilter.testbed.servers import Process, find_program, free_port
-from dumpfilter.testbed.servers.process import spawn_here
-from dumpfilter.testbed.servers.template import make_data
+from dumpfilter.testbed.servers.programs import find_program, make_data
+from dumpfilter.testbed.servers.server import Process, free_port, spawn_here
 from tests.binlog_tools import local_load_directory
 
 USER = getpass.getuser()

@@ -257,31 +257,3 @@ class SourceStreamDamaged(SourceError):
 
     Nothing of the damaged event is stored.
     """
-
-
-class ServerError(DumpfilterError):
-    """The base class of errors about a real MySQL or MariaDB server that dumpfilter starts or queries."""
-
-
-class ServerMissing(ServerError):
-    """An error about a server program that is not installed on this machine. The text names the cure."""
-
-
-class ServerFailed(ServerError):
-    """An error about a MySQL or MariaDB server that does not start, or that ended. The text has the end of the server's
-    error log.
-    """
-
-
-class StatementRefused(ServerError):
-    """An error about a statement that a server refuses. The text has the server's error and the statement."""
-
-    number: int = 0
-    """The number of the server's error."""
-
-
-class ReplicaBehind(ServerError):
-    """An error about a MySQL or MariaDB replica that has stopped, or does not reach a position in time.
-
-    The text has the states and errors of the replica's threads.
-    """

@@ -237,8 +237,7 @@ def _start(request: pytest.FixtureRequest, topology: Topology, timeout: float | 
     ``timeout`` is the time limit of the start of a node and of a later wait, seconds; None for the limit of the run.
     If a server is not installed, the test fails, or is skipped with ``--topology-missing=skip``.
     """
-    from dumpfilter.base.errors import ServerMissing
-    from dumpfilter.testbed import up
+    from dumpfilter.testbed import ServerMissing, up
     from dumpfilter.testbed.leftovers import kept_directory
 
     settings = request.config.stash[_settings]

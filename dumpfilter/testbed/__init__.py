@@ -17,6 +17,7 @@ from dumpfilter.testbed.errors import NodeIsDown as NodeIsDown
 from dumpfilter.testbed.errors import NotCaughtUp as NotCaughtUp
 from dumpfilter.testbed.errors import NotRunnable as NotRunnable
 from dumpfilter.testbed.errors import NotUp as NotUp
+from dumpfilter.testbed.errors import ServerMissing as ServerMissing
 from dumpfilter.testbed.errors import SqlFailed as SqlFailed
 from dumpfilter.testbed.errors import StartFailed as StartFailed
 from dumpfilter.testbed.errors import TestbedError as TestbedError

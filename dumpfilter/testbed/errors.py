@@ -17,12 +17,16 @@ class NotRunnable(TestbedError, OptionError):
     """
 
 
+class ServerMissing(TestbedError):
+    """An error about a server program that is not installed on this machine. The text names the cure."""
+
+
 class StartFailed(TestbedError):
-    """An error about a node that did not start. The text has the end of the node's log."""
+    """An error about a node or server that did not start. The text has the end of its log."""
 
 
 class NodeIsDown(TestbedError, ConnectionLost):
-    """An error about a node that does not run, although the call needs it."""
+    """An error about a node or server that does not run or cannot be reached, although the call needs it."""
 
 
 class NotCaughtUp(TestbedError):

@@ -11,8 +11,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from dumpfilter.testbed.keeping import Child, Keeper, Program
-from dumpfilter.testbed.servers import Spawn
-from dumpfilter.testbed.servers.server import write_secret
+from dumpfilter.testbed.servers.server import Spawn, write_secret
 from dumpfilter.topology.model import Topology
 
 HOST = "127.0.0.1"

@@ -15,20 +15,19 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dumpfilter.base.errors import ConnectionLost, ServerError
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
-from dumpfilter.testbed.errors import LawBroken, NotCaughtUp
+from dumpfilter.testbed.errors import LawBroken, NodeIsDown, NotCaughtUp, SqlFailed
 from dumpfilter.testbed.ground import REPLICATION_USER, Ground
 from dumpfilter.testbed.node import Feed, TestbedNode
 from dumpfilter.testbed.own_nodes import Master, Slave
 from dumpfilter.testbed.server_nodes import SqlNode, StartedServer
-from dumpfilter.testbed.servers import Server, wait_for_gtids
-from dumpfilter.testbed.servers.data import differences, equal_gtids, read_data
+from dumpfilter.testbed.servers.server import Server
+from dumpfilter.testbed.servers.sql import differences, equal_gtids, read_data, wait_for_gtids
 from dumpfilter.testbed.values import Place
 from dumpfilter.topology.model import Node, Reading, filter_of
 
@@ -167,7 +166,7 @@ class _Reference(NamedTuple):
     def reach(self, gtids: str, deadline: float) -> None:
         """Wait until the reference has applied the replica's GTID set ``gtids``.
 
-        Raises ReplicaBehind or NotCaughtUp at ``deadline``, a time of ``time.monotonic``.
+        Raises NotCaughtUp at ``deadline``, a time of ``time.monotonic``.
         """
         deadline = max(deadline, time.monotonic() + 1.0)
         if self.has_all_gtids:
@@ -200,7 +199,7 @@ class References:
         """
         try:
             return self._check(node.server, self._reference(node), time.monotonic() + timeout)
-        except (ServerError, ConnectionLost, NotCaughtUp) as error:
+        except (NodeIsDown, NotCaughtUp, SqlFailed) as error:
             raise NotCaughtUp(f"{node.name}: cannot be compared with its reference: {error}") from None
 
     @staticmethod
@@ -239,7 +238,7 @@ class References:
             ways.setdefault((feed.origin.name, distinct(filters_on_the_way(feed))), feed)
         if len({origin for origin, _ in ways}) < len(ways):
             # The server skips the second arrival of a GTID, whatever the first arrival's filter left of it.
-            raise ServerError(
+            raise NotCaughtUp(
                 f"{node.name}: has two channels from one source with different filters, so that the filter of a "
                 "transaction is a matter of chance: give both channels the same rules"
             )

@@ -12,13 +12,13 @@ from typing import Any
 
 import pymysql
 
-from dumpfilter.base.errors import ConnectionLost, DumpfilterError, ServerMissing, StatementRefused
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.testbed.binlogs import WatchedSet
 from dumpfilter.testbed.errors import NodeIsDown, SqlFailed, StartFailed, TestbedError
 from dumpfilter.testbed.ground import HOST, Ground
 from dumpfilter.testbed.links import TestbedLink
-from dumpfilter.testbed.servers import Account, ReplicaStatus, SqlServer
-from dumpfilter.testbed.servers.process import Process
+from dumpfilter.testbed.servers.server import Process
+from dumpfilter.testbed.servers.sql import Account, SqlServer
 from dumpfilter.testbed.values import NO_LAG, ChannelState, Lag, NodeStatus, Place, State, sum_known
 from dumpfilter.topology.model import Kind, Node, Reading
 
@@ -111,7 +111,7 @@ class TestbedNode(abc.ABC):
             except BaseException as error:
                 self.state = "failed"
                 self._end(in_order=False)
-                if isinstance(error, DumpfilterError) and not isinstance(error, TestbedError | ServerMissing):
+                if isinstance(error, DumpfilterError) and not isinstance(error, TestbedError):
                     text = str(error).removeprefix(f"{self.name}: ")
                     raise StartFailed(f"{self.name}: {text}") from None
                 raise
@@ -207,10 +207,7 @@ class TestbedNode(abc.ABC):
         Raises NodeIsDown.
         """
         self._check_running()
-        try:
-            return self.server.connect(**{"connect_timeout": _SQL_TIMEOUT, "read_timeout": None, **options})
-        except ConnectionLost as error:
-            raise NodeIsDown(str(error)) from None
+        return self.server.connect(**{"connect_timeout": _SQL_TIMEOUT, "read_timeout": None, **options})
 
     def execute(self, sql: str, args: Any = None, *, database: str | None = None) -> list[tuple[Any, ...]]:
         """Run one statement on a new connection, and return its rows.
@@ -219,12 +216,7 @@ class TestbedNode(abc.ABC):
         SqlFailed.
         """
         self._check_running()
-        try:
-            return self.server.sql(sql, arguments=args, database=database)
-        except ConnectionLost as error:
-            raise NodeIsDown(str(error)) from None
-        except StatementRefused as error:
-            raise SqlFailed(str(error), error.number) from None
+        return self.server.sql(sql, arguments=args, database=database)
 
     def _check_running(self) -> None:
         if not self.is_running:
@@ -424,11 +416,6 @@ class TestbedNode(abc.ABC):
             self.resume()
         if self._held_behind:
             self.hold_behind(0.0)
-
-
-def states_of(status: ReplicaStatus) -> dict[str, Any]:
-    """Return the states and errors of a channel's threads as fields of ChannelState."""
-    return {"io": status.io_state, "sql": status.sql_state, "errors": tuple(map(str, status.errors))}
 
 
 def _most(channels: Sequence[ChannelState]) -> Lag:

@@ -20,11 +20,10 @@ from dumpfilter.testbed.binlogs import WatchedSet, end_of
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed
 from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground
 from dumpfilter.testbed.keeping import Child, Program
-from dumpfilter.testbed.node import PAUSED, Feed, Goal, TestbedNode, states_of
-from dumpfilter.testbed.servers import Account, ReplicaStatus, SqlServer, free_ports, replica_status
+from dumpfilter.testbed.node import PAUSED, Feed, Goal, TestbedNode
 from dumpfilter.testbed.servers.dialect import DIALECTS
-from dumpfilter.testbed.servers.process import Process, end_process, start_process
-from dumpfilter.testbed.servers.server import write_secret
+from dumpfilter.testbed.servers.server import Process, end_process, free_ports, start_process, write_secret
+from dumpfilter.testbed.servers.sql import Account, SqlServer, channel_states
 from dumpfilter.testbed.values import ChannelState, Place
 from dumpfilter.topology.model import Kind, Node, semantics_of
 from dumpfilter.topology.notations import toml_value
@@ -169,7 +168,7 @@ class OwnNode(TestbedNode):
                 threads = self._threads()
                 for feed in waiting:
                     its = threads.get(feed.channel)
-                    if its is not None and not its.sql_running and its.errors:
+                    if its is not None and its.sql == "No" and its.errors:
                         raise NotCaughtUp(self._behind(feed, goal))
             return not waiting
 
@@ -180,8 +179,8 @@ class OwnNode(TestbedNode):
             poll=_POLL,
         )
 
-    def _threads(self) -> Mapping[str, ReplicaStatus]:
-        """Return the status of the threads of each channel, as far as the node tells it. A master has no channels."""
+    def _threads(self) -> Mapping[str, ChannelState]:
+        """Return the state of each channel, as far as the node's console tells it. A master has no channels."""
         return {}
 
     def _behind(self, feed: Feed, goal: Goal) -> str:
@@ -190,7 +189,7 @@ class OwnNode(TestbedNode):
         if self._is_paused:
             return f"{self.name}: {PAUSED}: {told}"
         its = self._threads().get(feed.channel)
-        return f"{self.name}: {told}{'' if its is None else f'; {its}'}{feed.fault}"
+        return f"{self.name}: {told}{'' if its is None else f'; {its.threads}'}{feed.fault}"
 
 
 class Master(OwnNode):
@@ -313,16 +312,19 @@ class Slave(OwnNode):
             bytes_dropped=counted.counts.get("bytes_dropped", 0),
         )
 
-    def _threads(self) -> Mapping[str, ReplicaStatus]:
+    def _threads(self) -> Mapping[str, ChannelState]:
         with contextlib.suppress(DumpfilterError):
-            return {status.channel: status for status in replica_status(self.server)}
+            return {state.channel: state for state in channel_states(self.server)}
         return {}
 
     def _told_channels(self, problems: list[str]) -> tuple[ChannelState, ...]:
         told: dict[str, dict[str, Any]] = {}
         if self.is_running:
             try:
-                states = {status.channel: states_of(status) for status in replica_status(self.server)}
+                states = {
+                    one.channel: {"io": one.io, "sql": one.sql, "errors": one.errors}
+                    for one in channel_states(self.server)
+                }
                 for name, received, dropped in self.execute(
                     "SELECT channel_name, bytes_received, bytes_dropped FROM dumpfilter.channels"
                 ):

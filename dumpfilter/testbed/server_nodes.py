@@ -10,25 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
-from dumpfilter.base.errors import ConnectionLost, DumpfilterError, ReplicaBehind, ServerError
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.receiver.credentials import find_credentials
 from dumpfilter.receiver.url import parse_source_url
 from dumpfilter.testbed.binlogs import AppliedPlaces, WatchedSet, end_of
-from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable
+from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, TestbedError
 from dumpfilter.testbed.ground import Ground
-from dumpfilter.testbed.node import PAUSED, Feed, Goal, TestbedNode, states_of
-from dumpfilter.testbed.servers import (
-    Account,
-    RunningServer,
-    Server,
-    SourceAddress,
-    SqlServer,
-    find_program,
-    replica_status,
-    wait_for_gtids,
-)
-from dumpfilter.testbed.servers.process import Process
+from dumpfilter.testbed.node import PAUSED, Feed, Goal, TestbedNode
+from dumpfilter.testbed.servers.dialect import SourceAddress
+from dumpfilter.testbed.servers.programs import find_program
+from dumpfilter.testbed.servers.server import Process, Server
+from dumpfilter.testbed.servers.sql import Account, RunningServer, SqlServer, channel_states, wait_for_gtids
 from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Place
 from dumpfilter.topology.model import Kind, Node
 
@@ -70,7 +63,7 @@ class SqlNode(TestbedNode):
                 goal = self.goal()
                 # Transactions that a replica's filter drops are not in the replica's binlog.
                 return goal.place, self.server.applied_gtids() if self.feeds else goal.gtids
-            except (ServerError, ConnectionLost) as error:
+            except TestbedError as error:
                 problems.append(str(error))
         return NOWHERE, ""
 
@@ -185,14 +178,11 @@ class StartedServer(SqlNode):
         """
         now = {name: replace(last, io="No", sql="No", errors=()) for name, last in self._last.items()}
         if self.feeds and self.is_running:
-            with contextlib.suppress(ServerError, ConnectionLost):
+            with contextlib.suppress(TestbedError):
                 gtids = self.server.applied_gtids()
-                told = {one.channel: one for one in replica_status(self.server)}
-                for name in now.keys() & told.keys():
-                    its = told[name]
-                    now[name] = replace(
-                        now[name], received=its.received, applied=its.applied, gtids=gtids, **states_of(its)
-                    )
+                for told in channel_states(self.server):
+                    if told.channel in now:
+                        now[told.channel] = replace(told, source=now[told.channel].source, gtids=gtids)
         found = {}
         for feed in self.feeds:
             # An origin that has never been started has no binlog, and that of a running server may be elsewhere.
@@ -236,10 +226,8 @@ class StartedServer(SqlNode):
                 max(deadline - time.monotonic(), 0.0),
                 held=lambda: PAUSED if self._is_paused else "",
             )
-        except ReplicaBehind as error:
+        except NotCaughtUp as error:
             raise NotCaughtUp(f"{error}{''.join(feed.fault for feed in self.feeds)}") from None
-        except ConnectionLost as error:
-            raise NodeIsDown(str(error)) from None
 
     def hold_behind(self, seconds: float) -> None:
         """Keep the replica's data ``seconds`` behind its sources, by the servers' delayed replication."""
@@ -261,7 +249,7 @@ class StartedServer(SqlNode):
         for row in self.server.rows("SHOW PROCESSLIST"):
             if row["User"] not in ours and not str(row["Command"]).startswith("Binlog Dump"):
                 # The client may have ended in the meantime, as the one that asked for this list.
-                with contextlib.suppress(ServerError):
+                with contextlib.suppress(TestbedError):
                     self.server.sql(f"KILL {row['Id']}")
 
     def drop_databases(self) -> None:

@@ -84,13 +84,16 @@ class ChannelState:
     """The bytes of events that filters on the way dropped for the node. None: they are not counted."""
 
     @property
+    def threads(self) -> str:
+        """The states of the threads and their errors, as text."""
+        return f"I/O thread {self.io}, SQL thread {self.sql}{''.join(f'; {error}' for error in self.errors)}"
+
+    @property
     def problem(self) -> str:
         """The states of the threads and their errors, if a thread does not run; otherwise empty."""
         if (self.io, self.sql) in (("Yes", "Yes"), ("", "")):
             return ""
-        named = f"channel {self.channel}: " if self.channel else ""
-        errors = "".join(f"; {error}" for error in self.errors)
-        return f"{named}I/O thread {self.io}, SQL thread {self.sql}{errors}"
+        return f"{f'channel {self.channel}: ' if self.channel else ''}{self.threads}"
 
 
 @dataclass(frozen=True)

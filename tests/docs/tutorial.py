@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from dumpfilter.testbed.servers import free_port
+from dumpfilter.testbed.servers.server import free_port
 from tests.commands.forked import forked_commands
 
 ROOT = Path(__file__).parents[2]

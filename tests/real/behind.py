@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dumpfilter.testbed.servers import free_port
+from dumpfilter.testbed.servers.server import free_port
 from tests.slave.driven import wait_until
 from tests.slave.processes import Launcher
 

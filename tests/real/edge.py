@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from dumpfilter.testbed.servers import free_port
+from dumpfilter.testbed.servers.server import free_port
 from tests.real.behind import PASSWORD
 from tests.slave.driven import wait_until
 from tests.slave.processes import Launcher

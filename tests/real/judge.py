@@ -27,7 +27,7 @@ from pathlib import Path
 
 import pymysql
 
-from dumpfilter.base.errors import ServerFailed
+from dumpfilter.testbed.errors import StartFailed
 from tests.oracle.recordings import Recording
 from tests.real.behind import PASSWORD, Dumpfilter, users
 from tests.real.judging import (
@@ -91,7 +91,7 @@ def judge(
         source: RealServer | None = None
         try:
             source = real_source(servers, recording)
-        except ServerFailed as error:
+        except StartFailed as error:
             print(f"{recording.name}: no real server reads these binlogs: {str(error)[-300:]}")
         behind = _Behind(launcher, servers.directory / "behind", recording, asked, source, ports)
         if set(ways) != {"source"}:
@@ -162,7 +162,7 @@ def _judge_case(
         replica = replicas.for_case(case)
         try:
             got = run(replica, upstream, case, own, by_file=by_file)
-        except (pymysql.Error, ServerFailed, AssertionError) as error:
+        except (pymysql.Error, StartFailed, AssertionError) as error:
             verdicts.add(
                 case, way, "failed", [f"{type(error).__name__}: {error}"], time.monotonic() - started
             )

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pymysql
 
-from dumpfilter.base.errors import ServerFailed
+from dumpfilter.testbed.errors import StartFailed
 from tests.real.behind import PASSWORD
 from tests.real.edge import USER, Edge
 from tests.real.judge import Replicas, _worker_options
@@ -161,7 +161,7 @@ def _judge(
         if found and recorded.sql_error[0] and all(line.startswith("GTIDs") for line in found):
             # The recorder may have read the GTID set before the thread stopped.
             verdict, found = "equal but for the stop's GTIDs", []
-    except (pymysql.Error, ServerFailed, AssertionError) as error:
+    except (pymysql.Error, StartFailed, AssertionError) as error:
         verdict, found = "failed", [f"{type(error).__name__}: {error}"]
     if found:
         print(f"{case}: {verdict} ({time.monotonic() - started:.1f} s)")

@@ -24,8 +24,8 @@ from pathlib import Path
 
 import pymysql
 
-from dumpfilter.base.errors import ServerFailed
 from dumpfilter.binlog.format import Family
+from dumpfilter.testbed.errors import StartFailed
 from dumpfilter.topology.links.client import LinkProcess, OpenLink
 from dumpfilter.topology.links.shape import PLAIN, LinkShape
 from tests.real.behind import PASSWORD, Dumpfilter, ReplicaUser
@@ -553,7 +553,7 @@ def main() -> None:
             live = Live(plan, servers, launcher, temporary, ports)
             try:
                 live.run()
-            except (Different, ServerFailed, AssertionError) as error:
+            except (Different, StartFailed, AssertionError) as error:
                 failed = True
                 print(f"DIFFERENT (seed {plan.seed}): {error}\n{live.dumpfilter.log()}")
             finally:

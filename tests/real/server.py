@@ -22,10 +22,10 @@ from pymysql.cursors import Cursor
 from dumpfilter.base.waiting import until
 from dumpfilter.binlog.format import Family
 from dumpfilter.filter.rules import RuleKind, parse_option
-from dumpfilter.testbed.servers import Account, Program, Server, SourceAddress, find_program, free_port
-from dumpfilter.testbed.servers.dialect import identifier, quoted, sql_value
-from dumpfilter.testbed.servers.process import Process, Spawn
-from dumpfilter.testbed.servers.server import ADDRESS
+from dumpfilter.testbed.servers.dialect import SourceAddress, identifier, quoted, sql_value
+from dumpfilter.testbed.servers.programs import Program, find_program
+from dumpfilter.testbed.servers.server import ADDRESS, Process, Server, Spawn, free_port
+from dumpfilter.testbed.servers.sql import Account, status_rows
 from dumpfilter.testbed.values import Place
 from tests.mariadb import USER, spawn_bound
 
@@ -213,24 +213,18 @@ class RealServer(Server):
 
     def status(self) -> ReplicaStatus | None:
         """Return SHOW REPLICA STATUS, or None of a server that has no source."""
-        found = self.channel().status()
-        if found is None:
-            return None
-        behind = next(value for name, value in found.raw.items() if name.startswith("Seconds_Behind"))
-        io_error, sql_error = (
-            (0, "") if error is None else (error.number, error.text)
-            for error in (found.io_error, found.sql_error)
-        )
-        return ReplicaStatus(
-            found.io_state,
-            found.sql_running,
-            found.received,
-            found.applied,
-            io_error,
-            sql_error,
-            found.received_gtids,
-            str(behind),
-        )
+        for row in status_rows(self):
+            return ReplicaStatus(
+                row["Replica_IO_Running"],
+                row["Replica_SQL_Running"] == "Yes",
+                Place(row["Source_Log_File"], int(row["Read_Source_Log_Pos"])),
+                Place(row["Relay_Source_Log_File"], int(row["Exec_Source_Log_Pos"])),
+                (int(row["Last_IO_Errno"]), row["Last_IO_Error"]),
+                (int(row["Last_SQL_Errno"]), row["Last_SQL_Error"]),
+                str(row.get("Retrieved_Gtid_Set") or row.get("Gtid_IO_Pos") or "").replace("\n", ""),
+                str(row["Seconds_Behind_Source"]),
+            )
+        return None
 
     def empty(self, databases: Sequence[str] = (), collation: int = 0) -> None:
         """Forget source, binlogs, GTIDs, databases and accounts. Then make these databases."""

@@ -33,7 +33,6 @@ from dumpfilter.analyse.lint.items import Item
 from dumpfilter.analyse.lint.knowledge import SetKnowledge
 from dumpfilter.analyse.lint.linting import dropped_xa
 from dumpfilter.analyse.lint.replica import ReplicaWalk
-from dumpfilter.base.errors import ServerFailed
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.reader import iter_events
@@ -42,6 +41,7 @@ from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.suggest.job import NOBODY, suggest
 from dumpfilter.spark_jobs.suggest.search import BREAKING
+from dumpfilter.testbed.errors import StartFailed
 from dumpfilter.testbed.values import Place
 from tests.oracle.recordings import all_recordings
 from tests.real.judging import real_source
@@ -218,7 +218,7 @@ def judge_recordings(family: Family, first_port: int) -> collections.Counter[str
                 continue
             try:
                 source = real_source(servers, recording, f"source-{recording.name}")
-            except ServerFailed:
+            except StartFailed:
                 counts["no server reads the recording"] += 1
                 continue
             start = None if recording.oracle["gtid"] else Place(recording.files[0].name, 4)

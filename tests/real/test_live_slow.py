@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dumpfilter.testbed.servers import free_port
+from dumpfilter.testbed.servers.server import free_port
 from tests.real.live import Live, Plan
 from tests.real.server import Servers
 from tests.slave.processes import Launcher

@@ -10,7 +10,7 @@ import pytest
 
 from dumpfilter.testbed import LawBroken, NotCaughtUp, up
 from dumpfilter.testbed.server_nodes import StartedServer
-from dumpfilter.testbed.servers import replica_status
+from dumpfilter.testbed.servers.sql import channel_states
 
 RECORDING = Path(__file__).parents[1] / "oracle" / "data" / "oracle" / "mariadb-row"
 WAIT = 200.0
@@ -59,7 +59,7 @@ def test_a_channel_that_an_error_has_stopped_breaks_the_law(tmp_path: Path) -> N
         end, begin = t["end"], t["m"].status().place
         assert isinstance(end, StartedServer)
         # A replica replaces a table that is created again. So both channels must have it before the row comes.
-        while any(one.applied.position < begin.position for one in replica_status(end.server)):
+        while any(one.applied.position < begin.position for one in channel_states(end.server)):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         t["m"].execute("INSERT INTO d.t VALUES (1)")

@@ -13,8 +13,7 @@ from dumpfilter.base.security.tls import make_key_pair
 from dumpfilter.binlog.format import Family
 from dumpfilter.testbed import up
 from dumpfilter.testbed.server_nodes import StartedServer
-from dumpfilter.testbed.servers import replica_status
-from dumpfilter.testbed.servers.replica import Channel
+from dumpfilter.testbed.servers.sql import status_rows
 from dumpfilter.topology import make_topology, master, parse_string, server, slave
 from tests.slave.driven import wait_until
 
@@ -45,12 +44,11 @@ def test_all_readers_of_nodes_with_tls_verify_the_certificate(family: Family, tm
         assert '"tls": true' in bed["f"].logs or "tls=True" in bed["f"].logs
         for name in ("web", "end", "plain", "filtered"):
             node = bed[name]
-            (status,) = replica_status(node.server)
-            raw = {key.replace("Master", "Source"): value for key, value in status.raw.items()}
-            assert raw["Source_SSL_Allowed"] == "Yes"
-            assert raw["Source_SSL_Verify_Server_Cert"] == "Yes"
-            assert raw["Source_SSL_CA_File"] == str(bed.directory.resolve() / "certificate.pem")
-            assert status.io_state == "Yes"
+            (row,) = status_rows(node.server)
+            assert row["Source_SSL_Allowed"] == "Yes"
+            assert row["Source_SSL_Verify_Server_Cert"] == "Yes"
+            assert row["Source_SSL_CA_File"] == str(bed.directory.resolve() / "certificate.pem")
+            assert row["Replica_IO_Running"] == "Yes"
         source = bed["db"]
         assert isinstance(source, StartedServer)
         assert source.server.sql("SHOW GLOBAL VARIABLES LIKE 'ssl_cert'") == [
@@ -63,14 +61,9 @@ def test_all_readers_of_nodes_with_tls_verify_the_certificate(family: Family, tm
         address = replace(source.server.replication_address, port=plain.feeds[0].address[1], ca=other)
         channel = plain.server.channel()
         channel.follow(address)
-        wait_until(lambda: "SSL connection error" in _io_error(channel))
+        wait_until(lambda: "SSL connection error" in status_rows(plain.server)[0]["Last_IO_Error"])
         channel.follow(replace(address, ca=bed.directory.resolve() / "certificate.pem"))
         bed.wait_caught_up()
-
-
-def _io_error(channel: Channel) -> str:
-    status = channel.status()
-    return "" if status is None or status.io_error is None else status.io_error.text
 
 
 def test_a_workload_passes_tls_to_its_master_and_a_server_to_the_master_between() -> None:
@@ -83,8 +76,8 @@ def test_a_workload_passes_tls_to_its_master_and_a_server_to_the_master_between(
             "web": True,
             "end": False,
         }
-        (status,) = replica_status(bed["web"].server)
-        assert status.raw["Source_SSL_Allowed"] == "Yes"
+        (row,) = status_rows(bed["web"].server)
+        assert row["Source_SSL_Allowed"] == "Yes"
     assert parse_string("db[server=mariadb, tls=yes] >> web")["db-master"].tls
 
 

@@ -22,12 +22,13 @@ from rich.console import Console
 
 from dumpfilter.analyse.report.terminal import table
 from dumpfilter.base.endings import ending_at_signals
-from dumpfilter.base.errors import DumpfilterError, OutputError, ServerMissing
+from dumpfilter.base.errors import DumpfilterError, OutputError
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.spark.context import SparkMissing, check_java
+from dumpfilter.testbed.errors import ServerMissing
 from dumpfilter.testbed.server_nodes import StartedServer
-from dumpfilter.testbed.servers import Program, find_program
-from dumpfilter.testbed.servers.data import TABLE, read_data
+from dumpfilter.testbed.servers.programs import Program, find_program
+from dumpfilter.testbed.servers.sql import TABLE, read_data
 from dumpfilter.testbed.starting import up
 from dumpfilter.testbed.values import ChannelState
 from dumpfilter.topology import make_topology, master, recording, server, slave

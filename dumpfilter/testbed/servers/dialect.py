@@ -61,8 +61,6 @@ class Dialect:
     by_place: str
     status: str
     """The statement for the status of all channels."""
-    channel_column: str
-    """The column of the status that has the channel's name."""
     wait_form: str
     without_binlog = "SET SESSION sql_log_bin = 0"
     """The statement that keeps the session's further statements out of the binlog."""
@@ -170,7 +168,6 @@ _MARIADB = Dialect(
     by_gtid="MASTER_USE_GTID=slave_pos",
     by_place="MASTER_USE_GTID=no",
     status="SHOW ALL SLAVES STATUS",
-    channel_column="Connection_name",
     wait_form="SELECT MASTER_GTID_WAIT({gtids}, {seconds})",
 )
 
@@ -200,7 +197,6 @@ _MYSQL = Dialect(
     by_gtid=f"{_RETRY}, SOURCE_AUTO_POSITION=1",
     by_place=f"{_RETRY}, SOURCE_AUTO_POSITION=0",
     status="SHOW REPLICA STATUS",
-    channel_column="Channel_Name",
     wait_form="SELECT WAIT_FOR_EXECUTED_GTID_SET({gtids}, {seconds:f})",
 )
 

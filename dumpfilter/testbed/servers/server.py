@@ -1,4 +1,4 @@
-"""A real MariaDB or MySQL server as a child process: its files, its accounts, its start and its end."""
+"""A real MariaDB or MySQL server as a child process, and the start and end of any process that listens on ports."""
 
 from __future__ import annotations
 
@@ -9,20 +9,99 @@ import random
 import secrets
 import shutil
 import socket
+import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pymysql
 
-from dumpfilter.base.errors import ConnectionLost, ServerError, ServerFailed
+from dumpfilter.base.waiting import until
+from dumpfilter.testbed.errors import NodeIsDown, StartFailed, TestbedError
+from dumpfilter.testbed.keeping import Child
 from dumpfilter.testbed.servers.dialect import Rules, SourceAddress, quoted
-from dumpfilter.testbed.servers.process import Process, Spawn, end_process, spawn_here, start_process
-from dumpfilter.testbed.servers.programs import Program
-from dumpfilter.testbed.servers.replica import Channel
-from dumpfilter.testbed.servers.session import Account, SqlServer
-from dumpfilter.testbed.servers.template import as_root, make_data
+from dumpfilter.testbed.servers.programs import Program, as_root, make_data
+from dumpfilter.testbed.servers.sql import Account, Channel, SqlServer
+
+_POLL = 0.005
+_MOST_STARTS = 5
+
+
+Process = subprocess.Popen[bytes] | Child
+"""A process that a :data:`Spawn` function has started."""
+
+Spawn = Callable[[Sequence[str], Mapping[str, str]], Process]
+"""A function that starts a process with a command line and an environment. Its output is not returned."""
+
+
+def spawn_here(command: Sequence[str], environment: Mapping[str, str]) -> Process:
+    """Start a process as a child of this one. Ctrl-C in a terminal does not reach the process."""
+    null = subprocess.DEVNULL
+    return subprocess.Popen(
+        command, env=environment, stdin=null, stdout=null, stderr=null, start_new_session=True
+    )
+
+
+def start_process(
+    launch: Callable[[int], Process],
+    is_ready: Callable[[], bool],
+    failure: Callable[[str, int | None], Exception],
+    *,
+    log: Path,
+    taken: str,
+    again: bool,
+    deadline: float,
+) -> None:
+    """Start a process, and wait until it is ready. Start it again if another process took its port first.
+
+    Parameters:
+        launch: starts the process. Its argument is the number of earlier attempts.
+        is_ready: whether the process is ready.
+        failure: returns the error for a process that has ended or does not get ready. Its arguments are what the
+            process wrote into its log since its start, and its exit code (None: it still runs).
+        log: the file of the process's log.
+        taken: the words in the log that tell of a taken port, in lower case.
+        again: whether a process whose port was taken is started again.
+        deadline: the time of ``time.monotonic`` at which a process that is not ready has failed.
+    """
+    process: Process
+    begin = 0
+
+    def told() -> str:
+        return log.read_bytes()[begin:].decode(errors="replace") if log.exists() else ""
+
+    def is_ready_or_over() -> bool:
+        return is_ready() or process.poll() is not None
+
+    for attempt in range(_MOST_STARTS):
+        begin = log.stat().st_size if log.exists() else 0
+        process = launch(attempt)
+        until(is_ready_or_over, deadline, lambda: failure(told(), None), poll=_POLL)
+        # An answer may have come from another process, to which this process has lost its port.
+        code = process.poll()
+        if code is None:
+            return
+        if not again or taken not in told().lower():
+            break
+    raise failure(told(), code)
+
+
+def end_process(process: Process | None, *, in_order: bool, timeout: float) -> None:
+    """End a process by a regular shutdown (``in_order``) or with SIGKILL, and wait for its end.
+
+    A process that does not shut down in ``timeout`` seconds is killed. None and an ended process are left alone.
+    """
+    if process is None or process.poll() is not None:
+        return
+    if in_order:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout)
+            return
+    process.kill()
+    process.wait(timeout)
+
 
 ADDRESS = "127.0.0.1"
 """The address on which servers listen."""
@@ -109,7 +188,7 @@ class Server(SqlServer):
         return SourceAddress(self.host, self.port, self.replication.user, self.replication.password)
 
     def prepare(self) -> None:
-        """Create the data directory and the passwords, if the server has no data directory. Raises ServerFailed."""
+        """Create the data directory and the passwords, if the server has no data directory. Raises StartFailed."""
         is_new = not self.data.exists()
         if is_new:
             (self.directory / "tmp").mkdir(parents=True, exist_ok=True)
@@ -141,7 +220,7 @@ class Server(SqlServer):
     def start(self, timeout: float = START_TIMEOUT, *, replicates: bool = True) -> None:
         """Start the server and wait until it answers. On a new server the ``init`` statements then run.
 
-        Without ``replicates`` the replication threads stay stopped until they are started. Raises ServerFailed, with
+        Without ``replicates`` the replication threads stay stopped until they are started. Raises StartFailed, with
         the end of the error log, for a server that ends or does not answer in ``timeout`` seconds.
         """
         if self.is_running:
@@ -149,7 +228,7 @@ class Server(SqlServer):
         try:
             self.prepare()
         except OSError as error:
-            raise ServerFailed(f"{self.name}: its files cannot be made: {error}") from None
+            raise StartFailed(f"{self.name}: its files cannot be made: {error}") from None
         options = [] if replicates else [self.dialect.without_replication]
         is_new = self._first_statements.exists()
         if is_new:
@@ -163,23 +242,23 @@ class Server(SqlServer):
             try:
                 self.process = self._spawn([*self._command(), *options], environment)
             except OSError as error:
-                raise ServerFailed(f"{self.name}: {self.program.path} cannot be run: {error}") from None
+                raise StartFailed(f"{self.name}: {self.program.path} cannot be run: {error}") from None
             return self.process
 
         def is_ready() -> bool:
             nonlocal answer
             try:
                 SqlServer.connect(self, connect_timeout=_ANSWER_TIMEOUT, read_timeout=_ANSWER_TIMEOUT).close()
-            except ConnectionLost as error:
+            except NodeIsDown as error:
                 answer = error
             else:
                 return True
             return False
 
-        def failure(told: str, code: int | None) -> ServerFailed:
+        def failure(told: str, code: int | None) -> StartFailed:
             self.kill()
             how = f"does not answer ({answer})" if code is None else f"did not start (exit code {code})"
-            return ServerFailed(f"{self.name}: {self.program.title} {how}:\n{told[-_LOG_SHOWN:]}")
+            return StartFailed(f"{self.name}: {self.program.title} {how}:\n{told[-_LOG_SHOWN:]}")
 
         start_process(
             launch,
@@ -193,9 +272,9 @@ class Server(SqlServer):
         if is_new:
             try:
                 self.sql(*self._init)
-            except ServerError as error:
+            except TestbedError as error:
                 self.kill()
-                raise ServerFailed(f"{error}: correct the statement in init") from None
+                raise StartFailed(f"{error}: correct the statement in init") from None
             self._first_statements.unlink()
 
     def _command(self) -> list[str]:
@@ -237,7 +316,7 @@ class Server(SqlServer):
             return
         if self.is_running and self.family == "mysql":
             # MySQL's dump threads would delay the server's end by about ten seconds.
-            with contextlib.suppress(ServerError, ConnectionLost):
+            with contextlib.suppress(TestbedError):
                 # Without the limit a replica would be back before the server ends. It does not hold the administrator.
                 self.sql("SET GLOBAL max_connections = 1")
                 for number, command in self.sql("SELECT id, command FROM information_schema.processlist"):
@@ -250,7 +329,7 @@ class Server(SqlServer):
         end_process(self.process, in_order=False, timeout=STOP_TIMEOUT)
 
     def restart(self) -> None:
-        """Stop the server and start it again with the same data. Raises ServerFailed."""
+        """Stop the server and start it again with the same data. Raises StartFailed."""
         self.stop()
         self.start()
 
@@ -264,7 +343,7 @@ class Server(SqlServer):
 
     def connect(self, **more: Any) -> pymysql.Connection[Any]:
         if not self.is_running:
-            raise ServerFailed(f"{self.name}: the server does not run: start it")
+            raise NodeIsDown(f"{self.name}: the server does not run: start it")
         return super().connect(**more)
 
 

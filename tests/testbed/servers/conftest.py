@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.testbed.servers import Server, end_servers, find_program
+from dumpfilter.testbed.servers.programs import find_program
+from dumpfilter.testbed.servers.server import Server, end_servers
 
 
 @pytest.fixture

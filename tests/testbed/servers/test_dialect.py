@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.testbed.servers import Account, Channel, Family, SqlServer
+from dumpfilter.binlog.format import Family
 from dumpfilter.testbed.servers.dialect import DIALECTS, SourceAddress, quoted
+from dumpfilter.testbed.servers.sql import Account, Channel, SqlServer
 from dumpfilter.testbed.values import Place
 
 SOURCE = SourceAddress("127.0.0.1", 3309, "repl", "it's")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dumpfilter.testbed.servers import free_ports
 from dumpfilter.testbed.servers import server as module
+from dumpfilter.testbed.servers.server import free_ports
 
 
 def test_the_ports_of_one_node_differ(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from dumpfilter.base.errors import ReplicaBehind
-from dumpfilter.testbed.servers import Server, SourceAddress, replica_status, wait_for_gtids
-from dumpfilter.testbed.servers.data import equal_gtids
+from dumpfilter.testbed.errors import NotCaughtUp
+from dumpfilter.testbed.servers.dialect import SourceAddress
+from dumpfilter.testbed.servers.server import Server
+from dumpfilter.testbed.servers.sql import channel_states, equal_gtids, wait_for_gtids
 from tests.testbed.servers.conftest import start
 
 Make = Callable[..., Server]
@@ -23,8 +24,8 @@ def test_a_replica_follows_filters_and_survives_kills(server: Make) -> None:
     )
     replica = server("r", is_replica=True, rules={"": SHOP})
     start(source, replica)
-    assert replica_status(replica) == ()
-    with pytest.raises(ReplicaBehind, match=r"r: is no replica"):
+    assert channel_states(replica) == []
+    with pytest.raises(NotCaughtUp, match=r"r: is no replica"):
         wait_for_gtids(replica, source.binlog_gtids(), 0.0)
     channel = replica.channel()
     channel.follow(source.replication_address)
@@ -37,12 +38,12 @@ def test_a_replica_follows_filters_and_survives_kills(server: Make) -> None:
     assert replica.sql("SELECT * FROM shop.t") == [(1,)]
     status = channel.status()
     assert status is not None
-    assert (status.io_state, status.sql_running, status.errors) == ("Yes", True, ())
+    assert (status.io, status.sql, status.errors) == ("Yes", "Yes", ())
     assert status.applied == source.binlog_end()
     assert equal_gtids(replica.applied_gtids(), source.binlog_gtids())
 
     channel.stop()
-    with pytest.raises(ReplicaBehind, match=r"r: has stopped before 0-1-99, .*SQL thread No"):
+    with pytest.raises(NotCaughtUp, match=r"r: has stopped before 0-1-99, .*SQL thread No"):
         wait_for_gtids(replica, "0-1-99", WAIT)
 
 
@@ -57,7 +58,7 @@ def test_two_channels_have_their_own_rules(server: Make) -> None:
     for source in sources:
         replica.channel(source.name).follow(source.replication_address)
         wait_for_gtids(replica, source.binlog_gtids(), WAIT)
-    assert [status.channel for status in replica_status(replica)] == ["a", "b"]
+    assert [status.channel for status in channel_states(replica)] == ["a", "b"]
     replica.restart()
     sources[0].sql("CREATE TABLE t (i INT)", database="common")
     sources[0].sql("CREATE TABLE t (i INT)", database="a")
@@ -75,7 +76,7 @@ def test_a_delayed_replica_is_behind(server: Make) -> None:
     channel.follow(source.replication_address)
     channel.set_delay(3600)
     source.sql("CREATE DATABASE late")
-    with pytest.raises(ReplicaBehind, match=r"r: did not reach within 100 ms 0-1-1"):
+    with pytest.raises(NotCaughtUp, match=r"r: did not reach within 100 ms 0-1-1"):
         wait_for_gtids(replica, source.binlog_gtids(), 0.1)
     channel.set_delay(0)
     wait_for_gtids(replica, source.binlog_gtids(), WAIT)
@@ -88,7 +89,7 @@ def test_a_source_that_refuses_is_told(server: Make) -> None:
     source.sql("CREATE DATABASE a")
     channel = replica.channel()
     channel.follow(SourceAddress(source.host, source.port, "repl", "wrong"))
-    while not (status := channel.status()) or status.io_error is None:
+    while not (status := channel.status()) or not status.errors:
         time.sleep(0.05)
-    with pytest.raises(ReplicaBehind, match=r"Access denied"):
+    with pytest.raises(NotCaughtUp, match=r"Access denied"):
         wait_for_gtids(replica, source.binlog_gtids(), 0.1)

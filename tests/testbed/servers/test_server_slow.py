@@ -12,9 +12,13 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from dumpfilter.base.errors import ConnectionLost, ServerFailed, StatementRefused
-from dumpfilter.testbed.servers import Family, RunningServer, Server, end_servers, find_program
+from dumpfilter.base.errors import ConnectionLost
+from dumpfilter.binlog.format import Family
+from dumpfilter.testbed.errors import NodeIsDown, SqlFailed, StartFailed
 from dumpfilter.testbed.servers import server as module
+from dumpfilter.testbed.servers.programs import find_program
+from dumpfilter.testbed.servers.server import Server, end_servers
+from dumpfilter.testbed.servers.sql import RunningServer
 from tests.testbed.servers.conftest import start
 
 Make = Callable[..., Server]
@@ -29,12 +33,12 @@ def test_servers_run_beside_one_another(server: Make) -> None:
     # The accounts are in no binlog, and nor is what is run on a new replica.
     assert (source.binlog_gtids(), replica.binlog_gtids()) == ("7-1-3", "")
     assert source.binlog_end().file == "bin.000001"
-    with pytest.raises(StatementRefused, match=r"^m: error 1064: .*: SELEC$") as refused:
+    with pytest.raises(SqlFailed, match=r"^m: error 1064: .*: SELEC$") as refused:
         source.sql("SELEC")
     assert refused.value.number == 1064
     end_servers((source, replica))
     assert not source.is_running
-    with pytest.raises(ServerFailed, match=r"m: the server does not run"):
+    with pytest.raises(NodeIsDown, match=r"m: the server does not run"):
         source.sql("SELECT 1")
 
 
@@ -87,13 +91,13 @@ def test_a_port_that_another_process_took_first_is_no_trouble(
 
 
 def test_a_server_that_does_not_start_tells_why(server: Make) -> None:
-    with pytest.raises(ServerFailed, match=r"^m: MariaDB .* did not start[^$]*no-such-option"):
+    with pytest.raises(StartFailed, match=r"^m: MariaDB .* did not start[^$]*no-such-option"):
         server(options=["no-such-option"]).start()
 
 
 def test_a_refused_statement_of_init_tells_which(server: Make) -> None:
     one = server(init=["CREATE DATABASE a", "CREATE TABEL a.t (i INT)"])
-    with pytest.raises(ServerFailed, match=r"^m: error 1064: .*CREATE TABEL a.t"):
+    with pytest.raises(StartFailed, match=r"^m: error 1064: .*CREATE TABEL a.t"):
         one.start()
     assert not one.is_running
 
@@ -108,7 +112,7 @@ def test_a_long_path_is_no_trouble(server: Make) -> None:
 
 def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path, server: Make) -> None:
     (tmp_path / "m").write_text("a file")
-    with pytest.raises(ServerFailed, match=r"^m: .*Not a directory|^m: .*File exists"):
+    with pytest.raises(StartFailed, match=r"^m: .*Not a directory|^m: .*File exists"):
         server().start()
 
 

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.base.errors import ServerFailed
-from dumpfilter.testbed.servers import find_program
-from dumpfilter.testbed.servers import template as module
-from dumpfilter.testbed.servers.template import CACHE_VARIABLE, make_data
+from dumpfilter.testbed.errors import StartFailed
+from dumpfilter.testbed.servers import programs as module
+from dumpfilter.testbed.servers.programs import CACHE_VARIABLE, find_program, make_data
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +77,6 @@ def test_a_data_directory_that_cannot_be_made_tells_why(tmp_path: Path, cache: P
     false = shutil.which("false")
     assert false is not None
     program = dataclasses.replace(find_program("mariadb"), install=false)
-    with pytest.raises(ServerFailed, match="false failed"):
+    with pytest.raises(StartFailed, match="false failed"):
         make_data(program, tmp_path / "data")
     assert [path.suffix for path in (cache / "servers").iterdir()] == [".lock"]

@@ -1,0 +1,363 @@
+"""The SQL client of real servers and consoles: statements, binlog ends, replication channels, and comparable data."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import pymysql
+
+from dumpfilter.analyse.report.text import human_seconds
+from dumpfilter.base.errors import GtidError
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.gtid import parse_gtid_set
+from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, SqlFailed
+from dumpfilter.testbed.servers.dialect import DIALECTS, Dialect, SourceAddress, identifier, quoted
+from dumpfilter.testbed.values import NO_LAG, ChannelState, Place
+
+CONNECT_TIMEOUT = 10.0
+READ_TIMEOUT = 600.0
+_LONGEST_STATEMENT = 200
+
+
+@dataclass(frozen=True)
+class Account:
+    """A user of a server, with the password."""
+
+    user: str
+    password: str
+
+
+class SqlServer:
+    """A server to which SQL statements can be sent over TCP."""
+
+    wants_tls = False
+    """Whether connections use TLS if the server offers it. For TLS, PyMySQL loads all CA certificates of the system."""
+
+    def __init__(self, name: str, family: Family, host: str, port: int, account: Account) -> None:
+        self.name = name
+        self.family = family
+        self.host = host
+        self.port = port
+        self.account = account
+        """The account of :meth:`connect`."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """The options and statements of the server's family."""
+        return DIALECTS[self.family]
+
+    @property
+    def url(self) -> str:
+        """The address for SQL clients, ``mysql://USER[:PASSWORD]@HOST:PORT/``."""
+        password = f":{quote(self.account.password, safe='')}" if self.account.password else ""
+        return f"mysql://{quote(self.account.user, safe='')}{password}@{self.host}:{self.port}/"
+
+    def connect(self, **more: Any) -> pymysql.Connection[Any]:
+        """Return a connection. ``more`` has further arguments of ``pymysql.connect``. Raises NodeIsDown."""
+        arguments: dict[str, Any] = {
+            "host": self.host,
+            "port": self.port,
+            "user": self.account.user,
+            "password": self.account.password,
+            "charset": "utf8mb4",
+            "autocommit": True,
+            "ssl_disabled": not self.wants_tls,
+            "connect_timeout": CONNECT_TIMEOUT,
+            "read_timeout": READ_TIMEOUT,
+        }
+        try:
+            return pymysql.connect(**{**arguments, **more})
+        except (pymysql.Error, OSError) as error:
+            raise NodeIsDown(f"{self.name}: no connection to {self.host}:{self.port}: {error}") from None
+
+    def sql(
+        self, *statements: str, arguments: Any = None, database: str | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Run statements on a new connection, and return the rows of the last one.
+
+        ``arguments`` are the parameters for PyMySQL's ``Cursor.execute``. ``database`` is the default database. Raises
+        NodeIsDown and SqlFailed.
+        """
+        return self._run(statements, arguments, database=database)
+
+    def rows(self, statement: str) -> list[dict[str, Any]]:
+        """Run one statement, and return its rows by column. Raises NodeIsDown and SqlFailed."""
+        return self._run([statement], cursorclass=pymysql.cursors.DictCursor)
+
+    def _run(self, statements: Sequence[str], arguments: Any = None, **more: Any) -> list[Any]:
+        """Run statements over a new connection. ``more`` has further arguments of ``pymysql.connect``."""
+        rows: list[Any] = []
+        with contextlib.closing(self.connect(**more)) as connection:
+            for statement in statements:
+                try:
+                    with connection.cursor() as cursor:
+                        cursor.execute(statement, arguments)
+                        rows = list(cursor.fetchall())
+                except pymysql.Error as error:
+                    number, text = error.args if len(error.args) > 1 else (0, error)
+                    shown = statement[:_LONGEST_STATEMENT] + "…" * (len(statement) > _LONGEST_STATEMENT)
+                    raise SqlFailed(f"{self.name}: error {number}: {text}: {shown}", number) from None
+        return rows
+
+    def value(self, expression: str) -> str:
+        """Return the value of an SQL expression as text; an empty text for NULL."""
+        ((found,),) = self.sql(f"SELECT {expression}")
+        return "" if found is None else str(found).replace("\n", "")
+
+    def binlog_end(self) -> Place:
+        """Return the end of the newest binlog file. Raises SqlFailed for a server without a binlog."""
+        rows = self.sql(self.dialect.binlog_status)
+        if not rows:
+            raise SqlFailed(f"{self.name}: has no binlog: start the server with --log-bin")
+        return Place(str(rows[0][0]), int(rows[0][1]))
+
+    def binlog_gtids(self) -> str:
+        """Return the GTID set of all transactions in the server's binlog."""
+        return self.value(self.dialect.binlog_gtids)
+
+    def applied_gtids(self) -> str:
+        """Return the GTID set that the server has applied as a replica."""
+        return self.value(self.dialect.applied_gtids)
+
+
+class RunningServer(SqlServer):
+    """A server that is already running, and that is neither started nor stopped here."""
+
+    wants_tls = True
+
+    def __init__(self, name: str, host: str, port: int, account: Account) -> None:
+        super().__init__(name, "mysql", host, port, account)
+        if "MariaDB" in self.value("VERSION()"):
+            self.family = "mariadb"
+
+
+# -- replicas
+
+_TURN = 1.0
+"""The length of one wait for GTIDs, seconds. After each wait the threads' errors are checked."""
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One channel of a real replica. The name of the default channel is empty."""
+
+    server: SqlServer
+    name: str = ""
+    rules: Sequence[str] = ()
+    """The channel's filter rules. The server's command line must have them, too."""
+
+    def follow(self, source: SourceAddress, *, place: Place | None = None, start: bool = True) -> None:
+        """Set the channel's source, and start its threads unless ``start`` is False.
+
+        Replication begins at the position ``place`` of the source's binlog. With None it begins by GTID after the
+        transactions that the server has applied. Raises TestbedError.
+        """
+        words = self.server.dialect
+        if self.status() is not None:
+            self._control("STOP")
+        self.server.sql(
+            words.follow(self.name, source, place), *words.new_channel_rules(self.name, self.rules)
+        )
+        if start:
+            self._control("START")
+
+    def start(self, thread: str = "") -> None:
+        """Start both threads, or one of ``IO_THREAD`` and ``SQL_THREAD``."""
+        self._control("START", thread)
+
+    def stop(self, thread: str = "") -> None:
+        """Stop both threads, or one of ``IO_THREAD`` and ``SQL_THREAD``."""
+        self._control("STOP", thread)
+
+    def _control(self, verb: str, thread: str = "") -> None:
+        self.server.sql(self.server.dialect.controlled(verb, self.name, thread))
+
+    def set_delay(self, seconds: int, *, applies: bool = True) -> None:
+        """Make the channel apply each transaction ``seconds`` after its commit at the source. 0 ends the delay.
+
+        Without ``applies`` the SQL thread stays stopped.
+        """
+        words = self.server.dialect
+        self.server.sql(
+            words.controlled("STOP", self.name),
+            words.changed(self.name, f"{words.source}_DELAY={seconds}"),
+            words.controlled("START", self.name, "" if applies else "IO_THREAD"),
+        )
+
+    def status(self) -> ChannelState | None:
+        """Return the channel's state; None if the channel has no source."""
+        return next((state for state in channel_states(self.server) if state.channel == self.name), None)
+
+
+def channel_states(server: SqlServer) -> list[ChannelState]:
+    """Return what a server tells about each of its channels; empty for a server without channels.
+
+    The server does not tell the source's name, the lag, and which GTIDs a channel has applied. Raises NodeIsDown and
+    SqlFailed.
+    """
+    return list(map(_state, status_rows(server)))
+
+
+def status_rows(server: SqlServer) -> list[dict[str, Any]]:
+    """Return the rows of SHOW REPLICA STATUS, with the names that MySQL gives to the columns of both families."""
+    return [
+        {key.replace("Slave", "Replica").replace("Master", "Source"): value for key, value in row.items()}
+        for row in server.rows(server.dialect.status)
+    ]
+
+
+def _state(named: Mapping[str, Any]) -> ChannelState:
+    return ChannelState(
+        channel=str(named.get("Channel_Name", named.get("Connection_name"))),
+        source="",
+        received=Place(named["Source_Log_File"], int(named["Read_Source_Log_Pos"])),
+        applied=Place(named["Relay_Source_Log_File"], int(named["Exec_Source_Log_Pos"])),
+        gtids="",
+        lag=NO_LAG,
+        io=str(named["Replica_IO_Running"]),
+        sql=str(named["Replica_SQL_Running"]),
+        errors=tuple(
+            f"error {number}: {named[f'Last_{thread}_Error']}"
+            for thread in ("IO", "SQL")
+            if (number := int(named[f"Last_{thread}_Errno"]))
+        ),
+    )
+
+
+def wait_for_gtids(
+    server: SqlServer, gtids: str, timeout: float, *, held: Callable[[], str] = lambda: ""
+) -> None:
+    """Wait until a replica has applied a GTID set.
+
+    ``held`` returns why the replica's threads are paused on purpose, or an empty text. The threads of a paused replica
+    may start again, so that the wait continues to its limit. Raises NotCaughtUp after ``timeout`` seconds, or when a
+    thread of the replica has stopped.
+    """
+    deadline = time.monotonic() + timeout
+    stopped_before = False
+    while gtids:
+        left = max(deadline - time.monotonic(), 0.0)
+        try:
+            if server.sql(server.dialect.wait(gtids, min(left, _TURN))) == [(0,)]:
+                return
+            channels = channel_states(server)
+        except SqlFailed as error:
+            raise NotCaughtUp(f"{server.name}: cannot be waited for: {error}") from None
+        if not channels:
+            raise NotCaughtUp(f"{server.name}: is no replica: point it at a source")
+        # A thread without an error may be about to start, after a restart of the server or a change of its delay.
+        paused = held()
+        stopped = not paused and any("No" in (state.io, state.sql) for state in channels)
+        has_failed = stopped and (stopped_before or any(state.errors for state in channels))
+        stopped_before = stopped
+        if has_failed or left == 0.0:
+            why = "has stopped before" if has_failed else f"did not reach within {human_seconds(timeout)}"
+            # The threads of a paused replica have stopped on purpose.
+            states = "".join(
+                f"; channel {state.channel!r}: applied up to {state.applied}, {state.threads}"
+                for state in channels
+                if not paused
+            )
+            raise NotCaughtUp(
+                f"{server.name}: {f'{paused}: ' if paused else ''}{why} {gtids}, and is at "
+                f"{server.applied_gtids() or 'no GTID'}{states}"
+            )
+
+
+# -- data
+
+_OWN = "'mysql', 'sys', 'information_schema', 'performance_schema'"
+"""The databases of the servers themselves."""
+
+TABLE = "table "
+"""The prefix of a table's name as the name of an object."""
+
+_DEFINITION = f"definition of {TABLE}"
+
+_NEXT_NUMBER = re.compile(r" AUTO_INCREMENT=\d+")
+"""The pattern of a table's next AUTO_INCREMENT value, which a server may increase without any change of data."""
+
+_OBJECTS = {
+    "view": "SELECT table_schema, table_name, view_definition FROM information_schema.views WHERE table_schema",
+    "trigger": "SELECT trigger_schema, trigger_name, action_statement FROM information_schema.triggers "
+    "WHERE trigger_schema",
+    "routine": "SELECT routine_schema, routine_name, routine_definition FROM information_schema.routines "
+    "WHERE routine_schema",
+    "event": "SELECT event_schema, event_name, event_definition FROM information_schema.events WHERE event_schema",
+}
+
+
+def read_data(server: SqlServer) -> dict[str, str]:
+    """Return the data of a server outside the system databases, by object, such as ``table shop.orders``.
+
+    The value is the checksum of a table, ``present`` for a database, and the definition of all other objects. Raises
+    NodeIsDown and SqlFailed.
+    """
+    databases = [
+        str(name)
+        for (name,) in server.sql(
+            f"SELECT schema_name FROM information_schema.schemata WHERE schema_name NOT IN ({_OWN})"
+        )
+    ]
+    found = {f"database {name}": "present" for name in databases}
+    if not databases:
+        return found
+    # Named databases are looked up. Without their names a server would open every view of its own databases.
+    where = f"IN ({', '.join(map(quoted, sorted(databases)))})"
+    tables = server.sql(
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
+        f"AND table_schema {where} ORDER BY 1, 2"
+    )
+    listed = [f"{identifier(database)}.{identifier(table)}" for database, table in tables]
+    for (database, table), name in zip(tables, listed, strict=True):
+        shown = str(server.sql(f"SHOW CREATE TABLE {name}")[0][1])
+        found[f"{_DEFINITION}{database}.{table}"] = _NEXT_NUMBER.sub("", shown)
+    for kind, select in _OBJECTS.items():
+        for database, name, text in server.sql(f"{select} {where}"):
+            found[f"{kind} {database}.{name}"] = str(text)
+    sums = server.sql(f"CHECKSUM TABLE {', '.join(listed)}") if listed else []
+    for (database, table), (_, checksum) in zip(tables, sums, strict=True):
+        found[f"{TABLE}{database}.{table}"] = str(checksum)
+    return found
+
+
+def equal_gtids(one: str, other: str) -> bool:
+    """Tell whether two texts denote the same GTID set."""
+    try:
+        return parse_gtid_set(one) == parse_gtid_set(other)
+    except GtidError:
+        return one == other
+
+
+def differences(
+    server: SqlServer, found: Mapping[str, str], reference: SqlServer, expected: Mapping[str, str]
+) -> list[str]:
+    """Return the differences between the data of a server and the data of its reference, as sentences.
+
+    A reference is a server that read the unfiltered source and filters for itself. Both servers are asked for the
+    number of rows of each table that differs.
+    """
+    told = []
+    for name in sorted(found.keys() | expected.keys()):
+        ours, theirs = found.get(name), expected.get(name)
+        # A table that only one side has is told by its rows.
+        if ours != theirs and not (name.startswith(_DEFINITION) and (ours is None or theirs is None)):
+            shown = _shown(server, name, ours, theirs), _shown(reference, name, theirs, ours)
+            told.append(f"{server.name}: {name}: found {shown[0]}, expected {shown[1]}")
+    return told
+
+
+def _shown(server: SqlServer, name: str, value: str | None, other: str | None) -> str:
+    if value is None:
+        return "absent"
+    if name.startswith(TABLE):
+        database, _, table = name.removeprefix(TABLE).partition(".")
+        ((rows,),) = server.sql(f"SELECT COUNT(*) FROM {identifier(database)}.{identifier(table)}")
+        return f"{rows} rows with checksum {value}"
+    return "present" if other is None else value
