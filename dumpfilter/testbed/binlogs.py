@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import bisect
 import contextlib
-import os
 import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 from dumpfilter.base.errors import BinlogError, BinlogTruncated, GtidError
 from dumpfilter.binlog.events import GTIDS, OF_FILES
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.gtid_events import decode_gtid
-from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.binlog.reader import iter_events
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.testbed.values import NO_LAG, NOWHERE, Lag, Place
 
-Files = list[tuple[str, int]]
-"""The names and sizes of a binlog set's files, in order."""
+Files = list[tuple[Path, int]]
+"""The paths and sizes of a binlog set's files, in order."""
 
 _MOST_ENDS = 200_000
 """The limit of remembered ends. Beyond it older ends are thinned out, so that the times of old positions get less
@@ -54,20 +52,14 @@ class WatchedSet:
             return self._opened
 
     def files(self) -> Files:
-        """Return the names and sizes of the files."""
+        """Return the paths and sizes of the files."""
         found: Files = []
         opened = self.opened()
-        if opened is not None:
-            for name in opened.names:
-                # A server may have purged the file meanwhile.
-                with contextlib.suppress(BinlogError):
-                    found.append((name, opened.size(name)))
+        for name in opened.names if opened is not None else ():
+            # A server may have purged the file meanwhile.
+            with contextlib.suppress(BinlogError):
+                found.append((opened.path(name), opened.size(name)))
         return found
-
-    def paths(self) -> dict[str, Path]:
-        """Return the paths of the files by their names."""
-        opened = self.opened()
-        return {} if opened is None else {name: opened.path(name) for name in opened.names}
 
     def note(self) -> Files:
         """Record the binlog set's end with the present time, from which lags are computed later. Return all files of
@@ -80,25 +72,24 @@ class WatchedSet:
 
     def lag_of(self, place: Place) -> Lag:
         """Return how far a position is behind the end of the set, in seconds and bytes."""
-        return lag_behind(self.note(), self.history, place, time.monotonic())
+        behind = bytes_after(self.note(), place)
+        return Lag(self.history.age_after(place, time.monotonic()), behind) if behind else NO_LAG
 
 
 def end_of(files: Files) -> Place:
     """Return the end of a binlog set: its last file and that file's size. Without files the result is NOWHERE."""
-    return Place(*files[-1]) if files else NOWHERE
+    return Place(files[-1][0].name, files[-1][1]) if files else NOWHERE
 
 
 def bytes_after(files: Files, place: Place) -> int:
     """Return the number of bytes of a binlog set after a position.
 
-    >>> bytes_after([("b.1", 100), ("b.2", 50)], Place("b.1", 90))
+    >>> bytes_after([(Path("b.1"), 100), (Path("b.2"), 50)], Place("b.1", 90))
     60
     """
-    number = place.key[0]
-    later = ((Place(name, 0).key[0], size) for name, size in files)
-    return sum(
-        size if its > number else max(size - place.position, 0) for its, size in later if its >= number
-    )
+    number, position = place.key
+    later = ((Place(path.name, 0).key[0], size) for path, size in files)
+    return sum(max(size - position, 0) if its == number else size for its, size in later if its >= number)
 
 
 class EndHistory:
@@ -134,12 +125,6 @@ class EndHistory:
             return max(now - self._times[at], 0.0) if at < len(self._times) else 0.0
 
 
-def lag_behind(files: Files, history: EndHistory, place: Place, now: float) -> Lag:
-    """Return how far a position is behind the end of a binlog set, in seconds and bytes."""
-    behind = bytes_after(files, place)
-    return Lag(history.age_after(place, now), behind) if behind else NO_LAG
-
-
 class AppliedPlaces:
     """The positions that one channel of a replica reaches in the binlog of its origin (the node that wrote the binlog).
 
@@ -152,12 +137,10 @@ class AppliedPlaces:
         self._known: tuple[GtidSet, Place] | None = None
         """The GTIDs and the position of the last answer, at which the next search begins; None before the first."""
 
-    def find(
-        self, paths: Mapping[str, os.PathLike[str]], files: Files, told: Place, gtids: str
-    ) -> Place | None:
+    def find(self, files: Files, told: Place, gtids: str) -> Place | None:
         """Return the position of the first transaction that a replica has not applied, or the binlog's end without one.
 
-        ``paths`` and ``files`` are the origin's binlog files. ``told`` is the position that the replica reports, and
+        ``files`` are the origin's binlog files. ``told`` is the position that the replica reports, and
         ``gtids`` are the GTIDs that it has applied. The result is None if the binlog cannot be read, or does not have
         the file of ``told``.
         """
@@ -165,7 +148,7 @@ class AppliedPlaces:
             applied, begin = parse_gtid_set(gtids), told
             if self._known is not None and self._known[1] > told and self._known[0].issubset(applied):
                 begin = self._known[1]
-            found = _first_missing(paths, files, begin, applied)
+            found = _first_missing(files, begin, applied)
         except (BinlogError, GtidError, OSError):
             return None
         if found is not None and applied:
@@ -173,23 +156,21 @@ class AppliedPlaces:
         return found
 
 
-def _first_missing(
-    paths: Mapping[str, os.PathLike[str]], files: Files, begin: Place, applied: GtidSet
-) -> Place | None:
-    names = [name for name, _ in files]
+def _first_missing(files: Files, begin: Place, applied: GtidSet) -> Place | None:
+    names = [path.name for path, _ in files]
     if begin.file and begin.file not in names:
         return None
     place = begin
     is_applied = False
-    for name, size in files[names.index(begin.file) if begin.file else 0 :]:
-        place = begin if name == begin.file else Place(name, 0)
+    for path, size in files[names.index(begin.file) if begin.file else 0 :]:
+        name, start = path.name, begin.position if path.name == begin.file else 0
+        place = Place(name, start)
         try:
-            with open(paths[name], "rb") as file:
-                for event in iter_events(
-                    file, file=name, start=max(place.position, 4), verify=False, end=size
-                ):
+            with path.open("rb") as file:
+                for event in iter_events(file, file=name, start=max(start, 4), verify=False, end=size):
                     if event.type in GTIDS:
-                        is_applied = _has(applied, event)
+                        gtid: object = decode_gtid(event.header, event.body).gtid
+                        is_applied = bool(applied) and gtid is not None and gtid in applied
                     if not is_applied and event.type not in OF_FILES:
                         return Place(name, event.offset)
                     place = Place(name, event.offset + len(event.raw))
@@ -198,9 +179,3 @@ def _first_missing(
             return place
         place = Place(name, size)
     return place
-
-
-def _has(applied: GtidSet, event: Event) -> bool:
-    """Tell whether a GTID event begins a transaction that is applied. An event without a GTID gives False."""
-    gtid: object = decode_gtid(event.header, event.body).gtid
-    return bool(applied) and gtid is not None and gtid in applied

@@ -147,7 +147,7 @@ class StartedServer(SqlNode):
         place = None
         if not self.node.gtid:
             files = feed.origin.watched.files()
-            place = Place(files[0][0] if files else "", 4)
+            place = Place(files[0][0].name if files else "", 4)
         self.server.channel(feed.channel).follow(address, place=place)
 
     def _end(self, *, in_order: bool) -> None:
@@ -198,9 +198,7 @@ class StartedServer(SqlNode):
         that have been applied.
         """
         watched = feed.origin.watched
-        found = self._places[feed.channel].find(
-            watched.paths(), watched.files(), channel.applied, channel.gtids
-        )
+        found = self._places[feed.channel].find(watched.files(), channel.applied, channel.gtids)
         place = channel.applied if found is None else found
         lag = watched.lag_of(place)
         if found is None and lag != NO_LAG and self._has_all(feed, channel.gtids):

@@ -14,56 +14,56 @@ from dumpfilter.testbed.values import NOWHERE, Place
 RECORDING = Path(__file__).parents[1] / "oracle" / "data" / "oracle" / "mariadb-row"
 
 
-def transactions(watched: WatchedSet, files: Files) -> list[tuple[str, Place]]:
+def transactions(files: Files) -> list[tuple[str, Place]]:
     """Return the GTIDs and the places of all transactions."""
     found = []
-    for name, _ in files:
-        with watched.paths()[name].open("rb") as file:
-            for event in iter_events(file, file=name):
+    for path, _ in files:
+        with path.open("rb") as file:
+            for event in iter_events(file, file=path.name):
                 if event.type == EventType.MARIADB_GTID:
                     gtid = decode_mariadb_gtid(event.body, event.header.server_id).gtid
-                    found.append((str(gtid), Place(name, event.offset)))
+                    found.append((str(gtid), Place(path.name, event.offset)))
     return found
 
 
 def test_an_old_position_does_not_hide_what_is_applied() -> None:
     watched = WatchedSet(RECORDING)
-    files, paths = watched.files(), watched.paths()
-    all_of = transactions(watched, files)
+    files = watched.files()
+    all_of = transactions(files)
     assert len(all_of) > 2
     places = AppliedPlaces()
-    beginning = Place(files[0][0], 4)
+    beginning = Place(files[0][0].name, 4)
     # Without any GTID the first transaction is the oldest one.
-    assert places.find(paths, files, beginning, "") == all_of[0][1]
-    assert places.find(paths, files, NOWHERE, "") == all_of[0][1]
+    assert places.find(files, beginning, "") == all_of[0][1]
+    assert places.find(files, NOWHERE, "") == all_of[0][1]
     for (gtid, _), (_, following) in itertools.pairwise(all_of):
-        assert places.find(paths, files, beginning, gtid) == following
-        assert AppliedPlaces().find(paths, files, beginning, gtid) == following
-    assert places.find(paths, files, beginning, all_of[-1][0]) == end_of(files)
+        assert places.find(files, beginning, gtid) == following
+        assert AppliedPlaces().find(files, beginning, gtid) == following
+    assert places.find(files, beginning, all_of[-1][0]) == end_of(files)
     # The replica's data may have gone back.
-    assert places.find(paths, files, beginning, all_of[0][0]) == all_of[1][1]
+    assert places.find(files, beginning, all_of[0][0]) == all_of[1][1]
 
 
 def test_a_newer_position_wins_over_older_gtids() -> None:
     watched = WatchedSet(RECORDING)
-    files, paths = watched.files(), watched.paths()
-    all_of = transactions(watched, files)
-    assert AppliedPlaces().find(paths, files, all_of[2][1], all_of[0][0]) == all_of[2][1]
+    files = watched.files()
+    all_of = transactions(files)
+    assert AppliedPlaces().find(files, all_of[2][1], all_of[0][0]) == all_of[2][1]
 
 
 def test_a_place_of_another_set_is_not_told() -> None:
     watched = WatchedSet(RECORDING)
-    assert AppliedPlaces().find(watched.paths(), watched.files(), Place("other.000009", 4), "0-1-1") is None
-    assert AppliedPlaces().find({}, [], NOWHERE, "0-1-1") == NOWHERE
+    assert AppliedPlaces().find(watched.files(), Place("other.000009", 4), "0-1-1") is None
+    assert AppliedPlaces().find([], NOWHERE, "0-1-1") == NOWHERE
 
 
 def test_an_event_that_is_just_being_written_is_not_applied(tmp_path: Path) -> None:
     watched = WatchedSet(RECORDING)
-    name, size = watched.files()[0]
-    torn = tmp_path / name
-    torn.write_bytes(watched.paths()[name].read_bytes()[: size - 1])
-    with watched.paths()[name].open("rb") as file:
-        last = max(event.offset for event in iter_events(file, file=name))
-    gtid = transactions(watched, [(name, size)])[-1][0]
-    found = AppliedPlaces().find({name: torn}, [(name, size - 1)], Place(name, 4), gtid)
-    assert found == Place(name, last)
+    path, size = watched.files()[0]
+    torn = tmp_path / path.name
+    torn.write_bytes(path.read_bytes()[: size - 1])
+    with path.open("rb") as file:
+        last = max(event.offset for event in iter_events(file, file=path.name))
+    gtid = transactions([(path, size)])[-1][0]
+    found = AppliedPlaces().find([(torn, size - 1)], Place(path.name, 4), gtid)
+    assert found == Place(path.name, last)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.testbed import binlogs
-from dumpfilter.testbed.binlogs import EndHistory, WatchedSet, bytes_after, end_of, lag_behind
+from dumpfilter.testbed.binlogs import EndHistory, WatchedSet, bytes_after, end_of
 from dumpfilter.testbed.values import NO_LAG, NOWHERE, Lag, Place
 
-FILES = [("b.000001", 100), ("b.000002", 50)]
+FILES = [(Path("b.000001"), 100), (Path("b.000002"), 50)]
 
 
 def test_bytes_after_a_place() -> None:
@@ -22,21 +24,23 @@ def test_bytes_after_a_place() -> None:
     assert end_of([]) == NOWHERE
 
 
-def test_lag_is_the_age_of_the_oldest_missing_bytes() -> None:
-    history = EndHistory()
-    history.note(Place("b.000001", 100), 10.0)
-    history.note(Place("b.000002", 50), 12.0)
-    assert lag_behind(FILES, history, Place("b.000001", 40), 15.0) == Lag(5.0, 110)
-    assert lag_behind(FILES, history, Place("b.000001", 100), 15.0) == Lag(3.0, 50)
-    assert lag_behind(FILES, history, Place("b.000002", 50), 15.0) == NO_LAG
+def test_lag_is_the_age_of_the_oldest_missing_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = WatchedSet(tmp_path / "bin.index")
+    watched.history.note(Place("b.000001", 100), 10.0)
+    watched.history.note(Place("b.000002", 50), 12.0)
+    monkeypatch.setattr(watched, "files", lambda: FILES)
+    monkeypatch.setattr(time, "monotonic", lambda: 15.0)
+    assert watched.lag_of(Place("b.000001", 40)) == Lag(5.0, 110)
+    assert watched.lag_of(Place("b.000001", 100)) == Lag(3.0, 50)
+    assert watched.lag_of(Place("b.000002", 50)) == NO_LAG
 
 
 @given(st.lists(st.integers(5, 10_000), min_size=1, unique=True).map(sorted), st.integers(0, 10_000))
 def test_an_age_is_that_of_the_first_end_beyond_the_place(ends: list[int], position: int) -> None:
     history = EndHistory()
-    for time, end in enumerate(ends):
-        history.note(Place("b.1", end), float(time))
-    beyond = [time for time, end in enumerate(ends) if end > position]
+    for at, end in enumerate(ends):
+        history.note(Place("b.1", end), float(at))
+    beyond = [at for at, end in enumerate(ends) if end > position]
     expected = 100_000.0 - beyond[0] if beyond else 0.0
     assert history.age_after(Place("b.1", position), 100_000.0) == expected
 
