@@ -55,10 +55,11 @@ class WatchedSet:
         """Return the paths and sizes of the files."""
         found: Files = []
         opened = self.opened()
-        for name in opened.names if opened is not None else ():
-            # A server may have purged the file meanwhile.
-            with contextlib.suppress(BinlogError):
-                found.append((opened.path(name), opened.size(name)))
+        if opened is not None:
+            for name, path in opened.paths.items():
+                # A server may have purged the file meanwhile.
+                with contextlib.suppress(BinlogError):
+                    found.append((path, opened.size(name)))
         return found
 
     def note(self) -> Files:
