@@ -27,8 +27,12 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.context_events import decode_annotate_rows, decode_rows_query
 from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_IGNORABLE_F, EventHeader, EventType, event_name
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.statement.reads import NamedTables, tables_named
-from dumpfilter.binlog.statement.shape import MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES
+from dumpfilter.binlog.statement.facts import (
+    MODE_ANSI_QUOTES,
+    MODE_NO_BACKSLASH_ESCAPES,
+    NamedTables,
+    tables_named,
+)
 from dumpfilter.dump.atoms import Columns
 from dumpfilter.dump.chunk import ReadAt
 from dumpfilter.filter.base import ReplicationFilter

@@ -3,7 +3,7 @@
 Tables info is the list of a statement's tables, stored in the statement's Query event. A filter then need not parse the
 statement. The format description event announces the format for the whole file, so whole files are converted.
 docs/tables-info.md describes the format. :mod:`dumpfilter.binlog.query` has the layout of the events, and
-:mod:`dumpfilter.binlog.statement.reads` has the rules for the names.
+:mod:`dumpfilter.binlog.statement.facts` has the rules for the names.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dumpfilter.binlog.query import (
     encode_tables_info,
 )
 from dumpfilter.binlog.statement import StatementKind, TableName, read_text
-from dumpfilter.binlog.statement.reads import form_tables_info, qualified, relative, tables_read
+from dumpfilter.binlog.statement.facts import form_tables_info, qualified, relative, tables_read
 from dumpfilter.binlog.writer import BinlogSetWriter, with_body
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment

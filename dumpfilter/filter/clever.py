@@ -15,7 +15,7 @@ from typing import Literal
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.query import QueryEvent
 from dumpfilter.binlog.statement import Statement, StatementFacts, StatementKind, TableName, read_text
-from dumpfilter.binlog.statement.reads import tables_read
+from dumpfilter.binlog.statement.facts import tables_read
 from dumpfilter.binlog.statement.statement import Thing
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.decision import Step, Verdict

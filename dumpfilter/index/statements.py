@@ -11,7 +11,7 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.query import QueryEvent, decode_statement_event
 from dumpfilter.binlog.statement import Statement, TableName, make_statement, parse_statement, statement_shape
-from dumpfilter.binlog.statement.shape import LONGEST_REMEMBERED
+from dumpfilter.binlog.statement.facts import LONGEST_REMEMBERED
 
 _FRAMES = (b"ROLLBACK", b"SAVEPOINT ", b"RELEASE SAVEPOINT ")
 

@@ -3,26 +3,24 @@
 :class:`BodyReader` reads a text to its end. A table of keywords says which function parses the tokens after a
 keyword. The statements in a body are parsed by the same functions as a whole statement
 (:data:`~dumpfilter.binlog.statement.parse.STATEMENTS`), and FROM clauses by
-:mod:`~dumpfilter.binlog.statement.references`. The time is linear in the text.
+:mod:`~dumpfilter.binlog.statement.reader`. The time is linear in the text.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Sequence
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.parse import STATEMENTS
-from dumpfilter.binlog.statement.reader import StatementReader
-from dumpfilter.binlog.statement.references import (
+from dumpfilter.binlog.statement.reader import (
     AFTER_LIST,
     NOT_ALWAYS_RESERVED,
     QUERY,
+    StatementReader,
     read_references,
     sees_alias,
 )
-from dumpfilter.binlog.statement.shape import LONGEST_REMEMBERED
 from dumpfilter.binlog.statement.statement import Change, Mentions
 from dumpfilter.binlog.statement.tokens import Token, TokenKind
 
@@ -42,17 +40,6 @@ TableName(database=None, table='c'))
     ((TableName(database=None, table='t'), <Change.DELETE: 'DELETE'>),)
     """
     return BodyReader(text, family).mentions()
-
-
-def read_mentions(shape: str, family: Family) -> Mentions:
-    """Return the tables and functions that a statement names, given its shape (the text without literals).
-
-    Results for short shapes are cached.
-    """
-    return (_remembered if len(shape) <= LONGEST_REMEMBERED else mentions)(shape, family)
-
-
-_remembered = functools.lru_cache(4096)(mentions)
 
 
 class BodyReader(StatementReader):

@@ -3,7 +3,7 @@ creates or renames.
 
 The parser reads only the head of a statement, word by word, because the tables to which a server applies its table
 rules stand there. It reports a statement that it does not understand as unknown and never guesses.
-:mod:`dumpfilter.binlog.statement.reads` finds the tables that a statement reads.
+:mod:`dumpfilter.binlog.statement.facts` finds the tables that a statement reads.
 
 Which tables count, and in which order, follows ``mysql_execute_command`` of both servers: the tables marked *updating*
 in the global table list (the server's list of a statement's tables). Recorded for every kind in tests/oracle/data
@@ -18,9 +18,7 @@ from typing import Any
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
-from dumpfilter.binlog.statement.accounts import grant_tables, read_account, read_accounts, read_grant
-from dumpfilter.binlog.statement.reader import StatementReader, TokenReader
-from dumpfilter.binlog.statement.references import References, read_references
+from dumpfilter.binlog.statement.reader import References, StatementReader, read_references
 from dumpfilter.binlog.statement.statement import (
     THINGS,
     UNKNOWN,
@@ -32,10 +30,9 @@ from dumpfilter.binlog.statement.statement import (
     Thing,
     Verb,
 )
-from dumpfilter.binlog.statement.tokens import Token
+from dumpfilter.binlog.statement.tokens import Token, TokenReader
 
 K = StatementKind
-
 _About = dict[str, Any]
 """The keyword arguments for :class:`StatementFacts` that follow from the words before the objects' names in a CREATE,
 ALTER or DROP statement.
@@ -373,7 +370,7 @@ def _event(reader: StatementReader, what: str, verb: Verb, about: _About) -> Sta
 
 def _user(reader: StatementReader, what: str, verb: Verb, about: _About) -> StatementFacts:
     opened = () if verb is Verb.ALTER else ("*",)
-    return _account(reader, *opened, accounts=read_accounts(reader), **about)
+    return _account(reader, *opened, accounts=_read_accounts(reader), **about)
 
 
 _DATABASE_OPTIONS = frozenset(["DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ENCRYPTION", "COMMENT", "READ"])
@@ -528,8 +525,8 @@ def _rename_user(reader: StatementReader) -> StatementFacts:
     found = _account(reader, "*")
     pairs = []
     while True:
-        old = read_account(reader)
-        new = read_account(reader) if reader.accept("TO") else None
+        old = _read_account(reader)
+        new = _read_account(reader) if reader.accept("TO") else None
         if old is None or new is None:
             return found
         pairs.append((old, new))
@@ -568,8 +565,139 @@ def _truncate(reader: StatementReader, begin: Token) -> StatementFacts:
     return _on(K.TRUNCATE_TABLE, names)
 
 
+# The statements about accounts.
+
+_NOT_AN_ACCOUNT = ("CURRENT_USER", "CURRENT_ROLE", "NONE", "ALL", "DEFAULT", "PUBLIC")
+_MYSQL = (
+    *("user", "db", "tables_priv", "columns_priv", "procs_priv", "proxies_priv", "role_edges"),
+    *("default_roles", "global_grants", "password_history"),
+)
+_MARIADB = ("db", "tables_priv", "columns_priv", "procs_priv", "proxies_priv", "roles_mapping", "global_priv")
+
+
+def grant_tables(family: Family, *opened: str) -> tuple[TableName, ...]:
+    """Return the grant tables (``mysql.user``, ``mysql.db`` and so on) that a statement such as GRANT or CREATE USER
+    opens, in the server's order. The server applies its table rules to them.
+
+    MySQL opens all grant tables (``enum ACL_TABLES``). MariaDB opens global_priv and the tables whose names are in
+    ``opened`` (``Grant_tables::open_and_lock``). The name ``"*"`` stands for all grant tables. Recorded in
+    tests/oracle/data/recordings/{mysql,mariadb}-forms{,2}.
+    """
+    if family == "mysql":
+        names: tuple[str, ...] = _MYSQL
+    elif "*" in opened:
+        names = _MARIADB
+    else:
+        names = tuple(name for name in _MARIADB if name in opened or name == "global_priv")
+    return tuple(TableName("mysql", name) for name in names)
+
+
+def _read_account(reader: TokenReader) -> TableName | None:
+    if not reader.token.is_name:
+        return None
+    token = reader.advance()
+    if token.word in _NOT_AN_ACCOUNT:
+        if reader.accept("("):
+            reader.accept(")")
+        return TableName("", "")
+    host = "%"
+    if reader.accept("@"):
+        if not reader.token.is_name:
+            return None
+        host = reader.advance().value
+    return TableName(host.lower(), token.value)
+
+
+def _read_accounts(reader: TokenReader) -> tuple[TableName, ...]:
+    found = []
+    while (account := _read_account(reader)) is not None:
+        if account.table:
+            found.append(account)
+        # The next account stands behind a comma outside of parentheses and strings.
+        while not reader.at_end and not reader.sees(",", "FROM", "TO", "REQUIRE", "WITH", ";"):
+            if reader.accept("IDENTIFIED"):
+                reader.accept("WITH")
+            elif not reader.accept_parentheses():
+                reader.advance()
+        if not reader.accept(","):
+            break
+    return tuple(dict.fromkeys(found))
+
+
 def _grant(reader: StatementReader, begin: Token) -> StatementFacts:
-    return read_grant(reader, Verb[begin.word])
+    verb, conditional = Verb[begin.word], reader.exists()
+    is_proxy = reader.sees("PROXY")
+    words, creates, columns = [], False, False
+    while not reader.at_end and not reader.sees("ON", "TO", "FROM"):
+        creates |= reader.token.word in ("CREATE", "ALL")
+        words.append(reader.token.value.lower())
+        if reader.accept_parentheses():
+            columns = True
+        else:
+            reader.advance()
+    granted: tuple[TableName, ...] = ()
+    needs: tuple[tuple[Thing, TableName], ...] = ()
+    of_object: tuple[TableName, ...] = ()
+    is_known = True
+    if is_proxy:
+        opened = ["proxies_priv"]
+        on = f"proxy {_read_account(reader) if reader.accept('ON') else None}"
+    elif not reader.accept("ON"):
+        no_role = ("admin", "option", "for")
+        if "all" not in words:
+            granted = tuple(
+                TableName("%", word) for word in words if word.isidentifier() and word not in no_role
+            )
+        opened = ["*" if words[:1] == ["all"] else "roles_mapping"]
+        on = " ".join(words)
+    else:
+        what = reader.accept("PROCEDURE", "FUNCTION", "PACKAGE", "LIBRARY", "TABLE")
+        if what == "PACKAGE":
+            reader.accept("BODY")
+        name = _granted_on(reader)
+        if name is None:
+            return StatementFacts(K.ACCOUNT)
+        if what in ("PROCEDURE", "FUNCTION"):
+            needs = ((Thing[what], name),)
+        elif name.table != "*" and not (creates and verb is Verb.GRANT):
+            needs = ((Thing.TABLE, name),)
+        is_known = what not in ("PACKAGE", "LIBRARY")
+        if name.table == "*":
+            opened = ["db"]
+        else:
+            of_object = (name,)
+            opened = ["tables_priv" if what in ("", "TABLE") else "procs_priv"]
+            opened += ["columns_priv"] if columns else []
+        on = f"{what} {name.database}.{name.table}"
+    opens = grant_tables(reader.family, *opened)
+    found = StatementFacts(K.ACCOUNT, updated=(of_object, opens) if of_object else (opens,), objects=())
+    if not is_known or not reader.accept("TO", "FROM"):
+        return found
+    return replace(
+        found,
+        verb=verb,
+        thing=Thing.GRANT,
+        conditional=conditional,
+        needs=needs,
+        accounts=(*_read_accounts(reader), *granted),
+        on=on,
+    )
+
+
+def _granted_on(reader: TokenReader) -> TableName | None:
+    if reader.accept("*"):
+        if reader.accept("."):
+            reader.advance()
+            return TableName("*", "*")
+        return TableName(None, "*")
+    if not reader.token.is_name:
+        return None
+    first = reader.advance().value
+    if not reader.accept("."):
+        return TableName(None, first)
+    if reader.accept("*"):
+        return TableName(first, "*")
+    return TableName(first, reader.advance().value) if reader.token.is_name else None
 
 
 def _set(reader: StatementReader, begin: Token) -> StatementFacts:
@@ -579,7 +707,7 @@ def _set(reader: StatementReader, begin: Token) -> StatementFacts:
             return UNKNOWN
         found = _account(reader)
         if reader.accept("FOR") if is_password else reader.skip_to("FOR", "TO"):
-            found = replace(found, verb=Verb.ALTER, thing=Thing.ACCOUNT, accounts=read_accounts(reader))
+            found = replace(found, verb=Verb.ALTER, thing=Thing.ACCOUNT, accounts=_read_accounts(reader))
         return found
     # MariaDB's SET STATEMENT … FOR makes settings for one statement, which follows FOR.
     if reader.accept("STATEMENT"):

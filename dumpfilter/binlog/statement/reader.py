@@ -1,149 +1,28 @@
-"""A cursor over the tokens of a statement, with the operations that parsers need: accept a keyword, skip to a word,
-read a name.
+"""The cursor over the tokens of a binlogged statement, and the tables of a FROM or UPDATE clause.
+
+The tables are in the order in which the server checks filters (its global table list). The server's parser adds tables
+in the order of the text, and a derived table (subquery) after the tables inside it. Then the first table that stands
+directly in the statement moves to the front (``LEX::first_lists_tables_same``). The bits of Q_TABLE_MAP_FOR_UPDATE are
+numbers in this list (``mysql_execute_command`` of the replica).
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.statement import Change
-from dumpfilter.binlog.statement.tokens import BINLOG, CLIENT, Dialect, Lexer, Token, TokenKind
+from dumpfilter.binlog.statement.tokens import BINLOG, TokenKind, TokenReader
 
 MOST_TOKENS = 100_000
 """The limit of tokens of one statement that the parser of binlogged statements reads, to bound its time."""
 
 MOST_NESTED = 100
 """The limit of nesting levels that a parser follows, because each level takes a part of Python's small stack."""
-
-_DEPTH = {"(": 1, ")": -1}
-# These three names save time, because access to a member of an enum costs one more look-up.
-_END, _BAD, _SYMBOL = TokenKind.END, TokenKind.BAD, TokenKind.SYMBOL
-
-
-class TokenReader:
-    """A cursor over the tokens of a statement, which can look at the next token before it consumes the token."""
-
-    def __init__(self, text: str, *, dialect: Dialect = CLIENT, most: int | None = None) -> None:
-        """Set the cursor before the first token of ``text``.
-
-        After ``most`` tokens the cursor acts as if the text ended; None means no limit. ``dialect`` gives the rules
-        that differ between a client's statements and statements in a binlog.
-        """
-        self.text = text
-        self._lexer = Lexer(text, dialect=dialect)
-        self._left = -1 if most is None else most - 1
-        self.token = self._lexer.next()
-        """The token that the next call of :meth:`advance` consumes."""
-
-    def advance(self) -> Token:
-        """Consume the next token of the statement and return it."""
-        taken = self.token
-        if self._left:
-            self._left -= 1
-            self.token = self._lexer.next()
-        else:
-            self.token = Token(TokenKind.END, "", len(self.text), len(self.text))
-        return taken
-
-    @property
-    def cut(self) -> bool:
-        """Whether the cursor has reached its limit of tokens, so that the rest of the statement was not read."""
-        return not self._left
-
-    @property
-    def at_end(self) -> bool:
-        """Whether no token is left. An unclosed quote or comment counts as the end of the statement."""
-        kind = self.token.kind
-        return kind is _END or kind is _BAD
-
-    def sees(self, *words: str) -> bool:
-        """Tell whether the next token is one of the keywords or symbols ``words``, without consuming it."""
-        token = self.token
-        return token.word in words or (token.kind is _SYMBOL and token.value in words)
-
-    def accept(self, *words: str) -> str:
-        """Consume the next token and return it as text, if it is one of the keywords or symbols ``words``.
-
-        Otherwise consume nothing and return "".
-        """
-        if not self.sees(*words):
-            return ""
-        token = self.advance()
-        return token.word or token.value
-
-    def accept_all(self, *words: str) -> None:
-        """Consume tokens as long as the next token is one of the keywords or symbols ``words``."""
-        while self.accept(*words):
-            pass
-
-    def skip_to(self, *words: str) -> str:
-        """Consume tokens up to and including the first of ``words`` outside parentheses, and return this word.
-
-        Return "" when the statement ends before such a word.
-        """
-        depth = 0
-        while not self.at_end:
-            if depth == 0 and (word := self.accept(*words)):
-                return word
-            depth += self.skip()
-        return ""
-
-    def skip(self) -> int:
-        """Consume one token, and return the change of the depth of parentheses.
-
-        The result is 1 for an opening parenthesis, -1 for a closing one and 0 for any other token.
-        """
-        token = self.advance()
-        return _DEPTH.get(token.value, 0) if token.kind is _SYMBOL else 0
-
-    def skip_parentheses(self) -> None:
-        """Consume tokens up to the closing parenthesis of a group whose opening parenthesis is already consumed."""
-        depth = 1
-        while depth > 0 and not self.at_end:
-            depth += self.skip()
-
-    def accept_parentheses(self) -> bool:
-        """Consume a group in parentheses if the next token opens one, and tell whether it does."""
-        is_open = self.accept("(") != ""
-        if is_open:
-            self.skip_parentheses()
-        return is_open
-
-    def exists(self) -> bool:
-        """Consume IF EXISTS or IF NOT EXISTS if the next tokens are these words, and tell whether they were."""
-        if self.accept("IF"):
-            self.accept("NOT")
-            return bool(self.accept("EXISTS"))
-        return False
-
-    def name(self) -> TableName | None:
-        """Consume a name ``db.object`` or ``object`` and return it; None when the next token is not a name."""
-        if not self.token.is_name:
-            return None
-        first = self.advance().value
-        if self.accept("."):
-            if not self.token.is_name:
-                return None
-            return TableName(first, self.advance().value)
-        return TableName(None, first)
-
-    def names(self, most: int = 0) -> tuple[TableName, ...] | None:
-        """Consume a list of names with commas between them and return it; None when the next tokens are not such a
-        list.
-
-        The method reads at most ``most`` names, or any number of names if ``most`` is 0.
-        """
-        found = []
-        while True:
-            name = self.name()
-            if name is None:
-                return None
-            found.append(name)
-            if len(found) == most or not self.accept(","):
-                return tuple(found)
 
 
 class StatementReader(TokenReader):
@@ -218,3 +97,220 @@ class StatementReader(TokenReader):
         """Receive from the parser the tables of an UPDATE with their aliases. The cursor is after the word SET. This
         class ignores the call; a subclass can collect the names.
         """
+
+
+DERIVED = TableName("", "*")
+"""The name under which a derived table (a subquery in a FROM clause) is listed.
+
+The server uses this name, too, and not the derived table's alias.
+"""
+
+_JOINS = frozenset({"JOIN", "INNER", "CROSS", "STRAIGHT_JOIN", "LEFT", "RIGHT", "FULL", "OUTER", "NATURAL"})
+AFTER_NAME = (
+    _JOINS
+    | {"ON", "USING", "USE", "FORCE", "IGNORE", "SET", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION"}
+    | {"EXCEPT", "INTERSECT", "FOR", "LOCK", "PARTITION", "WINDOW", "PROCEDURE", "INTO", "RETURNING"}
+    | {"TABLESAMPLE", "QUALIFY", "WITH"}
+)
+"""The keywords that can follow a table's name in a FROM or UPDATE clause and are no alias."""
+
+NOT_ALWAYS_RESERVED = ("WINDOW", "EXCEPT", "INTERSECT", "RETURNING", "QUALIFY")
+"""The words of AFTER_NAME that are an alias on some servers, where a comma or JOIN may follow them."""
+
+AFTER_LIST = (
+    *(")", "}", ";", "ON", "SET", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "FOR", "LOCK"),
+    *("PROCEDURE", "INTO", "WITH", *NOT_ALWAYS_RESERVED),
+)
+"""The symbols and keywords that can follow a FROM clause. ON stands in ON DUPLICATE KEY UPDATE, WITH in a view."""
+
+_ALSO_ALIASES = {"mysql": (), "mariadb": ("TABLESAMPLE", "QUALIFY")}
+"""The words of AFTER_NAME that are aliases nevertheless, by the family of the server."""
+
+_SYSTEM_TIME = re.compile(r"FOR\s+SYSTEM_TIME\b", re.IGNORECASE)
+_AFTER_EXPRESSION = frozenset(
+    {",", ")", "}", ";", "SET", "WHERE", "GROUP", "ORDER", "LIMIT", "HAVING", "RETURNING"}
+    | {"UNION", "FOR", "LOCK", "INTO", "UPDATE"}
+)
+"""The symbols and reserved words that end the condition of a join. UPDATE stands in ON DUPLICATE KEY UPDATE."""
+
+_SYMBOL = TokenKind.SYMBOL
+QUERY = ("SELECT", "WITH", "VALUES", "TABLE")
+"""The words with which a query begins."""
+
+
+@dataclass
+class References:
+    """The tables that a FROM or UPDATE clause of a statement names, as far as the parser has read the clause."""
+
+    top: list[tuple[TableName, str]] = field(default_factory=list)
+    """The tables that stand directly in the clause and not in a subquery, each with its alias.
+
+    The name DERIVED stands for a subquery, whose tables are left out.
+    """
+    listed: list[TableName] = field(default_factory=list)
+    """All tables of the clause in the order of the text, including the tables inside derived tables (subqueries)."""
+    first: int | None = None
+    """The index in ``listed`` of the first table that stands directly in the clause. None without such a table."""
+    whole: bool = True
+    """Whether ``listed`` has all tables of the clause. If False, it has only the first few of them, in the right
+    order.
+    """
+    is_read: bool = False
+    """Whether the parser has understood the clause to its end. If False, the lists end where the parser stopped."""
+
+    @property
+    def in_order(self) -> tuple[TableName, ...]:
+        """The tables in the order in which the server checks filters (its global table list)."""
+        if not self.first:
+            return tuple(self.listed)
+        return (self.listed[self.first], *self.listed[: self.first], *self.listed[self.first + 1 :])
+
+
+def read_references(reader: StatementReader, *until: str, or_end: bool = False) -> References:
+    """Consume the table references of a FROM or UPDATE clause, and return them.
+
+    The references end at one of the keywords ``until``, which is consumed, too. With ``or_end`` they may also end with
+    the statement.
+    """
+    found = References()
+    if _list(reader, found):
+        found.is_read = bool(reader.accept(*until)) or (or_end and (reader.at_end or reader.sees(";")))
+    return found
+
+
+def _list(reader: StatementReader, found: References) -> bool:
+    if not reader.nest():
+        return False
+    whole = _joined(reader, found)
+    reader.unnest()
+    return whole
+
+
+def _joined(reader: StatementReader, found: References) -> bool:
+    while True:
+        if not _factor(reader, found):
+            return False
+        while reader.token.word in ("ON", "USING") or reader.token.word in _JOINS or reader.sees(","):
+            if reader.accept("ON"):
+                if _expression(reader, found):
+                    reader.accept_all(*_JOINS)
+                    break
+            elif reader.accept("USING"):
+                if not reader.accept_parentheses():
+                    return False
+            elif not reader.accept("FULL") or reader.sees("OUTER", "JOIN"):  # FULL alone is an alias.
+                reader.accept(",")
+                reader.accept_all(*_JOINS)
+                break
+        else:
+            return True
+
+
+def _factor(reader: StatementReader, found: References) -> bool:
+    if reader.accept("{"):  # The ODBC syntax for an outer join is {OJ a LEFT OUTER JOIN b ON …}.
+        reader.advance()
+        return _list(reader, found) and bool(reader.accept("}"))
+    reader.accept("LATERAL")
+    if reader.accept("("):
+        if reader.sees(*QUERY):
+            _subquery(reader, found)
+            return _add(reader, found, DERIVED)
+        # An opening parenthesis without a query begins a join in parentheses, or a query in two pairs of parentheses.
+        return _list(reader, found) and bool(reader.accept(")"))
+    if reader.token.word == "JSON_TABLE":
+        reader.advance()
+        if not reader.accept_parentheses():
+            return False
+        return _add(reader, found, DERIVED)
+    name = reader.name()
+    if name is None:
+        return False
+    reader.note_table(name)
+    if reader.accept("PARTITION") and not reader.accept_parentheses():
+        return False
+    return _add(reader, found, name)
+
+
+def _add(reader: StatementReader, found: References, name: TableName) -> bool:
+    alias = name.table
+    if reader.sees("FOR") and _SYSTEM_TIME.match(reader.text, reader.token.start):
+        # The text does not tell where the time ends and an alias begins.
+        reader.advance()
+        _expression(reader, found)
+    elif reader.accept("AS", "=") or sees_alias(reader):
+        alias = reader.advance().value
+    if reader.accept("TABLESAMPLE"):  # TABLESAMPLE SYSTEM (10)
+        reader.advance()
+        if not reader.accept_parentheses():
+            return False
+    # The alias of a derived table may be followed by the names of its columns.
+    if name is DERIVED:
+        reader.accept_parentheses()
+    while reader.accept("USE", "FORCE", "IGNORE"):
+        if not reader.accept("INDEX", "KEY"):
+            return False
+        if reader.accept("FOR"):
+            reader.accept("JOIN") or (reader.accept("ORDER", "GROUP") and reader.accept("BY"))
+        if not reader.accept_parentheses():
+            return False
+    if name.database is None and reader.may_be_cte(name.table):
+        # The server also lists the tables inside a common table expression, but the order of its list cannot be told
+        # from the text.
+        found.whole = False
+        name = DERIVED if reader.is_cte(name.table) else name
+    if found.first is None:
+        found.first = len(found.listed)
+        if found.whole or len(found.listed) == 0:
+            found.listed.append(name)
+    elif found.whole:
+        found.listed.append(name)
+    found.top.append((name, alias))
+    return True
+
+
+def sees_alias(reader: StatementReader) -> bool:
+    """Tell whether the next token is the alias of the table or subquery before it."""
+    word = reader.token.word
+    return reader.token.is_name and (word not in AFTER_NAME or word in _ALSO_ALIASES[reader.family])
+
+
+def _expression(reader: StatementReader, found: References) -> bool:
+    depth = 0
+    while not reader.at_end:
+        token = reader.token
+        word = token.value if token.kind is _SYMBOL else token.word
+        if word in ("@", "."):
+            reader.advance()
+            reader.advance()  # Such a name need not be quoted if it is a reserved word: @for, b.lock.
+            continue
+        if depth == 0:
+            if word in ("LEFT", "RIGHT"):
+                reader.advance()
+                if not reader.sees("("):
+                    return True
+                continue
+            if word in _AFTER_EXPRESSION or word in _JOINS:
+                return False
+        if word in ("SELECT", "TABLE"):
+            found.whole = False
+        depth += reader.skip()
+    return False
+
+
+def _subquery(reader: StatementReader, found: References) -> None:
+    tables: list[TableName] = []
+    plain = reader.accept("SELECT") != ""
+    depth = 1
+    while depth and not reader.at_end:
+        if reader.sees("SELECT", "WITH", "TABLE", "UNION", "EXCEPT", "INTERSECT", "JSON_TABLE"):
+            plain = False
+        if plain and depth == 1 and reader.accept("FROM"):
+            inner = References()
+            plain = _list(reader, inner) and inner.whole
+            tables += [] if inner.listed == [TableName(None, "DUAL")] else inner.listed
+            continue
+        depth += reader.skip()
+    if not plain:
+        found.whole = False
+    elif found.whole:
+        found.listed += tables

@@ -1,6 +1,7 @@
 """The lexer, which splits a statement's text into tokens as MySQL 9.7 does (manual, "Lexical Structure", "Comments").
 
-The console and the parser of binlogged statements share this lexer. A :class:`Dialect` holds the rules that differ.
+The console and the parser of binlogged statements share this lexer, and the cursor over its tokens
+(:class:`TokenReader`). A :class:`Dialect` holds the rules that differ.
 
 The lexer is lazy: the text after the last requested token may be anything. The time is linear in the text, because the
 patterns never backtrack.
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.query import TableName
 
 
 class TokenKind(enum.Enum):
@@ -124,6 +126,7 @@ _TOKEN = re.compile(
        | (?P<bad>     . ))""",
     re.VERBOSE | re.DOTALL,
 )
+
 _KINDS = {kind.value: kind for kind in TokenKind} | {
     "letter": TokenKind.SYMBOL,
     "digits": TokenKind.WORD,
@@ -131,10 +134,12 @@ _KINDS = {kind.value: kind for kind in TokenKind} | {
 _NAME = re.compile(rf"{_WORD_CHARACTER}++")
 # _NAME_KINDS is a tuple, because a look-up in a set would call the enum's slow hash function.
 _NAME_KINDS = (TokenKind.WORD, TokenKind.NAME, TokenKind.QUOTED, TokenKind.STRING)
+
 _CONDITIONAL = re.compile(r"/\*!([0-9]{5,6})?")
 # In a statement from a binlog, the lexer skips the marks /*! and */ of version comments. One match takes several
 # marks, so that a text of only marks costs little time.
 _BINLOG_MARKS = re.compile(r"(?:/\*! )++|(?:/\*!)++(?:[0-9]{5,6})?|(?:\*/ )++|(?:\*/)++")
+
 _MARIADB_MARKS = re.compile(
     r"(?:/\*! )++|(?:/\*!)++(?:[0-9]{5,6})?|/\*M!(?:[0-9]{5,6})?|(?:\*/ )++|(?:\*/)++"
 )
@@ -285,3 +290,131 @@ def tokens(text: str, *, dialect: Dialect = CLIENT) -> Iterator[Token]:
         yield token
         if token.kind is TokenKind.BAD:
             return
+
+
+_DEPTH = {"(": 1, ")": -1}
+# These three names save time, because access to a member of an enum costs one more look-up.
+_END, _BAD, _SYMBOL = TokenKind.END, TokenKind.BAD, TokenKind.SYMBOL
+
+
+class TokenReader:
+    """A cursor over the tokens of a statement, which can look at the next token before it consumes the token."""
+
+    def __init__(self, text: str, *, dialect: Dialect = CLIENT, most: int | None = None) -> None:
+        """Set the cursor before the first token of ``text``.
+
+        After ``most`` tokens the cursor acts as if the text ended; None means no limit. ``dialect`` gives the rules
+        that differ between a client's statements and statements in a binlog.
+        """
+        self.text = text
+        self._lexer = Lexer(text, dialect=dialect)
+        self._left = -1 if most is None else most - 1
+        self.token = self._lexer.next()
+        """The token that the next call of :meth:`advance` consumes."""
+
+    def advance(self) -> Token:
+        """Consume the next token of the statement and return it."""
+        taken = self.token
+        if self._left:
+            self._left -= 1
+            self.token = self._lexer.next()
+        else:
+            self.token = Token(TokenKind.END, "", len(self.text), len(self.text))
+        return taken
+
+    @property
+    def cut(self) -> bool:
+        """Whether the cursor has reached its limit of tokens, so that the rest of the statement was not read."""
+        return not self._left
+
+    @property
+    def at_end(self) -> bool:
+        """Whether no token is left. An unclosed quote or comment counts as the end of the statement."""
+        kind = self.token.kind
+        return kind is _END or kind is _BAD
+
+    def sees(self, *words: str) -> bool:
+        """Tell whether the next token is one of the keywords or symbols ``words``, without consuming it."""
+        token = self.token
+        return token.word in words or (token.kind is _SYMBOL and token.value in words)
+
+    def accept(self, *words: str) -> str:
+        """Consume the next token and return it as text, if it is one of the keywords or symbols ``words``.
+
+        Otherwise consume nothing and return "".
+        """
+        if not self.sees(*words):
+            return ""
+        token = self.advance()
+        return token.word or token.value
+
+    def accept_all(self, *words: str) -> None:
+        """Consume tokens as long as the next token is one of the keywords or symbols ``words``."""
+        while self.accept(*words):
+            pass
+
+    def skip_to(self, *words: str) -> str:
+        """Consume tokens up to and including the first of ``words`` outside parentheses, and return this word.
+
+        Return "" when the statement ends before such a word.
+        """
+        depth = 0
+        while not self.at_end:
+            if depth == 0 and (word := self.accept(*words)):
+                return word
+            depth += self.skip()
+        return ""
+
+    def skip(self) -> int:
+        """Consume one token, and return the change of the depth of parentheses.
+
+        The result is 1 for an opening parenthesis, -1 for a closing one and 0 for any other token.
+        """
+        token = self.advance()
+        return _DEPTH.get(token.value, 0) if token.kind is _SYMBOL else 0
+
+    def skip_parentheses(self) -> None:
+        """Consume tokens up to the closing parenthesis of a group whose opening parenthesis is already consumed."""
+        depth = 1
+        while depth > 0 and not self.at_end:
+            depth += self.skip()
+
+    def accept_parentheses(self) -> bool:
+        """Consume a group in parentheses if the next token opens one, and tell whether it does."""
+        is_open = self.accept("(") != ""
+        if is_open:
+            self.skip_parentheses()
+        return is_open
+
+    def exists(self) -> bool:
+        """Consume IF EXISTS or IF NOT EXISTS if the next tokens are these words, and tell whether they were."""
+        if self.accept("IF"):
+            self.accept("NOT")
+            return bool(self.accept("EXISTS"))
+        return False
+
+    def name(self) -> TableName | None:
+        """Consume a name ``db.object`` or ``object`` and return it; None when the next token is not a name."""
+        if not self.token.is_name:
+            return None
+        first = self.advance().value
+        if self.accept("."):
+            if not self.token.is_name:
+                return None
+            return TableName(first, self.advance().value)
+        return TableName(None, first)
+
+    def names(self, most: int = 0) -> tuple[TableName, ...] | None:
+        """Consume a list of names with commas between them and return it; None when the next tokens are not such a
+        list.
+
+        The method reads at most ``most`` names, or any number of names if ``most`` is 0.
+        """
+        found = []
+        while True:
+            name = self.name()
+            if name is None:
+                return None
+            found.append(name)
+            if len(found) == most or not self.accept(","):
+                return tuple(found)

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import NoReturn, TypeVar
 
-from dumpfilter.binlog.statement.reader import TokenReader
-from dumpfilter.binlog.statement.tokens import Token, TokenKind
+from dumpfilter.binlog.statement.tokens import Token, TokenKind, TokenReader
 from dumpfilter.console.sql.server_errors import ER_WRONG_ARGUMENT_LF, syntax_error
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.statement import Statement, TableName, make_statement, read_text
-from dumpfilter.binlog.statement.accounts import grant_tables
+from dumpfilter.binlog.statement.parse import grant_tables
 from dumpfilter.filter import Filter, Rule, Verdict
 from tests.binlog.statement.made import MadeStatement, made_statements, table_names
 from tests.filter.plain import Names, PlainFilter

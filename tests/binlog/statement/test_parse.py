@@ -15,8 +15,8 @@ from dumpfilter.binlog.statement import (
     read_text,
     statement_shape,
 )
-from dumpfilter.binlog.statement.accounts import grant_tables
-from dumpfilter.binlog.statement.shape import MODE_ANSI_QUOTES, MODE_MSSQL, MODE_NO_BACKSLASH_ESCAPES
+from dumpfilter.binlog.statement.facts import MODE_ANSI_QUOTES, MODE_MSSQL, MODE_NO_BACKSLASH_ESCAPES
+from dumpfilter.binlog.statement.parse import grant_tables
 
 K = StatementKind
 CREATE, ALTER, DROP = K.CREATE_DATABASE, K.ALTER_DATABASE, K.DROP_DATABASE

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 
 from dumpfilter.binlog.statement import TableName
-from dumpfilter.binlog.statement.reads import tables_named, tables_read
-from dumpfilter.binlog.statement.shape import MODE_ANSI_QUOTES
+from dumpfilter.binlog.statement.facts import MODE_ANSI_QUOTES, tables_named, tables_read
 from tests.binlog.statement.made import MadeStatement, made_statements
 
 READS = [

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.statement import TableName, parse_statement
-from dumpfilter.binlog.statement.reads import form_tables_info, qualified, relative, tables_read
+from dumpfilter.binlog.statement.facts import form_tables_info, qualified, relative, tables_read
 
 
 def names(text: str) -> tuple[TableName, ...]:
