@@ -65,9 +65,11 @@ class Access:
     """The users that slaves may connect as, and the check of their passwords. Thread-safe.
 
     Without users every slave is accepted. After a wrong password, the client's network address must wait before its
-    next password is checked, longer each time. Many wrong passwords for one user also cause waits. A slave that has
-    proved its password before is recognized by its registration secret. Wrong passwords of other clients never make it
-    wait. A correct password is hashed once; later checks compare a digest that the master keeps in memory.
+    next password is checked, longer each time. Many wrong passwords for one user also cause waits.
+
+    A slave sends a registration secret (random bytes that it made at its first start) with its password. Wrong
+    passwords of other clients never make a slave wait whose secret has come with the right password before. A correct
+    password is hashed once; later checks compare a digest that the master keeps in memory.
     """
 
     def __init__(
@@ -97,10 +99,10 @@ class Access:
         """Check the user name and password of a slave. Return the stored password that matched, or None if the master
         has no users.
 
-        ``peer`` is the slave's address in gRPC's notation. ``secret`` is the random secret by which the master knows
-        the slave again, empty for none: a slave that has logged in with it before does not wait when others at its
-        address guess passwords. Raises AccessDenied when the name or the password is wrong, and TryLater when the
-        client must wait.
+        ``peer`` is the slave's address in gRPC's notation. ``secret`` is the random secret that the slave sends with
+        each registration; empty for none. A slave that has logged in with this secret before does not wait when others
+        at its address guess passwords. Raises AccessDenied when the name or the password is wrong, and TryLater when
+        the client must wait.
         """
         users = self._users
         if not users:

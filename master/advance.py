@@ -1,4 +1,5 @@
-"""The next step of a dump: the next chunks (messages) for a slave, computed from the place that its dump has reached.
+"""The computation of a dump's next step. A dump is the stream of binlog events to one slave, and a step is its next
+chunks (messages).
 
 A :class:`DumpPlace` is a binlog position together with everything else that decides the next chunks, such as the
 filter. Slaves whose dumps have equal places get equal chunks. Therefore a step is a function of the place, and its
@@ -70,10 +71,11 @@ class DumpPlace:
         return self.source.file.begin.file, self.end
 
     def positions(self, segment: Segment, plans: Sequence[ChunkPlan]) -> list[ToldPositions]:
-        """Return the positions before and after each chunk (message to a slave) of ``plans``, in the binlog of the
-        server that wrote the events.
+        """Return the positions before and after each chunk (message to a slave) that ``plans`` describe. All positions
+        belong to the binlog of the server that wrote the events.
 
-        ``plans`` describe consecutive chunks of ``segment`` (scanned events). The first chunk begins at this position.
+        ``plans`` describe consecutive chunks of ``segment`` (scanned events). The first chunk begins at the position of
+        this object.
         """
         file, end, resume, last = self.source.file.begin.file, self.end, self.resume, self.thread.resume
         out = []
@@ -87,8 +89,8 @@ class DumpPlace:
 
     @property
     def key(self) -> Hashable:
-        """The key under which dumps share chunks (messages with events). Dumps with equal keys get equal messages from
-        here on, so that the master makes each message once.
+        """The key under which dumps share chunks (messages with events), so that the master makes each message once.
+        Dumps at places with equal keys get equal messages.
 
         The key is None inside a transaction, where no dumps share.
         """
@@ -99,8 +101,10 @@ class DumpPlace:
 
 
 class Encoding(ABC):
-    """The message format of a dump: one for dumpfilter's own slaves, and one for real replicas. Encodings that compare
-    equal write equal messages.
+    """The message format of a dump: gRPC messages for dumpfilter's own slaves, or plain binlog events for real replicas
+    (MySQL and MariaDB servers).
+
+    Encodings that compare equal write equal messages.
     """
 
     @abstractmethod
@@ -121,7 +125,9 @@ class Encoding(ABC):
         """
 
     def end_of_file(self, place: DumpPlace) -> Sequence[bytes]:
-        """Return the messages that tell a slave that a binlog file has ended. ``place`` is the end of the file."""
+        """Return the messages that tell a slave that the dump has reached the end of a binlog file. ``place`` is the
+        position of that end.
+        """
         return ()
 
     def heartbeat(self, place: DumpPlace) -> bytes:
@@ -155,7 +161,10 @@ class Step:
 
 class First(NamedTuple):
     """The scanned events at a dump's position (a segment of up to 4 MiB), and the chunks (messages) that the dump's
-    filter makes of them. The shared reader makes several such objects from one scan, for dumps with different filters.
+    filter makes of them.
+
+    :class:`~dumpfilter.master.sharing.SharedReader` makes several such objects from one scan, for dumps with different
+    filters.
     """
 
     segment: Segment
@@ -167,8 +176,10 @@ class First(NamedTuple):
 
 @dataclass(eq=False)
 class Shared:
-    """A cache of results for one segment (up to 4 MiB of scanned events): the GTID ranges of its transactions, and its
-    finished chunks. Dumps that read the segment from different positions or with different filters share the cache.
+    """A cache of results for one segment (up to 4 MiB of scanned events). It has the GTID ranges of the segment's
+    transactions, and the objects that make its messages.
+
+    Dumps that read the segment from different positions or with different filters share the cache.
     """
 
     reaches: dict[int, Reach] = field(default_factory=dict)
@@ -178,10 +189,12 @@ class Shared:
 
 
 def step_from(store: BinlogStore, place: DumpPlace, first: First | None = None) -> Step | None:
-    """Return the step (the next chunks) of a dump at ``place``, or None when the binlog has no more events at present.
+    """Return the next step of a dump, which is its next chunks (messages to a slave). Return None when the binlog has
+    no more events at present.
 
-    A step covers one segment, a scanned part of the file of up to 4 MiB, or leads to the next file. A step has at least
-    one chunk, which has no events if the filter drops the whole segment.
+    ``place`` is the dump's binlog position with the filter's state. A step covers one segment, a scanned part of the
+    file of up to 4 MiB, or leads to the next file. A step has at least one chunk, which has no events if the filter
+    drops the whole segment.
 
     Parameters:
         first: the scanned segment at ``place`` and the chunks that the filter makes of it, when they are known already.
@@ -236,10 +249,11 @@ def _placed(store: BinlogStore, place: DumpPlace, first: First, plans: Sequence[
 
 
 def place_after(store: BinlogStore, step: Step, piece: PlacedPlan) -> DumpPlace | None:
-    """Return the position of a dump after the chunk ``piece`` of ``step``, with the filter's state there. Return None
-    if the chunk does not end at a transaction boundary.
+    """Return the position of a dump after the chunk (message) ``piece``, with the filter's state there. Return None if
+    the chunk does not end at a transaction boundary.
 
-    A dump calls this function to leave a step before the step's last chunk.
+    ``piece`` is one of the consecutive chunks of ``step``. A dump calls this function to continue from there without
+    the later chunks of the step.
     """
     place, plan = step.before, piece.plan
     segment = store.segment_of(place.source, place.position)
@@ -268,11 +282,12 @@ def place_in(
     encoding: Encoding,
     told: int | None = None,
 ) -> DumpPlace:
-    """Return the initial state of a dump in the binlog file ``source``. ``thread`` is the dump thread (the filter and
-    its state), which must not be in use elsewhere.
+    """Return the state in which a dump begins to read the binlog file ``source``. ``thread`` is the dump thread (the
+    filter and its state), which must not be in use elsewhere.
 
-    ``position`` is a byte offset in the file; None is the file's first event. ``told`` is the writer's position that a
-    slave has named, if it lies inside a Gap event (dropped transactions) at ``position``. Otherwise ``told`` is None.
+    ``position`` is a byte offset in the file; None is the file's first event. ``told`` is the position in the binlog of
+    the server that wrote the events, if a slave has named one inside a Gap event (dropped transactions) at
+    ``position``. Otherwise ``told`` is None.
     """
     file = source.file
     relay_rotate = file.first_event if file.is_relay_log else None

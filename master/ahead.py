@@ -88,8 +88,8 @@ def ahead_of(wanted: Wanted, logged: Logged, server_uuid: str) -> ReplicaAhead |
 
     MySQL refuses GTIDs of the server's own UUID, ``server_uuid``, that are not logged. GTIDs before the first logged
     one of this UUID pass, and so do other UUIDs. MariaDB refuses an unlogged GTID in a domain that has logged
-    transactions. With ``ignores_duplicates`` a GTID above the newest logged one of its domain passes. Without GTIDs, a
-    file and position after the end of the binlog are refused.
+    transactions. If ``wanted`` says that the replica ignores duplicates (``gtid_ignore_duplicates``), a GTID above the
+    newest logged one of its domain passes. Without GTIDs, a file and position after the end of the binlog are refused.
     """
     match wanted.gtids:
         case MysqlGtidSet() as have:

@@ -1,4 +1,6 @@
-"""The gRPC messages of a dump (chunks), with events, positions, GTIDs, and counts of events and bytes."""
+"""The gRPC messages (chunks) in which a slave receives the binlog: events, positions, GTIDs, and counts of events and
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ def position_chunk(
     announce: bool = False,
     why: Literal["end_of_file", "end_of_log", "heartbeat"] | None = None,
 ) -> bytes:
-    """Return a serialized chunk without events, which tells the slave the position that the dump has reached.
+    """Return a serialized chunk (gRPC message) without events, which tells the slave the position that its dump has
+    reached.
 
     Parameters:
         previous: the binlog file that the dump has just left, if the chunk is the first of another file; else None.
@@ -130,7 +133,9 @@ class GrpcPlan(PlacedPlan):
 
 @dataclass(frozen=True)
 class GrpcEncoding(Encoding):
-    """The encoding of dumps for dumpfilter's own slaves: serialized chunks of ``dumpfilter.proto``."""
+    """The message format of dumps for dumpfilter's own slaves: serialized messages ``Chunk`` of the gRPC contract
+    ``dumpfilter.proto``.
+    """
 
     def pieces(self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan]) -> list[PlacedPlan]:
         """Return an object for each chunk of ``plans`` that makes the chunk's gRPC messages. Each object has the
@@ -158,7 +163,7 @@ class GrpcEncoding(Encoding):
 
 
 def counts_to_proto(counts: Counts) -> pb.Counts:
-    """Return the gRPC message with a chunk's or dump's counts of events, bytes and transactions.
+    """Return the gRPC message with the counts of events, bytes and transactions of one chunk or of a whole dump.
 
     A compressed transaction of which a part was dropped may need more bytes than the whole one. A negative number of
     dropped bytes becomes 0 in the message. The message has no ``bytes_gtid``, because a chunk holds no events in place

@@ -130,7 +130,9 @@ class Commit:
 
 
 class Tail:
-    """Collects the newest events of a binlog file from a receiver, and splits them into complete transactions."""
+    """A buffer for the newest events of a binlog file, which the master receives from a running server. :meth:`add`
+    splits the events into complete transactions.
+    """
 
     def __init__(self) -> None:
         self._file = ""
@@ -266,7 +268,9 @@ def _is_begin(event: bytes, checksum: int) -> bool:
 
 @dataclass(eq=False, slots=True)
 class CommitStep:
-    """The part of just received commits that one dump sends, with the counts and the dump's new position."""
+    """The events of just received transactions that one dump sends, with their counts and the position of the dump
+    after them.
+    """
 
     events: list[bytes]
     """The events to send."""
@@ -290,8 +294,8 @@ class Decider:
         self._description: FormatDescription | None = None
 
     def reach(self, commits: Sequence[Commit]) -> Reach:
-        """Return the ranges of GTIDs and the server ids of ``commits``. A dump uses them to tell quickly whether its
-        slave has some of these commits already.
+        """Return the ranges of GTIDs and the server ids of the received transactions ``commits``. A dump uses them to
+        tell quickly whether its slave has some of these transactions already.
         """
         reach = Reach()
         for commit in commits:
@@ -305,12 +309,12 @@ class Decider:
         return reach
 
     def step(self, place: DumpPlace, commits: Sequence[Commit], reach: Reach) -> CommitStep | None:
-        """Decide in memory which events of the received ``commits`` a dump at the position ``place`` sends. Return
-        these events, with the dump's position after them.
+        """Decide in memory which events of the received transactions ``commits`` a dump sends. Return these events,
+        with the dump's position after them.
 
-        ``reach`` has the commits' GTID ranges and server ids. Return None if the dump thread must decide the commits,
-        for example because an imposed filter takes part in the decision. Also return None for a dump of one of
-        dumpfilter's own slaves, and for a dump of a relay log.
+        ``place`` is the dump's present position, and ``reach`` has the GTID ranges and server ids of ``commits``.
+        Return None if the dump thread must decide them, for example because the master's operator imposes a filter on
+        the slave. Also return None for a dump of one of dumpfilter's own slaves, and for a dump of a relay log.
         """
         encoding, thread = place.encoding, place.thread
         if not isinstance(encoding, ReplicaEncoding) or not thread.decides_by_flags:

@@ -104,8 +104,10 @@ class _ConsoleUser(_Account):
 
 
 class FilterTable(Model):
-    """The base class of the configuration's TOML tables that give a filter to slaves. It has the rules' semantics
-    (effective or classic), and conditions on server id and network.
+    """The base class of the configuration's TOML tables that give a filter to slaves. It has conditions on server id
+    and network, and the semantics of the filter rules.
+
+    Effective rules (WL#2516) decide by the tables that a statement changes, and classic rules as a MySQL server does.
     """
 
     semantics: FilterSemantics = FilterSemantics.CLASSIC
@@ -119,8 +121,8 @@ class FilterTable(Model):
         return self
 
     def filter_of(self, rules: Iterable[str]) -> ReplicationFilter:
-        """Return the filter with ``rules``, texts such as ``--replicate-do-db=shop``, in the semantics of this table.
-        Raises OptionError for a rule that is not valid.
+        """Return the filter with ``rules``, texts such as ``--replicate-do-db=shop``. The table says whether the rules
+        are effective (WL#2516) or classic, as in a server. Raises OptionError for a rule that is not valid.
         """
         parsed = [parse_option(rule, self.semantics) for rule in rules]
         return make_filter(self.semantics, parsed, names=self._names)
@@ -172,8 +174,10 @@ class ImposedFilter(FilterTable):
 
     @property
     def boundary(self) -> BoundaryFilter:
-        """The filter by which dumps keep the forbidden rows from the slave, whatever its own filter is. It is stricter
-        than the rules alone. ``on_undecided`` says whether a dump stops at an event that it cannot decide, or drops it.
+        """The filter by which the master keeps the rows of excluded tables from the slave, whatever the slave's own
+        filter is. It is stricter than the rules alone.
+
+        ``on_undecided`` says whether an event that the filter cannot decide is sent, dropped, or stops the dump.
         """
         return BoundaryFilter(self.filter, self.on_undecided, name=self.name)
 
@@ -302,8 +306,7 @@ class ReplicaEntry(_Login, FilterTable):
 
     def with_rules(self, rules: Iterable[str]) -> ReplicaEntry:
         """Return a copy of this ``[[replica]]`` table of the configuration with other filter rules, which an operator
-        gave on the console. Raises OptionError for a
-        rule that is not valid.
+        gave on the console. Raises OptionError for a rule that is not valid.
         """
         changed = self.model_copy(update={"rules": tuple(rules)})
         # The copy has the cached filter of the old rules.

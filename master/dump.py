@@ -67,8 +67,8 @@ class DumpOptions:
 
 
 class Reached(NamedTuple):
-    """The binlog position up to which a dump has yielded messages. File and position belong to the binlog of the server
-    that wrote the events, even if the master serves a relay log.
+    """The binlog position up to which a dump has yielded messages for its slave. File and position belong to the binlog
+    of the server that wrote the events, even if the master serves a relay log.
     """
 
     file: str
@@ -123,8 +123,8 @@ class OwnExclusion:
 
 
 class Dump:
-    """One binlog dump for one slave. :meth:`messages` yields the messages for the slave. The register counts the dump
-    as running from its creation until :meth:`close`.
+    """One binlog dump (stream of events) for one slave. :meth:`messages` yields the messages for the slave. The
+    master's register of slaves counts the dump as running from its creation until :meth:`close`.
     """
 
     def __init__(
@@ -146,8 +146,8 @@ class Dump:
         self._drains = drains or Drains()
         self._options = options
         self._is_sized = options.encoding is None
-        """Whether the size of messages adapts to the connection's speed. For a real replica each message is a single
-        event.
+        """Whether the size of messages adapts to the connection's speed. For a real replica it does not, because the
+        replica gets each event in a packet of its own.
         """
         most = LARGEST if self._is_sized else DEFAULT_CHUNK_SIZE
         self._pace = Pace(options.chunk_size or most, options.line_rate or None)
@@ -213,8 +213,8 @@ class Dump:
             self.close()
 
     def close(self) -> None:
-        """Mark the dump as ended in the register. :meth:`messages` does this itself; a caller that never ran
-        :meth:`messages` must do it.
+        """Mark the dump as ended in the master's register of slaves. :meth:`messages` does this itself; a caller that
+        never ran :meth:`messages` must do it.
         """
         self._register.end_dump(self._slave, self._number)
 
@@ -322,7 +322,9 @@ class Dump:
         return await self._without_own(self._place, step)
 
     def patience(self) -> float:
-        """Return the time until a heartbeat or an empty message is due, seconds. Return 0 if one is due now."""
+        """Return the time until a heartbeat or an empty message to the slave is due, seconds. Return 0 if one is due
+        now.
+        """
         silence = self._heartbeat_period
         if self.quiet_seconds is not None:
             silence = min(silence, self.quiet_seconds)
@@ -330,6 +332,7 @@ class Dump:
 
     def take(self, step: CommitStep, now: float) -> bool:
         """Send the commits of ``step``, which the master has just received, at once. Return whether they were sent.
+        ``now`` is the time on the monotonic clock, seconds.
 
         The dump's function ``sink`` sends them without waiting. Nothing is sent if the dump has no ``sink`` or ``sink``
         would have to wait. Nothing is sent either if the dump must read these commits from the binlog, for example

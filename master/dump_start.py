@@ -1,4 +1,5 @@
-"""The transaction boundary at which a dump begins, found from the GTIDs or the position that a slave or replica names.
+"""The position at which a dump begins: a transaction boundary, found from the GTIDs or the position that a slave or
+replica names.
 
 Slaves and replicas name files and positions of the writer, the server that wrote the events. A slave's relay log has
 other byte offsets, and may have several files for one of the writer's.
@@ -89,8 +90,8 @@ def start_of(request: pb.DumpRequest, wanted: Wanted, store: BinlogStore) -> Dum
 
 
 def wanted_by(request: pb.DumpRequest, store: BinlogStore) -> Wanted:
-    """Return the GTIDs, or the file and position, at which the dump for a slave's request shall begin. Raises
-    GtidError.
+    """Return the start of a dump that a slave's request names: the GTIDs that the slave has, or a binlog file and a
+    position. Raises GtidError.
     """
     if request.WhichOneof("start") == "gtid_set":
         return Wanted(parse_gtid_set(request.gtid_set, family=store.family))

@@ -58,8 +58,10 @@ def listed(values: Iterable[object]) -> str:
 
 
 class SlaveView(NamedTuple):
-    """A slave with the end of the binlog at one moment. From both the columns of a slave's row are computed, such as
-    the lag. Without the end (None) the lag is not known.
+    """A slave and the end of the binlog at one moment. The columns of the slave's row in a console table are computed
+    from both.
+
+    Without the end of the binlog (None) the lag is not known.
     """
 
     slave: KnownSlave
@@ -158,8 +160,8 @@ SLAVES: Facts[SlaveView] = Facts(
 
 
 class DrainView(NamedTuple):
-    """A drain (the operator's order to send slaves away) and the registered slaves that the drain's conditions select.
-    It is one row of a console table.
+    """A drain (the operator's order to send slaves away) with the registered slaves that the drain's conditions select:
+    the source of one row of a console table.
     """
 
     drain: Drain
@@ -196,8 +198,8 @@ IMPOSED: Facts[ImposedFilter] = Facts(declared(_ImposedFacts, PREFIX))
 
 
 class EntryView(NamedTuple):
-    """A ``[[replica]]`` table of the configuration with its filter in force, and the registered replicas that its
-    conditions select.
+    """A ``[[replica]]`` table of the master's configuration with the filter rules now in force, and the registered
+    replicas that the table's conditions select.
     """
 
     entry: ReplicaEntry
@@ -206,9 +208,8 @@ class EntryView(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """The name of the place where the filter comes from: ``console``, ``replica`` or ``configuration``.
-
-        It is ``console`` after CHANGE REPLICATION FILTER, and ``replica`` if the filter is adopted from the replica.
+        """The name of what set the filter: ``configuration`` (the file), ``console`` (CHANGE REPLICATION FILTER), or
+        ``replica`` (the master uses the replica's own filter).
         """
         if self.changed_at is not None:
             return "console"
@@ -258,7 +259,7 @@ DRIFT: Facts[Drift] = Facts(declared(_DriftFacts, PREFIX))
 
 
 class WarningView(NamedTuple):
-    """A warning about the filter of a registered slave, with the slave. It is one row of a console table."""
+    """A warning about the filter of a registered slave, with the slave: the source of one row of a console table."""
 
     slave: RegisteredSlave
     warning: FilterWarning

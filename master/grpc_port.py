@@ -168,7 +168,9 @@ def check_dump_request(request: pb.DumpRequest) -> None:
 
 @dataclass(frozen=True)
 class MethodBounds:
-    """The limits of one gRPC method on the size and the contents of requests, and on concurrent calls."""
+    """The limits of one gRPC method: the size of a request, the check of its contents, and the number of concurrent
+    calls.
+    """
 
     max_request: int = limits.MAX_SMALL_REQUEST
     kind: Kind = Kind.CALL

@@ -172,8 +172,8 @@ class IndexedFile:
 
     @property
     def scanned(self) -> tuple[int, int]:
-        """The number of bytes and of events that have been scanned so far. A part that was scanned twice counts
-        once.
+        """The number of bytes and the number of events of this file that have been scanned so far. A part that was
+        scanned twice counts once.
         """
         return self.scanned_to - self.file.first_event, sum(place.events for place in self._places)
 
@@ -237,8 +237,8 @@ class IndexedFile:
 
     @property
     def gone(self) -> bool:
-        """Whether a check has found that the scanned events are no longer in the file, because the file was truncated
-        or overwritten. Reads then fail.
+        """Whether reads of the file fail, because the file no longer has the scanned events. A check has found it
+        truncated or overwritten, or :meth:`give_up` was called.
         """
         return self._lost is not None
 
@@ -276,7 +276,9 @@ class IndexedFile:
             raise
 
     def lost(self) -> BinlogError:
-        """Mark the file as having lost its scanned events. Return a new error for a dump that reads this file."""
+        """Mark the file as no longer having the events that were scanned. Return a new error for a dump that reads this
+        file.
+        """
         found = self._lost or BinlogReplaced(_REPLACED, file=self.name, position=self.scanned_to)
         self._lost = found
         # Several threads raise the error, and each needs an object of its own for its traceback.

@@ -122,8 +122,8 @@ def open_connections(max_dumps: int, open_files: int) -> int:
 
 
 class Kind(Enum):
-    """The kinds of gRPC calls: dumps, health watches, health checks and all other calls. Each kind but FREE (health
-    checks) has its own limit on concurrent calls.
+    """The kinds of gRPC calls: dumps, health watches, health checks and all other calls. The master limits the number
+    of concurrent calls of each kind but FREE (health checks).
     """
 
     CALL = "calls"
@@ -141,8 +141,8 @@ _CURES = {
 
 
 class Places:
-    """A counter of the calls in progress, by kind and client host, with limits on each. Calls of one asyncio loop take
-    the places.
+    """A counter of the gRPC calls in progress, by kind of call and by client host. :meth:`take` refuses a call above a
+    limit. Not thread-safe, because all calls run in one asyncio loop.
     """
 
     def __init__(self, max_dumps: int) -> None:

@@ -14,7 +14,7 @@ from dumpfilter.index.segment import Segment
 
 @dataclass(frozen=True)
 class Logged:
-    """The GTIDs that a server has logged in its binlog."""
+    """The GTIDs that a MySQL or MariaDB server has logged in its binlog, as far as the master knows them."""
 
     gtids: GtidSet = field(default_factory=MysqlGtidSet)
     """The GTIDs of all logged transactions. For a MariaDB server use :attr:`last` instead."""
@@ -30,7 +30,7 @@ class Logged:
     """The newest binlog file and its size, or None if the server did not tell them."""
 
     def newest(self, domain: int) -> int | None:
-        """Return the sequence number that was logged last in a MariaDB domain. Return None for a domain without
+        """Return the sequence number that the server logged last in a MariaDB domain. Return None for a domain without
         transactions.
         """
         return next((number for key, number in reversed(self.last.items()) if key[0] == domain), None)

@@ -1,7 +1,7 @@
 """The counters and latencies that a master records for its metrics while it works.
 
-The process has one such object, as prometheus_client has for its own metrics. So the code that records needs one import
-and one call. All other metrics are read from the master's objects at a scrape.
+The process has a single object with all of them, as prometheus_client has for its own metrics. So the code that records
+needs one import and one call. The master reads all other metrics from its objects when Prometheus asks for them.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class FailedCalls:
 
 
 class Measurements:
-    """All counters and latencies that the master records: failed calls, and the times to plan, to make and to send
-    chunks.
+    """All counters and latencies that the master records for its metrics. They are the failed calls, the times to plan
+    and to make chunks (messages to slaves), and the delay from a commit until its chunk is sent.
     """
 
     def __init__(self) -> None:

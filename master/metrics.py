@@ -31,7 +31,7 @@ MOST_IDLE_SHOWN = 1000
 
 
 class Master(NamedTuple):
-    """The state of a master at one scrape of its metrics."""
+    """The objects of a running master from which its metrics are read when Prometheus asks for them."""
 
     server: MasterServer
     end: BinlogEnd
@@ -45,8 +45,8 @@ class Master(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """A number of things of one kind at one scrape, such as calls in progress, and the limit of this number; 0 for no
-    limit. The metrics show both with ``kind`` as the label.
+    """The present number of some things, such as gRPC calls in progress, with the limit of this number; 0 for no limit.
+    The metrics show both with ``kind`` as the label.
     """
 
     kind: str

@@ -72,7 +72,9 @@ class MasterOptions(Settings):
 
     @property
     def source(self) -> Path | list[str]:
-        """The binlog set to serve, as the argument for ``BinlogSet.open``. Raises OptionError when no set is named."""
+        """The binlog set to serve, as the argument for ``BinlogSet.open``: the directory of ``--store``, or else the
+        named files. Raises OptionError when no set is named.
+        """
         return self._named if self.store is None else self.store
 
     @property
@@ -115,11 +117,15 @@ class MasterOptions(Settings):
 
     @property
     def keep_seconds(self) -> float:
-        """The time of ``--keep-slaves``, seconds. Raises OptionError."""
+        """The time for which a disconnected slave counts as missing (``--keep-slaves``), seconds. Raises OptionError
+        for an invalid time.
+        """
         return parse_time(self.keep_slaves, option="--keep-slaves")
 
     def expiry(self) -> Expiry:
-        """Return the limits on age and size above which files of the store are removed. Raises OptionError."""
+        """Return the limits on age and size above which the master removes old files of its store (the directory with
+        the binlog files of a running server). Raises OptionError.
+        """
         from dumpfilter.master.purge import Expiry
 
         age, size = self.store_expire, self.store_max_size

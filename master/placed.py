@@ -40,7 +40,9 @@ _scratch = threading.local()
 
 
 class Extent(NamedTuple):
-    """The part of a binlog file that a chunk needs, from the first to the last needed byte."""
+    """The part of a binlog file that the events of one chunk (message to slaves) need, from the first to the last
+    needed byte.
+    """
 
     low: int
     """The byte offset of the first needed byte."""
@@ -84,9 +86,8 @@ def read_window(source: IndexedFile, extent: Extent, *, cached: bool = False) ->
 
 
 class ToldPositions(NamedTuple):
-    """The positions before and after a chunk as slaves know them, in one binlog file of the writer.
-
-    The writer is the server that wrote the events.
+    """The positions before and after a chunk (message to slaves), in one binlog file of the server that wrote the
+    events. Slaves know only these positions.
     """
 
     file: str
@@ -124,17 +125,21 @@ class PlacedPlan(ABC):
 
     @property
     def counts(self) -> Counts:
-        """The chunk's counts of events, bytes and transactions. They are complete once messages have been made."""
+        """The numbers of events, bytes and transactions in the chunk (message to slaves). They are complete once
+        messages have been made.
+        """
         return self.plan.counts
 
     @property
     def reads_extent(self) -> bool:
-        """Whether :meth:`messages` reads only bytes of the file that lie in :attr:`extent`."""
+        """Whether :meth:`messages` reads only bytes of the binlog file that lie in :attr:`extent`."""
         return True
 
     @property
     def extent(self) -> Extent | None:
-        """The part of the binlog file from which the chunk's messages are made. None for a chunk without events."""
+        """The part of the binlog file from which the messages of this chunk are made. None for a chunk that has no
+        events.
+        """
         return extent_of(self.plan)
 
     @abstractmethod
@@ -176,8 +181,8 @@ class PlacedPlan(ABC):
 
 
 def extent_of(plan: ChunkPlan) -> Extent | None:
-    """Return the part of the binlog file that holds the events of the chunk ``plan``. Return None for a chunk without
-    events.
+    """Return the part of the binlog file that holds the events of a chunk (message to slaves). ``plan`` lists the byte
+    ranges of these events. Return None for a chunk without events.
     """
     if not plan.size:
         return None

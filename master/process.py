@@ -59,8 +59,8 @@ _LONGEST_LINE = 2000
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The ports of a master process, and the write rules (like ``--binlog-do-db``) that it applies to the served
-    binlog.
+    """The ports and the audit log of a master process, and the write rules (like ``--binlog-do-db``) that it applies to
+    the served binlog.
     """
 
     listen: ListenAddress | None = field(default_factory=ListenAddress)
@@ -345,10 +345,10 @@ class Reload:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> None:
-        """Read the configuration file, and put its users and filters into force, also in running dumps.
+        """Read the configuration file again, and put its users and filters into force, also in running dumps.
 
-        If the file cannot be used, the master keeps its present configuration, and the method raises OptionError. It
-        also raises OptionError when the master has no configuration file.
+        If the file cannot be used, the master keeps its present configuration, and the method raises OptionError. The
+        method also raises OptionError when the master has no configuration file.
         """
         if self.load is None:
             raise OptionError("there is nothing to read again: the master was started without --config")

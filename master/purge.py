@@ -203,7 +203,7 @@ _WARN_SECONDS = 24 * 3600.0
 
 @dataclass(frozen=True)
 class Expiry:
-    """The limits of a store (received binlog set) above which old files are removed."""
+    """The limits on age and total size above which old files of a store (received binlog set) are removed."""
 
     seconds: float = math.inf
     """The age of a file's last write from which on the file may be removed, seconds."""

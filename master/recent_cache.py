@@ -75,7 +75,7 @@ class RecentCache(Generic[K, V]):
                 self.size -= self._entries.pop(key, (None, 0))[1]
 
     def remove_if(self, unwanted: Callable[[K], bool]) -> None:
-        """Remove the entries for whose keys ``unwanted`` returns true."""
+        """Remove the entries whose key makes the function ``unwanted`` return true."""
         with self._lock:
             gone = [key for key in self._entries if unwanted(key)]
         # An entry that another thread has removed meanwhile is no entry any more.

@@ -126,8 +126,8 @@ class CounterBook:
         """The time at which a slave's activity last increased ``generation``, Unix time, seconds."""
 
     def record(self, peer: Peer) -> SlaveCounts:
-        """Return the statistics with which a registering slave continues. For a new slave they are zero, and not stored
-        yet.
+        """Return the stored statistics of a slave that registers, which later dumps continue. For a new slave they are
+        zero, and not stored yet.
         """
         with self._lock:
             return self._records.get(peer.key) or SlaveCounts(peer)
@@ -212,13 +212,15 @@ class FilterChange:
     origin: OriginFilter | None = None
 
     def changed(self, flags: TableFlags) -> FilterChange:
-        """Return the next version of the slave's filter, with other rules."""
+        """Return the next version of the slave's filter. ``flags`` has the verdicts (send or drop) of the new filter
+        rules.
+        """
         return replace(self, flags=flags, version=self.version + 1)
 
 
 @dataclass
 class RegisteredSlave:
-    """A registered slave: its filter, its running dump and its counts. It is one row of SHOW REPLICAS."""
+    """A registered slave: its filter, its running dump and its counts. SHOW REPLICAS lists such slaves."""
 
     slave_id: str = field(repr=False)
     peer: Peer
@@ -267,7 +269,9 @@ class RegisteredSlave:
 
     @property
     def owned_key(self) -> tuple[SlaveKey, bytes]:
-        """The slave's key with the digest of its secret. A later registration with an equal key replaces this one."""
+        """The slave's user, channel and UUID, with the digest of its registration secret. A later registration with an
+        equal key replaces this one.
+        """
         return self.peer.key, self.owner
 
     @property
@@ -280,10 +284,11 @@ class RegisteredSlave:
         return (self.file, self.position) if self.file else self.other_filter_until
 
     def leave_filter(self, old: RegisteredSlave) -> None:
-        """Record that the events which the slave has up to now were selected by the filter of ``old``, and not by the
-        present filter.
+        """Record that the filter of ``old``, and not the present filter, selected the events that the slave has up to
+        now.
 
-        ``old`` is this registration before a change of its filter, or the registration that this one replaces.
+        ``old`` is this registration before a change of its filter, or the registration that this one replaces. The
+        slave may still need the end of XA transactions that only the old filter sent.
         """
         others = tuple(flags for flags in old.earlier if flags is not old.flags)
         # A filter under which no dump has moved has selected nothing.
@@ -304,14 +309,17 @@ class RegisteredSlave:
 
     @property
     def weight(self) -> int:
-        """The approximate memory of the slave's registration, including its present and earlier filters, bytes."""
+        """The approximate memory of the slave's registration, bytes. Most of it is for the rules of the present filter
+        and of the slave's former filters.
+        """
         return self.weight_with(self.flags)
 
     def weight_with(self, flags: TableFlags) -> int:
-        """Return the approximate memory of the slave's registration if ``flags`` were the verdicts of its filter,
-        bytes.
+        """Return the approximate memory of the slave's registration if its filter were the one of ``flags`` (verdicts
+        with the filter's rules), bytes.
 
-        The earlier filters count, since the register keeps the last few of them for the ends of XA transactions.
+        The slave's last few former filters count, too. The register keeps them, because the slave may need the end of
+        XA transactions that they sent.
         """
         rules = [rule for one in (flags, *self.earlier) for rule in one.filter.rules]
         origin = self.change.origin
@@ -401,7 +409,8 @@ class Register:
         password: StoredPassword | None = None,
         secret: bytes = b"",
     ) -> RegisteredSlave:
-        """Register a slave with its filter and the filters imposed on it. Return the registered slave.
+        """Register a slave with its filter and the filters that the master's operator imposes on it. Return the
+        registered slave.
 
         A slave that registers again, with the same user, UUID, channel and secret, replaces its old registration and
         ends its old dump. ``origin`` says from which servers and domains the slave wants transactions; None: from all.
@@ -547,12 +556,13 @@ class Register:
     def earlier(
         self, slave: RegisteredSlave, names: Sequence[str], start: tuple[str, int], *, is_any: bool = False
     ) -> Earlier | None:
-        """Return the earlier filters that may have selected the transactions which a slave already has when its next
-        dump begins. Return None if the present filter selected all of them.
+        """Return the slave's former filters that may have selected transactions which the slave already has when its
+        next dump begins. Return None if the present filter selected all of them.
 
-        The dump begins to read at ``start``, a binlog file and position. ``names`` are the binlog files in order.
-        ``is_any`` says that the slave may have had any filter. The register remembers only the last few filters of a
-        slave.
+        The slave may have prepared XA transactions that the present filter drops, and needs their XA COMMIT or XA
+        ROLLBACK. The dump begins to read at ``start``, a binlog file and position. ``names`` are the binlog files in
+        order. ``is_any`` says that the slave may have had any filter. The register remembers only the last few filters
+        of a slave.
         """
         filters, until = slave.earlier, slave.other_filter_until
         if is_any:
@@ -651,8 +661,8 @@ class Register:
                     self._weigh(slave)
 
     def holds(self, slave: RegisteredSlave, dump: int) -> bool:
-        """Tell whether ``dump`` is still the number of the slave's newest dump, and the slave is still registered.
-        Otherwise the dump must end.
+        """Tell whether the slave is still registered, and ``dump`` is the number of its newest dump. If not, this dump
+        must end.
         """
         return slave.dump == dump and slave.slave_id in self._slaves
 
@@ -779,7 +789,7 @@ class KnownSlaves:
             self._refused[peer.identity] = KnownSlave(peer, presence=Presence.REFUSED, refusal=reason)
 
     def forget(self, who: Who) -> list[KnownSlave]:
-        """Delete the refusals of the slaves that ``who`` selects. Return these slaves."""
+        """Delete the records that the master refused the slaves which ``who`` selects. Return these slaves."""
         with self._lock:
             gone = [slave for slave in self._refused.values() if who.fits(slave.peer)]
             for slave in gone:

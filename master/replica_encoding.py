@@ -28,8 +28,8 @@ _MOST_STAND_INS = 32_768
 
 @dataclass(eq=False, slots=True)
 class ReplicaPlan(PlacedPlan):
-    """The description of a chunk, or of a part of a chunk, for real replicas: the byte ranges of binlog events to send.
-    It makes the message of these plain events.
+    """The description of a chunk, or of a part of a chunk, for a real replica (MySQL or MariaDB server). It lists the
+    byte ranges of binlog events to send, and makes one message of these plain events.
     """
 
     dropped: Dropped = NOTHING_DROPPED
@@ -74,8 +74,8 @@ class ReplicaPlan(PlacedPlan):
         return self.source.file.format_description.family
 
     def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
-        """Yield one message with the chunk's events. It is empty if the chunk has neither events nor stand-ins (empty
-        transactions for dropped ones).
+        """Yield one message with the chunk's events. The message is empty if the chunk has neither events nor stand-ins
+        (empty transactions for dropped ones).
 
         ``chunk_size`` is not used. ``window`` has bytes of the file that are in memory already; None for none. Raises
         BinlogError.
@@ -98,8 +98,8 @@ class ReplicaPlan(PlacedPlan):
         yield bytes(out)
 
     def parts(self, resume: int) -> Iterator[ReplicaPlan]:
-        """Split the chunk, and yield parts with at most ``_MOST_STAND_INS`` stand-ins (empty transactions for dropped
-        ones) each. So no message becomes too large.
+        """Split the chunk, and yield parts with at most ``_MOST_STAND_INS`` stand-ins each, so that no message becomes
+        too large. A stand-in is an empty transaction that replaces a dropped one.
 
         ``resume`` is the last transaction boundary at or before the chunk, a byte offset at which a dump can begin
         again.
@@ -124,8 +124,8 @@ def _as_bytes(events: bytes | memoryview) -> bytes:
 
 @dataclass(frozen=True)
 class ReplicaEncoding(Encoding):
-    """The encoding of dumps for real replicas: plain events, with stand-ins (empty transactions) for dropped
-    transactions.
+    """The message format of dumps for real replicas (MySQL and MariaDB servers): plain binlog events. A replica that
+    uses GTIDs gets stand-ins (empty transactions) for dropped transactions.
 
     The end of a file is told by the artificial Rotate event of the next file. The replica's connection itself writes
     heartbeats and the packet at the end of a dump, because it knows the replica's position.
@@ -159,7 +159,8 @@ class ReplicaEncoding(Encoding):
         return pieces
 
     def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
-        """Return an artificial Rotate event, which names file and position, and the format description event.
+        """Return the first events of a dump or of the next binlog file in a dump: an artificial Rotate event, which
+        names file and position, and the format description event.
 
         A replica reads the Rotate event before it knows the format of the new file. So the Rotate event has a checksum
         if the events of the previous file have one.

@@ -194,7 +194,7 @@ class MasterServer:
 
     @property
     def is_serving(self) -> bool:
-        """Whether the asyncio loop runs: from the creation of the server to its stop."""
+        """Whether the server's asyncio loop runs. It does from the creation of the server to its stop."""
         return self.loop.is_running
 
     def stop(self, grace: float = 1.0) -> None:

@@ -318,8 +318,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
             )
 
     async def Alive(self, request: pb.AliveRequest, context: Context) -> pb.AliveResponse:
-        """Answer a slave that reports to be alive, and store the rate of its connection. The gRPC interceptor (the
-        gate) has restarted the slave's timeout before. Raises NotRegistered.
+        """Answer a slave that reports to be alive, and store the rate that its connection carries (bytes per second).
+        Raises NotRegistered.
+
+        The gRPC interceptor (the gate) has restarted the slave's timeout before.
         """
         self.register.get(request.slave_id).line_rate = request.line_rate
         return pb.AliveResponse()

@@ -90,7 +90,8 @@ QUIET_SECONDS = 0.05
 
 class Follower(Protocol):
     """A dump that waits at the end of the binlog and can send new commits at once, before they are read from the file.
-    The call comes in the turn of the asyncio loop in which the commits arrive.
+
+    :class:`SharedReader` calls :meth:`take` in the turn of the asyncio loop in which the commits arrive.
     """
 
     def take(self, step: CommitStep, now: float) -> bool:
@@ -101,7 +102,9 @@ class Follower(Protocol):
         """
 
     def patience(self) -> float:
-        """Return the time after which the dump must be woken even if the binlog does not grow, seconds."""
+        """Return the time after which the dump must be woken even if the binlog does not grow, for example for a
+        heartbeat, seconds.
+        """
 
 
 class Signal:
@@ -208,7 +211,7 @@ class SharedReader:
         }
 
     def close(self) -> None:
-        """Stop the threads."""
+        """Stop the threads that read the binlog and those that serve other requests."""
         for pool in (self._workers, self._servants):
             pool.shutdown(wait=True, cancel_futures=True)
 

@@ -73,7 +73,8 @@ class SourceEnded(BinlogError):
 
 
 class LoopTurns:
-    """Receives a source's events in the asyncio loop that also runs the dumps, while few events arrive.
+    """Receives the events of the source (the running server that the master follows) in the asyncio loop that also runs
+    the dumps, while few events arrive.
 
     A commit is then received, stored and sent in one turn of the loop, without another thread.
 
@@ -180,19 +181,21 @@ class SourceThread:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the source is sending its binlog at present."""
+        """Whether the source (the running server that the master follows) is sending its binlog at present."""
         return self.follower.is_connected
 
     @property
     def state(self) -> str:
-        """The state: ``receiving``, ``connecting``, or ``failed`` after an error that retries do not remove."""
+        """The state of the reception from the source: ``receiving``, ``connecting``, or ``failed`` after an error that
+        retries do not remove.
+        """
         if self.is_connected:
             return "receiving"
         return "connecting" if self.error is None else "failed"
 
     def ended(self) -> SourceEnded | None:
-        """Return the error with which dumps end when they reach the end of the received binlog, because the source can
-        never continue there. Return None if the source can continue, or if slaves shall wait.
+        """Return the error with which dumps end at the end of the received binlog, because the source (the followed
+        server) can never continue there. Return None if the source can continue, or if slaves shall wait.
         """
         if self._keeps_waiting or not isinstance(self.error, _ENDED):
             return None
@@ -202,8 +205,8 @@ class SourceThread:
         )
 
     def ask_logged(self) -> Logged:
-        """Ask the source for the GTIDs that it has logged, over a separate connection. Raises DumpfilterError when the
-        source cannot be asked.
+        """Ask the source (the followed server) for the GTIDs that it has logged, over a separate connection. Raises
+        DumpfilterError when the source cannot be asked.
         """
         url = self.follower.url
         with self._asking:
@@ -300,7 +303,8 @@ def _value(connection: SourceConnection, variable: str) -> str:
 
 @contextlib.contextmanager
 def following(source: FollowedSource | None) -> Iterator[SourceThread | None]:
-    """Follow a server while the ``with`` block runs, and yield the thread. The block begins when the store has a file.
+    """Receive the binlog of a running server while the ``with`` block runs, and yield the thread that does so. The
+    block begins when the store (the directory of received files) has a file.
 
     With None for ``source`` do nothing, and yield None. Raises DumpfilterError when an empty store cannot be filled.
     """

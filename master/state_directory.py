@@ -1,5 +1,5 @@
-"""The master's state directory. It keeps the slaves' counts, drains and changed filters for the next start of the
-master.
+"""The master's state directory. It keeps the slaves' counts, the drains (orders to send slaves away) and the filters
+that operators changed, for the next start of the master.
 
 The directory belongs to the master alone, and must not hold the binlogs. :mod:`dumpfilter.base.state_file` describes
 the files. If a file is unusable, the master starts without the state in it.
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class Saved(State, Generic[T]):
-    """The content of a state file: a list of entries."""
+    """The content of a state file: a list of entries, such as the counts of each slave."""
 
     entries: list[T] = Field(default_factory=list)
 
@@ -87,8 +87,8 @@ class StateDirectory:
     """The state directory of a running master, which locks it until :meth:`close`.
 
     From :meth:`keep` on, a thread saves the counts of the slaves every few seconds, if they have changed, and at the
-    end. Drains and filters are saved at once, so that a change that the console has confirmed survives a crash. A save
-    that fails is logged once, until a save succeeds again.
+    end. Drains (the operator's orders to send slaves away) and filters are saved at once. A change that the console has
+    confirmed therefore survives a crash. A save that fails is logged once, until a save succeeds again.
 
     Raises OptionError when the directory cannot be made or used, and DirectoryBusy when another master uses it.
     """
@@ -118,7 +118,9 @@ class StateDirectory:
             ) from None
 
     def keep(self, counters: CounterBook, drains: Drains, *, seconds: float = SAVE_SECONDS) -> None:
-        """Begin to save the slaves' counts every ``seconds`` if they have changed, and the drains after each change."""
+        """Begin to save state of the master. The slaves' counts are saved every ``seconds`` if they have changed, and
+        the drains (the operator's orders to send slaves away) after each change.
+        """
 
         def run() -> None:
             saved, is_last = counters.generation, False

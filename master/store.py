@@ -118,7 +118,9 @@ class BinlogStore:
 
     @property
     def names(self) -> NameRules:
-        """The rules by which the server that wrote the binlog compares database and table names."""
+        """The rules (letter case and collation) by which the server that wrote the binlog compares database and table
+        names.
+        """
         return self.format_description.names
 
     def open_file(self, name: str) -> IndexedFile:
@@ -277,7 +279,9 @@ class BinlogStore:
         self._cache.remove_if(lambda key: key[0] in numbers)
 
     def give_up(self, error: BinlogError) -> None:
-        """Let each later read of the open files raise ``error``, because the files change under their readers."""
+        """Let each later read of the files that are open now raise ``error``, because the files change while dumps read
+        them.
+        """
         with self._lock:
             files = list(self._files.values())
         for indexed in files:

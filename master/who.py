@@ -144,7 +144,7 @@ class Who:
 
     @property
     def by(self) -> tuple[str, str]:
-        """The arguments with which :meth:`of` makes these conditions, such as ``("user", "repl")``."""
+        """The arguments of :meth:`of` that make these conditions, such as ``("user", "repl")``."""
         for by in ("server_id", "uuid", "user", "host", "network"):
             if values := getattr(self, f"{by}s"):
                 return by, ",".join(map(str, values if by == "network" else sorted(values)))
@@ -267,7 +267,9 @@ SHUTTING_DOWN = "the master is shutting down"
 
 
 class Drained(DumpfilterError):
-    """The error for a slave that the master's operator has drained. The slave tries again until the drain ends."""
+    """The error for a slave that the master's operator has drained (sent away for a while). The slave tries again until
+    the drain ends.
+    """
 
     grpc_code = "UNAVAILABLE"
 
@@ -319,7 +321,8 @@ class Drains:
         )
 
     def drain(self, who: Who, reason: str = "") -> Drain:
-        """Drain the slaves that ``who`` selects from now on, and return the drain.
+        """Drain the slaves that ``who`` selects: their dumps end, and the master refuses them from now on. Return the
+        drain.
 
         A second drain with an equal ``who`` replaces only the reason. Raises OptionError when MOST_DRAINS drains are in
         force; a drain of all slaves is always possible.
@@ -335,14 +338,14 @@ class Drains:
         return new
 
     def restore(self, drains: Iterable[Drain]) -> None:
-        """Put the drains that an earlier run of the master saved into force."""
+        """Put the drains (orders to send slaves away) into force that an earlier run of the master has saved."""
         with self._lock:
             self._set({**self._drains, **{drain.who: drain for drain in drains}})
         self._changed()
 
     def undrain(self, who: Who) -> int:
-        """End the drain with exactly the condition ``who``. The condition for all slaves ends every drain. Return the
-        number of ended drains.
+        """End the drain (order to send slaves away) whose condition is exactly ``who``. The condition for all slaves
+        ends every drain. Return the number of ended drains.
         """
         with self._lock:
             kept = {other: drain for other, drain in self._drains.items() if who not in (other, Who())}
@@ -353,23 +356,25 @@ class Drains:
         return ended
 
     def of(self, peer: Peer) -> Drain | None:
-        """Return a drain whose condition the slave ``peer`` meets, or None if the slave is not drained."""
+        """Return a drain (order to send slaves away) whose condition the slave ``peer`` meets, or None if the slave is
+        not drained.
+        """
         # A dump asks after every message, mostly while no drain is in force.
         return self._find(peer) if self._drains else None
 
     def check(self, peer: Peer) -> None:
-        """Raise Drained when the slave is drained."""
+        """Raise Drained when the operator has drained the slave ``peer`` (sent it away)."""
         drain = self.of(peer)
         if drain is not None:
             raise drain.error()
 
     def all(self) -> list[Drain]:
-        """Return the drains in the order in which they began."""
+        """Return the drains in force (orders to send slaves away), in the order in which they began."""
         return list(self._drains.values())
 
     @property
     def is_all(self) -> bool:
-        """Whether every slave is drained, so that the master serves nobody."""
+        """Whether the operator has drained every slave, so that the master serves nobody."""
         return Who() in self._drains
 
     def _changed(self) -> None:

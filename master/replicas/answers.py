@@ -305,7 +305,8 @@ def gtid_position(store: BinlogStore, file: str, position: int) -> str | None:
 
 
 def start_by_gtids(have: GtidSet, store: BinlogStore, *, is_strict: bool = False) -> DumpStart:
-    """Return the start of a dump for a replica that has the transactions in ``have``.
+    """Return the start of a dump (file, position and transactions to leave out) for a replica that has the transactions
+    in ``have``.
 
     With ``is_strict`` (MariaDB's ``gtid_strict_mode``) the binlog must contain the replica's last GTIDs. Raises
     SqlError 1236 when the binlog no longer has transactions that the replica lacks, and ReplicaAhead when ``is_strict``

@@ -89,8 +89,11 @@ _MOST_ASKED = 8
 
 
 class ReplicaPort:
-    """The objects that all connections of one replication port share: the replicas' filters, the limits on calls, and
-    the key for registration secrets.
+    """The objects that all connections of one replication port share: the replicas' filters, the limits on calls, and a
+    random key.
+
+    From the key, the port computes a registration secret for each replica. By this secret the master recognizes a
+    replica that connects again.
     """
 
     def __init__(self, filters: ReplicaFilters, places: Places) -> None:
@@ -160,7 +163,7 @@ class ReplicaConnection(Connection):
 
     @property
     def doing(self) -> tuple[str, str, str | None]:
-        """The columns Command, State and Info of SHOW PROCESSLIST."""
+        """The values of the columns Command, State and Info that SHOW PROCESSLIST has for this connection."""
         if not self._request_name:
             return super().doing
         stream = self._replica_stream

@@ -61,8 +61,8 @@ class Said(enum.Enum):
     )
 
     def error(self, family: Family, details: str = "") -> SqlError:
-        """Return error 1236 with the text of the family. ``details`` are added if the whole text is short enough for a
-        replica's status.
+        """Return error 1236 with the text that a server of ``family`` (MySQL or MariaDB) sends. ``details`` are added
+        if the whole text is short enough for a replica's status.
         """
         text = self.value[family == "mariadb"]
         return fatal(text + (details if len(text) + len(details) <= MOST_TEXT else ""))
@@ -87,7 +87,9 @@ def shutting_down() -> SqlError:
 
 
 def needs_gtids() -> SqlError:
-    """Return the error for a MySQL replica with a filter that asks for a file and a position instead of GTIDs."""
+    """Return the error for a MySQL replica that has a filter on the master and asks for a file and a position instead
+    of GTIDs.
+    """
     return fatal(
         "the source filters for this replica, and a filtered stream has other positions than the binlog: say CHANGE "
         "REPLICATION SOURCE TO SOURCE_AUTO_POSITION=1"

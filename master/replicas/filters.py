@@ -390,8 +390,8 @@ class ReplicaFilters:
         """The own filter of each replica when the master adopted it last."""
 
     def restore(self, saved: Iterable[ChangedFilter]) -> None:
-        """Apply the changes that operators made on the console in the master's last run. A change whose table is gone
-        or has other rules is dropped.
+        """Apply the changes that operators made on the console in the master's last run. A change is ignored if its
+        ``[[replica]]`` table is gone or has other rules than before the change.
         """
         with self._lock:
             self._use(saved)
@@ -542,7 +542,7 @@ class ReplicaFilters:
             tell()
 
     def accounts(self) -> dict[str, StoredPassword]:
-        """Return the stored password of each user that replicas may log in as, by user name."""
+        """Return the users that replicas may log in as, each with the stored password, by user name."""
         return {entry.user: entry.stored for entry in self.entries}
 
     def find(self, peer: Peer) -> ReplicaEntry | None:

@@ -94,20 +94,20 @@ class OwnReplicas:
         return self._executor.version
 
     def variables(self) -> Mapping[str, str | int]:
-        """Return the system variables that the console shows."""
+        """Return the system variables of the master's SQL console, by name."""
         return self._executor.variables()
 
     @property
     def functions(self) -> Mapping[str, Callable[..., int | None]]:
-        """The SQL functions that wait for replication."""
+        """The SQL functions that wait for replication, such as SOURCE_POS_WAIT, by name."""
         return self._executor.functions
 
 
 class ReplicaServer(ClientPort):
-    """The replication port of one master.
+    """The replication port of one master, to which real replicas (MySQL and MariaDB servers) connect.
 
-    ``executor`` executes the statements that the port does not answer itself. Replicas are registered like dumpfilter's
-    slaves, and share decisions and scans with them.
+    ``executor`` executes the SQL statements that the port does not answer itself. Replicas are registered like
+    dumpfilter's slaves, and share decisions and scans with them.
     """
 
     def __init__(
@@ -169,7 +169,9 @@ class ReplicaServer(ClientPort):
         self.change_users(self._shared.filters.accounts())
 
     def greeting(self) -> Greeting:
-        """Return the greeting of the server that wrote the binlog. Raises SqlError if the binlog set is unusable."""
+        """Return the first packet for a new client, which names the version of the server that wrote the binlog. Raises
+        SqlError if the binlog set is unusable.
+        """
         try:
             store = self._service.store
         except DumpfilterError as error:

@@ -91,13 +91,15 @@ class KnownPosition:
             self._at = self._at + len(events) if self.sums else told or self._at
 
     def advance(self, size: int, last: bytes) -> None:
-        """Record that the replica receives events of ``size`` bytes together. ``last`` is the event that ends the last
-        of their transactions.
+        """Record that the replica receives whole transactions, whose events have ``size`` bytes together. ``last`` is
+        the last of these events.
         """
         self._at = self._at + size if self.sums else EventHeader.unpack(last).end_log_pos or self._at
 
     def is_wrong_at(self, file: str, position: int) -> bool:
-        """Tell whether the replica has another position than ``position`` in ``file``, and an event can correct it."""
+        """Tell whether the replica's position differs from ``position`` in ``file``, the position of the dump, and an
+        event can correct it.
+        """
         if file != self._file or not self.corrects:
             return False
         if not self.sums:
