@@ -5,11 +5,17 @@ A sub-command imports its part only when it runs, so that ``--help`` answers at 
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import importlib
+import inspect
 import os
 import sys
+from collections.abc import MutableMapping
 from importlib.abc import MetaPathFinder
-from typing import Annotated
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -18,8 +24,7 @@ from dumpfilter.base import logs
 from dumpfilter.base.endings import lost_interrupts_again
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.printable import for_terminal
-from dumpfilter.commands.catalogue import Dumpfilter
-from dumpfilter.commands.completion import join_bash_values
+from dumpfilter.commands.sub_command import CommandGroup, SubCommand
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells report SIGINT."""
@@ -29,6 +34,93 @@ READER_GONE = 141
 
 EXTRAS = {"pyarrow": "analysis", "pandas": "spark"}
 """The large packages that only some commands need, with the extra that installs each."""
+
+COMMANDS = (
+    "master",
+    "slave",
+    "fetch",
+    "split",
+    "manifest",
+    "purge",
+    "bandwidth",
+    "suggest",
+    "simulate",
+    "inspect",
+    "generate",
+    "binlog",
+    "export",
+    "explain",
+    "lint",
+    "status",
+    "sql",
+    "password-hash",
+    "systemd-unit",
+    "demo",
+    "topology",
+)
+"""The sub-commands in the order of ``--help``. Each has a module of its name in ``dumpfilter.commands``, with a
+function ``NAME_command``.
+"""
+
+
+class Dumpfilter(CommandGroup):
+    """The top-level command ``dumpfilter``. The module of a sub-command is imported when the sub-command is first
+    used.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: dict[str, Any] = dict.fromkeys(COMMANDS)
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        """Return the sub-command ``name``, or None if there is no such command."""
+        del ctx
+        if self.commands.get(name) is None and name in COMMANDS:
+            self.commands[name] = _made(name)
+        return self.commands.get(name)
+
+    def help_of(self, ctx: Any, name: str) -> tuple[str, str]:
+        """Return two texts about the command ``name`` for ``--help``: the heading of its group of commands, and its
+        description.
+
+        The command's module is not imported. The description is the docstring of the command's function, and is empty
+        without a docstring.
+        """
+        del ctx
+        module = find_spec(_module(name))
+        assert module is not None
+        assert module.origin is not None
+        wanted = f"{name.replace('-', '_')}_command"
+        tree = ast.parse(Path(module.origin).read_text("utf-8"))
+        functions = (one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == wanted)
+        return "Commands", ast.get_docstring(next(functions, tree)) or ""
+
+
+def _module(name: str) -> str:
+    return f"dumpfilter.commands.{name.replace('-', '_')}"
+
+
+def _made(name: str) -> Any:
+    from typer.main import get_command, get_command_from_info
+    from typer.models import CommandInfo
+
+    from dumpfilter.base.options.settings import with_settings
+    from dumpfilter.commands.option_groups.option_files import WITH_OPTION_FILES, OptionFileCommand
+
+    module = importlib.import_module(_module(name))
+    if name == "topology":
+        group = get_command(module.topology_app)
+        group.name, group.help = name, inspect.getdoc(module)
+        return group
+    function = getattr(module, f"{name.replace('-', '_')}_command")
+    info = CommandInfo(
+        name,
+        cls=OptionFileCommand if name in WITH_OPTION_FILES else SubCommand,
+        callback=with_settings(function),
+        help=inspect.getdoc(function),
+    )
+    return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode="rich")
+
 
 app = typer.Typer(
     name="dumpfilter",
@@ -114,7 +206,7 @@ def _run() -> None:
     Raises BrokenPipeError when the reader of the output went away, and SystemExit otherwise.
     """
     if os.environ.get("_DUMPFILTER_COMPLETE") == "complete_bash":
-        join_bash_values(os.environ)
+        _join_bash_values(os.environ)
     try:
         # A shell's completion calls this name. It would be wrong for python -m dumpfilter otherwise.
         app(prog_name="dumpfilter")
@@ -125,6 +217,32 @@ def _run() -> None:
         if sys.stdout is not None:
             sys.stdout.flush()
         raise
+
+
+def _join_bash_values(asked: MutableMapping[str, str]) -> None:
+    r"""Change the variables of bash's completion so that Typer completes a value that is typed after ``=``.
+
+    ``asked`` is the environment with COMP_WORDS and COMP_CWORD. Bash gives ``--log-format=j`` as three words, of which
+    Typer would take ``=`` for the option's value.
+
+    >>> asked = {"COMP_WORDS": "dumpfilter\n--log-format\n=\nj", "COMP_CWORD": "3"}
+    >>> _join_bash_values(asked)
+    >>> asked
+    {'COMP_WORDS': 'dumpfilter\n--log-format\nj', 'COMP_CWORD': '2'}
+    """
+    words = asked.get("COMP_WORDS", "").split("\n")
+    number = asked.get("COMP_CWORD", "")
+    if not number.isdecimal():
+        return
+    typed = int(number)
+    signs = {
+        place
+        for place in range(1, min(typed, len(words)))
+        if words[place] == "=" and words[place - 1].startswith("--")
+    }
+    if signs:
+        asked["COMP_WORDS"] = "\n".join(word for place, word in enumerate(words) if place not in signs)
+        asked["COMP_CWORD"] = str(typed - len(signs))
 
 
 def _discard_output() -> None:

@@ -12,6 +12,7 @@ from dumpfilter.base.options.defaults import CONNECT_RETRY, FIRST_EVENT, NET_TIM
 from dumpfilter.base.options.settings import Settings, setting
 
 MASTER_PANEL = "Master"
+SOURCE_VARIABLE = "DUMPFILTER_SOURCE_PASSWORD"
 _FILTER_PANEL = "Filter"
 _RELAY_PANEL = "Relay log"
 

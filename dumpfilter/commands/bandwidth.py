@@ -6,8 +6,14 @@ from pathlib import Path
 
 from dumpfilter.analyse.report.audience import Audience
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.option_groups.engine import Engine, EngineOptions, JobReadOptions
-from dumpfilter.commands.option_groups.inputs import BinlogArguments, SlaveSetOptions
+from dumpfilter.commands.option_groups.inputs import (
+    BinlogArguments,
+    Engine,
+    EngineOptions,
+    JobReadOptions,
+    SlaveSetOptions,
+    telling_interruption,
+)
 
 
 class BandwidthSettings(Settings):
@@ -57,7 +63,6 @@ def bandwidth_command(
     from dumpfilter.analyse.report.output import REPORT
     from dumpfilter.analyse.report.terminal import print_json
     from dumpfilter.base.errors import OptionError
-    from dumpfilter.commands.interruption import telling_interruption
     from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
     from dumpfilter.spark_jobs.bandwidth.output import results_for, write_results
     from dumpfilter.spark_jobs.bandwidth.terminal import print_results, print_warnings
@@ -76,7 +81,7 @@ def bandwidth_command(
     progress = Console(stderr=True)
 
     source = binlogs.source()
-    default: Engine = "local" if slaves.is_what_if else "spark"
+    default: Engine = "local" if slaves.slave else "spark"
     with (
         telling_interruption(progress, given.output),
         engine.runner(progress, default=default) as run,

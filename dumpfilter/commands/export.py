@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.option_groups.engine import JobReadOptions
-from dumpfilter.commands.option_groups.inputs import BinlogArguments, SlaveSetOptions
+from dumpfilter.commands.option_groups.inputs import (
+    BinlogArguments,
+    JobReadOptions,
+    SlaveSetOptions,
+    telling_interruption,
+)
 
 if TYPE_CHECKING:
     from dumpfilter.spark_jobs.ranges import Damage
@@ -57,7 +61,6 @@ def export_command(
     from dumpfilter.analyse.report.text import human_files
     from dumpfilter.base.endings import ending_at_signals
     from dumpfilter.base.errors import OptionError
-    from dumpfilter.commands.interruption import telling_interruption
     from dumpfilter.spark_jobs.engines import ThreadRunner
     from dumpfilter.spark_jobs.source.export import export_events
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.option_groups.monitoring import LogOptions
+from dumpfilter.commands.option_groups.ports import LogOptions
 
 
 class FetchSettings(Settings):

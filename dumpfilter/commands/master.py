@@ -6,10 +6,14 @@ from pathlib import Path
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.option_groups.console import ConsoleOptions, MasterConsoleUser
-from dumpfilter.commands.option_groups.monitoring import MonitoringOptions
 from dumpfilter.commands.option_groups.option_files import OptionFiles
-from dumpfilter.commands.option_groups.protection import TLS_PANEL, ProtectionOptions
+from dumpfilter.commands.option_groups.ports import (
+    TLS_PANEL,
+    ConsoleOptions,
+    MasterConsoleUser,
+    MonitoringOptions,
+    ProtectionOptions,
+)
 from dumpfilter.commands.option_groups.rules import MasterRuleOptions
 from dumpfilter.edge.options import REPLICAS_PANEL
 from dumpfilter.master.options import MasterOptions

@@ -55,11 +55,11 @@ def _read(file: Path | None) -> str:
     import sys
 
     from dumpfilter.base.errors import OptionError
+    from dumpfilter.base.options.small_file import read_password
     from dumpfilter.base.security.passwords import MOST_PASSWORD, to_bytes
-    from dumpfilter.commands.option_groups.logins import read_password
 
     if file is not None:
-        password = read_password(file, "")
+        password = read_password(file)
     elif sys.stdin.isatty():
         password = getpass.getpass("Password: ")
         if getpass.getpass("Once more: ") != password:

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.completion import complete_variant
-from dumpfilter.commands.option_groups.engine import JobReadOptions, LocalEngineOptions
-from dumpfilter.commands.option_groups.inputs import fetched
+from dumpfilter.commands.option_groups.inputs import JobReadOptions, LocalEngineOptions, fetched
 
 if TYPE_CHECKING:
     from dumpfilter.simulation.plan import Plan
@@ -57,6 +55,16 @@ class Inputs(Settings):
         plan = plan_topology(model)
         speeds = {node.name: node.speed for node in model.nodes if node.binlogs}
         return plan, binlog_sets(plan, model, binlogs), speeds
+
+
+def complete_variant(incomplete: str) -> list[str]:
+    """Return the names of the simulation variants that begin with the typed text, for the completion of a shell.
+
+    A variant is a way to bring the binlog to slaves, such as ``filter-on-master``.
+    """
+    from dumpfilter.simulation.results import SIMULATED
+
+    return [variant.value for variant in SIMULATED if variant.value.startswith(incomplete)]
 
 
 class ScenarioOptions(Settings, panel="Scenarios"):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.option_groups.console import ConsoleOptions, SlaveConsoleOptions
-from dumpfilter.commands.option_groups.logins import SOURCE_VARIABLE, parse_masters, read_password
-from dumpfilter.commands.option_groups.monitoring import MonitoringOptions
+from dumpfilter.base.options.small_file import read_password
 from dumpfilter.commands.option_groups.option_files import OptionFiles
-from dumpfilter.commands.option_groups.protection import ProtectionOptions
+from dumpfilter.commands.option_groups.ports import (
+    ConsoleOptions,
+    MonitoringOptions,
+    ProtectionOptions,
+    SlaveConsoleOptions,
+)
 from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
 from dumpfilter.edge.options import EdgeOptions
-from dumpfilter.slave.options import MASTER_PANEL, SlaveOptions, SourceOptions, TlsOptions
+from dumpfilter.slave.options import MASTER_PANEL, SOURCE_VARIABLE, SlaveOptions, SourceOptions, TlsOptions
 
 if TYPE_CHECKING:
     from dumpfilter.slave.state.infos import SourceInfo
@@ -52,6 +56,34 @@ class MasterOptions(Settings, panel=MASTER_PANEL):
             SourceInfo(channel=channel, host=host, port=port, **members)
             for channel, host, port in parse_masters(self.master or [], self.channel)
         ]
+
+
+def parse_masters(masters: Sequence[str], channel: str) -> list[tuple[str, str, int]]:
+    """Parse the values ``[CHANNEL=]HOST:PORT`` of ``--master``, and return channel, host and port of each.
+
+    ``channel`` is the channel of a value that names none. Raises OptionError for another form, and for two masters of
+    one channel.
+
+    >>> parse_masters(["127.0.0.1:3307", "m2=[::1]:3308"], "")
+    [('', '127.0.0.1', 3307), ('m2', '::1', 3308)]
+    """
+    from dumpfilter.filter.channels import GROUP_REPLICATION_CHANNELS, fold_channel, is_channel_name
+
+    found: list[tuple[str, str, int]] = []
+    for master in masters:
+        name, equals, address = master.rpartition("=")
+        host, colon, port = address.rpartition(":")
+        if not (colon and host and port.isascii() and port.isdigit() and int(port[:6]) <= 65535):
+            raise OptionError(f"--master={master}: write [CHANNEL=]HOST:PORT")
+        name = fold_channel(name if equals else channel)
+        if name in GROUP_REPLICATION_CHANNELS or not is_channel_name(name):
+            raise OptionError(f"--master={master}: no channel can have the name {name!r}")
+        if any(name == other for other, _, _ in found):
+            raise OptionError(
+                f"--master={master}: there is another one for channel {name!r}; give each a name"
+            )
+        found.append((name, host.removeprefix("[").removesuffix("]"), int(port)))
+    return found
 
 
 class SummaryOptions(Settings):
@@ -112,7 +144,7 @@ def slave_command(
     from rich.console import Console
 
     from dumpfilter.base import logs
-    from dumpfilter.commands.catch_up import CatchUpBar
+    from dumpfilter.commands.file_bar import CatchUpBar
     from dumpfilter.slave.channel import Watching
     from dumpfilter.slave.process import run_slave
     from dumpfilter.slave.report import write_reports

@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Literal
 
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.option_groups.engine import EngineOptions, JobReadOptions
-from dumpfilter.commands.option_groups.inputs import BinlogArguments
+from dumpfilter.commands.option_groups.inputs import (
+    BinlogArguments,
+    EngineOptions,
+    JobReadOptions,
+    telling_interruption,
+)
 
 
 class SplitOutput(Settings):
@@ -61,7 +65,6 @@ def split_command(
     from dumpfilter.analyse.report.terminal import print_json, warn
     from dumpfilter.analyse.split_set.manifest_tables import render_split
     from dumpfilter.base.options.units import parse_size
-    from dumpfilter.commands.interruption import telling_interruption
     from dumpfilter.spark_jobs.split.job import SplitOptions, split
     from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, load_specification
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.my_cnf import read_options_file
-from dumpfilter.base.options.small_file import read_password_file, read_small_file
+from dumpfilter.base.options.small_file import read_password, read_small_file
 from dumpfilter.base.security.client_tls import ClientTls, TlsMode
 from dumpfilter.base.security.guarded_client import Login
 from dumpfilter.receiver.url import SourceUrl
@@ -39,7 +39,7 @@ def find_credentials(url: SourceUrl, environment: Mapping[str, str] | None = Non
         found.sort(key=lambda option: SECTIONS.index(option.section))
         options = {option.name.replace("_", "-"): option.value or "" for option in found}
     if url.password_file is not None:
-        password = read_password_file(url.password_file)
+        password = read_password(url.password_file)
     else:
         password = environment.get(PASSWORD_VARIABLE, options.get("password", ""))
 

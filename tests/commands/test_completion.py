@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from dumpfilter.cli import main
-from dumpfilter.commands import completion
+from dumpfilter.commands.simulate import complete_variant
 from dumpfilter.testbed import control
 from dumpfilter.testbed.errors import NotUp
 from tests.commands.in_process import run
@@ -59,7 +59,7 @@ def test_the_script_completes_the_command(
 
 def test_variants() -> None:
     assert completed("simulate", "x", "--variant", "no") == ["no-filter", "no-filter-zstd"]
-    assert len(completion.complete_variant("")) == 7
+    assert len(complete_variant("")) == 7
 
 
 def test_a_value_after_an_equals_sign() -> None:

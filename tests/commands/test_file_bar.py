@@ -6,8 +6,7 @@ import io
 
 from rich.console import Console
 
-from dumpfilter.commands.catch_up import CatchUpBar
-from dumpfilter.commands.file_bar import FileBar
+from dumpfilter.commands.file_bar import CatchUpBar, FileBar
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 MIB = 1 << 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from dumpfilter.base.errors import OptionError
@@ -21,10 +22,14 @@ def read_small_file(path: Path) -> bytes:
     return data
 
 
-def read_password_file(path: Path) -> str:
-    """Return the password in a file: its first line, without the line end. Raises OptionError for a file that cannot be
-    read.
+def read_password(path: Path | None, variable: str = "") -> str:
+    """Return the password in the first line of a file or, with None for ``path``, in an environment variable.
+
+    Without either the password is empty. No option takes a password itself, because other users of the machine can see
+    command lines. Raises OptionError for a file that cannot be read.
     """
+    if path is None:
+        return os.environ.get(variable, "")
     try:
         lines = read_small_file(path).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

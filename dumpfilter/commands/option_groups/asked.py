@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.option_groups.logins import SOURCE_VARIABLE, parse_address, read_password
-from dumpfilter.slave.options import MASTER_PANEL, TlsOptions
+from dumpfilter.base.options.small_file import read_password
+from dumpfilter.slave.options import MASTER_PANEL, SOURCE_VARIABLE, TlsOptions
 
 if TYPE_CHECKING:
     from dumpfilter.base.security.guarded_client import Login
@@ -40,7 +40,7 @@ class ConsoleLogin(Settings):
         option, address = ("--slave", self.slave) if self.slave else ("--console", self.console)
         if not address:
             return None
-        host, port = parse_address(option, address)
+        host, port = _address(option, address)
         password = read_password(self.password_file, PASSWORD_VARIABLE)
         return console_login(host, port, self.user, password, self.tls_ca)
 
@@ -87,9 +87,21 @@ class AskedOptions(ConsoleLogin):
         from dumpfilter.slave.state.infos import SourceInfo
         from dumpfilter.slave.threads.connection import Source
 
-        host, port = parse_address("--master", self.master)
+        host, port = _address("--master", self.master)
         password = read_password(self.source_password_file, SOURCE_VARIABLE) if self.source_user else ""
         info = SourceInfo(host=host, port=port, user=self.source_user, password=password, **members)
         info.check_tls()
         options = SlaveOptions(relay_dir=Path(), server_id=0, plain_password=self.source_plain_password)
         return Source(info, options)
+
+
+def _address(option: str, value: str) -> tuple[str, int]:
+    """Parse the value ``HOST:PORT`` of an option, and return host and port. Raises OptionError for another form.
+
+    >>> _address("--slave", "[::1]:3308")
+    ('::1', 3308)
+    """
+    host, colon, port = value.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port[:6]) < 65536:
+        raise OptionError(f"{option}={value}: it is HOST:PORT")
+    return host.strip("[]"), int(port)

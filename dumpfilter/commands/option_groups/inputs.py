@@ -1,14 +1,28 @@
-"""The inputs of commands: the binlog set (files or a running server's address), and the slaves with their filters."""
+"""The inputs of commands: the binlog set (files or a running server's address), and the slaves with their filters.
+
+For jobs such as ``split`` and ``bandwidth``, also the engine that runs the tasks (threads of this process, or Spark).
+"""
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting, until_end_of_command
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dumpfilter.spark_jobs.engines import Runner
     from dumpfilter.topology.slaves_file import SlaveDefinition
+
+PANEL = "Spark (--engine spark)"
+
+Engine = Literal["local", "spark"]
 
 
 class OptionalBinlogArguments(Settings):
@@ -53,13 +67,6 @@ class SlaveSetOptions(Settings):
     slave: list[str] | None = setting(None, metavar="NAME:OPTIONS", show_default=False)
     """A slave and its filter, to ask what if. Beside --slaves, or instead of it. Repeatable."""
 
-    @property
-    def is_what_if(self) -> bool:
-        """Whether the command line itself describes a slave (``--slave``), to try out a filter. Such a run should be
-        quick, so that by default it uses threads of this process instead of Spark.
-        """
-        return bool(self.slave)
-
     def definitions(self) -> list[SlaveDefinition]:
         """Return the names and filters of the slaves that ``--slaves`` and ``--slave`` describe. Raises OptionError."""
         from dumpfilter.topology.slaves_file import slaves_of
@@ -72,13 +79,105 @@ def fetched(binlogs: list[str], store: Path | None) -> list[str]:
 
     The files are kept in ``store``. With None they are temporary, until the end of the command. Raises OptionError.
     """
-    from dumpfilter.receiver.url import is_source_url
+    from dumpfilter.receiver.url import is_source_url, parse_source_url
 
-    if store is None and not any(map(is_source_url, binlogs)):
+    addresses = [each for each in binlogs if is_source_url(each)]
+    if not addresses:
+        if store is not None:
+            raise OptionError("--store goes with the address of a server, mysql://…")
         return binlogs
+    url = parse_source_url(addresses[0])
+    if len(binlogs) > 1:
+        raise OptionError(f"{url}: name one server, and no files beside it")
     from rich.console import Console
 
-    from dumpfilter.commands.fetching import local_binlogs
+    from dumpfilter.commands.fetching import fetch
+    from dumpfilter.receiver.follow import FollowOptions
+    from dumpfilter.receiver.store import Sync
 
-    files = local_binlogs(binlogs, store, Console(stderr=True, highlight=False))
-    return until_end_of_command(files)
+    sync = Sync.NONE if store is None else Sync.INTERVAL
+    directory = store or until_end_of_command(tempfile.TemporaryDirectory(prefix="dumpfilter-fetch-"))
+    fetch(url, Path(directory), FollowOptions(), sync, Console(stderr=True, highlight=False))
+    return [str(directory)]
+
+
+class JobReadOptions(Settings):
+    """The options for reading a binlog set in a job such as ``split`` or ``bandwidth``.
+
+    They tell how to treat damaged files and checksums, and how many bytes one parallel task reads.
+    """
+
+    on_corrupt: Literal["stop", "skip"] = "stop"
+    """A damaged file: stop ends the job, skip reads the file up to the damage and warns of the rest."""
+    range_size: int = setting(32, min=1)
+    """The part of a file that one task takes, MiB."""
+    verify_checksum: bool = True
+    """Verify the events' checksums."""
+
+    @property
+    def range_bytes(self) -> int:
+        """The number of bytes of a binlog file that one parallel task of a job reads (``--range-size``)."""
+        return self.range_size << 20
+
+
+class EngineOptions(Settings, panel=PANEL):
+    """The options of the engine that runs a job such as ``split`` or ``bandwidth``: threads of this process, or Spark
+    with its settings.
+    """
+
+    engine: Engine | None = setting(None, show_default="spark", rich_help_panel=None)
+    """The place of the work: local is threads of this process, spark is Apache Spark, which needs Java 17 or newer."""
+    spark_master: str = setting("local[*]", metavar="URL")
+    """Spark master: local[N] (N cores of this machine) or spark://host:port."""
+    driver_memory: str = setting("1g", metavar="SIZE")
+    """Memory of Spark's Java process here."""
+    executor_memory: str = setting("1g", metavar="SIZE")
+    """Memory of each worker's Java process, on a cluster."""
+    environment: str | None = setting(None, metavar="FILE")
+    """The archive of the Python that the workers of a cluster run. docs/cluster.md shows how to pack it."""
+    conf: list[str] | None = setting(None, metavar="NAME=VALUE", show_default=False)
+    """A setting of Spark, such as spark.executorEnv.NAME=VALUE, a worker's variable. Repeatable."""
+
+    def runner(self, progress: Console, *, default: Engine) -> AbstractContextManager[Runner]:
+        """Return the runner of the job's tasks, as a context manager that stops Spark at its end.
+
+        ``default`` is the engine if the user named none. ``progress`` is the console for the progress bar. Raises
+        OptionError for an option of Spark with the local engine, and SparkMissing when Spark cannot start here.
+        """
+        if (self.engine or default) == "spark":
+            from dumpfilter.spark_jobs.spark.context import SparkSettings
+            from dumpfilter.spark_jobs.spark.jobs import spark_runner
+
+            memory = self.driver_memory, self.executor_memory
+            settings = SparkSettings(self.spark_master, *memory, self.environment, tuple(self.conf or ()))
+            return spark_runner(settings, progress)
+        for name, field in type(self).model_fields.items():
+            if name != "engine" and (getattr(self, name) or None) != field.default:
+                name = f"--{name.replace('_', '-')}"
+                raise OptionError(f"{name} is an option of Spark, and the work runs here: add --engine spark")
+        from dumpfilter.spark_jobs.engines import ThreadRunner
+
+        return nullcontext(ThreadRunner(console=progress))
+
+
+class LocalEngineOptions(EngineOptions):
+    """The options of the engine (threads of this process, or Spark) for commands that use threads by default."""
+
+    engine: Engine | None = setting(None, show_default="local", rich_help_panel=None)
+    """The place of the work: local is threads of this process, spark is Apache Spark, which needs Java 17 or newer."""
+
+
+@contextmanager
+def telling_interruption(progress: Console, output: Path) -> Iterator[None]:
+    """Print on the console ``progress`` at Ctrl-C that the directory ``output`` is unchanged, and raise
+    KeyboardInterrupt again.
+
+    The body of the ``with`` statement must leave ``output`` unchanged until its end.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        progress.print(
+            f"dumpfilter: interrupted; {output} is as before", markup=False, highlight=False, soft_wrap=True
+        )
+        raise

@@ -10,9 +10,8 @@ import pytest
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.my_cnf import read_options_file
-from dumpfilter.base.options.small_file import read_small_file
+from dumpfilter.base.options.small_file import read_password, read_small_file
 from dumpfilter.base.options.toml_file import Model, load_toml
-from dumpfilter.commands.option_groups.logins import read_password
 
 
 def test_an_endless_file_is_refused() -> None:
