@@ -17,9 +17,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.arguments import server_options
+from dumpfilter.base.options.arguments import Named, OptionNames, server_option
 from dumpfilter.base.options.my_cnf import read_options_file
-from dumpfilter.base.options.names import Named, OptionNames
 from dumpfilter.base.options.toml_file import Model, load_toml
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import FilterSemantics
@@ -193,9 +192,11 @@ def slaves_of_my_cnf(path: Path) -> list[SlaveDefinition]:
     the name of its directory. Options for channels make a slave of each channel. Raises OptionError with file and line.
     """
     replica = _Replica()
-    for option, named in server_options(read_options_file(path), _FILE_OPTIONS):
+    for option in read_options_file(path):
+        named = server_option(option, _FILE_OPTIONS)
         try:
-            replica.set(named)
+            if named is not None:
+                replica.set(named)
         except OptionError as error:
             raise option.error(str(error)) from None
     name = path.absolute().parent.name if path.stem in _NO_NAME else path.stem

@@ -1,20 +1,16 @@
-"""Translation of the command line and of option files (``my.cnf``) into the arguments that a command's Typer parser
-knows.
-
-Like the servers, :func:`arguments_of` puts the options of files before those of the command line. If an option with one
-value is given several times, the last value wins. So the command line overrides files. Repeatable options such as
-filter rules add up. MySQL 9.7 behaves in the same way.
+"""The options of a command, from its command line and from option files, in any spelling that MySQL and MariaDB allow:
+underscores, older names, and prefixes such as ``skip-`` and ``loose-``.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.my_cnf import FileOption, read_options_file
-from dumpfilter.base.options.names import Named, OptionNames, UnknownOption
 
 FILE_OPTIONS = ("defaults-file", "defaults-extra-file")
 """The options that name an option file. The program reads the files in this order."""
@@ -24,136 +20,205 @@ _SOURCE_SECTION = "source"
 
 _SERVER_SECTION = re.compile(r"server|(mysqld|mariadb|mariadbd)(-\d+(\.\d+)?)?")
 
+ALIASES = {
+    "slave-net-timeout": "replica-net-timeout",
+    "master-connect-retry": "connect-retry",
+    "master-retry-count": "retry-count",
+    "master-verify-checksum": "verify-checksum",
+    "source-verify-checksum": "verify-checksum",
+    "skip-slave-start": "skip-replica-start",
+    "ssl-cert": "tls-cert",
+    "ssl-key": "tls-key",
+    "ssl-ca": "tls-ca",
+    "master-ssl": "source-ssl",
+    "master-ssl-ca": "source-ssl-ca",
+    "master-ssl-cert": "source-ssl-cert",
+    "master-ssl-key": "source-ssl-key",
+    "master-ssl-verify-server-cert": "source-ssl-verify-server-cert",
+}
+"""The names of options in MySQL (before and after 8.0.26) and MariaDB, each with dumpfilter's name of the option."""
 
-@dataclass(frozen=True)
-class Argument:
-    """One option or positional argument of a command, from the command line or from an option file.
+_TRUTH = {"1": True, "on": True, "true": True, "0": False, "off": False, "false": False}
 
-    ``tokens`` are the words to give to Typer's parser, such as ``["--port=3306"]``.
+
+class UnknownOption(OptionError):
+    """An error about an option that does not exist. The text names the most similar option."""
+
+
+class Named(NamedTuple):
+    """An option by its name in dumpfilter, without dashes in front, and the option's value.
+
+    A flag's value is True or False. Another option's value is None when the user gave no value.
     """
 
-    tokens: list[str]
-    named: Named | None = None
-    """The option by dumpfilter's name, with its value. None for an argument that is no option."""
+    name: str
+    value: str | bool | None
     origin: FileOption | None = None
     """The option's line in an option file, for errors. None for an option of the command line."""
 
-    @property
-    def flag(self) -> str:
-        """The name of the flag (on/off option) that the argument sets. Empty for an option with a value, and for an
-        argument that is no option.
+
+class OptionNames:
+    """The option names of a command. :meth:`find` finds an option by any spelling that the servers allow.
+
+    An option is a flag, or takes a value. Names have no dashes in front.
+
+    >>> names = OptionNames(values=["replica-net-timeout"], flags=["verify-checksum"])
+    >>> names.find("slave_net_timeout", "60")[:2]
+    ('replica-net-timeout', '60')
+    >>> names.find("loose-skip-master-verify-checksum", None)[:2]
+    ('verify-checksum', False)
+    >>> OptionNames(values=["replicate-do-db"], flags=[]).find("ch1.replicate_do_db", "shop")[:2]
+    ('replicate-do-db', 'ch1:shop')
+    """
+
+    def __init__(self, values: Iterable[str], flags: Iterable[str]) -> None:
+        self._flags = dict.fromkeys(values, False) | dict.fromkeys(flags, True)
+
+    def __contains__(self, spelled: str) -> bool:
+        """Tell whether the command has an option that can be spelled in this way."""
+        try:
+            return self.find(spelled, None) is not None
+        except UnknownOption:
+            return False
+
+    def find(self, spelled: str, value: str | None) -> Named | None:
+        """Return the option that a server would understand under the spelling ``spelled``, with its value.
+
+        Return None for an unknown option with the prefix ``loose-``, which servers ignore. Dashes and underscores mean
+        the same, and so do capital and small letters (as in MariaDB). The prefixes ``skip-`` and ``disable-`` turn a
+        flag off, and ``enable-`` turns the flag on. With a value such as 0 these prefixes mean the opposite. In
+        MariaDB's spelling ``NAME.replicate-…`` is an option for the channel NAME. Names must not be shortened. (MariaDB
+        accepts shortened names with a warning, MySQL refuses them.) Raises UnknownOption, and OptionError for a flag's
+        value that is neither on nor off.
         """
-        return self.named.name if self.named and isinstance(self.named.value, bool) else ""
+        connection, dot, name = spelled.rpartition(".")
+        name = name.replace("_", "-").lower()
+        loose = name.startswith("loose-")
+        name = name.removeprefix("loose-")
+        known = self._known(name)
+        if dot:
+            if known is None or not known.startswith("replicate-"):
+                raise UnknownOption(f"unknown option {spelled!r}")
+            return Named(known, None if value is None else f"{connection}:{value}")
+        if known is not None:
+            return Named(known, _truth(spelled, value) if self._flags[known] else value)
+        prefix, _, rest = name.partition("-")
+        known = self._known(rest)
+        if known is not None and self._flags[known] and prefix in ("skip", "disable", "enable"):
+            return Named(known, _truth(spelled, value) is (prefix == "enable"))
+        if loose:
+            return None
+        near = difflib.get_close_matches(name, [*self._flags, *ALIASES], n=1)
+        raise UnknownOption(f"unknown option {spelled!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+
+    def _known(self, name: str) -> str | None:
+        return next((one for one in (name, ALIASES.get(name)) if one in self._flags), None)
+
+    def find_in_file(self, option: FileOption) -> Named | None:
+        """Return an option of an option file as :meth:`find` does, with its origin.
+
+        Raises UnknownOption, and OptionFileError for a wrong or missing value.
+        """
+        try:
+            found = self.find(option.name, option.value)
+        except UnknownOption:
+            raise
+        except OptionError as error:
+            raise option.error(str(error)) from None
+        if found is not None and found.value is None:
+            raise option.error(f"option {option.name!r} requires an argument")
+        return found and found._replace(origin=option)
+
+
+def _truth(spelled: str, value: str | None) -> bool:
+    found = _TRUTH.get("on" if value is None else value.lower())
+    if found is None:
+        raise OptionError(f"{spelled}={value}: it is on or off")
+    return found
 
 
 def arguments_of(
-    typed: Sequence[str], command: str, commands: Mapping[str, OptionNames], server_options: frozenset[str]
-) -> list[Argument]:
+    typed: Sequence[str], command: str, commands: Mapping[str, OptionNames], of_servers: OptionNames
+) -> list[Named | str]:
     """Return the arguments of a command: first those from the option files that the command line names, then those of
-    the command line.
+    the command line. An argument that is no known option is a word of the command line.
 
     ``typed`` has the words of the command line after the name ``command``. ``commands`` has the option names of every
     command that may read an option file, since several commands can share one file. A server's section, such as
-    ``[mysqld]``, may set only ``server_options``. Raises OptionError.
+    ``[mysqld]``, may set only options of ``of_servers``. Raises OptionError.
     """
-    options = commands[command]
-    given = list(_from_command_line(typed, options))
-    files = [last.named.value for name in FILE_OPTIONS if (last := last_of(given, name)) and last.named]
+    given = list(_from_command_line(typed, commands[command]))
+    files = [last.value for name in FILE_OPTIONS if (last := last_of(given, name))]
     read = [
-        argument
+        named
         for file in files
         if isinstance(file, str)
-        for argument in _from_file(read_options_file(file), command, commands, server_options)
+        for option in read_options_file(file)
+        if (named := server_option(option, of_servers) or _own_option(option, command, commands))
     ]
     # Only the last setting of a flag counts. Typer cannot turn off a flag again that has no opposite argument.
     found = [*read, *given]
-    last_flags = {argument.flag: argument for argument in found}
-    return [argument for argument in found if not argument.flag or last_flags[argument.flag] is argument]
+    flags = {one.name: one for one in found if isinstance(one, Named) and isinstance(one.value, bool)}
+    return [one for one in found if isinstance(one, str) or flags.get(one.name, one) is one]
 
 
-def last_of(arguments: Sequence[Argument], name: str) -> Argument | None:
+def last_of(arguments: Sequence[Named | str], name: str) -> Named | None:
     """Return the last argument that sets the option ``name``, or None when no argument sets it."""
-    return next((each for each in reversed(arguments) if each.named and each.named.name == name), None)
+    named = (one for one in reversed(arguments) if isinstance(one, Named))
+    return next((one for one in named if one.name == name), None)
 
 
-def server_options(
-    file_options: Iterable[FileOption], known: OptionNames
-) -> Iterator[tuple[FileOption, Named]]:
-    """Yield the options in the servers' sections of an option file, such as ``[mysqld]``, as far as ``known`` contains
-    them.
+def server_option(option: FileOption, known: OptionNames) -> Named | None:
+    """Return an option of a server's section of an option file, such as ``[mysqld]``.
 
-    Each result has the option as the file spells it, and the option's name in dumpfilter with the value. The order is
-    the file's. Options that ``known`` does not contain, and other sections, are skipped. Raises OptionError for an
-    option with a wrong value or without one.
+    Return None for another section, and for an option that ``known`` does not contain. Raises OptionError for an option
+    with a wrong value or without one.
     """
-    for option in file_options:
-        if _SERVER_SECTION.fullmatch(option.section.lower()) is None:
-            continue
-        try:
-            named = known.find(option.name, option.value)
-        except UnknownOption:
-            continue
-        except OptionError as error:
-            raise option.error(str(error)) from None
-        if named is None:
-            continue
-        if named.value is None:
-            raise option.error(f"option {option.name!r} requires an argument")
-        yield option, named
+    try:
+        is_of_server = _SERVER_SECTION.fullmatch(option.section.lower())
+        return known.find_in_file(option) if is_of_server else None
+    except UnknownOption:
+        return None
 
 
-def _from_command_line(typed: Iterable[str], options: OptionNames) -> Iterator[Argument]:
+def _own_option(option: FileOption, command: str, commands: Mapping[str, OptionNames]) -> Named | None:
+    """Return an option of the sections [dumpfilter] and [dumpfilter-COMMAND]. Return None for another section, and for
+    an option in [dumpfilter] that only other commands have. Raises OptionError.
+    """
+    ours, _, of = option.section.lower().partition("-")
+    if ours != "dumpfilter":
+        return None
+    if of not in ("", _SOURCE_SECTION, *commands):
+        sections = ", ".join(f"[dumpfilter-{name}]" for name in sorted(commands))
+        raise option.error(f"unknown section [{option.section}]: there are [dumpfilter], {sections}")
+    if of not in ("", command):
+        return None
+    try:
+        named = commands[command].find_in_file(option)
+    except UnknownOption as error:
+        if not of and any(option.name in each for each in commands.values()):
+            return None
+        raise option.error(str(error)) from None
+    if named is not None and named.name in FILE_OPTIONS:
+        raise option.error(f"{option.name} is for the command line; a file has !include")
+    return named
+
+
+def _from_command_line(typed: Iterable[str], options: OptionNames) -> Iterator[Named | str]:
     # An unknown option stays unchanged, so that the command's parser reports the option.
     rest = iter(typed)
     for token in rest:
         if token == "--":
-            yield Argument([token, *rest])
+            yield from (token, *rest)
             return
         if not token.startswith("--"):
-            yield Argument([token])
+            yield token
             continue
         spelled, equals, value = token.removeprefix("--").partition("=")
         try:
             named = options.find(spelled, value if equals else None)
         except UnknownOption:
-            yield Argument([token])
+            yield token
             continue
-        if named is None:
-            continue
-        if named.value is None:
-            named = replace(named, value=next(rest, None))
-        yield Argument(options.tokens(named), named)
-
-
-def _from_file(
-    file_options: Iterable[FileOption],
-    command: str,
-    commands: Mapping[str, OptionNames],
-    server_options: frozenset[str],
-) -> Iterator[Argument]:
-    options = commands[command]
-    for option in file_options:
-        section = option.section.lower()
-        ours, _, section_command = section.partition("-")
-        of_server = _SERVER_SECTION.fullmatch(section) is not None
-        if ours == "dumpfilter" and section_command not in ("", _SOURCE_SECTION, *commands):
-            sections = ", ".join(f"[dumpfilter-{name}]" for name in sorted(commands))
-            raise option.error(f"unknown section [{option.section}]: there are [dumpfilter], {sections}")
-        if not of_server and (ours != "dumpfilter" or section_command not in ("", command)):
-            continue
-        try:
-            named = options.find(option.name, option.value)
-        except UnknownOption as error:
-            is_shared = not section_command and any(option.name in each for each in commands.values())
-            if of_server or is_shared:
-                continue
-            raise option.error(str(error)) from None
-        except OptionError as error:
-            raise option.error(str(error)) from None
-        if named is None or (of_server and named.name not in server_options):
-            continue
-        if named.name in FILE_OPTIONS:
-            raise option.error(f"{option.name} is for the command line; a file has !include")
-        if named.value is None:
-            raise option.error(f"option {option.name!r} requires an argument")
-        yield Argument(options.tokens(named), named, option)
+        if named is not None:
+            yield named if named.value is not None else named._replace(value=next(rest, None))

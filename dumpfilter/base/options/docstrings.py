@@ -5,8 +5,9 @@ and metrics.
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
-import textwrap
+import sys
 from itertools import pairwise
 
 
@@ -16,10 +17,8 @@ def attribute_texts(body: type) -> dict[str, str]:
     The help text of an attribute is the string literal after it in the source of the class ``body``, as one line.
     Attributes without such a literal, and attributes of base classes, are left out.
     """
-    (found,) = ast.parse(textwrap.dedent(inspect.getsource(body))).body
-    assert isinstance(found, ast.ClassDef)
     texts = {}
-    for attribute, after in pairwise(found.body):
+    for attribute, after in pairwise(_classes(body.__module__)[body.__name__].body):
         match attribute, after:
             case (
                 ast.AnnAssign(target=ast.Name(name)) | ast.Assign(targets=[ast.Name(name)]),
@@ -27,3 +26,10 @@ def attribute_texts(body: type) -> dict[str, str]:
             ):
                 texts[name] = " ".join(text.split())
     return texts
+
+
+@functools.cache
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    """Return the classes of a module's source by name. The source is parsed once for all classes."""
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}

@@ -16,8 +16,8 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.small_file import read_small_file
@@ -26,7 +26,7 @@ MAX_DEPTH = 10
 """The most levels of option files that include each other with ``!include``, as in the servers."""
 
 _SPACE = " \t\n\v\f\r"
-_DIRECTIVE = re.compile(rf"!(\S*)[{_SPACE}]*(.*)", re.DOTALL)
+_INCLUDES = ("!include", "!includedir")
 _ESCAPE = re.compile(r"""\\([ntrbs"'\\])""")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " "}
 
@@ -41,11 +41,11 @@ class OptionFileError(OptionError):
         super().__init__(f"{file}:{line}: {what}" if line is not None else f"{file}: {what}")
 
 
-@dataclass(frozen=True)
-class FileOption:
+class FileOption(NamedTuple):
     """One option as an option file spells it, with its section, file and line (from 1).
 
-    ``value`` is None for a name without an equals sign.
+    ``value`` is None for a name without an equals sign. A line ``!include`` or ``!includedir`` is an option of this
+    name, without a section, whose value is the path. As in the servers, relative paths begin at the working directory.
     """
 
     section: str
@@ -59,26 +59,7 @@ class FileOption:
         return OptionFileError(what, file=self.file, line=self.line)
 
 
-@dataclass(frozen=True)
-class Include:
-    """A line ``!include`` or ``!includedir`` of an option file, which includes one file or a directory's files.
-
-    As in the servers, relative paths begin at the working directory.
-    """
-
-    path: str
-    directory: bool
-    file: str
-    line: int
-
-    def error(self, what: str) -> OptionFileError:
-        """Return an error about this ``!include`` or ``!includedir``, with the text ``what`` and with the file and line
-        where it stands.
-        """
-        return OptionFileError(what, file=self.file, line=self.line)
-
-
-def parse(text: str, file: str) -> Iterator[FileOption | Include]:
+def parse(text: str, file: str) -> Iterator[FileOption]:
     r"""Yield the options and ``!include`` lines of an option file's text, in order.
 
     ``file`` is the file's name for errors. Raises OptionFileError with the file and the line.
@@ -115,18 +96,19 @@ def read_options_file(path: str | os.PathLike[str]) -> list[FileOption]:
     return list(_read(os.fspath(path), None, 0))
 
 
-def _read(path: str, included: Include | None, depth: int) -> Iterator[FileOption]:
+def _read(path: str, included: FileOption | None, depth: int) -> Iterator[FileOption]:
     for item in parse(_text(path, included), path):
-        if isinstance(item, FileOption):
+        if item.name not in _INCLUDES:
             yield item
             continue
         if depth == MAX_DEPTH:
             raise item.error(f"includes are nested more than {MAX_DEPTH} deep")
-        for file in _files(item) if item.directory else [item.path]:
+        path_or_directory = item.value or ""
+        for file in _files(item, path_or_directory) if item.name == "!includedir" else [path_or_directory]:
             yield from _read(file, item, depth + 1)
 
 
-def _text(path: str, included: Include | None) -> str:
+def _text(path: str, included: FileOption | None) -> str:
     try:
         file = Path(path)
         mode = file.stat().st_mode
@@ -139,28 +121,25 @@ def _text(path: str, included: Include | None) -> str:
     return text
 
 
-def _files(include: Include) -> list[str]:
+def _files(include: FileOption, directory: str) -> list[str]:
     try:
-        names = os.listdir(include.path)
+        names = os.listdir(directory)
     except OSError as error:
-        raise include.error(f"{include.path}: cannot read the directory: {error.strerror}") from None
+        raise include.error(f"{directory}: cannot read the directory: {error.strerror}") from None
     paths = (
-        os.path.join(include.path, name) for name in sorted(names, key=os.fsencode) if name.endswith(".cnf")
+        os.path.join(directory, name) for name in sorted(names, key=os.fsencode) if name.endswith(".cnf")
     )
     return [path for path in paths if not os.path.isdir(path)]
 
 
-def _directive(line: str, file: str, number: int) -> Include:
-    match = _DIRECTIVE.fullmatch(_without_comment(line).rstrip(_SPACE))
-    assert match is not None
-    keyword, path = match[1], match[2]
-    if keyword not in ("include", "includedir"):
-        raise OptionFileError(
-            f"unknown directive !{keyword}: there are !include and !includedir", file=file, line=number
-        )
-    if not path:
-        raise OptionFileError(f"wrong !{keyword} directive: the path is missing", file=file, line=number)
-    return Include(path, keyword == "includedir", file, number)
+def _directive(line: str, file: str, number: int) -> FileOption:
+    keyword, *path = re.split(rf"[{_SPACE}]+", _without_comment(line).rstrip(_SPACE), maxsplit=1)
+    found = FileOption("", keyword, "".join(path), file, number)
+    if keyword not in _INCLUDES:
+        raise found.error(f"unknown directive {keyword}: there are !include and !includedir")
+    if not found.value:
+        raise found.error(f"wrong {keyword} directive: the path is missing")
+    return found
 
 
 def _without_comment(line: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 import typer
 
-from dumpfilter.base.options.arguments import arguments_of, last_of
-from dumpfilter.base.options.names import OptionNames
+from dumpfilter.base.options.arguments import Named, OptionNames, arguments_of, last_of
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.sub_command import SubCommand
 from dumpfilter.filter.rules import SERVER_RULE_KINDS
@@ -61,36 +61,40 @@ class OptionFileCommand(SubCommand):
         The method reads the files, translates spellings of MySQL and MariaDB into Typer's, and lets Typer parse the
         result. Raises OptionError.
         """
-        commands = {str(self.name): self.options}
+        commands = {str(self.name): self._options()}
         if ctx.parent is not None:
             group = ctx.parent.command
-            commands |= {name: group.get_command(ctx, name).options for name in WITH_OPTION_FILES}
-        arguments = arguments_of(args, str(self.name), commands, SERVER_OPTIONS)
+            commands |= {name: group.get_command(ctx, name)._options() for name in WITH_OPTION_FILES}
+        arguments = arguments_of(args, str(self.name), commands, self._options(SERVER_OPTIONS))
+        words = [word for one in arguments for word in ([one] if isinstance(one, str) else self._words(one))]
         try:
-            return super().parse_args(ctx, [token for argument in arguments for token in argument.tokens])
+            return super().parse_args(ctx, words)
         except typer.BadParameter as error:
             parameter = getattr(error.param, "name", None)
-            name = next((_name(each) for each in self._parameters if each.name == parameter), "")
+            name = next((name for name, each in self._parameters.items() if each.name == parameter), "")
             last = last_of(arguments, name)
             if last is None or last.origin is None:
                 raise
             raise last.origin.error(f"{last.origin.name}: {error.message}") from None
 
-    @property
-    def options(self) -> OptionNames:
-        """The names of this command's options. An option file may set these options only."""
-        switches = {
-            _name(each): (each.opts[:1], each.secondary_opts[:1])
-            for each in self._parameters
-            if getattr(each, "is_flag", False)
-        }
-        names = map(_name, self._parameters)
-        return OptionNames((name for name in names if name not in switches), switches, switches)
+    def _options(self, only: Container[str] | None = None) -> OptionNames:
+        """Return the names of this command's options, without those that are not in ``only``. An option file may set
+        these options only.
+        """
+        names = [name for name in self._parameters if only is None or name in only]
+        flags = {name for name in names if getattr(self._parameters[name], "is_flag", False)}
+        return OptionNames((name for name in names if name not in flags), flags)
+
+    def _words(self, named: Named) -> list[str]:
+        """Return the words of a command line that give an option its value, such as ``["--port=3306"]``."""
+        if isinstance(named.value, bool):
+            flag = self._parameters[named.name]
+            words: list[str] = (flag.opts if named.value else flag.secondary_opts)[:1]
+            return words
+        return [f"--{named.name}" if named.value is None else f"--{named.name}={named.value}"]
 
     @property
-    def _parameters(self) -> list[Any]:
-        return [parameter for parameter in self.params if parameter.param_type_name == "option"]
-
-
-def _name(parameter: Any) -> str:
-    return str(parameter.opts[0]).removeprefix("--")
+    def _parameters(self) -> dict[str, Any]:
+        """The options of this command by their names without dashes."""
+        options = (one for one in self.params if one.param_type_name == "option")
+        return {one.opts[0].removeprefix("--"): one for one in options}

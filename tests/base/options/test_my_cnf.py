@@ -15,15 +15,14 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.arguments import Named, OptionNames, UnknownOption
 from dumpfilter.base.options.my_cnf import (
     MAX_DEPTH,
     FileOption,
-    Include,
     OptionFileError,
     parse,
     read_options_file,
 )
-from dumpfilter.base.options.names import Named, OptionNames, UnknownOption
 from dumpfilter.base.options.settings import Settings, setting, with_settings
 from dumpfilter.commands.option_groups.option_files import OptionFileCommand, OptionFiles
 
@@ -149,7 +148,7 @@ def test_every_value_can_be_written(values: list[str]) -> None:
 @given(st.text(), st.sampled_from(["", "[s]\n"]))
 def test_nothing_but_options_and_typed_errors(text: str, before: str) -> None:
     text = before + text
-    items: list[FileOption | Include | OptionFileError] = []
+    items: list[FileOption | OptionFileError] = []
     try:
         items.extend(parse(text, "f"))
     except OptionFileError as error:
