@@ -88,11 +88,11 @@ class RelayReader(Protocol):
 
 @dataclass(frozen=True)
 class Watching:
-    """The callbacks and readers with which other parts of the program follow what a slave receives.
+    """The functions and readers with which other parts of the program follow what a slave receives.
 
     ``on_chunk`` is called after each message of the master's stream, and ``on_connect`` after each registration at the
-    master. The first argument of both is the channel's name. ``readers`` are further readers of relay logs by channel
-    name.
+    master. The first argument of both is the channel's name. ``readers`` maps a channel's name to a reader of the
+    channel's relay log, for example a port that serves the relay log to other slaves.
     """
 
     on_chunk: Callable[[str, pb.Chunk], None] = lambda channel, chunk: None
@@ -103,12 +103,12 @@ class Watching:
 
 
 class Channel:
-    """One replication channel: its configuration, its relay directory and its two threads.
+    """One replication channel: its configuration, its relay directory (relay logs and state files) and its two threads.
 
     ``options`` are the options that all channels of the slave share, and ``info`` is the configuration of this channel.
     ``filters`` has the channel's filter, and counts the uses of its rules. ``uuid`` is the slave's server_uuid.
-    ``watching`` has callbacks for received messages. ``progress`` wakes SQL statements that wait for an applier, when
-    an applier has completed a transaction.
+    ``watching`` has functions to call for received messages. ``progress`` wakes SQL statements that wait for an
+    applier, when an applier has completed a transaction.
 
     The caller has locked the relay directory.
 
@@ -239,8 +239,8 @@ class Channel:
 
     @property
     def master_info(self) -> MasterInfo:
-        """The I/O thread's state: its position in the master's binlog, the end of the relay log, and the received GTID
-        set. All readers of the relay log have been told this position.
+        """The I/O thread's state as saved in ``master.info``: its position in the master's binlog, the end of the relay
+        log, and the received GTID set. Every reader of the relay log knows this position.
         """
         return self.receiver.place.saved
 
@@ -548,16 +548,25 @@ class Channel:
         return IoThread(self, Source(info, self.options, self._uuid, self._secret, self._registered_filter()))
 
     def hit(self, hits: Hits) -> None:
-        """Count uses of filter rules."""
+        """Add to the numbers of uses of filter rules, for the channel's counts and for ``replication_applier_filters``.
+        ``hits`` has the new uses by kind of rule.
+        """
         self.counters.count_hits(hits)
         self._filters.count(self.name, hits)
 
     def received_chunk(self, chunk: pb.Chunk) -> None:
-        """Pass a message of the stream, which was written, to the watching parts of the program."""
+        """Pass a chunk (message of the master's stream) to the function ``on_chunk`` of :class:`Watching`. Its events
+        are in the relay log already.
+        """
         self._watching.on_chunk(self.name, chunk)
 
     def connected(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
-        """Take over the filters that the master imposes, as it says in its answer to a registration."""
+        """Store the filters that the master's operator imposes on this slave, so that the applier uses them, too. Log
+        the master's warnings about the slave's own filter.
+
+        ``answer`` is the master's answer to the slave's registration, and ``stub`` makes further calls on the same gRPC
+        connection.
+        """
         self.master_server_id = answer.server_id
         imposed = tuple(answer.imposed)
         if imposed != self.imposed:
@@ -576,13 +585,22 @@ class Channel:
         self._watching.on_connect(self.name, stub, answer)
 
     def io_ended(self, error: BaseException | None) -> None:
-        """Let the applier end at the end of the relay log, unless the I/O thread may be started again."""
+        """Record that the I/O thread has ended, by ``error`` or, for None, without an error. Let the applier end at the
+        end of the relay log.
+
+        With the option ``alone`` (as in a server) the applier continues to run, except at the end of the binlog with
+        ``once``.
+        """
         self._note_end("io", error)
         if not self.options.alone or (error is None and self.options.once and self.io.ended):
             self.relay_end.close()
 
     def sql_ended(self, error: BaseException | None) -> None:
-        """Wake the statements that wait for the applier, and stop the I/O thread after an error."""
+        """Record that the applier has ended, by ``error`` or, for None, without an error. Wake the SQL statements that
+        wait for the applier.
+
+        After an error also stop the I/O thread, unless the option ``alone`` is set (as in a server).
+        """
         self.progress.told()
         self._note_end("sql", error)
         if error is not None and not self.options.alone:

@@ -102,7 +102,9 @@ class SlaveConsole:
 
     @property
     def tables(self) -> Mapping[tuple[str, str], Callable[[], Result]]:
-        """The tables of the console, by schema and name, each with the function that returns its present rows."""
+        """The tables that SELECT can read on the console, by schema and name, each with the function that returns its
+        present rows.
+        """
         return {names: partial(rows, self._slave) for names, rows in facts.TABLES.items()}
 
     @property

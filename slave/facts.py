@@ -73,9 +73,9 @@ used.
 
 
 class ThreadView(NamedTuple):
-    """The state of one of a channel's two threads at one moment, with its newest error.
+    """The state of one of a channel's two threads (I/O thread or applier) at one moment, with its newest error.
 
-    Without an error the number is 0, the text empty and the time 0.
+    Without an error ``number`` (the server's error number) is 0, ``text`` is empty, and ``at`` (the time) is 0.
     """
 
     channel: str
@@ -105,8 +105,8 @@ class ChannelView:
 
     @cached_property
     def io(self) -> ThreadView:
-        """The state of the I/O thread. Its error is the error that ended the thread, or the reason of the last failed
-        attempt to connect.
+        """The state of the I/O thread. If the thread has not ended by an error, its newest error is the reason of the
+        last failed attempt to connect.
         """
         io = self.channel.io
         error = _error(io, _IO_NUMBERS)
@@ -117,7 +117,7 @@ class ChannelView:
 
     @cached_property
     def sql(self) -> ThreadView:
-        """The state of the applier (SQL thread)."""
+        """The state of the applier (SQL thread), with the error that ended the thread."""
         sql = self.channel.sql
         return ThreadView(self.name, "sql", sql.running, self.counted.sql_errors, *_error(sql, _SQL_NUMBERS))
 
@@ -138,7 +138,9 @@ class ChannelView:
 
     @cached_property
     def lag(self) -> RelayLag:
-        """The size of the relay log, and of its part that is received but not applied yet."""
+        """The size of the relay log, with the size of its part that the applier has not applied yet and the age of this
+        part.
+        """
         applied, received = self.applied.relay_position, self.received.relay_position
         return relay_lag(self.channel.directory, applied, received, time.time())
 

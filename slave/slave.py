@@ -32,14 +32,14 @@ SAVE_COUNTERS = 5.0
 
 
 class Slave:
-    """All channels of one slave and their filters.
+    """All replication channels of one slave and their filters.
 
     The constructor locks the relay directory, and creates all channels with their filters, but does not start their
     threads. Channels of earlier runs are read from their files ``source.info``. ``sources`` are the channels of the
     command line. If one of them exists from an earlier run, it gets the new configuration and keeps its position in the
     master's binlog.
 
-    ``options`` are shared by all channels, and ``watching`` has callbacks for received messages.
+    ``options`` are shared by all channels, and ``watching`` has functions to call for received messages.
 
     Raises OptionError for an invalid server id or channel option, or an unknown target (the object to which
     transactions are applied). Raises DirectoryBusy when another process uses the relay directory, and StateCorrupt when
@@ -189,7 +189,9 @@ class Slave:
             channel.stop()
 
     def close(self) -> None:
-        """Stop the threads of all channels, save the counts, and release the lock on the relay directory."""
+        """Stop the threads of all channels, save the channels' counts of events and errors, and release the lock on the
+        relay directory.
+        """
         self._closing.set()
         self.progress.told()
         self.stop()

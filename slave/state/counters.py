@@ -56,7 +56,9 @@ files.SYNC_OBSERVERS.append(SYNC_TIME.observe)
 
 
 class ChannelCounters:
-    """The counts of one channel. Any thread can add to them, and :meth:`save` writes them to ``counters.info``."""
+    """The counts of one channel since its first start, such as connections, events and errors. Any thread can add to
+    them, and :meth:`save` writes them to ``counters.info``.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._file = CountersInfo.file(directory)
@@ -75,7 +77,7 @@ class ChannelCounters:
         self.begin()
 
     def begin(self) -> None:
-        """Record that an I/O thread starts. :attr:`received` counts from this call on."""
+        """Record that the I/O thread starts. The counts of :attr:`received` begin at zero with this call."""
         self._begun = self.info
         self.last_heartbeat_at = 0.0
         """The Unix time of the newest heartbeat since the start of the I/O thread, seconds; 0 before the first
@@ -84,8 +86,8 @@ class ChannelCounters:
 
     @property
     def received(self) -> CountersInfo:
-        """The counts since the I/O thread was last started: connections, heartbeats, messages, bytes, and the master's
-        counts.
+        """The counts since the I/O thread was last started: connections, heartbeats, messages and bytes, and the
+        numbers of events that the master has read, sent and dropped.
         """
         names = ("connections", "heartbeats", "chunks", "bytes_received")
         before: dict[str, Any] = {name: -getattr(self._begun, name) for name in names}
@@ -105,7 +107,7 @@ class ChannelCounters:
         self._add(connections=1)
 
     def count_hits(self, hits: Hits) -> None:
-        """Add the numbers of uses of filter rules, given by kind of rule."""
+        """Add to the numbers of uses of filter rules. ``hits`` has the new uses by kind of rule."""
         self._add(hits={kind.option: count for kind, count in hits.items()})
 
     def count_error(self, thread: Literal["io", "sql"], text: str) -> None:

@@ -37,8 +37,8 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 
 class Info(State):
-    """The base class of pydantic models that stand for the content of one state file of a channel, such as
-    ``master.info``.
+    """The base class of pydantic models for the state files of a channel, such as ``master.info``. A subclass has the
+    fields of one file.
     """
 
     NAME: ClassVar[str]
@@ -127,8 +127,8 @@ class SourceInfo(SourceOptions, TlsOptions, Info):
 
 
 class PlaceInfo(Info):
-    """The position of the I/O thread or of the applier, always at a transaction boundary. It has a position in the
-    master's binlog and the corresponding position in the relay log.
+    """The content of ``master.info`` or ``relay-log.info``: the position of the I/O thread or of the applier, always at
+    a transaction boundary. It is a position in the master's binlog with the corresponding position in the relay log.
 
     Before anything was received, file names are empty and numbers are 0. Fields are named as in SHOW REPLICA STATUS,
     where MySQL calls the master "source".
@@ -229,7 +229,7 @@ class MasterInfo(PlaceInfo):
         """Return the content of ``master.info`` for a slave that has received nothing after the applier's position
         ``applied``.
 
-        The server family and the name collation stay.
+        The result keeps the server family (MySQL or MariaDB) and the collation for names.
         """
         if not applied.source_file:
             return MasterInfo(family=self.family, retrieved=applied.executed)
@@ -271,7 +271,9 @@ class ImposedInfo(Info):
 
     @classmethod
     def load(cls, directory: Path) -> tuple[pb.ImposedFilter, ...]:
-        """Return the filters that are saved in a channel's directory. Raises StateCorrupt when the file is unusable."""
+        """Return the filters that the master's operator had set for this slave, from the file in a channel's directory.
+        Raises StateCorrupt when the file is unusable.
+        """
         try:
             return tuple(
                 pb.ImposedFilter.FromString(base64.b64decode(one)) for one in cls.read(directory).filters
@@ -281,13 +283,17 @@ class ImposedInfo(Info):
 
     @classmethod
     def save(cls, directory: Path, imposed: Sequence[pb.ImposedFilter]) -> None:
-        """Save the filters in a channel's directory, in place of the earlier ones. Raises OutputError."""
+        """Replace the saved filters in a channel's directory by ``imposed``, the filters that the master's operator has
+        set for this slave. Raises OutputError.
+        """
         filters = [base64.b64encode(one.SerializeToString()).decode() for one in imposed]
         cls.file(directory).save(cls(filters=filters))
 
 
 class CountersInfo(Info):
-    """The content of ``counters.info``. Times are Unix times in seconds, 0 for never."""
+    """The content of ``counters.info``: the counts of a channel since its first start, such as connections, events and
+    errors. Times are Unix times in seconds, 0 for never.
+    """
 
     NAME = "counters.info"
 
@@ -343,7 +349,7 @@ class Place(Generic[P]):
 
     @property
     def path(self) -> Path:
-        """The path of the state file."""
+        """The path of the state file, ``master.info`` or ``relay-log.info``."""
         return self._file.path
 
     def go_back(self, info: P) -> None:
@@ -383,10 +389,10 @@ class Place(Generic[P]):
         return self.now is not self.saved and time.monotonic() - self._saved_at >= self._save_period
 
     def save(self, *, synced: bool = True, **members: Any) -> None:
-        """Write the position and the GTIDs to the state file. ``members`` are fields to change in memory and in the
-        file.
+        """Write the position and the GTIDs to the state file. ``members`` are new values of fields, both in memory and
+        in the file.
 
-        Raises OutputError, and then neither has changed. With ``synced`` the file is also synced to the disk.
+        Raises OutputError, and then memory and file are unchanged. With ``synced`` the file is also synced to the disk.
         """
         info = self.info.model_copy(update=members) if members else self.info
         self._file.save(info, synced=synced)

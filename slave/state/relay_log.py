@@ -57,7 +57,8 @@ def place_order(position: tuple[str, int] | None) -> tuple[int, int]:
 
 
 def read_head(path: Path) -> FileBegin:
-    """Return the facts at the beginning of a relay log file, such as the master's file and position there.
+    """Return the facts in the first events of a relay log file, such as the master's binlog file and the position in it
+    where the relay log file begins.
 
     Raises RelayLogDamaged when the file is missing, too short or damaged.
     """
@@ -78,11 +79,11 @@ def header_bytes(
     source_file: str, start_position: int, format_description: bytes, origin: dict[str, Any]
 ) -> bytes:
     """Return the first bytes of a relay log file: magic, format description event, artificial Rotate event and head
-    event.
+    event (dumpfilter's own event, which names the master).
 
     The Rotate event says that the following events come from the master's binlog file ``source_file``, from the byte
     offset ``start_position`` on. ``format_description`` is the master's format description event as raw bytes.
-    ``origin`` has the fields of the head event, which name the master.
+    ``origin`` has the fields of the head event.
     """
     checksum = FormatDescription.parse(format_description).checksum
     server_id = EventHeader.unpack(format_description).server_id
@@ -208,12 +209,12 @@ class RelayLog(LogWriter[GrowingFile]):
         self, source_file: str, start_position: int, format_description: bytes, origin: dict[str, Any]
     ) -> RelayPosition:
         """Begin the next relay log file, because the master continues with another binlog file. Return the position
-        after its head. Raises OutputError.
+        after the first events of the new file. Raises OutputError.
 
         The master's binlog file ``source_file`` is read from the byte offset ``start_position`` on.
-        ``format_description`` is its format description event as raw bytes. ``origin`` has the fields of the head
-        event. The head event also holds the size of the previous file, so that the applier notices when that file was
-        truncated.
+        ``format_description`` is its format description event as raw bytes. ``origin`` has the fields of the head event
+        (dumpfilter's own event, which names the master). The head event also holds the size of the previous relay log
+        file, so that the applier notices when that file was truncated.
         """
         if self.position is not None:
             name, size = self.position
@@ -278,7 +279,8 @@ class RelayLag(NamedTuple):
 def relay_lag(
     directory: Path, applied: RelayPosition | None, received: RelayPosition | None, now: float
 ) -> RelayLag:
-    """Return the size of the relay log in ``directory``, and of its part after the applier's position.
+    """Return the number and size of the relay log files in ``directory``, with the size and the age of the part after
+    the applier's position.
 
     ``applied`` and ``received`` are the positions of the applier and of the I/O thread in the relay log; None before
     the first file. ``now`` is a Unix time, seconds.

@@ -3,7 +3,7 @@
 A target is the object to which the slave applies transactions. The applier asks the slave's own filter about every
 event, although the master has filtered the events before. It also applies the rules of ``--replicate-rewrite-db``.
 :class:`EventApplier` handles one event at a time. :class:`dumpfilter.slave.threads.sql_thread.SqlThread` uses it for a
-growing relay log, and :mod:`dumpfilter.testbed.law` for an origin's files.
+growing relay log. :mod:`dumpfilter.testbed.law` uses it for binlog files, to compute what a slave must have applied.
 """
 
 from __future__ import annotations
@@ -80,13 +80,13 @@ def keyword(text: str) -> Keyword:
 
 
 class Groups:
-    """A tracker of transaction boundaries, and of statements outside transactions. It is given a binlog's events one
-    after another, and tells after each event whether a transaction is open.
+    """A tracker of transaction boundaries in a binlog. It is given the events one after another, and tells after each
+    event whether a transaction, or a statement outside of transactions, is open.
 
     The applier may stop and save its position only between two groups (transactions or statements). A GTID event opens
-    a group. In a binlog without GTIDs, BEGIN or the first event of a statement opens a group. Xid, COMMIT, ROLLBACK,
-    XA PREPARE or a compressed transaction (Transaction_payload event) closes a group. A group without BEGIN, such as a
-    DDL statement, ends with its only statement. :mod:`dumpfilter.index.scanner` has the same rules for the master.
+    a group. In a binlog without GTIDs, BEGIN or the first event of a statement opens a group. Xid, COMMIT, ROLLBACK, XA
+    PREPARE or a compressed transaction (Transaction_payload event) closes a group. A group without BEGIN, such as a DDL
+    statement, ends with its only statement. :mod:`dumpfilter.index.scanner` has the same rules for the master.
     """
 
     def __init__(self) -> None:
@@ -147,8 +147,8 @@ def gtid_of(event: Event) -> Gtid | None:
 
 
 class EventApplier:
-    """A filter before a target. It receives the events of a binlog or relay log one by one, and applies those that pass
-    the filter ``rules``.
+    """A filter before a target (the object to which a slave applies transactions). It receives the events of a binlog
+    or relay log one by one, and applies those that pass the filter ``rules``.
 
     The target gets the names after ``--replicate-rewrite-db``. The applier calls ``Target.begin`` when the first event
     of a transaction passes. It does not call the target for a transaction of which no event passes.
@@ -194,7 +194,7 @@ class EventApplier:
         return hits
 
     def feed(self, event: Event, *, file: str) -> None:
-        """Filter the next event, and apply it to the target if it passes.
+        """Filter the next event of the binlog or relay log, and apply it to the target (a slave's data) if it passes.
 
         ``file`` is the file's path, for the texts of errors. Raises BinlogCorrupt or BinlogUnsupported for an event
         that cannot be read, and SlaveIncident when the master logged an incident such as lost events. Errors of the

@@ -12,8 +12,8 @@ from dumpfilter.slave.state.relay_log import RelayPosition
 class Progress:
     """A condition variable whose waiters test their conditions without a lock.
 
-    All channels of a slave share one for SQL statements that wait for an applier. These statements wake when an applier
-    has completed a transaction or has ended.
+    All channels of a slave share one such object, on which SQL statements wait for an applier. These statements wake
+    when an applier has completed a transaction or has ended.
     """
 
     def __init__(self) -> None:
@@ -60,8 +60,8 @@ class RelayEnd(Progress):
     The position is a transaction boundary, and the applier may read up to there. The I/O thread moves it with
     :meth:`publish`, and the applier waits for it with :meth:`until`. All methods may be called from any thread.
 
-    ``on_publish`` is called with each published position. It returns before the relay log is truncated, so that
-    another reader of the relay log can stop reading.
+    ``on_publish`` is called with each published position. Before the relay log is truncated, this call has returned for
+    the position to which it is truncated. So another reader of the relay log can stop reading in time.
     """
 
     def __init__(self, on_publish: Callable[[RelayPosition | None], None] = lambda position: None) -> None:

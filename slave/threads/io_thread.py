@@ -139,13 +139,15 @@ def _rate(size: int, seconds: float) -> int:
 
 
 class Receiving(Protocol):
-    """The owner of an I/O thread, a channel: the writer of the relay log, and the functions that the thread calls."""
+    """The owner of an I/O thread (a channel) as the thread sees it: the writer of the relay log, and the functions that
+    the thread calls.
+    """
 
     receiver: Receiver
     counters: ChannelCounters
 
     def received_chunk(self, chunk: pb.Chunk) -> None:
-        """Take note of a message of the stream that was written."""
+        """Take note of a chunk (message of the master's stream), whose events are in the relay log already."""
 
     def connected(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
         """Take note of a registration, with the gRPC stub of the connection and the master's answer."""
@@ -160,8 +162,8 @@ class Receiving(Protocol):
 
 
 class IoThread(ChannelThread):
-    """The I/O thread, which receives events from the master ``source`` and passes them to the owner's receiver for the
-    relay log.
+    """The I/O thread, which receives events from the master ``source``. The receiver of ``owner`` (the channel) writes
+    the events to the relay log.
     """
 
     def __init__(self, owner: Receiving, source: Source) -> None:

@@ -146,20 +146,19 @@ class Receiver:
         names: NameCollation = NameCollation.GENERAL_CI,
         auto_position: bool = False,
     ) -> bool:
-        """Prepare for a new stream of events from the master ``master_uuid``. Return whether the stream shall begin by
-        GTID.
+        """Prepare for a new stream of events from the master ``master_uuid``. Return whether the slave shall request
+        the stream by GTID.
 
-        True means that the stream begins after the received GTIDs, and False that it begins at the position of
-        the place. With ``auto_position`` the first stream and the first stream from another master begin by GTID.
-        The events of another master begin a new relay log file, even if its binlog file has the name of the old
-        master's.
+        True means that the stream begins after the received GTIDs, and False that it begins at the saved position. With
+        ``auto_position`` the first stream and the first stream from another master begin by GTID. The events of another
+        master begin a new relay log file, even if its binlog file has the name of the old master's.
 
         If the previous stream ended inside a transaction, the events of this transaction stay in the relay log
-        (:attr:`kept`). The first chunk tells whether the master leaves them out. ``family`` is that of the servers that
-        wrote the master's binlog, and ``names`` the collation by which the master compares names.
+        (:attr:`kept`). The first chunk (message) tells whether the master leaves them out. ``family`` is that of the
+        servers that wrote the master's binlog, and ``names`` the collation by which the master compares names.
 
         Raises StreamError when the existing relay logs have another family or collation, and RelayLogDamaged when the
-        relay log does not reach the position.
+        relay log does not reach the saved position.
         """
         with self._lock:
             here = self.place.info
@@ -240,10 +239,10 @@ class Receiver:
             self._save(synced=False)
 
     def receive(self, chunk: pb.Chunk, events: bytes | memoryview | None = None) -> None:
-        """Write a chunk's events to the relay log, and move the position to the end of the chunk's last complete
-        transaction.
+        """Write the events of a chunk (one message of the master's stream) to the relay log. Move the position to the
+        end of the chunk's last complete transaction.
 
-        ``events`` are the chunk's events, if ``chunk`` itself does not hold them (:class:`Received`).
+        ``events`` are the chunk's events, if ``chunk`` itself does not hold them.
 
         Raises StreamDamaged for a damaged, missing or repeated chunk, and StreamError when the chunk breaks the rules
         of the stream. In both cases no event of the chunk is written. Raises OutputError when the slave cannot write a

@@ -69,7 +69,9 @@ def _widened(position: int, end_log_pos: int) -> int:
 
 
 class Applying(Protocol):
-    """The owner of an applier, a channel: the relay log, the target, and the functions that the applier calls."""
+    """The owner of an applier (a channel) as the applier sees it: the relay log, the target, and the functions that the
+    applier calls. The target is the object to which transactions are applied.
+    """
 
     name: str
     place: Place[RelayLogInfo]
@@ -87,12 +89,14 @@ class Applying(Protocol):
         """The filter that drops whole transactions by server id or domain."""
 
     def applied_filter(self, names: NameRules) -> ReplicationFilter:
-        """Return the filter that the slave itself applies. ``names`` says which family of servers wrote the binlog and
-        how names are compared.
+        """Return the filter by which the slave itself drops events of the relay log. ``names`` says which family of
+        servers (MySQL or MariaDB) wrote the binlog and how names are compared.
         """
 
     def hit(self, hits: Hits) -> None:
-        """Count the uses of filter rules since the last call, on the slave and on the master."""
+        """Count uses of filter rules, on the slave and on the master. ``hits`` has the uses since the last call, by
+        kind of rule.
+        """
 
     def discard_damaged(self, damage: RelayLogDamaged, finder: ChannelThread) -> bool:
         """Discard the relay log after the saved position, because the thread ``finder`` has found damage. Return True
@@ -104,7 +108,8 @@ class Applying(Protocol):
 
 
 class SqlThread(ChannelThread):
-    """The SQL thread, which applies a channel's relay log to the target.
+    """The SQL thread, which applies a channel's relay log to the target (the object to which a slave applies
+    transactions).
 
     The constructor restores the target to the saved state. It raises StateCorrupt when the saved position is after the
     end of the relay log, or the target cannot restore the state. ``until`` is the condition of START REPLICA UNTIL;
@@ -145,7 +150,7 @@ class SqlThread(ChannelThread):
                 ) from error
 
     def follow_filter(self) -> None:
-        """Make the slave's filter again before more of the relay log is applied, because the imposed filters have
+        """Make the slave's filter again, because the filters that the master's operator imposes on this slave have
         changed.
 
         The thread first applies the part of the relay log that it is working on with the old filter.
@@ -167,9 +172,9 @@ class SqlThread(ChannelThread):
     def run(self) -> None:
         """Apply transactions until :meth:`stop` is called or the condition of START REPLICA UNTIL is true.
 
-        When the I/O thread has ended for good, the thread also ends at the end of the relay log. A damaged relay log is
-        fetched again from the thread's saved position. After another error the target is restored to its state at the
-        saved position, and the error is raised.
+        When the I/O thread has ended for good, the thread also ends at the end of the relay log. If the relay log is
+        damaged, the slave receives it again from the thread's saved position on. After another error the target (the
+        slave's data) is restored to its state at the saved position, and the error is raised.
         """
         while True:
             try:
