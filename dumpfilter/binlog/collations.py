@@ -53,7 +53,8 @@ _UCA1400_SETS = ("utf8mb3", "utf8mb4", "ucs2", "utf16", "utf32")
 
 
 def collation_name(number: int, family: Family) -> str | None:
-    """Return a collation's name, or None for a number that the server family (MySQL or MariaDB) does not have.
+    """Return the name of the collation with this id, or None for an id that the server family (MySQL or MariaDB) does
+    not have.
 
     >>> collation_name(255, "mysql"), collation_name(1057, "mariadb"), collation_name(2304, "mariadb")
     ('utf8mb4_0900_ai_ci', 'utf8mb3_general_nopad_ci', 'utf8mb4_uca1400_ai_ci')
@@ -74,9 +75,9 @@ def collation_name(number: int, family: Family) -> str | None:
 
 
 def charset_name(number: int, family: Family) -> str | None:
-    """Return the name of the character set of the collation with this number.
+    """Return the name of the character set of the collation with this id.
 
-    Return None for a number that the server family (MySQL or MariaDB) does not have.
+    Return None for an id that the server family (MySQL or MariaDB) does not have.
 
     >>> charset_name(45, "mysql"), charset_name(63, "mariadb")
     ('utf8mb4', 'binary')

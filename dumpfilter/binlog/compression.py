@@ -70,11 +70,11 @@ def uncompress(data: bytes | memoryview) -> bytes:
 
 
 def inflated(data: bytes | memoryview, width: int, what: str, *, wrapped: bool = True) -> bytes:
-    """Uncompress a zlib stream that follows its uncompressed length, a big-endian integer of ``width`` bytes.
+    """Uncompress data that consist of the uncompressed length, a big-endian integer of ``width`` bytes, and a zlib
+    stream.
 
-    ``data`` begins with the uncompressed length. Without ``wrapped`` the stream lacks zlib's header. ``what`` names
-    the data, in the plural, for errors. Raises BinlogCorrupt when the data do not have the announced length, or cannot
-    be uncompressed.
+    Without ``wrapped`` the stream lacks zlib's header. ``what`` is a plural noun for the data, for errors. Raises
+    BinlogCorrupt when the data do not have the announced length, or cannot be uncompressed.
     """
     length = int.from_bytes(data[:width], "big")
     if length > MAX_UNCOMPRESSED_EVENT:

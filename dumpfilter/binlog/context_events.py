@@ -67,7 +67,7 @@ def encode_rotate(rotate: Rotate) -> bytes:
 
 
 def decode_xid(body: bytes | memoryview) -> int:
-    """Return the number in an Xid (16) event, which commits its transaction.
+    """Return the transaction number in the body of an Xid (16) event, which commits a transaction.
 
     The body is one u64. The number identifies the transaction inside its server only.
     """
@@ -76,7 +76,7 @@ def decode_xid(body: bytes | memoryview) -> int:
 
 
 class XaPrepare(NamedTuple):
-    """The content of an XA_prepare event, which ends the first phase of an XA transaction."""
+    """The content of an XA_prepare event, which ends the first phase (XA PREPARE) of an XA transaction."""
 
     one_phase: bool
     """True when the event stands for XA COMMIT … ONE PHASE, which commits at once. False for XA PREPARE."""
@@ -152,13 +152,13 @@ def decode_user_var(body: bytes | memoryview) -> UserVar:
     """Read the body of a User_var (14) event.
 
     The body has u32 length of the name, the name, and u8 whether the value is NULL. For a value that is not NULL, u8
-    type, u32 collation id, u32 length and the value follow. Then come pieces, each with a code of one byte:
+    type, u32 collation id, u32 length and the value follow. Then come optional fields, each with a code of one byte:
 
     - 0: the integer is signed.
-    - 1: the integer is unsigned. MySQL has no other pieces.
+    - 1: the integer is unsigned. MySQL has no other fields.
     - 2: u8 length and the name of MariaDB's data type.
 
-    Reading ends at a piece with an unknown code.
+    Reading ends at a field with an unknown code.
     """
     reader = Cursor(body, "User_var")
     name = reader.name(4, "the variable's name")
@@ -200,7 +200,7 @@ def decode_annotate_rows(body: bytes | memoryview) -> bytes:
 
 
 class LoadBlock(NamedTuple):
-    """A part of the data file of a LOAD DATA statement, which the binlog carries in several events."""
+    """A part of the file that a LOAD DATA statement reads. The binlog carries the file in several events."""
 
     file_id: int
     """The number of the data file. The Execute_load_query event with the LOAD DATA statement has the same number."""
@@ -262,5 +262,6 @@ def decode_heartbeat(body: bytes | memoryview) -> str:
 
 
 def decode_stop(body: bytes | memoryview) -> None:
-    """Check that the body of a Stop (3) event is empty. The event says that the server was shut down."""
+    """Raise BinlogCorrupt if the body of a Stop (3) event is not empty. The event says that the server was shut down.
+    """
     Cursor(body, "Stop").finish()

@@ -43,24 +43,34 @@ class Cursor:
         return bytes(self.body[start : self.at])
 
     def rest(self, field: str = "", *, least: int = 0) -> bytes:
-        """Return all bytes that are left. Raises BinlogCorrupt when there are fewer than ``least``."""
+        """Return all bytes of the event's body that are not read yet. Raises BinlogCorrupt when there are fewer than
+        ``least``.
+
+        ``field`` names these bytes in the error.
+        """
         return self.take(max(self.left, least), field)
 
     def finish(self) -> None:
-        """Raise BinlogCorrupt when any bytes are left."""
+        """Raise BinlogCorrupt when the event's body has bytes that are not read yet."""
         if self.left:
             raise BinlogCorrupt(f"{self.what} event: it has {self.left} bytes after its last field")
 
     def unpack(self, form: struct.Struct, field: str) -> tuple[Any, ...]:
-        """Return the next fields of the event's body, in the given form."""
+        """Return the next values of the event's body, which ``form`` unpacks. ``field`` names them in errors."""
         return form.unpack(self.take(form.size, field))
 
     def integer(self, width: int, field: str) -> int:
-        """Return the next ``width`` bytes of the event's body as an unsigned little-endian integer."""
+        """Return the next ``width`` bytes of the event's body as an unsigned little-endian integer. ``field`` names it
+        in errors.
+        """
         return int.from_bytes(self.take(width, field), "little")
 
     def name(self, width: int, field: str) -> str:
-        """Return the next name, which follows its length, an integer of ``width`` bytes."""
+        """Return the next name in the event's body, such as that of a database. Its length comes first, an integer of
+        ``width`` bytes.
+
+        ``field`` names it in errors.
+        """
         return decode_name(self.take(self.integer(width, field), field))
 
     def packed(self, field: str) -> int:
@@ -78,7 +88,11 @@ class Cursor:
         return self.integer(width, field)
 
     def sized(self, field: str) -> bytes:
-        """Return the next field, which follows its length, a packed integer."""
+        """Return the bytes of the next field in the event's body. The field's length comes first, as a packed integer
+        of 1 to 9 bytes.
+
+        ``field`` names it in errors.
+        """
         return self.take(self.packed(f"the length of {field}"), field)
 
     def varlen(self, field: str) -> int:

@@ -12,7 +12,7 @@ DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 
 def decimal_binary_size(precision: int, scale: int) -> int:
-    """Return the size of a DECIMAL(precision, scale), bytes (``decimal_binary_size``).
+    """Return the size of a DECIMAL(precision, scale) value in the servers' binary form, bytes (``decimal_bin_size``).
 
     On either side of the point, each group of 9 digits takes 4 bytes. The remaining digits take 1 to 4 bytes.
 

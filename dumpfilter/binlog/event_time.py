@@ -90,12 +90,11 @@ def told_time(kind: int, body: bytes | memoryview) -> int | None:
 
 
 def first_time(read_up_to: Callable[[int, int], bytes], position: int, end: int) -> int | None:
-    """Return the first event timestamp between two byte offsets of a binlog file, Unix seconds. Events that only begin
-    or end a file, such as Format_desc, are skipped.
+    """Return the timestamp of the first event between two byte offsets of a binlog file, Unix seconds.
 
-    ``read_up_to`` takes an offset and a length, and returns bytes of the binlog file, or fewer at the file's end.
-    ``position`` is the offset of an event, and ``end`` the offset after the last event. None if no event has a time
-    among the first hundred.
+    Events that only begin or end a file, such as Format_desc, are skipped. ``read_up_to`` takes an offset and a length,
+    and returns bytes of the binlog file, or fewer at the file's end. ``position`` is the offset of an event, and
+    ``end`` the offset after the last event. The result is None if none of the first hundred events has a timestamp.
     """
     for _ in range(_MOST_EVENTS):
         if position >= end:

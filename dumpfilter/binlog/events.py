@@ -44,11 +44,10 @@ COMMON_HEADER = struct.Struct("<IBIIIH")
 
 
 class Symbol(enum.IntEnum):
-    """The groups of event types that have the same effect on transactions, for the code that finds transaction
-    boundaries in a binlog.
+    """The groups of event types that have the same effect on transactions. All rows events are one group, for example.
 
-    All rows events are one group, for example. A group is called a symbol, since a grammar over these symbols describes
-    a transaction (:mod:`dumpfilter.index._scan`). ``docs/events.md`` has the event types of each group.
+    The scan of a binlog finds transaction boundaries by a grammar over these groups, so that a group is called a
+    symbol. ``docs/events.md`` has the event types of each group.
     """
 
     OTHER = 0
@@ -199,8 +198,9 @@ class EventType(enum.IntEnum):
 
     @property
     def opened(self) -> EventType:
-        """The event type of the uncompressed form, such as Write_rows for MariaDB's Write_rows_compressed. For a type
-        without such a form, the type itself.
+        """The rows event type of the uncompressed form, such as Write_rows for MariaDB's Write_rows_compressed.
+
+        For every type other than compressed rows events, the type itself.
         """
         if not self.kind.compressed:
             return self
@@ -255,9 +255,9 @@ def types_of(*symbols: Symbol) -> frozenset[EventType]:
 
 
 def by_number(value: Callable[[EventKind], int]) -> npt.NDArray[np.int16]:
-    """Return a look-up table with one number for each event type, as an int16 array of 256 entries.
+    """Return an array of 256 int16 values, in which the number of an event type is the index of the type's value.
 
-    The function ``value`` computes the entry from the type's :class:`EventKind`. Numbers that no server uses get 0.
+    The function ``value`` computes the value from the type's properties. For numbers that no server uses, it is 0.
     """
     found: npt.NDArray[np.int16] = np.zeros(256, np.int16)
     for kind in KINDS:
@@ -322,7 +322,9 @@ class EventHeader(NamedTuple):
 
     @classmethod
     def unpack(cls, data: bytes | memoryview, offset: int = 0) -> EventHeader:
-        """Read the header's 19 bytes at ``offset``. Raises struct.error when there are fewer."""
+        """Return the header whose 19 bytes begin at ``offset`` of ``data``. Raises struct.error when there are fewer
+        bytes.
+        """
         return cls(*COMMON_HEADER.unpack_from(data, offset))
 
     def pack(self) -> bytes:

@@ -133,7 +133,8 @@ def unreadable(
 ) -> BinlogUnreadable:
     """Return the BinlogUnreadable error for an error that the operating system reports when a file is opened or read.
 
-    ``doing`` is the participle for the error's text. The error is marked as momentary if a later attempt may succeed.
+    ``file`` and ``position`` say where. ``doing`` completes the sentence "the file cannot be …". The error's attribute
+    ``momentary`` is true if a later attempt may succeed.
     """
     momentary = error.errno in _MOMENTARY
     cure = "try again" if momentary else "check the disk, or copy the file again from the server"

@@ -195,7 +195,11 @@ class FormatDescription:
         return NameRules(self.family, name_collation_of(self.family, self.server_version))
 
     def post_header_length(self, event_type: int) -> int:
-        """Return the length of an event type's post-header, bytes; 0 for a type that the server did not know."""
+        """Return the length of the post-header of an event type, bytes. It is 0 for a type that the server did not
+        know.
+
+        The post-header is the part of fixed length with which an event's body begins.
+        """
         return (
             self.post_header_lengths[event_type - 1]
             if 1 <= event_type <= len(self.post_header_lengths)

@@ -70,11 +70,11 @@ GAP_NUMBERS_LENGTH = _RUN.size
 
 @dataclass(frozen=True)
 class Gap:
-    """The content of a Gap event: the transactions that the master dropped at this position, and the hits (matches) of
-    filter rules.
+    """The content of a Gap event: the transactions that the master dropped at this position, and the hits (uses of
+    filter rules) of their events.
 
-    A Gap event is an Ignorable event that this project's slave writes to its relay log, so that the relay log tells
-    position and GTIDs also after dropped transactions.
+    A slave of dumpfilter writes Gap events to its relay log. So the relay log tells position and GTIDs also after
+    dropped transactions.
     """
 
     end: int = 0
@@ -88,16 +88,17 @@ class Gap:
     """The GTIDs of the dropped transactions: GTID source, first and last number of each run."""
 
     def add_to(self, gtids: GtidSet) -> None:
-        """Add the GTIDs of the dropped transactions to the set ``gtids``. Raises GtidError if the set is of the other
-        server family (MySQL, MariaDB).
+        """Add the GTIDs of the transactions that the master dropped at this gap to the set ``gtids``.
+
+        Raises GtidError if the set is of the other server family (MySQL, MariaDB).
         """
         for source, first, last in self.runs:
             gtids.add_range(source_key(source), first, last)
 
 
 class Head(NamedTuple):
-    """The content of a head event, with which each relay log file of this project begins. It tells from which master
-    the file's events came.
+    """The content of a head event, with which each relay log file of dumpfilter begins. It tells from which master the
+    file's events came.
 
     ``members`` is a JSON object.
     """
@@ -128,11 +129,11 @@ def source_key(source: bytes) -> SourceKey:
 
 
 def is_gap_event(kind: int, body: bytes | memoryview) -> bool:
-    """Tell whether an event is one of the two kinds that this project adds to relay logs. A Gap event lists dropped
-    transactions, and a head event names the master.
+    """Tell whether an event is one of the two kinds that dumpfilter adds to relay logs.
 
-    ``kind`` is the event's type, and ``body`` the event without header and checksum. Both kinds are Ignorable events
-    whose body begins with a signature.
+    A Gap event lists transactions that the master dropped, and a head event names the master. Both are Ignorable events
+    whose body begins with a signature. ``kind`` is the event's type, and ``body`` the event without header and
+    checksum.
     """
     return kind == EventType.IGNORABLE and bytes(body[: len(SIGNATURE)]) == SIGNATURE
 
@@ -174,18 +175,19 @@ def _event(body: bytes, *, server_id: int, end: int, checksum: bool) -> bytes:
 
 
 def decode_ignorable(body: bytes | memoryview) -> Gap | Head | None:
-    """Return the content of an Ignorable event that this project wrote to a relay log; None for an Ignorable event of a
-    server.
+    """Return the content of an Ignorable event that dumpfilter wrote to a relay log, or None for one that a server
+    wrote.
 
-    The result is a Gap (dropped transactions) or a Head (the file's master). Raises BinlogCorrupt, without file and
-    position, for a malformed event.
+    The result is a Gap (dropped transactions) or a Head (the master from which the file's events came). Raises
+    BinlogCorrupt, without file and position, for a malformed event.
     """
     return parse_gap_event(body) if is_gap_event(EventType.IGNORABLE, body) else None
 
 
 def parse_gap_event(body: bytes | memoryview) -> Gap | Head:
-    """Return the content of a Gap event (dropped transactions) or of a relay log file's head event (the file's master).
+    """Return the content of one of the two kinds of events that dumpfilter adds to relay logs.
 
+    The result is a Gap (transactions that the master dropped) or a Head (the master from which the file's events came).
     ``body`` is the event without header and checksum. Raises BinlogCorrupt, without file and position, when the body is
     malformed or of a later version.
     """
@@ -230,8 +232,10 @@ def with_gaps(
     server_id: int,
     checksum: bool,
 ) -> bytes | memoryview:
-    """Return the events of one message from the master, with a Gap event inserted wherever the master dropped
-    transactions.
+    """Return the events of one message from the master, with a Gap event inserted at each position where transactions
+    were dropped.
+
+    The slave writes the result to its relay log, in which a Gap event records the dropped transactions.
 
     ``gaps`` has one entry for each Gap event. ``sources`` are the GTID sources that the entries name, each in the form
     of :func:`source_bytes`. ``server_id`` goes into the headers of the Gap events, and ``checksum`` tells whether

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The compiled loop that inserts Gap events (notes about dropped transactions) between the events of a chunk."""
+"""The compiled loop that inserts Gap events (notes about dropped transactions) between the events of one message."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ class GapColumns(NamedTuple):
     """The gaps in one message from the master, in columns. A gap is a note about consecutive transactions that the
     master dropped.
 
-    ``offset`` and ``end`` are byte offsets of each gap in the message and in the master's binlog file. The ``run_*``
-    columns have one entry for each interval of dropped GTIDs, and the ``hit_*`` columns one for each count of rule hits
-    (matches). ``runs_until`` and ``hits_until`` have the index at which the gap's entries in these columns end.
+    ``offset`` has the byte offset of each gap in the message, and ``end`` the offset after the dropped transactions in
+    the master's binlog file. The ``run_*`` columns have one entry for each interval of dropped GTIDs, and the ``hit_*``
+    columns one for each count of rule hits (matches). A gap's entries end before the index in ``runs_until`` and
+    ``hits_until``.
     """
 
     offset: Int64s

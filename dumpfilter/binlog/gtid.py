@@ -86,7 +86,8 @@ def normalize_tag(text: str) -> str:
 
 
 class MysqlGtid(NamedTuple):
-    """The GTID of a transaction of MySQL: the UUID's 16 bytes, gno, and the tag (``""`` for none).
+    """The GTID of a MySQL transaction: the 16 bytes of the server's UUID, the number (gno), and the tag (``""`` for
+    none).
 
     >>> str(MysqlGtid.parse("3E11FA47-71CA-11E1-9E33-C80AA9429562:Tag:23"))
     '3e11fa47-71ca-11e1-9e33-c80aa9429562:tag:23'
@@ -98,12 +99,12 @@ class MysqlGtid(NamedTuple):
 
     @property
     def source(self) -> SourceKey:
-        """The key of the GTID's source: the UUID and the tag."""
+        """The UUID and the tag, within which the transaction's number is unique."""
         return self.uuid, self.tag
 
     @property
     def number(self) -> int:
-        """The transaction's number within its source."""
+        """The transaction's number (gno), which is unique for its UUID and tag."""
         return self.gno
 
     @classmethod
@@ -122,7 +123,7 @@ class MysqlGtid(NamedTuple):
 
 
 class MariadbGtid(NamedTuple):
-    """The GTID of a transaction (event group) of MariaDB.
+    """The GTID of a MariaDB transaction (event group): domain id, server id and sequence number.
 
     >>> str(MariadbGtid.parse("0-11-74"))
     '0-11-74'
@@ -134,7 +135,7 @@ class MariadbGtid(NamedTuple):
 
     @property
     def source(self) -> SourceKey:
-        """The key of the GTID's source: the domain id and the server id."""
+        """The domain id and the id of the server that wrote the transaction."""
         return self.domain_id, self.server_id
 
     @property
@@ -184,8 +185,8 @@ class Intervals:
     """A set of transaction numbers (1 to 2**64-1) as closed intervals. The intervals are sorted, disjoint and never
     adjacent.
 
-    Two arrays hold 8 bytes for each interval. Appending a number is O(1), finding a number is a bisection, and numpy
-    combines whole sets over the same memory.
+    Each interval takes 16 bytes in two arrays. Appending a number is O(1), and finding a number is a bisection. Set
+    operations use numpy on the same arrays.
     """
 
     __slots__ = ("ends", "starts")
@@ -276,7 +277,7 @@ class Intervals:
             del ends[low + 1 : high]
 
     def update(self, other: Intervals) -> None:
-        """Add the numbers of ``other``, whose intervals may be adjacent or overlap."""
+        """Add the numbers of ``other`` to this set. The intervals of ``other`` may be adjacent or overlap."""
         if len(other) == 1:
             # Most calls add a single interval, the GTIDs of a chunk of a stream. Adding the interval in place avoids
             # a copy of the whole set.
@@ -400,24 +401,33 @@ class GtidSet(ABC):
         return self._sets.get(self._key(source), _NOTHING)
 
     def contains(self, source: SourceKey, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return for each of ``numbers`` (gnos or seq_nos of one GTID source) whether the set contains it.
+        """Return for each of ``numbers`` whether the set contains the GTID with this number. All are of one GTID
+        source.
 
-        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id), as in the following methods.
+        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id). A number is a gno or a seq_no.
         """
         return self._of(source).contains(numbers)
 
     def overlaps(self, source: SourceKey, first: int, last: int) -> bool:
-        """Tell whether the set has any gno or seq_no from ``first`` to ``last`` (included) of a GTID source."""
+        """Tell whether the set has any GTID with a number from ``first`` to ``last`` (included) of a GTID source.
+
+        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id).
+        """
         return self._of(source).overlaps(first, last)
 
     def highest(self, source: SourceKey) -> int:
-        """Return the highest gno or seq_no of a GTID source in the set; 0 for none."""
+        """Return the highest number (gno or seq_no) of a GTID source in the set; 0 for none.
+
+        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id).
+        """
         return next(reversed(self._of(source).ends), 0)
 
     def missing(self, source: SourceKey, first: int, last: int) -> list[tuple[int, int]]:
-        """Return the gnos or seq_nos from ``first`` to ``last`` of a GTID source that the set lacks.
+        """Return the numbers (gnos or seq_nos) from ``first`` to ``last`` of a GTID source that the set lacks, as
+        intervals.
 
-        Each interval of the result is a pair of first and last number, both included.
+        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id). Each interval is a pair of first and last
+        number, both included.
         """
         return list(self._of(source).gaps(first, last))
 
@@ -491,7 +501,7 @@ class GtidSet(ABC):
             self._served((domain, server), number)
 
     def copy(self) -> Self:
-        """Return a new set with the same GTIDs."""
+        """Return a new set with the same GTIDs, which can change independently."""
         made = type(self)()
         made._sets = {key: one.copy() for key, one in self._sets.items()}
         made._servers = dict(self._servers)
@@ -541,7 +551,10 @@ class GtidSet(ABC):
         return one
 
     def add_intervals(self, key: Key, starts: U64, ends: U64) -> None:
-        """Add the numbers of many intervals to the key (UUID, tag) or domain id. The numbers are not checked."""
+        """Add the GTIDs of many intervals of numbers. ``starts`` and ``ends`` have the first and last number of each.
+
+        ``key`` is a (UUID, tag) for MySQL and a domain id for MariaDB. The numbers are not checked.
+        """
         if len(starts):
             self._intervals(key).update(Intervals.of(starts, ends))
 

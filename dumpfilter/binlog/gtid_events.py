@@ -241,7 +241,7 @@ def _mysql_gtid(uuid: bytes, gno: int, tag: str) -> MysqlGtid:
 
 @dataclass(frozen=True)
 class Xid:
-    """The identifier of an XA transaction (the servers' ``XID``)."""
+    """The identifier of an XA transaction (the servers' ``XID``): format id, gtrid and bqual."""
 
     format_id: int
     gtrid: bytes
@@ -330,8 +330,10 @@ def decode_mariadb_gtid(body: bytes | memoryview, server_id: int) -> MariadbGtid
 
 
 def decode_gtid(header: EventHeader, body: bytes | memoryview) -> MysqlGtidEvent | MariadbGtidEvent:
-    """Read the body of an event that begins a transaction, of either family of servers, also of an ANONYMOUS_GTID
-    event.
+    """Decode the body of an event that begins a transaction: MySQL's GTID, ANONYMOUS_GTID and GTID_TAGGED, and
+    MariaDB's GTID.
+
+    ``header`` is the event's header, which tells the type.
     """
     if header.type == EventType.MARIADB_GTID:
         return decode_mariadb_gtid(body, header.server_id)
@@ -363,8 +365,10 @@ _TAGGED = 1
 
 
 def previous_gtids_count(body: bytes | memoryview) -> int:
-    """Return the number of UUIDs, or of pairs of UUID and tag, that an encoded GTID set of MySQL announces in its
-    first bytes.
+    """Return the number of UUIDs, or of pairs of UUID and tag, that the first bytes of an encoded GTID set of MySQL
+    announce.
+
+    ``body`` is such a set, for example the body of a Previous_gtids event.
     """
     number = int.from_bytes(body[:7], "little")
     return number >> 8 if body[7:8] == bytes([_TAGGED]) else number

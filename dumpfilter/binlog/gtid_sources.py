@@ -25,11 +25,10 @@ No server has a UUID that begins with this number.
 
 
 class SourceNumbers:
-    """A register that gives each GTID source of a binlog set a number, from 0 on. A GTID source is a server UUID (with
-    a tag), or a domain id and a server id.
+    """A register that gives each GTID source of a binlog set a number, from 0 on.
 
-    Compiled code stores the small number instead of the UUID with each transaction. All readers of the binlog set share
-    one register.
+    A GTID source is a server UUID with its tag, or MariaDB's domain id and server id. Compiled code stores the small
+    number instead of the UUID with each transaction. All readers of the binlog set share one register.
     """
 
     def __init__(self) -> None:
@@ -45,8 +44,8 @@ class SourceNumbers:
         self._tagged_keys: dict[int, tuple[bytes, str]] = {}
 
     def tagged(self, uuid: bytes, tag: str) -> int:
-        """Return the number of the MySQL GTID source with this UUID and tag. A source without a number gets the next
-        free number.
+        """Return the number of a MySQL GTID source, which is a server UUID with a tag. A new source gets the next free
+        number.
         """
         key = (uuid, tag)
         number = self._tagged.get(key)
@@ -61,8 +60,9 @@ class SourceNumbers:
         return number
 
     def number(self, key: SourceKey) -> int:
-        """Return the number of a GTID source: (UUID, tag), or MariaDB's (domain id, server id). A source without a
-        number gets the next free number.
+        """Return the number that stands for a GTID source in compiled code. A new source gets the next free number.
+
+        ``key`` is the source: a (UUID, tag), or MariaDB's (domain id, server id).
         """
         first, second = key
         if isinstance(first, bytes) and second:
@@ -89,7 +89,11 @@ class SourceNumbers:
         return int(slot)
 
     def grow(self) -> None:
-        """Double the array of GTID sources and its hash table, which the compiled scan cannot enlarge itself."""
+        """Double the room for GTID sources (server UUIDs, or domain ids with server ids) in the array and its hash
+        table.
+
+        The compiled scan of a binlog cannot enlarge them itself.
+        """
         self.raw = np.concatenate([self.raw, np.zeros_like(self.raw)])
         self.slots = np.full(2 * len(self.raw), -1, np.int64)
         for number in range(self.count):
@@ -97,8 +101,9 @@ class SourceNumbers:
                 self.slots[self._slot(self.raw[number])] = number
 
     def key(self, number: int, family: str) -> SourceKey:
-        """Return the GTID source that has a number: (UUID, tag), or MariaDB's (domain id, server id). ``family`` is
-        ``"mysql"`` or ``"mariadb"``.
+        """Return the GTID source for which a number stands: a (UUID, tag), or MariaDB's (domain id, server id).
+
+        ``family`` is ``"mysql"`` or ``"mariadb"``.
         """
         if number in self._tagged_keys:
             return self._tagged_keys[number]

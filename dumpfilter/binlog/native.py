@@ -56,9 +56,9 @@ store_u64 = _store(64)
 
 @intrinsic
 def array_at(typingctx, address, length):
-    """Return the uint32 array of ``length`` entries at an address.
+    """Return the uint32 array of ``length`` entries that begins at a memory address. The caller keeps the memory.
 
-    Unlike ``numba.carray``, this works in functions without numba's reference counts. The caller keeps the memory.
+    Unlike ``numba.carray``, this works in functions without numba's reference counts.
     """
     array_type = types.Array(types.uint32, 1, "C")
 
@@ -80,7 +80,9 @@ def array_at(typingctx, address, length):
 
 @intrinsic
 def copy_bytes(typingctx, target, source, length):
-    """Copy ``length`` bytes between two addresses (``memcpy``). The two areas must not overlap."""
+    """Copy ``length`` bytes from the address ``source`` to the address ``target`` (``memcpy``). The two areas must not
+    overlap.
+    """
 
     def codegen(context, builder, signature, args):
         pointer = ir.IntType(8).as_pointer()

@@ -52,7 +52,7 @@ _LOAD_HEADER = struct.Struct("<IIIB")
 
 
 class TableName(NamedTuple):
-    """The name of a table in a statement."""
+    """The name of a table as a statement gives it, with or without a database."""
 
     database: str | None
     """The database that stands before the dot in the statement, as in ``shop.orders``; None for a name without a
@@ -312,7 +312,7 @@ def decode_statement_event(kind: EventType, body: bytes | memoryview, fd: Format
     """Decode the body of a Query, Query_compressed or Execute_load_query event. Raises BinlogCorrupt for a malformed
     body.
 
-    ``kind`` is the event's type, and ``fd`` is the format description event in force.
+    ``kind`` is the event's type, and ``fd`` is the format description event of its binlog file.
     """
     if kind == EventType.EXECUTE_LOAD_QUERY:
         return decode_execute_load_query(body, post_header_length=fd.post_header_length(kind))

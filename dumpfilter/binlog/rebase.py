@@ -16,10 +16,10 @@ _U = np.uintp
 
 @kernel
 def rebase(data: Bytes, position: int, checksum: bool, fill: bool):
-    """Rewrite end_log_pos and checksums of consecutive events, for a file in which the first event begins at
+    """Rewrite the end_log_pos and the checksums of consecutive events in place, for a file in which they begin at
     ``position``.
 
-    ``data`` (uint8) is changed in place. ``checksum`` tells whether the events have checksums. Without ``fill``, an
+    ``data`` (uint8) has the events, and ``checksum`` tells whether they have checksums. Without ``fill``, an
     end_log_pos of 0 stays 0, because MariaDB 11.8 writes 0 for the events inside a transaction. Return -1 when all
     events are whole. Otherwise return the offset of the first event that is incomplete or too short, and leave it
     unchanged.

@@ -1,8 +1,9 @@
-"""Roles: the ways in which an event travels in a filtered stream, such as with its transaction or by its table.
+"""Roles: the ways in which an event travels in a filtered stream. Some events are sent with their transaction, others
+only when the filter passes their table.
 
 The column ``role`` of a segment (consecutive events scanned at once) holds one of these numbers for each event. The
-event that completes a transaction also has the bit :data:`ENDS`. The numbers are plain module constants, since
-compiled code freezes such constants.
+event that completes a transaction also has the bit :data:`ENDS`. The numbers are plain module constants, since compiled
+code freezes such constants.
 """
 
 from __future__ import annotations

@@ -88,8 +88,9 @@ def metadata_width(kind: int, following: bytes = b"") -> int:
 
 
 def raw_columns(table: TableMap) -> list[tuple[int, bytes]]:
-    """Return the type and the bytes of the metadata of each column. Raises BinlogCorrupt when the metadata of the table
-    are shorter or longer than the columns' types require.
+    """Return the type and the metadata bytes of each column in a Table_map event.
+
+    Raises BinlogCorrupt when the metadata of the table are shorter or longer than the columns' types require.
     """
     metadata, at = table.metadata, 0
     found = []
@@ -146,8 +147,8 @@ def _value_size(column: int, kind: int, metadata: bytes) -> int:
 
 
 class Layouts(NamedTuple):
-    """Descriptions of row images (the before-image or after-image of a row) as arrays for compiled code. A layout tells
-    which columns the two images have, and the sizes of the values.
+    """The layouts of row images as arrays for compiled code. A layout tells which columns the before-image and
+    after-image of a row have, and the sizes of the values.
 
     The columns of all layouts lie in one list. Layout k has its before-image at ``first[k] : second[k]``, and its
     after-image at ``second[k] : first[k + 1]``.
@@ -204,7 +205,9 @@ class ImageLayout:
 
     @functools.cached_property
     def arrays(self) -> Layouts:
-        """The layout in the form of arrays, which compiled code needs to find the rows of an event."""
+        """This layout (the columns of the row images and their sizes) in the form of arrays, which compiled code needs
+        to find the rows of an event.
+        """
         return as_arrays([self], range(len(self.sizes)), (-1, -1))
 
 
@@ -215,13 +218,14 @@ def as_arrays(
     *,
     fill_unchanged: bool = True,
 ) -> Layouts:
-    """Return layouts as arrays for compiled code. A layout tells which columns the row images have, and the sizes of
-    their values.
+    """Return layouts of row images as arrays for compiled code. A layout tells which columns the images have, and the
+    sizes of their values.
 
     Parameters:
         layouts: the layouts, which keep their order.
-        columns: for each column of each layout, the number that compiled code gives to the column's values.
-        heads: for each layout the numbers of two additional columns before the values of the two images; -1 for none.
+        columns: for each column of each layout, the column number that the result of
+            :func:`~dumpfilter.binlog.row_walk.find_rows` has for its values.
+        heads: for each layout two column numbers of additional NULLs, one before the values of each image; -1 for none.
         fill_unchanged: whether a JSON value that a partial update leaves unchanged is taken from the before-image. If
             not, the value is an empty list of changes.
     """

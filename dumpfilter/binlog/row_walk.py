@@ -65,11 +65,10 @@ _PROBLEMS = {
 
 
 class FoundRows(NamedTuple):
-    """The rows in the data of many rows events, and their cells (the values of single columns). Row r has the cells
-    ``cell[r] : cell[r + 1]``.
+    """The rows in the data of many rows events, and their cells. A cell is the value of one column in a row.
 
-    ``start`` and ``length`` have the byte offset in the data and the length of each cell. A length of -1 means NULL,
-    and ``-2 - n`` means n bytes of changes to a JSON value.
+    Row r has the cells ``cell[r] : cell[r + 1]``. ``start`` and ``length`` have the byte offset in the data and the
+    length of each cell. A length of -1 means NULL, and ``-2 - n`` means n bytes of changes to a JSON value.
     """
 
     event: Int64s
@@ -85,10 +84,10 @@ class FoundRows(NamedTuple):
 
 
 class RowsError(Exception):
-    """An error in the rows of one of many rows events.
+    """An error in the rows data of one event, when the rows of many events were searched together.
 
-    ``event`` is the index of the event, from which the caller finds the event's position. ``row`` is the index of the
-    row in the event, and ``at`` the byte offset in the event's rows.
+    ``event`` is the index of the event among them. ``row`` is the index of the row in the event, and ``at`` the byte
+    offset in the event's rows.
     """
 
     def __init__(self, event: int, error: BinlogCorrupt, row: int, at: int) -> None:

@@ -225,5 +225,5 @@ def decode_rows_header(
 
 
 def is_pre_ga(type: int) -> bool:
-    """Tell whether a rows event of this type has the layout that servers wrote before 5.1.18."""
+    """Tell whether rows events of this type have the layout of servers before MySQL 5.1.18."""
     return type in ROWS and EventType(type).kind.version == 0

@@ -127,7 +127,7 @@ class BinlogSetWriter:
         return self._position
 
     def begin(self, fd: FormatDescription) -> None:
-        """Open the next file of the binlog set and write its magic number and format description event."""
+        """Open the next file of the binlog set, and write its magic number and the format description event ``fd``."""
         if self._file is not None:
             raise OutputError(f"{self.names[-1]}: the file is still open; end it before the next one begins")
         self.names.append(f"{self.base}.{len(self.names) + 1:06}")
@@ -142,7 +142,8 @@ class BinlogSetWriter:
         self._position = 4 + len(head)
 
     def append(self, events: bytes | bytearray | npt.NDArray[np.uint8]) -> None:
-        """Write whole events to the open file, with the end_log_pos and checksums of their new position.
+        """Write whole events to the open binlog file. Their end_log_pos and checksums are changed to fit the position
+        there.
 
         An end_log_pos of 0 stays 0, because MariaDB writes 0 for the events inside a transaction. An array is changed
         in place, which saves a copy.
@@ -156,7 +157,9 @@ class BinlogSetWriter:
         self._position += moved.size
 
     def rotate(self, timestamp: int = 0) -> None:
-        """Close the open binlog file with a Rotate event that names the next file."""
+        """Close the open binlog file with a Rotate event that names the next file. ``timestamp`` is the event's Unix
+        time.
+        """
         assert self._fd is not None
         following = f"{self.base}.{len(self.names) + 1:06}"
         event = make_event(

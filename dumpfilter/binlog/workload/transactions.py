@@ -43,8 +43,10 @@ class EventFormat(NamedTuple):
         return self.style == "mariadb"
 
     def event(self, kind: int, body: bytes, flags: int = 0, now: int = 0) -> bytes:
-        """Return an event: ``kind`` is its type, ``body`` its bytes after the header, ``flags`` the header's flags, and
-        ``now`` the Unix time, seconds. The end position in the header is a placeholder.
+        """Return the bytes of an event in this format. The end position in its header is a placeholder.
+
+        ``kind`` is the event's type, ``body`` its bytes after the header, ``flags`` the header's flags, and ``now`` the
+        Unix time, seconds.
         """
         return make_event(kind, body, timestamp=now, server_id=SERVER_ID, flags=flags, checksum=self.checksum)
 
@@ -279,10 +281,10 @@ class Transactions:
 
 
 def transaction(changes: list[bytes], schema: str, form: EventFormat) -> Transaction:
-    """Return an encoded transaction, with placeholders for GTID, times and checksums.
+    """Return one encoded transaction of a generated binlog set, with placeholders for GTID, times and checksums.
 
-    ``changes`` are its Table_map and rows events, and ``schema`` is the default database. ``form`` tells the
-    server family, and whether events have checksums.
+    ``changes`` are its Table_map and rows events, and ``schema`` is the default database. ``form`` tells the server
+    family, and whether events have checksums.
     """
     events = [*changes, form.event(EventType.XID, bytes(8))]
     if form.is_mariadb:
