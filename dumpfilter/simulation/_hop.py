@@ -32,9 +32,10 @@ class Parameters(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """The bytes and times with which a sender reports to its reader that transactions were dropped.
+    """The reports by which a sender tells its reader about transactions that a filter dropped: their bytes and times.
 
-    Each array has one entry for each sent transaction. It is about the transactions dropped directly before that one.
+    Each array has one entry for each sent transaction. The entry is about the transactions dropped directly before the
+    sent one.
     """
 
     told: Int64s
@@ -77,10 +78,11 @@ def time_of(size, numerator, denominator):
 
 @kernel
 def looks(arrived: Int64s, tick: int, again: int, found: Int64s):
-    """Compute the time at which a sender that polls its binlog sees each transaction, and write it into ``found``.
+    """Compute the time at which a sender that polls its binlog finds each transaction, and write it into ``found``.
 
-    ``arrived`` has the time at which the sender's binlog has each transaction, ascending. The sender polls at
-    multiples of ``tick``, and ``again`` later after a poll that found transactions. All times are nanoseconds.
+    ``arrived`` has the time at which each transaction is in the sender's binlog, ascending. The sender polls at
+    multiples of ``tick``. After a poll that found transactions, it polls again ``again`` later. All times are
+    nanoseconds.
     """
     last = np.int64(_NONE)
     for i in range(len(arrived)):
@@ -116,12 +118,12 @@ def cross(
     departed: Int64s,
     received: Int64s,
 ):
-    """Simulate sending transactions over a network link.
+    """Simulate sending transactions over a network link (``hop``).
 
     Write the time at which each transaction left the sender into ``departed``, and the time at which it was received
-    into ``received``. ``arrived`` has the time at which the sender sees each transaction, and ``sizes`` its bytes.
-    ``downs`` has one row for each outage: its start, the time at which the dump resumes, and the message size from
-    then on.
+    into ``received``. ``arrived`` has the time at which the sender has each transaction, and ``sizes`` its bytes.
+    ``dropped`` describes the reports about dropped transactions, which use the link, too. ``downs`` has one row for
+    each outage: its start, the time at which the dump resumes, and the message size from then on.
 
     Return the number of messages, and the bytes of the reports about dropped transactions.
     """

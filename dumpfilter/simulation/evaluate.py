@@ -41,8 +41,8 @@ Measured.
 
 
 class Content(NamedTuple):
-    """The transactions that cross a link, with the bytes of each. Some entries may be stand-ins: empty transactions
-    sent in place of dropped ones.
+    """The transactions that cross a link, with the bytes of each. An entry may be a stand-in, which is an empty
+    transaction sent in place of a dropped one.
     """
 
     transaction: Ints
@@ -56,9 +56,9 @@ class Content(NamedTuple):
 def content(traffic: SetTraffic, form: Form, number: int | None, seen: Ints | None = None) -> Content:
     """Return the transactions that cross a link, with the bytes of each in the link's encoding (``form``).
 
-    Encodings are, for example, gRPC chunks and MySQL packets. ``number`` is the index of the filter on the link
-    (None: no filter). ``seen`` has the time at which the sender sees each transaction. It matters only for empty
-    transactions that replace dropped ones. None means that the sender sees all transactions together.
+    Encodings are, for example, gRPC chunks and MySQL packets. ``number`` is the index of the filter on the link (None:
+    no filter). ``seen`` has the time at which the sender finds each transaction in its binlog. It matters only for
+    empty transactions that replace dropped ones. None means that the sender finds all transactions together.
     """
     filtered = traffic.split if form is Form.SPLIT else traffic.filtered
     sent = traffic.everything if number is None else filtered[number]
@@ -101,12 +101,11 @@ _KEPT = 4
 
 
 def dropped_before(transaction: Ints, seen: Ints | None, empty_chunk: int) -> Dropped:
-    """Return the reports with which a sender tells its reader about dropped transactions, before each sent
-    transaction.
+    """Return the reports by which a sender tells its reader about dropped transactions, before each sent transaction.
 
-    ``transaction`` has the indexes of the sent transactions. ``seen`` has the time at which the sender sees each
-    transaction of the set, nanoseconds. After a poll that finds only transactions to drop, the sender sends a chunk
-    of ``empty_chunk`` bytes without events. With ``seen`` None, it sends no such chunks.
+    ``transaction`` has the indexes of the sent transactions. ``seen`` has the time at which the sender finds each
+    transaction of the set, nanoseconds. After a poll that finds only transactions to drop, the sender sends a message
+    of ``empty_chunk`` bytes without events. With ``seen`` None, it sends no such messages.
     """
     after_gap = np.diff(transaction, prepend=-1) > 1
     if seen is None:
@@ -137,8 +136,8 @@ def told_at(transaction: Ints, seen: Ints, crossed: Crossed, hop: Hop, empty_chu
     """Return the time at which the reader of a link learns of each transaction, sent or dropped, nanoseconds.
 
     ``transaction`` has the indexes of the sent transactions, and ``crossed`` the times at which they crossed the link
-    ``hop``. ``seen`` has the time at which the sender sees each transaction of the binlog set. A poll that finds
-    nothing to send is reported by a chunk of ``empty_chunk`` bytes.
+    ``hop``. ``seen`` has the time at which the sender finds each transaction of the binlog set. After a poll that finds
+    nothing to send, a message of ``empty_chunk`` bytes reports the dropped transactions.
     """
     is_empty = _empty_looks(transaction, seen)
     needed = int(times_of(np.array([empty_chunk]), hop)[0])
@@ -156,8 +155,8 @@ def told_at(transaction: Ints, seen: Ints, crossed: Crossed, hop: Hop, empty_chu
 
 
 class Departing(NamedTuple):
-    """The transactions that a sender sends over a link, with the time at which each is committed and is ready to be
-    sent.
+    """The transactions that a sender sends over a link, with the time of each commit, and the time at which the sender
+    has each.
     """
 
     content: Content
@@ -176,7 +175,7 @@ class Schedule:
     """
 
     def __init__(self, traffic: SetTraffic, load: Fraction | None = Fraction(1)) -> None:
-        """Compute the commit times of a binlog set from those in the binlog.
+        """Compute the commit times in the simulation from the commit times that the binlog set ``traffic`` has.
 
         The times between commits are divided by ``load``. With None, all transactions are committed at time 0.
         """
@@ -192,7 +191,7 @@ class Schedule:
         self._dropped = kept(self._make_dropped)
 
     def passed(self, passages: tuple[Passage, ...]) -> tuple[Departing, Crossed]:
-        """Simulate sending the transactions over consecutive links, each with its filter (``passages``).
+        """Simulate sending this binlog's transactions over consecutive links, each with its filter (``passages``).
 
         Return the transactions that crossed the last link, and their times of departure and arrival.
         """
@@ -215,9 +214,9 @@ class Schedule:
         return departing, cross(seen, departing.content.bytes, hop, dropped)
 
     def reached(self, passages: tuple[Passage, ...]) -> Ints:
-        """Return the time at which each transaction reaches the end of consecutive links (``passages``), nanoseconds.
+        """Return the time at which each transaction of this binlog reaches the end of consecutive links, nanoseconds.
 
-        Without links the result is the time of the commit.
+        ``passages`` are the links with their filters. Without links the result is the time of the commit.
         """
         return self._reached(passages) if passages else self._from_start
 

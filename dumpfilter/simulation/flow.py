@@ -1,4 +1,4 @@
-"""The transactions that arrive over a channel, and the lag and byte counts of a node computed from them.
+"""The transactions that a node receives over each path, and the node's lag and byte counts computed from them.
 
 A simulation computes arrival times and bytes; an experiment measures them. Both use this module for the figures.
 """
@@ -41,8 +41,8 @@ class Arrived(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """The transactions of one origin (a node that writes binlogs) that a node received, and the traffic on its own
-    link.
+    """The transactions that a node received over one path from an origin (a node that writes binlogs), and the traffic
+    on the path's last link.
 
     A node with several paths from origins has one Flow for each. Times are microseconds since the start of the run.
     """
@@ -68,7 +68,8 @@ class Flow(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Nodes that have the same lag and traffic, because their links have equal properties and filters.
+    """Nodes of a simulated topology that have the same lag and traffic, because their links have equal properties and
+    filters.
 
     Such nodes are computed once. Groups are compared by identity.
     """
@@ -84,7 +85,7 @@ class Group:
 
 
 class Outcome(NamedTuple):
-    """The lag and traffic of one run, for a group of nodes whose figures are equal."""
+    """The lag and traffic that one run of a simulation or experiment gives for a group of nodes with equal figures."""
 
     nodes: list[NodeFigures]
     """The figures of the whole node, and if it has several channels also those of each channel."""
@@ -95,10 +96,10 @@ class Outcome(NamedTuple):
 
 
 def window_of(outcomes: Iterable[Outcome]) -> Window:
-    """Return the intervals of time for which the plots of a run show one value each.
+    """Return the intervals of time into which the plots of a run are divided. A plot shows one value for each interval.
 
-    There are at most ``POINTS`` intervals, all of the same round width in microseconds. ``outcomes`` has the figures
-    of all nodes of the run, including the duration of the run.
+    There are at most ``POINTS`` intervals, all of the same round width in microseconds. ``outcomes`` has the figures of
+    all nodes of the run, including the duration of the run.
 
     >>> window_of([Outcome([], [], 60_000_000)])
     Window(width=200000, count=301)
@@ -109,10 +110,11 @@ def window_of(outcomes: Iterable[Outcome]) -> Window:
 
 
 def outcomes_of(groups: Sequence[Group], flows: Sequence[Flow], *, limit: int) -> list[Outcome]:
-    """Compute the lag and traffic of several groups of nodes that differ in the delay of their last link only.
+    """Compute the lag and traffic of several groups of equal nodes. The groups differ only in the delay of the link to
+    the node.
 
-    ``flows`` has the transactions that arrive over each channel of such a node. ``limit`` is a lag in microseconds.
-    The result includes the time during which the lag is above this limit.
+    ``flows`` has the transactions that arrive over each path to such a node. ``limit`` is a lag in microseconds. The
+    result includes the time during which the lag is above this limit.
     """
     whole = at_node(groups[0], flows)
     arrivals = [whole, *(flow.arrived for flow in flows if len(flows) > 1)]
@@ -187,10 +189,10 @@ def _catch_up(outage: OutageFigures) -> float:
 
 
 def at_node(group: Group, flows: Sequence[Flow]) -> Arrived:
-    """Return the transactions that arrive at a node of ``group`` over all its channels, in the order of receipt.
+    """Return the transactions that arrive at a node of ``group`` over all paths to the node, in the order of receipt.
 
-    ``flows`` has the arrivals over each channel. If several channels bring one origin's transactions, a transaction's
-    first arrival counts. The times do not include the ``delay`` of the group.
+    ``flows`` has the arrivals over each path. If several paths bring one origin's transactions, a transaction's first
+    arrival counts. The times do not include the part of the last link's delay that ``group.delay`` holds.
     """
     if len(flows) == 1:
         return flows[0].arrived
@@ -212,8 +214,8 @@ def at_node(group: Group, flows: Sequence[Flow]) -> Arrived:
 def curves_of(group: Group, flows: Sequence[Flow], window: Window) -> Series:
     """Return the data of the plots for the first node of a group of equal nodes.
 
-    They are the bytes on each link and the greatest lag in each interval of ``window``. ``flows`` has the arrivals
-    over each channel of the node.
+    They are the bytes on each link and the greatest lag in each interval of ``window``. ``flows`` has the arrivals over
+    each path from a binlog's writer to the node.
     """
     node = group.nodes[0]
     arrived = at_node(group, flows)

@@ -112,12 +112,11 @@ def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:
 
 
 def cross(arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None) -> Crossed:
-    """Simulate sending transactions over a network link (``hop``). Return their times of departure and arrival, and
-    the number of messages.
+    """Simulate sending transactions over a network link (``hop``). Return their times of departure and arrival, and the
+    number of messages.
 
-    ``arrived`` has the time at which the sender sees each transaction, nanoseconds, ascending; ``sizes`` has their
-    bytes. ``dropped`` has the sender's reports about dropped transactions, which use the link, too (None: no
-    reports).
+    ``arrived`` has the time at which the sender has each transaction, nanoseconds, ascending; ``sizes`` has their
+    bytes. ``dropped`` has the sender's reports about dropped transactions, which use the link, too (None: no reports).
 
     >>> arrived, sizes = np.array([0, 10, 20]), np.array([100, 100, 100])
     >>> cross(arrived, sizes, Hop(rate=160_000_000)).received.tolist()
@@ -161,7 +160,7 @@ def _downs(arrived: Ints, sizes: Ints, hop: Hop) -> Ints:
 
 
 def looks(arrived: Ints, tick: int, again: int) -> Ints:
-    """Return the time at which a sender that polls its binlog sees each transaction.
+    """Return the time at which a sender that polls its binlog finds each transaction.
 
     ``arrived`` has the times at which the transactions arrive in the sender's binlog. All times are nanoseconds,
     ascending. After a poll that found transactions, the sender polls again ``again`` nanoseconds later, when it has

@@ -105,7 +105,7 @@ def microseconds(times: Ints) -> Ints:
 
 
 def carried(departed: Ints, sizes: Ints, needed: Ints, window: Window) -> Ints:
-    """Return the bytes that left a link's sender in each interval of ``window``.
+    """Return the bytes that a link's sender sent in each interval of ``window``, for a plot.
 
     ``departed`` has the time at which each transaction's last byte left, and ``needed`` the duration of sending it. A
     transaction's bytes are spread evenly over this duration. All times are microseconds.
@@ -127,10 +127,10 @@ def carried(departed: Ints, sizes: Ints, needed: Ints, window: Window) -> Ints:
 
 
 def offered(committed: Ints, sizes: Ints, window: Window) -> Ints:
-    """Return the bytes of the transactions that a link's sender got to send, in each interval of ``window``.
+    """Return the bytes of the transactions that became ready to be sent over a link, in each interval of ``window``.
 
-    ``committed`` has the time at which the sender had each transaction (microseconds), and ``sizes`` the bytes of the
-    same transactions.
+    ``committed`` has the time at which the link's sender had each transaction (microseconds), and ``sizes`` the bytes
+    of the same transactions.
     """
     found = np.zeros(window.count, np.int64)
     np.add.at(found, np.clip(committed // window.width, 0, window.count - 1), sizes)

@@ -34,9 +34,9 @@ Layers = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class FilterKey:
-    """The rules of all filters that an event passes on its way to a node, combined as a hashable key.
+    """The rules of all filters that an event passes on its way to a node, in a form that can be a dictionary key.
 
-    The traffic under equal keys is computed once.
+    The traffic that equal keys pass is computed once.
     """
 
     layers: Layers
@@ -64,7 +64,7 @@ class FilterKey:
 
 @dataclass(frozen=True, eq=False)
 class Leg:
-    """One link between two nodes, as a part of the path from a binlog's writer to a node, with the filters on it.
+    """One link on the path from a binlog's writer to a node, with the filters of the events that cross the link.
 
     Legs are compared by identity, since the computation of their rules' hashes would take long.
     """
@@ -100,8 +100,9 @@ class Leg:
 
     @property
     def unfiltered(self) -> FilterKey:
-        """The filter of the events that cross the link when neither side has rules. A slave still does not get the
-        transactions of server ids and domain ids that it ignores.
+        """The filter of the events that cross the link if no node has filter rules, for comparison.
+
+        A slave still does not get the transactions of server ids and domain ids that it ignores.
         """
         return FilterKey((), self.logged.origin)
 
@@ -122,7 +123,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class PlannedNode:
-    """A node that receives transactions over links, with its channels."""
+    """A node of a simulated topology that receives transactions, with the paths over which they come (``channels``)."""
 
     name: str
     channels: tuple[Channel, ...]
@@ -130,7 +131,9 @@ class PlannedNode:
 
 @dataclass(frozen=True)
 class Plan:
-    """The nodes, links and filters of a topology, in the form that a simulation needs. It contains no traffic."""
+    """The nodes, links and filters of a topology, in the form that a simulation needs. The plan does not contain the
+    binlog's transactions.
+    """
 
     name: str
     origins: tuple[str, ...]
@@ -141,9 +144,7 @@ class Plan:
 
     @cached_property
     def filters(self) -> tuple[FilterKey, ...]:
-        """The distinct filters of all links and channels. The index of a filter in this tuple is its number in other
-        modules.
-        """
+        """The distinct filters of all links and nodes. Other modules refer to a filter by its index in this tuple."""
         keys = (
             key
             for node in self.nodes
@@ -154,7 +155,7 @@ class Plan:
 
     @property
     def links(self) -> list[str]:
-        """The names of all links, without duplicates."""
+        """The names (``SOURCE:TARGET``) of all links of the topology, without duplicates."""
         legs = (leg for node in self.nodes for channel in node.channels for leg in channel.legs)
         return list(dict.fromkeys(leg.link for leg in legs))
 
@@ -252,7 +253,8 @@ MASTER = "master"
 def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:
     """Return the input of a simulation of slaves that all read from one master, each over its own link.
 
-    The master reads its files locally.
+    ``definitions`` has the filter and the link of each slave, and ``name`` is the name of the simulated topology. The
+    master reads its binlog files locally.
     """
     nodes = []
     for one in definitions:
@@ -278,7 +280,7 @@ class _Content:
 
 
 def kind_of(node: Node) -> str:
-    """Return what a node of a topology is, as text for people, such as ``MariaDB replica``."""
+    """Return the kind of a topology's node in words, such as ``MariaDB replica``."""
     if node.server:
         return f"{_FAMILIES[node.server]} {'replica' if node.reads else 'server'}"
     return "running server" if node.kind == "running" else node.kind

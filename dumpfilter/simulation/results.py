@@ -57,20 +57,20 @@ class Method(enum.StrEnum):
 
 
 class Basis(enum.StrEnum):
-    """The event from which a transaction counts as present on a node: it was received, or it was applied."""
+    """The event that ends a transaction's lag on a node: the node received the transaction, or applied it."""
 
     RECEIVED = "received"
     APPLIED = "applied"
 
 
 class Figures(BaseModel):
-    """The base class of all parts of the results: immutable, without unknown fields."""
+    """The base class of the results' parts. Objects cannot be changed, and JSON with unknown fields is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class OutageFigures(Figures):
-    """An outage of a link, and the time until a node had caught up after the outage."""
+    """An outage of a link in one run, and the time until the node behind the link had caught up."""
 
     start: int
     """Microseconds since the run's first commit."""
@@ -128,7 +128,7 @@ class LagFigures(Figures):
 class NodeFigures(Figures):
     """The transactions, bytes and lag of one node of the topology in one run.
 
-    A node with several sources also has such figures for each channel.
+    A node with several sources also has such figures for the transactions from each source.
     """
 
     name: str
@@ -148,8 +148,8 @@ class NodeFigures(Figures):
 
 
 class Series(Figures):
-    """Figures over time. Each tuple has one entry for each interval of ``width`` microseconds, beginning at
-    ``start``.
+    """The bytes on links and the lag of nodes over time. Each tuple has one entry for each interval of ``width``
+    microseconds, beginning at ``start``.
 
     In a topology with thousands of nodes, only the nodes with the greatest lag have figures.
     """
@@ -245,7 +245,7 @@ class SourceFigures(Figures):
 
 
 class NodeDescription(Figures):
-    """One node of the topology, with its kind, its sources and its rules."""
+    """One node of the topology, with its kind (such as slave), the nodes that it reads from, and its filter rules."""
 
     name: str
     kind: str

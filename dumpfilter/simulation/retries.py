@@ -57,8 +57,9 @@ class Retries:
 
 
 def all_down(links: Iterable[tuple[LinkShape, Retries]]) -> tuple[tuple[float, float], ...]:
-    """Return the intervals in which all readers of a node are disconnected, as pairs of start and end, seconds.
-    ``links`` has each reader's link and its reconnect waits.
+    """Return the intervals in which no reader of a node is connected, as pairs of start and end, seconds.
+
+    ``links`` has each reader's link, with its outages, and the reader's waits before it reconnects.
     """
     common = [(-math.inf, math.inf)]
     for shape, retries in links:
@@ -83,7 +84,8 @@ SLAVE_RETRIES = Retries(longest=0.375)
 
 
 def retries_of(node: Node) -> Retries:
-    """Return the waits of a node between attempts to reconnect. Its option ``--connect-retry`` sets the longest wait.
+    """Return the waits of a node between attempts to reconnect. The node's option ``--connect-retry`` sets the longest
+    wait.
 
     Waits of dumpfilter are random, from half of the nominal wait to all of it. The simulation uses the mean.
     """

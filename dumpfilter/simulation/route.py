@@ -1,4 +1,5 @@
-"""Routes: the links over which transactions come from the node that wrote them to another node, in one run.
+"""Routes: the links over which transactions come from the node that wrote them to another node, in one run of a
+simulation.
 
 Routes are plain values without names, so that nodes with equal routes are computed once.
 """
@@ -32,7 +33,8 @@ _FINEST = 1_000_000
 
 
 class Form(enum.StrEnum):
-    """The encoding of transactions on a link."""
+    """The encodings in which transactions cross a simulated link, such as gRPC messages or packets of MySQL's protocol.
+    """
 
     EVENTS = "events"
     """Chunks of events over gRPC, as dumpfilter slaves receive them."""
@@ -65,8 +67,7 @@ _UNFILTERED = (Variant.NONE, Variant.NONE_COMPRESSED)
 
 @dataclass(frozen=True)
 class Passage:
-    """One link of a path from a binlog's writer to a node, with the filter that the link's sender applies, in one
-    run.
+    """One link on the path from a binlog's writer to a node, in one run of a simulation, with the filter of its sender.
 
     ``form`` is the encoding of transactions on the link, such as gRPC chunks or packets of MySQL's protocol.
     """
@@ -94,10 +95,10 @@ class Route:
 
 
 class Router:
-    """Computes, for each node, the properties of the links to it in one run.
+    """The computation of the links to each node, with the properties that they have in one run.
 
-    The parameters of a run, such as a changed rate, replace those of the links in the plan. ``applier`` is the speed
-    at which each node applies transactions; None: a transaction counts from its receipt. ``seed`` is the seed of the
+    The parameters of a run, such as a changed rate, replace the properties in the plan. ``applier`` is the speed at
+    which each node applies transactions; None: a transaction counts from its receipt. ``seed`` is the seed of the
     random jitter of links.
     """
 
@@ -109,10 +110,10 @@ class Router:
         self._passage = functools.cache(self._make_passage)
 
     def routes(self, node: PlannedNode, setting: Setting) -> tuple[Route, ...]:
-        """Return the links to ``node`` with their properties in a run: one :class:`Route` for each of the node's
-        channels.
+        """Return the links over which ``node`` gets its transactions, with their properties in one run.
 
-        ``setting`` has the parameters of the run.
+        The result has one :class:`Route` for each path from a binlog's writer to the node. ``setting`` has the
+        parameters of the run.
         """
         is_filtered = self._applier and setting.variant not in _UNFILTERED
         return tuple(
@@ -176,9 +177,10 @@ def without_delay(routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], int]:
 
 
 def told_rate(shape: LinkShape) -> float:
-    """Return the transfer rate that a slave first reports to its master, if it reads over a link of this shape.
+    """Return the transfer rate that a slave reports to its master at the start of a dump, bytes per second.
 
-    The rate is in bytes per second. The slave measures it with a call that has a small answer.
+    The slave measures the rate by a call with a small answer, and the master chooses the message size by it. ``shape``
+    has the rate and delay of the slave's link.
     """
     on_line = 0.0 if shape.rate is None else CALL_BYTES * BITS / shape.rate
     return CALL_BYTES / (2 * shape.delay + on_line + CALL_SECONDS)

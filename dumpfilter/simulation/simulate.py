@@ -70,7 +70,7 @@ Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 
 def one_by_one(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """Call ``function`` for each item in this thread, and return the results in the items' order."""
+    """Call ``function`` for each item in this thread, one after another. Return the results in the items' order."""
     return [function(item) for item in items]
 
 
@@ -89,7 +89,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Search:
-    """The request for the slowest rate, or the longest delay, of links with which a node's lag stays within the
+    """The request to find the slowest rate, or the longest delay, of links with which a node's lag stays within the
     limit.
 
     The search gives one answer for each node.
@@ -112,10 +112,11 @@ def simulate(
     """Simulate a topology (``plan``) under each setting of ``options``, run the searches, and return the results.
 
     Parameters:
-        traffics: the traffic of each origin by its name. Each has the plan's filters in their order.
-        run: a map over the computations, maybe in parallel.
-        speeds: the speed factor of each origin's replay; None: all transactions at once. An origin without an entry
-            has 1.
+        traffics: for each origin (a node that writes binlogs) by name, the bytes of its transactions under each filter
+            of the plan, in the plan's order.
+        run: a function that calls another function for each item of a list, maybe in parallel.
+        speeds: the speed factor of each origin's replay; None: all transactions at once. An origin without an entry has
+            1.
     """
     speeds = speeds or {}
     loads = {setting.load for setting in options.settings} | {each.setting.load for each in options.searches}

@@ -20,7 +20,9 @@ LEAST_ROWS = 3
 
 
 def print_results(results: Results, console: Console) -> None:
-    """Print a table of nodes and links for each run, and a table of the rates or delays that searches found."""
+    """Print the results of a simulation: a table of nodes and links for each run, and the rates or delays that searches
+    found.
+    """
     most = max(MOST_ROWS // max(len(results.runs), 1), LEAST_ROWS)
     hidden = 0
     for run in results.runs:

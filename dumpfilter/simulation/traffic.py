@@ -17,7 +17,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Clock(enum.StrEnum):
-    """The part of the binlog from which the transactions' commit times are taken, such as event headers."""
+    """The sources of the transactions' commit times, such as the headers of the binlog's events."""
 
     MICROSECONDS = "gtid"
     """The commit timestamps in the GTID events of MySQL 8.0.1 and later, in microseconds."""
@@ -30,9 +30,9 @@ class Clock(enum.StrEnum):
 
 
 class Sent(NamedTuple):
-    """The transactions of a binlog set that one filter passes.
+    """The transactions of a binlog set of which a filter passes at least one byte, with the bytes that it passes.
 
-    The arrays have one entry for each transaction of which at least one byte is sent.
+    The arrays have one entry for each of these transactions.
     """
 
     transaction: Ints

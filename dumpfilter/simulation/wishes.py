@@ -19,7 +19,9 @@ MOST_LOAD = 1_000_000
 
 
 class Sweep(NamedTuple):
-    """Several values for the rate or the delay of links. The simulation makes one run for each value."""
+    """A value of the option ``--sweep``: a rate or delay of links, with several values. The simulation makes one run
+    for each.
+    """
 
     what: str
     """The varied property, ``rate`` or ``delay``."""

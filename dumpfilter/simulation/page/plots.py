@@ -26,7 +26,9 @@ _LAG_AXIS = {"kind": "duration", "unit": "seconds", "log": True}
 
 @dataclass(frozen=True)
 class ChoicePlot:
-    """A chart with a menu of nodes or links, and the colours and dashes of its lines for the legend."""
+    """A chart with a menu, in which the user chooses the node or link to show. ``looks`` has the colours and dashes of
+    the lines for the legend.
+    """
 
     chart: Chart
     looks: list[Look]

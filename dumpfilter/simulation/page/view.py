@@ -62,12 +62,16 @@ def look_of(run: Run) -> Look:
 
 
 def nodes_by_name(run: Run) -> dict[str, NodeFigures]:
-    """Return the lag and bytes of each node by name. Nodes with equal figures have separate entries."""
+    """Return the lag and bytes of each node in a run by the node's name. Nodes with equal figures have separate
+    entries.
+    """
     return {name: node for node in whole_nodes(run) for name in (node.members or (node.name,))}
 
 
 def whole_nodes(run: Run) -> list[NodeFigures]:
-    """Return one entry for each node (or group of equal nodes) of a run, without the entries for single channels."""
+    """Return the figures of each node (or group of equal nodes) of a run, without the figures of a node's single
+    sources.
+    """
     return [node for node in run.nodes if node.channel is None]
 
 
@@ -151,7 +155,9 @@ def _span(source: SourceFigures) -> int:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A measured value and the simulated one, in bytes, or in microseconds if ``is_time``."""
+    """A figure that was measured, with the simulated value of the same figure. Both are in bytes, or in microseconds if
+    ``is_time``.
+    """
 
     what: str
     variant: str
@@ -161,8 +167,8 @@ class Comparison:
 
     @property
     def difference(self) -> float | None:
-        """The simulated value minus the measured one, as a fraction of the measured one. None if the measured value
-        is 0.
+        """The simulated value minus the measured one, as a fraction of the measured one. None if the measured value is
+        0.
         """
         return (self.simulated - self.measured) / self.measured if self.measured else None
 
