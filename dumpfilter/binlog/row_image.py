@@ -205,7 +205,7 @@ class ImageLayout:
 
     @functools.cached_property
     def arrays(self) -> Layouts:
-        """This layout (the columns of the row images and their sizes) in the form of arrays, which compiled code needs
+        """The layout (the columns of the row images and their sizes) in the form of arrays, which compiled code needs
         to find the rows of an event.
         """
         return as_arrays([self], range(len(self.sizes)), (-1, -1))
