@@ -262,6 +262,5 @@ def decode_heartbeat(body: bytes | memoryview) -> str:
 
 
 def decode_stop(body: bytes | memoryview) -> None:
-    """Raise BinlogCorrupt if the body of a Stop (3) event is not empty. The event says that the server was shut down.
-    """
+    """Raise BinlogCorrupt if the body of a Stop (3) event is not empty. The event says that the server shut down."""
     Cursor(body, "Stop").finish()

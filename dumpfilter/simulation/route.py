@@ -33,7 +33,8 @@ _FINEST = 1_000_000
 
 
 class Form(enum.StrEnum):
-    """The encodings in which transactions cross a simulated link, such as gRPC messages or packets of MySQL's protocol.
+    """The encodings in which transactions cross a simulated link, for example gRPC messages or packets of MySQL's
+    protocol.
     """
 
     EVENTS = "events"
