@@ -20,7 +20,6 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dumpfilter.base.errors import BinlogError, UndecidedEvent
 from dumpfilter.binlog import roles as R
@@ -49,14 +48,6 @@ _TEXTS = (int(EventType.ROWS_QUERY), int(EventType.ANNOTATE_ROWS))
 _BLOCKS = (int(EventType.BEGIN_LOAD_QUERY), int(EventType.APPEND_BLOCK))
 
 
-_BEFORE_ROWS = (R.CONTEXT, R.TABLE_MAP, R.GAP)
-
-Carried = Sequence[tuple[int, int, int, int]]
-"""Carried events, which lie before a segment and about which the segment's events decide. Each has its byte offset in
-the file, its size, its role, and the number of its subject (table or statement).
-"""
-
-
 class Withheld(NamedTuple):
     """The result of :func:`withhold`: a segment without the events that must not be sent. An imposed filter (a filter
     that the master's operator sets for a slave) does not clearly allow these events.
@@ -70,8 +61,6 @@ class Withheld(NamedTuple):
     """The byte offsets in the file of the events that no filter could decide. Events that the compiled decision counts
     are left out.
     """
-    hidden: list[int]
-    """The byte offsets in the file of the carried events (events from before the segment) that must not be sent."""
 
 
 def withhold(
@@ -81,7 +70,6 @@ def withhold(
     first: int,
     read: ReadAt,
     *,
-    carried: Carried = (),
     inside: bool = False,
 ) -> Withheld:
     """Return a segment's columns in which the events that must not be sent are marked. These are the events that an
@@ -92,21 +80,22 @@ def withhold(
 
     Parameters:
         flags: the decisions of the slave's filter and of the imposed filters. At least one filter is imposed.
-        columns: the segment's columns. They say which transactions are sent or dropped whole.
+        columns: the segment's columns, which say which transactions are sent or dropped whole. They may begin with
+            carried events, such as the context events before the segment of a statement that continues in the segment.
         first: the number of the first transaction to check.
         read: reads the segment's file.
-        carried: the context events and table maps before the segment, of the statement that continues in the segment.
         inside: whether the segment is the content of a compressed transaction.
     """
-    seen = _Seen(flags, segment, columns.txn_subject, first, read, inside)
+    seen = _Seen(flags, segment, columns, first, read, inside)
     seen.find_statements()
     seen.find_unknown()
-    hidden = seen.find_texts(carried) + seen.find_blocks(carried)
+    seen.find_texts()
+    seen.find_blocks()
     seen.raise_first()
     mixed = np.unique(seen.transaction[np.isin(seen.role & R.ROLE_MASK, (R.WITHHELD, R.HIDDEN))])
     subject = columns.txn_subject[mixed]
     mixed = mixed[(subject >= 0) | (subject == R.KEPT)]
-    return Withheld(columns.with_roles(seen.role).with_subjects(mixed, R.MIXED), seen.undecided, hidden)
+    return Withheld(columns.with_roles(seen.role).with_subjects(mixed, R.MIXED), seen.undecided)
 
 
 class _Seen:
@@ -118,24 +107,22 @@ class _Seen:
     """
 
     def __init__(
-        self,
-        flags: TableFlags,
-        segment: Segment,
-        txn_subject: npt.NDArray[np.int32],
-        first: int,
-        read: ReadAt,
-        inside: bool,
+        self, flags: TableFlags, segment: Segment, columns: Columns, first: int, read: ReadAt, inside: bool
     ) -> None:
         self.flags = flags
         self._inside = inside
         self._segment = segment
         self._read = read
-        self.role = segment.role.copy()
+        self._carried = columns.carried
+        self._offset, self._size, self._subject = columns.offset, columns.size, columns.subject
+        carried = [read(offset, HEADER_LENGTH)[4] for offset in columns.offset[: self._carried].tolist()]
+        self._type = np.append(np.array(carried, np.uint8), segment.type)
+        self.role = columns.role.copy()
         self.undecided: list[int] = []
         self._stops: list[int] = []
-        n_txn = len(txn_subject)
-        self.transaction = np.repeat(np.arange(n_txn), np.diff(segment.txn_event))
-        self._kind = segment.role & R.ROLE_MASK
+        txn_subject = columns.txn_subject
+        self.transaction = np.repeat(np.arange(len(txn_subject)), np.diff(columns.txn_event))
+        self._kind = columns.role & R.ROLE_MASK
         self._array = self.flags.array()
         self._wanted = (txn_subject != R.SKIP)[self.transaction] & (self.transaction >= first)
         subject = np.maximum(txn_subject, 0)
@@ -145,6 +132,8 @@ class _Seen:
         begins, ends = segment.txn_set[:-1], segment.txn_set[1:]
         sent &= (txn_subject != R.MIXED) | (begins == ends) | (members[ends] > members[begins])
         self._sent = self._wanted & (sent & (txn_subject != R.NOTHING))[self.transaction]
+        # The carried events were counted with the segment before.
+        self._wanted[: self._carried] = False
 
     def find_statements(self) -> None:
         """Find the statements of the segment that the filter, which the master imposes on the slave, cannot decide.
@@ -153,7 +142,7 @@ class _Seen:
         counted.
         """
         found = np.flatnonzero(self._wanted & (self._kind == R.STATEMENT))
-        bits = self._array[self._segment.subject[found]]
+        bits = self._array[self._subject[found]]
         self._stops += found[bits & _STOP != 0].tolist()
         # The compiled decision counts undecided events that it sends.
         for event in found[(bits & (_UNDECIDED | _SEND) == _UNDECIDED)].tolist():
@@ -166,17 +155,17 @@ class _Seen:
         on_undecided = self.flags.on_undecided
         if on_undecided is OnUndecided.SEND:
             return
-        segment = self._segment
-        unmapped = ((self._kind == R.ROWS) | (self._kind == R.ROWS_END)) & (segment.subject < 0)
+        unmapped = ((self._kind == R.ROWS) | (self._kind == R.ROWS_END)) & (self._subject < 0)
+        xa_ends = {*self._segment.unknown_ends, *self._segment.xa_ends}
         for event in np.flatnonzero(self._wanted & unmapped).tolist():
             self._count(event)
             if on_undecided is OnUndecided.STOP:
                 self._stops.append(event)
         for event in np.flatnonzero(self._wanted & (self._kind == R.KEEP)).tolist():
             self._count(event)
-            if event in segment.unknown_ends or event in segment.xa_ends:
+            if event - self._carried in xa_ends:
                 self._replace(event, R.XA)
-            elif segment.type[event] == EventType.INCIDENT and on_undecided is OnUndecided.DROP:
+            elif self._type[event] == EventType.INCIDENT and on_undecided is OnUndecided.DROP:
                 # The text of an incident is the server's own. A slave must hear that the binlog lacks events.
                 self._replace(event, R.XA)
             else:
@@ -184,58 +173,31 @@ class _Seen:
                 if on_undecided is OnUndecided.STOP and not self._is_ignorable(event):
                     self._stops.append(event)
 
-    def find_texts(self, carried: Carried) -> list[int]:
-        """Mark as HIDDEN the texts of row-based statements (Rows_query, Annotate_rows) that must not be sent. Return
-        the file offsets of the texts among ``carried`` that must not be sent.
+    def find_texts(self) -> None:
+        """Mark as HIDDEN the texts of row-based statements (Rows_query, Annotate_rows) that must not be sent.
 
         A text whose statement continues in the next segment stays, unless the statement already has a forbidden table
-        map. ``carried`` are earlier events that wait for this segment.
+        map.
         """
-        for event, stop in self._contexts(_TEXTS, _BEFORE_ROWS):
-            text = self._text(self._segment.offset[event], self._segment.size[event])
-            if not self._allows(text, self._maps(event, stop), stop):
+        for event, stop in self._contexts(_TEXTS, (R.CONTEXT, R.TABLE_MAP, R.GAP)):
+            if not self._allows(self._text(event), event, stop):
                 self._replace(event, R.HIDDEN)
-        stop = self._first_after(_BEFORE_ROWS)
-        maps = [subject for _, _, role, subject in carried if role == R.TABLE_MAP] + self._maps(0, stop)
-        return [
-            offset
-            for offset, size, role, _ in carried
-            if role == R.CONTEXT
-            and self._type(offset) in _TEXTS
-            and not self._allows(self._text(offset, size), maps, stop)
-        ]
 
-    def find_blocks(self, carried: Carried) -> list[int]:
-        """Mark as HIDDEN the blocks of LOAD DATA that no Execute_load_query follows. Return the file offsets of such
-        blocks among ``carried``, the earlier events that wait for this segment.
-        """
+    def find_blocks(self) -> None:
+        """Mark as HIDDEN the blocks of LOAD DATA that no Execute_load_query follows."""
         for event, stop in self._contexts(_BLOCKS, (R.CONTEXT, R.GAP)):
             if self._is_alone(stop):
                 self._replace(event, R.HIDDEN)
-        blocks = [at for at, _, role, _ in carried if role == R.CONTEXT and self._type(at) in _BLOCKS]
-        return blocks if blocks and self._is_alone(self._first_after((R.CONTEXT, R.GAP))) else []
 
-    def _allows(self, text: bytes, maps: Sequence[int], stop: int) -> bool:
-        """Tell whether the text of a row-based statement may be sent. ``maps`` are the subject numbers of the
-        statement's tables, and ``stop`` is the number of its first rows event.
+    def _allows(self, text: bytes, event: int, stop: int) -> bool:
+        """Tell whether ``text``, the text of a row-based statement in event number ``event``, may be sent. ``stop`` is
+        the number of the statement's first rows event.
         """
+        maps = self._subject[event:stop][self._kind[event:stop] == R.TABLE_MAP].tolist()
         tables = [table for table in map(self.flags.subject, maps) if isinstance(table, TableSubject)]
         if stop == len(self._kind) and self._segment.open:
             return all(_passes(self.flags.boundary, table.database, table.table) for table in tables)
         return allows_text(text, tables, self.flags.boundary, self._segment.format_description.family)
-
-    def _maps(self, event: int, stop: int) -> list[int]:
-        maps: list[int] = self._segment.subject[event:stop][self._kind[event:stop] == R.TABLE_MAP].tolist()
-        return maps
-
-    def _first_after(self, between: Sequence[int]) -> int:
-        """Return the number of the segment's first event whose role is not in ``between``, or the number of events if
-        there is none.
-        """
-        return int(np.append(~np.isin(self._kind, between), True).argmax())
-
-    def _type(self, offset: int) -> int:
-        return self._read(offset, HEADER_LENGTH)[4]
 
     def _contexts(self, types: Sequence[int], between: Sequence[int]) -> list[tuple[int, int]]:
         """Return the context events with a type in ``types``, each with the number of the next event whose role is not
@@ -243,7 +205,7 @@ class _Seen:
 
         The pairs are (event number, next event number). Events of transactions that are dropped anyway are left out.
         """
-        held = np.isin(self._segment.type, types) & self._sent & (self._kind == R.CONTEXT)
+        held = np.isin(self._type, types) & self._sent & (self._kind == R.CONTEXT)
         events = np.flatnonzero(held)
         stops = np.append(np.flatnonzero(~np.isin(self._kind, between)), len(self._kind))
         return list(zip(events.tolist(), stops[np.searchsorted(stops, events)].tolist(), strict=True))
@@ -256,7 +218,7 @@ class _Seen:
         """
         if (
             event == len(self._kind)
-            or self._segment.type[event] == EventType.EXECUTE_LOAD_QUERY
+            or self._type[event] == EventType.EXECUTE_LOAD_QUERY
             or self.role[event] & R.ROLE_MASK == R.WITHHELD  # This event takes the events before it along.
         ):
             return False
@@ -271,8 +233,8 @@ class _Seen:
         if self._stops:
             raise self._error(min(self._stops))
 
-    def _text(self, offset: int, size: int) -> bytes:
-        raw = self._read(int(offset), int(size))
+    def _text(self, event: int) -> bytes:
+        raw = self._read(int(self._offset[event]), int(self._size[event]))
         body = self._segment.format_description.body(raw)
         if raw[4] == EventType.ANNOTATE_ROWS:
             return decode_annotate_rows(body)
@@ -283,21 +245,21 @@ class _Seen:
 
     def _is_ignorable(self, event: int) -> bool:
         # Servers pass over an unknown event with this flag, so a slave loses nothing without it.
-        header = EventHeader.unpack(self._read(int(self._segment.offset[event]), HEADER_LENGTH))
+        header = EventHeader.unpack(self._read(int(self._offset[event]), HEADER_LENGTH))
         return bool(header.flags & LOG_EVENT_IGNORABLE_F)
 
     def _replace(self, event: int, role: int) -> None:
         self.role[event] = role | (self.role[event] & R.ENDS)
 
     def _count(self, event: int) -> None:
-        self.undecided.append(int(self._segment.offset[event]))
+        self.undecided.append(int(self._offset[event]))
 
     def _error(self, event: int) -> UndecidedEvent:
         segment = self._segment
         subject: Subject | None = None
-        what = event_name(int(segment.type[event])) + " event"
-        if self._kind[event] == R.STATEMENT and self._array[segment.subject[event]] & _STOP:
-            subject = self.flags.subject(int(segment.subject[event]))
+        what = event_name(int(self._type[event])) + " event"
+        if self._kind[event] == R.STATEMENT and self._array[self._subject[event]] & _STOP:
+            subject = self.flags.subject(int(self._subject[event]))
             assert not isinstance(subject, TableSubject)
             what += f" (statement kind {subject.kind.value})"
         if self._inside:
@@ -307,7 +269,7 @@ class _Seen:
             'before its transaction; on_undecided = "drop" or "send" in the master\'s configuration file lets the dump '
             "go on",
             file=segment.file,
-            position=int(segment.offset[event]),
+            position=int(self._offset[event]),
         )
         error.transaction = int(self.transaction[event])
         return error

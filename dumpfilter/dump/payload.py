@@ -102,7 +102,7 @@ def filter_payloads(
     Raises BinlogCorrupt for a compressed transaction that cannot be opened, and UndecidedEvent where an imposed filter
     stops the dump.
     """
-    role, size = columns.role.copy(), columns.size.copy()
+    role, size, carried = columns.role.copy(), columns.size.copy(), columns.carried
     found = FilteredPayloads(columns.with_roles(role)._replace(size=size), {}, [])
     hits: list[tuple[int, int, int]] = []
     for number in sorted(segment.payloads):
@@ -110,20 +110,21 @@ def filter_payloads(
         if txn < first or columns.txn_subject[txn] == R.SKIP:
             continue
         kept = filter_payload(flags, segment, number, read)
-        offset = int(segment.offset[number])
-        ends = role[number] & R.ENDS
+        offset, event = int(segment.offset[number]), carried + number
+        ends = role[event] & R.ENDS
         hits += [(txn, COLUMN[kind], count) for kind, count in kept.hits.items()]
         if kept.undecided:
             found.undecided.append((offset, kept.undecided))
         if not kept.size:
             # The filter drops every inner event. With the role FRAME the event is sent only with other events of its
             # transaction, and there are none.
-            role[number] = R.FRAME | ends
+            role[event] = R.FRAME | ends
         elif kept.replaced is not None:
             found.replaced[offset] = kept.replaced
-            size[number] = kept.size
-            role[number] = R.REPLACED | ends
-    return found._replace(columns=found.columns._replace(hits=hit_rows(hits)))
+            size[event] = kept.size
+            role[event] = R.REPLACED | ends
+    all_hits = np.concatenate([columns.hits, hit_rows(hits)])
+    return found._replace(columns=found.columns._replace(hits=all_hits))
 
 
 def filter_payload(flags: TableFlags, segment: Segment, number: int, read: ReadAt) -> KeptPayload:

@@ -270,14 +270,13 @@ class DumpThread:
             columns = columns.with_subjects([0], R.SKIP)
         had = columns.txn_subject
         columns = self._xa_ends.decide(segment, columns, first, flags)
+        if self._carry is not None:
+            columns = with_carry(columns, self._carry)
         undecided: list[tuple[int, int]] = []
         replaced: dict[int, bytes] = {}
         if flags.boundary:
-            carried = () if self._carry is None else self._carry.events.tolist()
-            columns, offsets, hidden = withhold(flags, segment, columns, first, self._read, carried=carried)
+            columns, offsets = withhold(flags, segment, columns, first, self._read)
             undecided += [(offset, 1) for offset in offsets]
-            if self._carry is not None and hidden:
-                self._carry = self._carry.hiding(hidden)
         if segment.payloads and flags.is_on:
             columns, replaced, inside = filter_payloads(flags, segment, columns, first, self._read)
             undecided += inside
@@ -286,8 +285,6 @@ class DumpThread:
             parts = parts.fork() if sent_with is flags else SentParts()
             self._really_sent = (flags, parts)
             columns = without_unsent_ends(parts, flags, segment, columns, first)
-        if self._carry is not None:
-            columns = with_carry(columns, self._carry)
         (decided,) = decide(segment.file, columns, [self._asked(first)])
         for offset, n in undecided:
             plan = next(plan for plan in decided.plans if offset < plan.end)

@@ -133,12 +133,12 @@ def without_unsent_ends(
     imposed filter may drop events of unknown types. ``columns`` are the columns after imposed filters have withheld
     events. Transactions before number ``first`` are not considered.
     """
-    kinds, subject = columns.role & R.ROLE_MASK, segment.subject
+    kinds, subject = columns.role & R.ROLE_MASK, columns.subject
     passes = (subject >= 0) & (flags.array()[np.maximum(subject, 0)] & FILTER_BINLOG_SEND_F != 0)
     sent = np.isin(kinds, _ALWAYS_SENT) | (np.isin(kinds, _BY_SUBJECT) & passes)
     wanted = columns.txn_subject != R.SKIP
     wanted[:first] = False
-    ends = parts.follow(segment, sent, wanted)
+    ends = parts.follow(segment, sent[columns.carried :], wanted)
     skipped = [segment.transaction_of(event) for event, was_sent in ends.items() if was_sent is False]
     return columns.with_subjects(skipped, R.SKIP)
 
