@@ -64,7 +64,7 @@ class Logged:
         slave's master dropped are added, too.
         """
         add_transactions(self.gtids, segment, sources)
-        for number, _, last in segment.dropped.runs.tolist():
+        for _, number, _, last, _, _ in segment.dropped.tolist():
             self._log(sources.key(number, self.gtids.family), last)
         source = segment.txn_source
         newest = [
@@ -87,5 +87,5 @@ def add_transactions(gtids: GtidSet, segment: Segment, sources: SourceNumbers) -
     for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
         key = sources.key(number, gtids.family)
         gtids.add_many(key, segment.txn_number[segment.txn_source == number])
-    for number, first, last in segment.dropped.runs.tolist():
+    for _, number, first, last, _, _ in segment.dropped.tolist():
         gtids.add_range(sources.key(number, gtids.family), first, last)

@@ -155,7 +155,7 @@ class ReplicaEncoding(Encoding):
             whole = ReplicaPlan(plan, source, told)
             if self.by_gtid and len(plan.gaps.runs):
                 whole.dropped = find_dropped(plan, segment, resume, source.read, source.gtid_source)
-            pieces += [whole] if segment.writer is None else whole.parts(resume)
+            pieces += [whole] if segment.position is None else whole.parts(resume)
         return pieces
 
     def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:

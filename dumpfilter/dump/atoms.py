@@ -50,7 +50,6 @@ from dumpfilter.base.compiler.kernels import inlined, inner
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.native import load_u32, prefetch
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_HIT_F, FILTER_UNDECIDED_F
-from dumpfilter.index.segment import DroppedRuns
 
 FILTERS = 64
 """The largest number of filters that one call decides for. Each filter is one bit of a 64-bit word."""
@@ -186,9 +185,9 @@ class Columns(NamedTuple):
     txn_number: Int64s
     txn_set: Int64s
     set_subject: Int32s
-    dropped: DroppedRuns
-    """The GTIDs that the Gap events of a relay log name (:class:`~dumpfilter.index.segment.DroppedRuns`). A Gap event
-    stands for transactions that an earlier master dropped.
+    dropped: Int64s2
+    """The GTIDs that the Gap events of a relay log name (:attr:`~dumpfilter.index.segment.Segment.dropped`). A Gap
+    event stands for transactions that an earlier master dropped.
     """
     end: int
     """The byte offset in the binlog file at which the segment ends."""

@@ -16,7 +16,7 @@ from dumpfilter.dump import cut as K
 from dumpfilter.dump.cut import ADD_STATEMENT_END, RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE, REPLACED
 from dumpfilter.dump.gaps import NO_GAPS, Gaps
 from dumpfilter.filter.hits import Hits
-from dumpfilter.index.segment import NO_DROPPED_RUNS, DroppedRuns
+from dumpfilter.index.segment import NONE_TOLD
 
 DEFAULT_CHUNK_SIZE = 256 << 10
 """The bytes of events after which a chunk (one message to a slave) ends. With smaller messages, gRPC's cost for each
@@ -91,11 +91,13 @@ class Reported(NamedTuple):
     """The number of the GTID source of each transaction. It is negative for a transaction without a GTID, or whose
     GTID the slave has.
     """
-    told: DroppedRuns
-    """The GTIDs of transactions that the Gap events of a relay log name, because an earlier master dropped them."""
+    told: npt.NDArray[np.int64]
+    """The GTIDs of transactions that an earlier master dropped
+    (:attr:`~dumpfilter.index.segment.Segment.dropped`).
+    """
 
 
-NOTHING_REPORTED = Reported(np.empty(0, np.int32), NO_DROPPED_RUNS)
+NOTHING_REPORTED = Reported(np.empty(0, np.int32), NONE_TOLD)
 _COUNTS = attrgetter(*Counts.__slots__)
 
 

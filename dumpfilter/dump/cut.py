@@ -22,6 +22,7 @@ from dumpfilter.binlog.native import array_at, copy_bytes, load_u8
 from dumpfilter.dump import atoms as A
 from dumpfilter.dump.atoms import weigh
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_HIT_F, FILTER_UNDECIDED_F, MOST_HITS
+from dumpfilter.index.segment import TOLD_FIRST, TOLD_LAST, TOLD_SOURCE, TOLD_TRANSACTION
 
 _NONE = np.uint64(0)
 _ONE = np.uint64(1)
@@ -195,8 +196,8 @@ def _list_transactions(c, low, g):
     """List the GTIDs of the transactions from number ``low`` on in the arrays ``g`` (:class:`Transactions`). The
     transactions that Gap events of a relay log name count, too.
     """
-    gap_transaction, gap_until, gap_runs, _ = c.dropped
-    gap = np.int64(0)
+    told = c.dropped
+    k = np.int64(0)
     n = np.int64(0)
     gtids = np.int64(0)
     read = np.int64(0)
@@ -211,13 +212,12 @@ def _list_transactions(c, low, g):
             n = _list_run(g, n, gtids, source, c.txn_number[t], c.txn_number[t])
             gtids += min(np.int64(1), _MOST_GTIDS - gtids)
             continue
-        while gap < gap_transaction.size and gap_transaction[gap] < t:
-            gap += 1
-        if gap < gap_transaction.size and gap_transaction[gap] == t:
-            for k in range(gap_until[gap - 1] if gap else np.int64(0), gap_until[gap]):
-                first, last = gap_runs[k, RUN_FIRST], gap_runs[k, RUN_LAST]
-                n = _list_run(g, n, gtids, gap_runs[k, RUN_SOURCE], first, last)
+        while k < told.shape[0] and told[k, TOLD_TRANSACTION] <= t:
+            if told[k, TOLD_TRANSACTION] == t:
+                first, last = told[k, TOLD_FIRST], told[k, TOLD_LAST]
+                n = _list_run(g, n, gtids, told[k, TOLD_SOURCE], first, last)
                 gtids += min(last + 1 - first, _MOST_GTIDS - gtids)
+            k += 1
     g.row[n_txn, T_GTID] = gtids
     g.row[n_txn, T_READ] = read
     g.run_gtid[n] = gtids

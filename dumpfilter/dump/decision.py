@@ -51,15 +51,6 @@ class Carry(NamedTuple):
     :mod:`dumpfilter.dump.cut`.
     """
 
-    def hiding(self, offsets: Sequence[int]) -> Carry:
-        """Return a copy in which the carried events at these byte offsets in the file are marked as dropped.
-
-        Carried events come from before a segment, and belong to a transaction that continues in the segment.
-        """
-        events = self.events.copy()
-        events[np.isin(events[:, K.C_OFFSET], offsets), K.C_ROLE] = R.HIDDEN
-        return self._replace(events=events)
-
 
 class Flags(Protocol):
     """A filter's decisions about the tables and statements of a binlog set, one uint32 of bits for each (implemented
@@ -254,7 +245,7 @@ def _decide_word(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[
         ],
         np.int64,
     )
-    events, dropped = len(columns.offset), len(columns.dropped[2])
+    events, dropped = len(columns.offset), len(columns.dropped)
     # Each chunk and each gap can cut a run of GTIDs in two. Each event can end a chunk, and a gap.
     room = (MOST_HITS + 2) * events + 2 * dropped + len(columns.hits) + 8
     scratch = _scratch

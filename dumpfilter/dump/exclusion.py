@@ -19,7 +19,7 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.atoms import Columns
 from dumpfilter.dump.decision import columns_of
 from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.index.segment import DroppedRuns, Segment
+from dumpfilter.index.segment import TOLD_COLUMNS, Segment
 
 
 def _digest(gtids: GtidSet) -> bytes:
@@ -66,7 +66,7 @@ class Reach:
             if each >= 0:
                 of_source = number[source == each]
                 found.add_run(each, int(of_source.min()), int(of_source.max()))
-        for each, low, high in segment.dropped.runs.tolist():
+        for _, each, low, high, _, _ in segment.dropped.tolist():
             found.add_run(each, low, high)
         return found
 
@@ -154,19 +154,13 @@ class Exclusion:
         assert isinstance(domain, int)
         return domain
 
-    def _missing(self, dropped: DroppedRuns, executed: GtidSet) -> DroppedRuns:
-        rows: list[tuple[int, int, int, int]] = []
-        until = [0]
-        for (source, first, last), ordinal in zip(
-            dropped.runs.tolist(), dropped.ordinal.tolist(), strict=True
-        ):
-            key = self._sources.key(source, executed.family)
-            rows += [(source, *run, ordinal + run[0] - first) for run in executed.missing(key, first, last)]
-            until.append(len(rows))
-        runs = np.array(rows, np.int64).reshape(-1, 4)
-        return DroppedRuns(
-            dropped.transaction, np.array(until)[dropped.until], runs[:, :3].copy(), runs[:, 3].copy()
-        )
+    def _missing(self, dropped: npt.NDArray[np.int64], executed: GtidSet) -> npt.NDArray[np.int64]:
+        rows = [
+            (transaction, source, low, high, sequence + low - first, time)
+            for transaction, source, first, last, sequence, time in dropped.tolist()
+            for low, high in executed.missing(self._sources.key(source, executed.family), first, last)
+        ]
+        return np.array(rows, np.int64).reshape(-1, TOLD_COLUMNS)
 
     def _without_unwanted(self, segment: Segment, origin: OriginFilter, columns: Columns) -> Columns:
         """Return columns in which the transactions of servers and domains that the slave ignores are marked as

@@ -97,7 +97,7 @@ class Gaps:
         ``segment`` is the relay log segment in which the gaps lie. If it is a segment of a server's own binlog, the
         gaps are returned unchanged.
         """
-        if segment.writer is None or not len(self):
+        if segment.position is None or not len(self):
             return self
         # A gap without an end has 0, and moves no position.
         return self._with(K.G_END, np.where(self.end == 0, 0, segment.positions_of(self.end)))

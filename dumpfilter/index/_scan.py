@@ -262,9 +262,10 @@ A server writes a dummy rows event, which has no table, only to end a statement.
 _U = np.uintp
 
 
-WRITER = np.dtype([("position", np.int64), ("sequence", np.int64), ("time", np.int64)])
+WRITER = np.dtype([("position", np.int64), ("sequence", np.int64), ("time", np.int64), ("rows", np.int64)])
 """The data type of the record that :func:`follow_writer` updates: the position in the binlog of the server that wrote
-the events, the last sequence_number and the last time. :class:`~dumpfilter.index.segment.WriterPoint` has these fields.
+the events, the last sequence_number and the last time (the fields of
+:class:`~dumpfilter.index.segment.WriterPoint`), and the number of rows of GTIDs.
 """
 
 
@@ -862,118 +863,58 @@ def _source_number(keys, slots, count, high, low, last):
 
 
 @kernel
-def gap_runs(
+def follow_writer(
     buffer: Buffer,
-    gap_offsets: Int64s,
-    gap_sizes: Int64s,
+    events: EventColumns,
     begin: int,
     checksum: int,
     key_length: int,
     source_keys: UInt64s2,
     source_slots: Int64s,
     source_count: int,
-    until: Int64s,
-    out: Int64s2,
-    n: int,
-):
-    """Read the GTIDs that Gap events name, from Gap event number ``begin`` on, and append a row for each run of
-    consecutive GTIDs to the ``n`` rows of ``out``. A Gap event is a relay log's note about transactions that a master
-    dropped.
-
-    A row has the number of the GTID source, the first and the last transaction number. ``until`` gets the index after
-    each Gap event's last row. ``gap_offsets`` and ``gap_sizes`` are file offsets and sizes of the Gap events.
-    ``key_length`` is the length of a GTID source without a tag, bytes. ``checksum`` is the length of checksums.
-
-    Returns the number of the next Gap event, of rows, and of known GTID sources. The function stops before a Gap event
-    that Python code has to read, because it is malformed, or has a GTID source with a tag or without a number.
-    """
-    base = _U(buffer.address) - _U(buffer.offset)
-    for g in range(begin, gap_offsets.size):
-        body = base + _U(gap_offsets[g] + HEADER_LENGTH)
-        length = gap_sizes[g] - HEADER_LENGTH - checksum
-        used = n
-        if length <= GAP_KIND_AT:
-            return g, n, source_count
-        kind = load_u8(body + _U(GAP_KIND_AT))
-        is_known = kind == np.uint8(KIND_HEAD) or (kind == np.uint8(KIND_GAP) and length >= GAP_LENGTH)
-        if not is_known or load_u8(body + _U(GAP_VERSION_AT)) != np.uint8(GAP_VERSION):
-            return g, n, source_count
-        if _has_end(body, length):
-            at = np.int64(GAP_LENGTH) + GAP_HIT_LENGTH * np.int64(load_u16(body + _U(GAP_HITS_AT)))
-            n_runs = np.int64(load_u32(body + _U(GAP_RUNS_AT)))
-            source = np.int64(-1)
-            if at + n_runs * (1 + key_length + GAP_NUMBERS_LENGTH) != length:
-                return g, n, source_count
-            for _ in range(n_runs):
-                if load_u8(body + _U(at)) != np.uint8(key_length):
-                    return g, n, source_count
-                key = body + _U(at + 1)
-                if key_length == 8:
-                    high, low = np.uint64(load_u32(key)), np.uint64(load_u32(key + _U(4)))
-                else:
-                    high, low = load_u64(key), load_u64(key + _U(8))
-                source, source_count = _source_number(
-                    source_keys, source_slots, source_count, high, low, source
-                )
-                numbers = body + _U(at + 1 + key_length)
-                first, last = np.int64(load_u64(numbers)), np.int64(load_u64(numbers + _U(8)))
-                if source < 0 or first < 1 or last < first:
-                    return g, n, source_count
-                out[used, 0] = source
-                out[used, 1] = first
-                out[used, 2] = last
-                used += 1
-                at += 1 + key_length + GAP_NUMBERS_LENGTH
-        n = used
-        until[g] = n
-    return gap_offsets.size, n, source_count
-
-
-@kernel
-def follow_writer(
-    buffer: Buffer,
-    events: EventColumns,
-    checksum: int,
-    gaps: Int64s,
-    told: Int64s,
     tagged: Int64s,
     state: Annotated[np.ndarray, WRITER],
     position: Int64s,
-    sequence: Int64s,
-    time: Int64s,
+    told: Int64s2,
 ):
-    """Compute for each event of a relay log its position in the binlog of the writer, the server that wrote the events.
-    Write these positions to ``position``, and the position after the last event as one more entry.
+    """Compute for each event of a relay log, from event number ``begin`` on, its position in the binlog of the writer,
+    the server that wrote the events. Write these positions to ``position``, and the position after the last event as
+    one more entry.
 
-    The columns ``sequence`` and ``time`` get the sequence_number and the time of the newest event before each Gap event
-    (a note about dropped transactions).
+    Also read the GTIDs that Gap events name, and append a row for each run of consecutive GTIDs to ``told``. The rows
+    have the columns of :attr:`~dumpfilter.index.segment.Segment.dropped`, but the number of the Gap event in place of
+    the transaction's. A Gap event is a relay log's note about transactions that a master dropped.
 
-    The record ``state`` (:data:`WRITER`) has these values before the first event, and gets the values after the last
-    event. ``gaps`` has the numbers of the Gap events between transactions, and ``told`` how many GTIDs each of them
-    names. ``tagged`` has the sequence_number of each GTID_TAGGED event, by the event's number. It is empty without such
-    an event. ``checksum`` is the length of checksums, bytes.
+    The record ``state`` (:data:`WRITER`) has the values before the event ``begin``, and gets the values after the last
+    event read. ``key_length`` is the length of a GTID source without a tag, bytes. ``tagged`` has the sequence_number
+    of each GTID_TAGGED event, by the event's number. It is empty without such an event. ``checksum`` is the length of
+    checksums, bytes.
+
+    Returns the number of the next event, and of known GTID sources. The function stops before a Gap event
+    that Python code has to read, because it is malformed, or has a GTID source with a tag or without a number.
     """
     base = _U(buffer.address) - _U(buffer.offset)
     now = state[0]
-    at, newest, seconds = now.position, now.sequence, now.time
-    g = 0
-    for i in range(events.offset.size):
+    for i in range(begin, events.offset.size):
         event = base + _U(events.offset[i])
         body = event + _U(HEADER_LENGTH)
         length = events.size[i] - HEADER_LENGTH - checksum
         kind = np.int64(events.type[i])
-        position[i] = at
+        position[i] = now.position
         if events.role[i] & R.ROLE_MASK == R.GAP:
-            if g < gaps.size and gaps[g] == i:
-                sequence[g], time[g] = newest, seconds
-                newest += told[g]
-                g += 1
-            if _has_end(body, length):
-                at = np.int64(load_u64(body + _U(GAP_END_AT)))
+            if events.role[i] & R.ENDS:
+                used, source_count, sequence = _read_gap(
+                    body, length, key_length, source_keys, source_slots, source_count, now, told, i
+                )
+                if used < 0:
+                    return i, source_count
+                now.rows, now.sequence = used, sequence
+                if _has_end(body, length):
+                    now.position = np.int64(load_u64(body + _U(GAP_END_AT)))
             continue
         is_rotate = kind == EventType.ROTATE and length >= _POSITION_LENGTH
         if is_rotate and load_u16(event + _U(17)) & LOG_EVENT_ARTIFICIAL_F:
-            at = np.int64(load_u64(body))
+            now.position = np.int64(load_u64(body))
             continue
         number = np.int64(0)
         if kind == EventType.GTID_TAGGED:
@@ -984,13 +925,56 @@ def follow_writer(
             and load_u8(body + _U(_TIMES_CODE_AT)) == _TIMES_CODE
         ):
             number = np.int64(load_u64(body + _U(_SEQUENCE_AT)))
-        newest = number if number > 0 else newest
-        seconds = np.int64(events.time[i]) if events.time[i] else seconds
+        now.sequence = number if number > 0 else now.sequence
+        now.time = np.int64(events.time[i]) if events.time[i] else now.time
         low = np.int64(load_u32(event + _U(13)))
         # MariaDB 11.8 writes 0 for events inside a transaction. A replica then adds the length.
-        at += (low - at) & np.int64(0xFFFFFFFF) if low else events.size[i]
-    position[events.offset.size] = at
-    now.position, now.sequence, now.time = at, newest, seconds
+        now.position += (low - now.position) & np.int64(0xFFFFFFFF) if low else events.size[i]
+    position[events.offset.size] = now.position
+    return events.offset.size, source_count
+
+
+@inner
+def _read_gap(body, length, key_length, source_keys, source_slots, source_count, now, told, event):
+    """Append the GTIDs of a Gap event to the rows of ``told``. Return the number of rows, of known GTID sources,
+    and the last sequence_number.
+
+    The number of rows is -1 for a Gap event that Python code has to read. ``now`` is the state before the event.
+    """
+    unread = np.int64(-1)
+    n, sequence = now.rows, now.sequence
+    if length <= GAP_KIND_AT:
+        return unread, source_count, sequence
+    kind = load_u8(body + _U(GAP_KIND_AT))
+    is_known = kind == np.uint8(KIND_HEAD) or (kind == np.uint8(KIND_GAP) and length >= GAP_LENGTH)
+    if not is_known or load_u8(body + _U(GAP_VERSION_AT)) != np.uint8(GAP_VERSION):
+        return unread, source_count, sequence
+    if not _has_end(body, length):
+        return n, source_count, sequence
+    at = np.int64(GAP_LENGTH) + GAP_HIT_LENGTH * np.int64(load_u16(body + _U(GAP_HITS_AT)))
+    n_runs = np.int64(load_u32(body + _U(GAP_RUNS_AT)))
+    source = np.int64(-1)
+    if at + n_runs * (1 + key_length + GAP_NUMBERS_LENGTH) != length:
+        return unread, source_count, sequence
+    for _ in range(n_runs):
+        if load_u8(body + _U(at)) != np.uint8(key_length):
+            return unread, source_count, sequence
+        key = body + _U(at + 1)
+        if key_length == 8:
+            high, low = np.uint64(load_u32(key)), np.uint64(load_u32(key + _U(4)))
+        else:
+            high, low = load_u64(key), load_u64(key + _U(8))
+        source, source_count = _source_number(source_keys, source_slots, source_count, high, low, source)
+        numbers = body + _U(at + 1 + key_length)
+        first, last = np.int64(load_u64(numbers)), np.int64(load_u64(numbers + _U(8)))
+        if source < 0 or first < 1 or last < first:
+            return unread, source_count, sequence
+        row = told[n]
+        row[0], row[1], row[2], row[3], row[4], row[5] = event, source, first, last, sequence + 1, now.time
+        sequence += last - first + 1
+        n += 1
+        at += 1 + key_length + GAP_NUMBERS_LENGTH
+    return n, source_count, sequence
 
 
 @kernel

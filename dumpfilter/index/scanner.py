@@ -24,12 +24,12 @@ from dumpfilter.index import _scan as K
 from dumpfilter.index._resolve import Resolved, Resolver
 from dumpfilter.index._scan import Stop
 from dumpfilter.index.segment import (
-    NO_DROPPED_RUNS,
+    NONE_TOLD,
+    TOLD_COLUMNS,
+    TOLD_TRANSACTION,
     Columns,
-    DroppedRuns,
     ScannedEvents,
     Segment,
-    WriterColumns,
     WriterPoint,
 )
 from dumpfilter.index.subjects import Subjects
@@ -290,8 +290,7 @@ class FileScanner:
         n_set = K.subject_sets(
             events, found, continues, self.in_transaction, columns.set_start, columns.set_subject
         )
-        gaps = np.flatnonzero(events.role == (R.GAP | R.ENDS))
-        dropped = self._dropped(gaps, data, offset, found.event)
+        position, dropped = self._follow_writer(events, data, offset, found.event)
         return Segment(
             file=self.file,
             start=offset,
@@ -307,111 +306,81 @@ class FileScanner:
             prepared=self.prepared,
             dropped=dropped,
             has_inner_gaps=bool((events.role == R.GAP).any()),
-            writer=self._follow_writer(events, gaps, data, offset, dropped),
+            position=position,
         )
 
     def _follow_writer(
         self,
         events: K.EventColumns,
-        gaps: npt.NDArray[np.int64],
-        data: npt.NDArray[np.uint8],
-        offset: int,
-        dropped: DroppedRuns = NO_DROPPED_RUNS,
-    ) -> WriterColumns | None:
-        """Return the positions in the writer's binlog for the events of a relay log segment; None for a server's
-        binlog.
-
-        The writer is the server that wrote the events. ``gaps`` are the numbers of the Gap events between
-        transactions, and ``dropped`` has the GTIDs that these events name. :attr:`writer` moves to the end of the
-        segment.
-        """
-        tagged, self._tagged = self._tagged, {}
-        if self.writer is None:
-            return None
-        n = len(events.offset)
-        numbers = np.zeros(n if tagged else 0, np.int64)
-        for event, number in tagged.items():
-            numbers[event] = number
-        counts = np.cumsum(np.append(0, dropped.runs[:, 2] - dropped.runs[:, 1] + 1))
-        told = np.diff(counts[np.append(0, dropped.until)])
-        state = np.array([self.writer], K.WRITER)
-        columns = WriterColumns(*(np.empty(size, np.int64) for size in (n + 1, len(gaps), len(gaps))))
-        K.follow_writer(
-            K.Buffer(data.ctypes.data, data.size, offset),
-            events,
-            self.format_description.checksum_length,
-            gaps,
-            told,
-            numbers,
-            state,
-            *columns,
-        )
-        self.writer = WriterPoint(*state[0].tolist())
-        return columns
-
-    def _dropped(
-        self,
-        gaps: npt.NDArray[np.int64],
         data: npt.NDArray[np.uint8],
         offset: int,
         txn_event: npt.NDArray[np.int64],
-    ) -> DroppedRuns:
-        """Return the GTIDs of dropped transactions that Gap events name. ``gaps`` are the numbers of the Gap events
-        that stand between transactions.
+    ) -> tuple[npt.NDArray[np.int64] | None, npt.NDArray[np.int64]]:
+        """Return the columns ``position`` and ``dropped`` of a segment, and move :attr:`writer` to its end.
 
         Raises BinlogCorrupt for a malformed Gap event.
         """
-        if not len(gaps):
-            return NO_DROPPED_RUNS
-        columns, fd = self._columns.events, self.format_description
-        offsets, sizes = columns.offset[gaps], columns.size[gaps]
-        until = np.empty(len(gaps), np.int64)
-        runs = np.empty((int(sizes.sum()) // K.SMALLEST_RUN + 1, 3), np.int64)
-        buffer = K.Buffer(data.ctypes.data, data.size, offset)
-        key_length = 8 if fd.family == "mariadb" else 16
-        gap = n = 0
+        tagged, self._tagged = self._tagged, {}
+        gap_bytes = int(events.size[events.role == (R.GAP | R.ENDS)].sum())
+        if self.writer is None and not gap_bytes:
+            return None, NONE_TOLD
+        fd, count = self.format_description, len(events.offset)
+        sequence = np.zeros(count if tagged else 0, np.int64)
+        for event, number in tagged.items():
+            sequence[event] = number
+        state = np.array([(*(self.writer or WriterPoint(0)), 0)], K.WRITER)
+        position = np.empty(count + 1, np.int64)
+        told = np.empty((gap_bytes // K.SMALLEST_RUN + 1, TOLD_COLUMNS), np.int64)
+        now, event = state[0], 0
         while True:
-            gap, n, self._sources.count = K.gap_runs(
-                buffer,
-                offsets,
-                sizes,
-                gap,
+            event, self._sources.count = K.follow_writer(
+                K.Buffer(data.ctypes.data, data.size, offset),
+                events,
+                event,
                 fd.checksum_length,
-                key_length,
+                8 if fd.family == "mariadb" else 16,
                 self._sources.raw,
                 self._sources.slots,
                 self._sources.count,
-                until,
-                runs,
-                n,
+                sequence,
+                state,
+                position,
+                told,
             )
-            if gap == len(gaps):
+            if event == count:
                 break
-            start = int(offsets[gap]) - offset
-            event = data[start : start + int(sizes[gap])].tobytes()
-            for run in self._read_gap(fd.body(event), offset + start):
-                runs[n] = run
-                n += 1
-            until[gap] = n
-            gap += 1
-        told = np.cumsum(np.append(0, runs[:n, 2] - runs[:n, 1] + 1))
-        begin = np.append(0, until[:-1])
-        ordinal = told[:-1] - np.repeat(told[begin], until - begin)
-        return DroppedRuns(np.searchsorted(txn_event, gaps), until, runs[:n].copy(), ordinal)
+            start = int(events.offset[event]) - offset
+            body = fd.body(data[start : start + int(events.size[event])].tobytes())
+            gap = self._read_gap(body, offset + start)
+            for source, first, last in gap.runs:
+                number = self._sources.number(source_key(source))
+                told[now["rows"]] = (event, number, first, last, now["sequence"] + 1, now["time"])
+                now["sequence"] += last - first + 1
+                now["rows"] += 1
+            now["position"] = gap.end or now["position"]
+            event += 1
+        told = told[: now["rows"]].copy()
+        told[:, TOLD_TRANSACTION] = np.searchsorted(txn_event, told[:, TOLD_TRANSACTION])
+        if self.writer is None:
+            return None, told
+        self.writer = WriterPoint(*now.tolist()[:3])
+        return position, told
 
-    def _read_gap(self, body: bytes | memoryview, position: int) -> list[tuple[int, int, int]]:
+    def _read_gap(self, body: bytes | memoryview, position: int) -> Gap:
+        """Return the content of a Gap event at the offset ``position``. A Gap without an end has no GTIDs."""
         try:
             found = parse_gap_event(body)
         except BinlogCorrupt as error:
             raise error.located(self.file, position) from None
         if not isinstance(found, Gap) or not found.end:
-            return []
-        for source, _, _ in found.runs:
-            if (len(source) == 8) != (self.format_description.family == "mariadb"):
-                raise BinlogCorrupt(
-                    "a Gap event has GTIDs of the other family of servers", file=self.file, position=position
-                )
-        return [(self._sources.number(source_key(source)), first, last) for source, first, last in found.runs]
+            return Gap()
+        if any(
+            (len(source) == 8) != (self.format_description.family == "mariadb") for source, _, _ in found.runs
+        ):
+            raise BinlogCorrupt(
+                "a Gap event has GTIDs of the other family of servers", file=self.file, position=position
+            )
+        return found
 
     def _resolve(self, events: K.EventColumns, data: npt.NDArray[np.uint8], offset: int) -> Resolved:
         open_xa = bool(self._state["place"][0] == K.Place.XA_TRANSACTION)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.base.compiler.arrays import Int64s, Int64s2
+from dumpfilter.base.compiler.arrays import Int64s2
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import Xid
@@ -23,36 +23,18 @@ It counts because each compressed transaction is a small segment, and a binlog m
 """
 
 
-class DroppedRuns(NamedTuple):
-    """The GTIDs of transactions that an earlier master dropped, as ranges of consecutive transaction numbers.
+TOLD_TRANSACTION, TOLD_SOURCE, TOLD_FIRST, TOLD_LAST, TOLD_SEQUENCE, TOLD_TIME = range(6)
+"""The columns of :attr:`Segment.dropped`, whose rows are runs of consecutive GTIDs that a Gap event names.
 
-    A relay log names these GTIDs in its Gap events, which record dropped transactions.
-    """
+- TOLD_TRANSACTION: the number of the Gap event's entry among the segment's transactions, ascending.
+- TOLD_SOURCE, TOLD_FIRST, TOLD_LAST: the number of the GTID source, the first and the last transaction number.
+- TOLD_SEQUENCE: the ``sequence_number`` of the run's first transaction in the binlog of the server that wrote it.
+- TOLD_TIME: the time of the newest event before the Gap event, Unix seconds.
+"""
+TOLD_COLUMNS = 6
 
-    transaction: Int64s
-    """For each Gap event, the number of its entry among the segment's transactions, ascending."""
-    until: Int64s
-    """For each Gap event, the index after its last row of ``runs``."""
-    runs: Int64s2
-    """The GTIDs, of shape (n, 3): the number of the GTID source, the first and the last transaction number of each
-    run.
-    """
-    ordinal: Int64s
-    """For each run, the number of GTIDs in the same Gap event before the run."""
-
-    def before(self, txn: int) -> DroppedRuns:
-        """Return only the GTIDs from Gap events (records of dropped transactions) before transaction number ``txn``.
-
-        ``txn`` is the number of a transaction within the segment.
-        """
-        n = int(np.searchsorted(self.transaction, txn))
-        runs = int(self.until[n - 1]) if n else 0
-        return DroppedRuns(self.transaction[:n], self.until[:n], self.runs[:runs], self.ordinal[:runs])
-
-
-_NONE = np.empty(0, np.int64)
-NO_DROPPED_RUNS = DroppedRuns(_NONE, _NONE, np.empty((0, 3), np.int64), _NONE)
-"""The value for a segment without Gap events, as in every server's binlog."""
+NONE_TOLD: Int64s2 = np.empty((0, TOLD_COLUMNS), np.int64)
+"""The value of :attr:`Segment.dropped` for a segment without Gap events, as in every server's binlog."""
 
 
 class WriterPoint(NamedTuple):
@@ -71,21 +53,6 @@ class WriterPoint(NamedTuple):
     """
     time: int = 0
     """The time of the newest event that the writer wrote before the position, Unix seconds."""
-
-
-class WriterColumns(NamedTuple):
-    """The positions in the writer's binlog for the events of a relay log segment, with sequence numbers and times,
-    int64 arrays.
-
-    The writer is the server that wrote the events.
-    """
-
-    position: npt.NDArray[np.int64]
-    """The writer's position before each event, and one more entry with the position after the last event."""
-    sequence: npt.NDArray[np.int64]
-    """The last ``sequence_number`` before each Gap event of :attr:`Segment.dropped`."""
-    time: npt.NDArray[np.int64]
-    """The time of the newest event before each Gap event of :attr:`Segment.dropped`, Unix seconds."""
 
 
 _OF_EVENTS = EventColumns._fields
@@ -144,11 +111,13 @@ class Segment:
     - ``earlier_ends``: the xid by the number of the event, for each end of an XA transaction that was prepared before
       the segment.
     - ``unknown_ends``: the same for XA ends (role KEEP) whose prepared transaction the scan has not seen.
-    - ``dropped``: the GTIDs that the Gap events of a relay log tell. A Gap event between two transactions counts as a
-      transaction whose subject is SKIP and whose source is -3.
+    - ``dropped``: the GTIDs that the Gap events of a relay log tell, with the columns ``TOLD_...``. A Gap event between
+      two transactions counts as a transaction whose subject is SKIP and whose source is -3.
     - ``has_inner_gaps``: whether Gap events stand inside transactions (role GAP without ENDS).
     - ``format_description``: the format description event by which the events are read.
-    - ``writer``: the writer's positions, in a relay log only. In a server's binlog each offset is the position.
+    - ``position``: in a relay log only, the position of each event in the binlog of the writer (the server that wrote
+      the events), and one more with the position after the last event. In a server's binlog the offsets are the
+      positions.
     """
 
     file: str
@@ -176,9 +145,9 @@ class Segment:
     unknown_ends: Mapping[int, Xid]
     xa_ends: Mapping[int, Xid] = field(default_factory=dict)
     xa_prepares: Mapping[int, Xid] = field(default_factory=dict)
-    dropped: DroppedRuns = NO_DROPPED_RUNS
+    dropped: Int64s2 = field(default_factory=lambda: NONE_TOLD)
     has_inner_gaps: bool = False
-    writer: WriterColumns | None = None
+    position: npt.NDArray[np.int64] | None = None
 
     def position_of(self, offset: int) -> int:
         """Return the position in the writer's binlog for the byte offset ``offset``, at which an event begins or the
@@ -186,9 +155,7 @@ class Segment:
 
         The writer is the server that wrote the events. In a server's own binlog the result is the offset itself.
         """
-        return (
-            offset if self.writer is None else int(self.writer.position[np.searchsorted(self.offset, offset)])
-        )
+        return offset if self.position is None else int(self.position[np.searchsorted(self.offset, offset)])
 
     def positions_of(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the positions in the writer's binlog (the binlog of the server that wrote the events) for byte
@@ -196,9 +163,9 @@ class Segment:
 
         At each of ``offsets`` an event begins or the segment ends. In a server's own binlog the offsets are returned.
         """
-        if self.writer is None:
+        if self.position is None:
             return offsets
-        found: npt.NDArray[np.int64] = self.writer.position[np.searchsorted(self.offset, offsets)]
+        found: npt.NDArray[np.int64] = self.position[np.searchsorted(self.offset, offsets)]
         return found
 
     @property
@@ -213,7 +180,7 @@ class Segment:
         columns: list[npt.NDArray[Any]] = [
             getattr(self, name) for name in (*_OF_EVENTS, *_OF_TRANSACTIONS, *_OF_BOTH)
         ]
-        columns += (*self.dropped, *(self.writer or ()))
+        columns += [self.dropped, *([] if self.position is None else [self.position])]
         inner = sum(_SEGMENT_OVERHEAD + payload.nbytes for payload in self.payloads.values())
         return sum(column.nbytes for column in columns) + inner
 
@@ -248,12 +215,15 @@ class Segment:
 
         Programs that print a relay log use the copy to show what the master dropped.
         """
-        if not len(self.dropped.transaction):
+        is_gap = self.role == (R.GAP | R.ENDS)
+        if not is_gap.any():
             return self
-        txn_subject = self.txn_subject.copy()
-        txn_subject[self.dropped.transaction] = R.KEPT
-        role = np.where(self.role == (R.GAP | R.ENDS), np.uint8(R.FILE | R.ENDS), self.role)
-        return replace(self, role=role, txn_subject=txn_subject, dropped=NO_DROPPED_RUNS)
+        return replace(
+            self,
+            role=np.where(is_gap, np.uint8(R.FILE | R.ENDS), self.role),
+            txn_subject=np.where(is_gap[self.txn_event[:-1]], np.int32(R.KEPT), self.txn_subject),
+            dropped=NONE_TOLD,
+        )
 
     def before(self, txn: int) -> Segment:
         """Return the part of the segment that ends before transaction number ``txn``, which must not be the first."""
@@ -273,8 +243,8 @@ class Segment:
             unknown_ends=_before(self.unknown_ends, events),
             xa_ends=_before(self.xa_ends, events),
             xa_prepares=_before(self.xa_prepares, events),
-            dropped=self.dropped.before(txn),
-            writer=self.writer and self.writer._replace(position=self.writer.position[: events + 1]),
+            dropped=self.dropped[: np.searchsorted(self.dropped[:, TOLD_TRANSACTION], txn)],
+            position=None if self.position is None else self.position[: events + 1],
         )
 
     @property

@@ -26,7 +26,7 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.index.scanner import FileScanner
-from dumpfilter.index.segment import Segment, WriterPoint
+from dumpfilter.index.segment import TOLD_TRANSACTION, Segment, WriterPoint
 from dumpfilter.index.subjects import Subjects
 from tests.gaps import with_gap_events
 from tests.index.plain_index import Transaction, index_events
@@ -121,12 +121,8 @@ class _Compiled:
             before += events
 
     def _dropped(self, segment: Segment, txn: int, family: str) -> Any:
-        transactions, until, runs, _ = segment.dropped
-        if txn not in transactions:
-            return ()
-        gap = int(np.searchsorted(transactions, txn))
-        rows = runs[until[gap - 1] if gap else 0 : until[gap]].tolist()
-        return tuple((self.sources.key(source, family), first, last) for source, first, last in rows)
+        rows = segment.dropped[segment.dropped[:, TOLD_TRANSACTION] == txn].tolist()
+        return tuple((self.sources.key(source, family), first, last) for _, source, first, last, _, _ in rows)
 
     def column(self, name: str) -> list[Any]:
         joined = np.concatenate([getattr(s, name) for s in self.segments] or [np.zeros(0, np.int64)]).tolist()
@@ -424,8 +420,8 @@ def test_a_rotate_event_without_a_position() -> None:
     data = np.frombuffer(event + b"\x11" * 8, np.uint8)
     segment = scanner.scan(data[: len(event)], 100)
     assert segment is not None
-    assert segment.writer is not None
-    assert segment.writer.position.tolist() == [4, 4 + len(event)]
+    assert segment.position is not None
+    assert segment.position.tolist() == [4, 4 + len(event)]
 
 
 def test_format_description_inside_a_transaction() -> None:

@@ -228,7 +228,7 @@ class Inspector:
         for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
             ours = segment.txn_source == number
             self._gtids.add_many(self.sources.key(number, found.family), segment.txn_number[ours])
-        for number, first, last in segment.dropped.runs.tolist():
+        for _, number, first, last, _, _ in segment.dropped.tolist():
             self._dropped.add_range(self.sources.key(number, found.family), first, last)
 
     def _add_types(self, segment: Segment, flat: FlatEvents) -> None:

@@ -41,7 +41,7 @@ from dumpfilter.dump.packets import _kernels as K
 from dumpfilter.dump.packets.framing import Bytes, as_array
 from dumpfilter.dump.packets.synthesis import GtidSynthesis, layout
 from dumpfilter.dump.stand_ins import MARIADB_GTID_LENGTH, XID_LENGTH
-from dumpfilter.index.segment import Segment
+from dumpfilter.index.segment import TOLD_TRANSACTION, Segment
 
 Integers = npt.NDArray[np.int64]
 KeyOf = Callable[[int], SourceKey]
@@ -202,26 +202,20 @@ def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, k
         return NOTHING_DROPPED
     source, told = plan.reported
     (own,) = np.nonzero(source >= 0)
-    number = segment.txn_number[own]
-    entries = np.stack((own, source[own], number, number, np.zeros(len(own), np.int64)))
-    if segment.writer is not None and len(told.runs):
-        gap = np.repeat(np.arange(len(told.transaction)), np.diff(told.until, prepend=0))
-        sequence = segment.writer.sequence[gap] + told.ordinal + 1
-        entries = np.concatenate((entries, (told.transaction[gap], *told.runs.T, sequence)), axis=1)
-        entries = entries[:, np.argsort(entries[0], kind="stable")]
+    number, time = segment.txn_number[own], segment.time[segment.txn_event[own]]
+    # A Gap event's rows have a sequence_number. A transaction of the file has its own Gtid event.
+    entries = np.stack((own, source[own], number, number, np.zeros(len(own), np.int64), time), dtype=np.int64)
+    if len(told):
+        entries = np.concatenate((entries, told.T), axis=1)
+        entries = entries[:, np.argsort(entries[TOLD_TRANSACTION], kind="stable")]
     gaps = plan.gaps
-    begin = np.searchsorted(entries[0], gaps.first)
-    count = np.searchsorted(entries[0], np.searchsorted(segment.txn_start, gaps.end)) - begin
+    begin = np.searchsorted(entries[TOLD_TRANSACTION], gaps.first)
+    until = np.searchsorted(segment.txn_start, gaps.end)
+    count = np.searchsorted(entries[TOLD_TRANSACTION], until) - begin
     found = np.repeat(begin - np.cumsum(count) + count, count) + np.arange(count.sum())
-    transaction, source, first, last, sequence = entries.take(found, axis=1)
+    transaction, source, first, last, sequence, time = entries.take(found, axis=1)
     event = segment.txn_event[transaction]
     position = segment.positions_of(np.append(segment.txn_start, segment.end))
-    time, end = segment.time[event].astype(np.int64), position[transaction + 1]
-    begin = end
-    if segment.writer is not None:
-        gap = np.searchsorted(told.transaction, transaction)
-        time = np.where(sequence > 0, np.append(segment.writer.time, 0)[gap], time)
-        begin = position[transaction]
     offset, size = segment.offset[event], segment.size[event]
     if segment.continues and transaction[0] == 0:
         # The transaction began in an earlier segment.
@@ -235,8 +229,8 @@ def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, k
         source,
         first,
         last,
-        begin,
-        end,
+        position[transaction],
+        position[transaction + 1],
         time,
         sequence,
         offset,
@@ -245,7 +239,7 @@ def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, k
     fd = segment.format_description
     if fd.family == "mariadb":
         return _of_mariadb(dropped, fd, key_of)
-    return dropped if segment.writer is None else _of_mysql(dropped)
+    return dropped if segment.position is None else _of_mysql(dropped)
 
 
 def _of_mysql(dropped: Dropped) -> Dropped:

@@ -152,7 +152,7 @@ class Both:
         if self.filters[number][1] is not None:
             return
         known = self.stand_ins[number]
-        if known is None or len(segment.dropped.runs):
+        if known is None or len(segment.dropped):
             self.stand_ins[number] = None
             return
         fd = segment.format_description

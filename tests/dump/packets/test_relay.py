@@ -292,11 +292,11 @@ def test_positions_of_4_gib_and_more_are_widened() -> None:
     relay = with_rotate(_empty() + gap + event, _description())
     for size in (1, 1 << 16):
         segments = scanned(relay, size).segments
-        positions = [position for one in segments for position in one.writer.position.tolist()[1:]]  # type: ignore[union-attr]
+        positions = [position for one in segments for position in one.position.tolist()[1:]]  # type: ignore[union-attr]
         assert positions == [len(_empty()), (7 << 32) - 50, (7 << 32) + 100]
 
 
 def test_positions_in_a_servers_binlog_are_offsets() -> None:
     (segment,) = scanned(_empty() + make_event(EventType.STOP, b"", checksum=True), 1 << 16).segments
-    assert segment.writer is None
+    assert segment.position is None
     assert [segment.position_of(at) for at in (segment.start, segment.end)] == [segment.start, segment.end]
