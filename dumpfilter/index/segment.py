@@ -115,9 +115,8 @@ class Segment:
       two transactions counts as a transaction whose subject is SKIP and whose source is -3.
     - ``has_inner_gaps``: whether Gap events stand inside transactions (role GAP without ENDS).
     - ``format_description``: the format description event by which the events are read.
-    - ``position``: in a relay log only, the position of each event in the binlog of the writer (the server that wrote
-      the events), and one more with the position after the last event. In a server's binlog the offsets are the
-      positions.
+    - ``position``: in a relay log only, the position of each event in the binlog of the writer, the server that wrote
+      the events. One more entry has the position after the last event.
     """
 
     file: str
