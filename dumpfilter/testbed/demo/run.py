@@ -3,8 +3,8 @@
 Each part checks the law of dumpfilter at its end. A slave of a filtered stream must have the same data, position and
 GTID set as a slave that received everything and filtered itself.
 
-In the last part one real replica reads from a real source. The other one reads from dumpfilter, which receives the
-source's binlog and filters for the replica. Both must end with the same tables and GTID position.
+In the last part one real replica reads from a real source. Another replica reads from dumpfilter, which receives the
+source's binlog and filters for this replica. Both must end with the same tables and GTID position.
 """
 
 from __future__ import annotations
@@ -134,7 +134,11 @@ def _replicate(console: Console, source: Path) -> dict[str, int]:
 
 
 def print_channels(console: Console, channels: Mapping[str, ChannelState]) -> None:
-    """Print how many bytes the master's filter saved each slave of the demonstration."""
+    """Print a table of the demonstration's slaves: the bytes that the master read and sent for each slave, the share
+    that its filter saved, and the position. Below it stands the GTID set of the slaves.
+
+    ``channels`` has the state of each slave's replication channel, by the slave's name.
+    """
     # The filters stand above the table, so that the table has room on a terminal of 80 columns.
     for name, rules in SLAVES.items():
         shown = " ".join(f"--{rule}" for rule in rules)
@@ -189,16 +193,18 @@ def _work_out(source: Path, output: Path, sent: Mapping[str, int], engine: str) 
 
 
 def run(*arguments: str) -> None:
-    """Run a ``dumpfilter`` command to its end. Raises DumpfilterError when it fails."""
+    """Run a ``dumpfilter`` command with these arguments to its end. Raises DumpfilterError when it fails."""
     done = subprocess.run([sys.executable, "-m", "dumpfilter", *arguments], check=False)
     if done.returncode:
         raise DumpfilterError(f"dumpfilter {' '.join(arguments)}: exit code {done.returncode}")
 
 
 def demonstrate(console: Console, program: Program, output: Path) -> None:
-    """Run the servers and dumpfilter, and print how many bytes each replica received.
+    """Run a MariaDB source, a replica of the source, and a replica that reads the source through dumpfilter. Print how
+    many bytes each replica received.
 
-    ``output`` gets the logs of the servers and of dumpfilter. Raises DumpfilterError, also if the two replicas differ.
+    ``program`` is the server's program. ``output`` gets the logs of the servers and of dumpfilter. Raises
+    DumpfilterError, also if the data of the two replicas differ.
     """
     topology = make_topology(
         server("source", program=program.path, init=_SCHEMA, options=("binlog-format=ROW",)),

@@ -1,1 +1,3 @@
-"""Experiments with real processes: a workload, phases with faults and variants, measured over slowed-down links."""
+"""Experiments that compare ways to bring a binlog to replicas, with real processes over slowed-down connections
+(links). An experiment has a workload, and phases in which links or processes fail.
+"""

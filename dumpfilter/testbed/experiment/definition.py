@@ -1,4 +1,6 @@
-"""The definition of an experiment, and the file ``EXPERIMENT.toml`` that holds it."""
+"""The definition of an experiment (a comparison of ways to bring the binlog to the slaves), and the file
+``EXPERIMENT.toml`` that holds it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ STRICT = ConfigDict(extra="forbid")
 
 @dataclass(frozen=True, config=STRICT)
 class Load:
-    """The table ``[load.NODE]``: statements that run on the server NODE during all phases of an experiment.
+    """The table ``[load.NODE]`` of an experiment's file: SQL statements that run on the server NODE during all phases
+    of the experiment.
 
     One statement runs at each interval. After the last statement the first one runs again.
     """
@@ -38,7 +41,9 @@ class Load:
 
 @dataclass(frozen=True, config=STRICT)
 class Change:
-    """A table below ``[phase.links]``: other properties of a link during a phase. None: as in the topology."""
+    """A table below ``[phase.links]``: the rate, delay and jitter of a link (a connection between two nodes) during a
+    phase. None: the value of the topology.
+    """
 
     rate: Rate | None = None
     delay: Time | None = None
@@ -47,7 +52,9 @@ class Change:
 
 @dataclass(frozen=True, config=STRICT)
 class Phase:
-    """The table ``[[phase]]``: a period of an experiment, with the faults that last for it."""
+    """The table ``[[phase]]`` of an experiment's file: a period of the experiment, with the faults that last for it,
+    such as cut connections or killed processes.
+    """
 
     seconds: Annotated[Time, Field(alias="for")]
     name: str = ""
@@ -62,12 +69,16 @@ class Phase:
 
     @property
     def only_cuts(self) -> bool:
-        """Whether the phase has no faults other than cut links, which a simulation supports, too."""
+        """Whether the phase has no faults other than cut links (connections between two nodes). A simulation supports
+        only this fault.
+        """
         return not self.silent and not self.killed and not self.links
 
 
 class Experiment(Model):
-    """A topology, its phases and statements, and the compared variants (ways to bring the binlog to the slaves)."""
+    """An experiment: a topology of servers and slaves, the statements that run, the phases with faults, and the
+    compared variants (ways to bring the binlog to the slaves).
+    """
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -80,18 +91,20 @@ class Experiment(Model):
     variants: tuple[Variant, ...] = (Variant.MASTER,)
     repetitions: Annotated[int, Field(ge=1, le=1000)] = 1
     limit: Time = 1.0
-    """The limit of the lag, above which a transaction counts as late, seconds."""
+    """The limit for the lag, seconds. The results say how long each node's lag was above this limit."""
     patience: Time = 300.0
     """The time limit, after the last phase, for all nodes to catch up, seconds."""
 
     @property
     def limit_microseconds(self) -> int:
-        """The limit of the lag, microseconds."""
+        """The limit for the replication lag, microseconds. The results say how long each node's lag was above this
+        limit.
+        """
         return round(self.limit * 1_000_000)
 
 
 def load_experiment(path: Path) -> Experiment:
-    """Read an experiment from a TOML file. Raises OptionError that names the file and the key."""
+    """Read an experiment from a TOML file and check it. Raises OptionError that names the file and the key."""
     file = load_toml(path, Experiment)
     try:
         topology = _topology(file.topology, path)
@@ -113,7 +126,9 @@ def _topology(text: object, path: Path) -> Topology:
 
 
 def check(experiment: Experiment) -> None:
-    """Check that an experiment can be run. Raises OptionError that names the key."""
+    """Check that an experiment can be run, for example that its links, nodes and variants exist. Raises OptionError
+    that names the key.
+    """
     topology = experiment.topology
     links = [link.name for link in topology.links]
     nodes = [node.name for node in topology.nodes]

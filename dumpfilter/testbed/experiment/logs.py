@@ -1,4 +1,5 @@
-"""The logs of nodes in a run: the transactions of binlogs and relay logs, and the times at which they arrived.
+"""The binlogs and relay logs that the nodes of a topology wrote in a run of an experiment: their transactions, and the
+times at which these arrived.
 
 A node's relay log grows when an event arrives. The times at which files grow are therefore the times at which
 transactions arrived, for nodes of dumpfilter and real servers alike.
@@ -60,7 +61,8 @@ Grown = Mapping[Path, Growth]
 
 
 def reached(growth: Growth, ends: Ints) -> Ints:
-    """Return the times from which on a file had at least each of the sizes ``ends``, microseconds.
+    """Return, for each size in ``ends``, the time from which on a file had at least this many bytes, microseconds.
+    ``growth`` has the sizes of the file over time.
 
     A size counts from the moment after which the file was never shorter, since it may be truncated in between. The time
     of a size that the file never had is -1.
@@ -76,7 +78,7 @@ def reached(growth: Growth, ends: Ints) -> Ints:
 
 
 class Recorder:
-    """A recorder of the sizes of log files over time. The logs need not exist yet."""
+    """A recorder of the file sizes of binlogs and relay logs over time. The files need not exist yet."""
 
     def __init__(self, logs: Mapping[LogName, Watched]) -> None:
         self.grown: dict[LogName, dict[Path, list[tuple[int, int]]]] = {name: {} for name in logs}
@@ -84,12 +86,12 @@ class Recorder:
         self._logs = logs
 
     def run(self, over: threading.Event) -> None:
-        """Sample all logs periodically until the event is set."""
+        """Record the file sizes of all logs every millisecond, until the event ``over`` is set."""
         while not over.wait(INTERVAL):
             self.look()
 
     def look(self) -> None:
-        """Sample all logs once."""
+        """Record the present file sizes of all logs."""
         for name, files in self.grown.items():
             for path in _onward(next(reversed(files))) if files else self._logs[name].files():
                 with contextlib.suppress(FileNotFoundError):
@@ -126,7 +128,7 @@ _MADE_FOR_A_READER = LOG_EVENT_RELAY_LOG_F | LOG_EVENT_ARTIFICIAL_F
 
 @dataclass
 class Logged:
-    """One transaction of a binlog or relay log."""
+    """One transaction in a binlog or relay log file: its identity, its end in the file, and its size."""
 
     key: Key
     path: Path
@@ -138,7 +140,7 @@ class Logged:
 
 
 class Log(NamedTuple):
-    """The transactions of a binlog or relay log, in its order."""
+    """The transactions of a binlog or relay log, in the order of the log, with the times at which they were written."""
 
     transactions: list[Logged]
     time: Ints
@@ -149,7 +151,8 @@ class Log(NamedTuple):
 
 
 def read_log(grown: Grown) -> Log:
-    """Return the transactions of consecutive files of a binlog or relay log. An incomplete last event is left out.
+    """Read consecutive files of a binlog or relay log, and return their transactions. An incomplete last event is left
+    out.
 
     ``grown`` has the sizes of the files over time, from which the times of the transactions come.
     """

@@ -1,4 +1,5 @@
-"""The execution of experiments: each variant with real processes, and its simulation for comparison.
+"""The execution of experiments: each variant (way to bring the binlog to the slaves) runs with real processes, and is
+simulated for comparison.
 
 The lags and bytes of a run come from the logs that the nodes wrote, and from the times at which the logs grew.
 """
@@ -51,7 +52,9 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class Committed:
-    """The transactions of one origin (the server that wrote the binlog), with measured commit times."""
+    """The transactions that one origin (a server that wrote a binlog) committed in a run, with the measured commit
+    times.
+    """
 
     traffic: SetTraffic
     keys: Mapping[Key, int]
@@ -62,7 +65,9 @@ class Committed:
 
 @dataclass(frozen=True)
 class Crossing:
-    """The bytes that passed a link (a connection between two nodes) in a run, and its outages."""
+    """The measured traffic of one link (a connection between two nodes) in a run: its bytes, and the times when it was
+    cut.
+    """
 
     bytes: int
     """The bytes that reached the target, with the protocols' overhead."""
@@ -74,7 +79,9 @@ class Crossing:
 
 @dataclass(frozen=True)
 class Measured:
-    """All data of one measured run, from which its results are computed."""
+    """The measurements of one run of an experiment, from which its results are computed: commits, received logs, and
+    traffic of each connection.
+    """
 
     plan: Plan
     setting: Setting
@@ -89,8 +96,8 @@ class Measured:
 def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Results:
     """Run and simulate each variant of an experiment (way to bring the binlog to the slaves), and return all results.
 
-    A run with faults that cannot be simulated is not simulated, with a warning in the results. ``tell`` is called with
-    messages about the progress. Raises DumpfilterError. All processes have ended in any case.
+    If the experiment has faults that cannot be simulated, nothing is simulated, and the results have a warning.
+    ``tell`` is called with messages about the progress. Raises DumpfilterError. All processes have ended in any case.
     """
     runs: list[Run] = []
     sources: tuple[SourceFigures, ...] = ()
@@ -197,10 +204,10 @@ def _received_log(node: TestbedNode, feed: Feed) -> Watched:
 
 
 def run_phase(bed: Testbed, phase: Phase, names: Mapping[str, str], wait: Callable[[float], None]) -> None:
-    """Run a phase: inject its faults, wait for its time with ``wait``, and remove the faults.
+    """Run one phase of an experiment: inject its faults, call ``wait`` with its time, and remove the faults.
 
-    ``names`` has the names of the links in the running topology. Faults of links and nodes that it does not have are
-    left out.
+    ``bed`` is the running topology, and ``names`` has the names of the links there. Faults of links and nodes that the
+    running topology does not have are left out.
     """
     end = time.monotonic() + phase.seconds
     undo: list[Callable[[], object]] = []
@@ -322,9 +329,10 @@ def _outages(history: History, shift: float) -> tuple[Outage, ...]:
 
 
 def figures(measured: Measured, *, limit: int) -> Run:
-    """Return the results of a measured run: the lags of the nodes, and the bytes of the links.
+    """Return the results of a measured run: the lags of the nodes, and the bytes of the links (connections between
+    nodes).
 
-    ``limit`` is the lag (microseconds) above which time is counted.
+    ``limit`` is a lag, microseconds. The results have the time during which the lag of a node was above this limit.
     """
     router, setting = Router(measured.plan), measured.setting
     groups = [Group(setting, router.routes(node, setting), (node,)) for node in measured.plan.nodes]

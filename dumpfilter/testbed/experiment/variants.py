@@ -24,7 +24,8 @@ FILTER_ON_SLAVE = "--filter-on=slave"
 
 
 def topology_for(topology: Topology, variant: Variant) -> Topology:
-    """Return the topology with which a variant (way to bring the binlog to the slaves) is run.
+    """Return the topology (nodes, and which node reads which) with which a variant of an experiment is run. A variant
+    is a way to bring the binlog to the slaves.
 
     Raises OptionError for a variant that the topology does not support.
     """
@@ -48,7 +49,8 @@ def planned(topology: Topology, variant: Variant) -> Topology:
 
 
 def links_for(topology: Topology, variant: Variant) -> dict[str, str]:
-    """Return the name that each link of ``topology`` has when a variant is run.
+    """Return the name that each link (connection between two nodes) of ``topology`` has when a variant is run. A
+    variant is a way to bring the binlog to the slaves.
 
     Plain replication (``Variant.PLAIN``) has no masters of dumpfilter. The links to them are left out, and the other
     links get the names that they have without masters.
@@ -67,7 +69,9 @@ def _masters(topology: Topology) -> dict[str, str]:
 
 
 def simulated(topology: Topology, outages: Mapping[str, tuple[Outage, ...]]) -> Topology:
-    """Return the topology for the simulation of a run. Each link has the outages that it had in the run."""
+    """Return a copy of ``topology`` for the simulation that is compared with a measured run. In the copy each link
+    (connection between two nodes) has the outages that it had in the run.
+    """
 
     def node_for(node: Node) -> Node:
         def link(one: Reading) -> dict[str, Any]:
