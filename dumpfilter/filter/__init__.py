@@ -13,56 +13,31 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dumpfilter.filter.base import ReplicationFilter
-    from dumpfilter.filter.decision import Decision, Step, Verdict
-    from dumpfilter.filter.effective import EffectiveFilter
-    from dumpfilter.filter.factory import make_filter
-    from dumpfilter.filter.filter import Filter
-    from dumpfilter.filter.rules import (
-        EffectiveRuleKind,
-        FilterSemantics,
-        Rule,
-        RuleKind,
-        WriteRuleKind,
-        WriteSemantics,
-        make_rule,
-        parse_option,
-    )
-    from dumpfilter.filter.write import WriteFilter
+    from dumpfilter.filter.base import ReplicationFilter as ReplicationFilter
+    from dumpfilter.filter.decision import Decision as Decision
+    from dumpfilter.filter.decision import Step as Step
+    from dumpfilter.filter.decision import Verdict as Verdict
+    from dumpfilter.filter.effective import EffectiveFilter as EffectiveFilter
+    from dumpfilter.filter.factory import make_filter as make_filter
+    from dumpfilter.filter.filter import Filter as Filter
+    from dumpfilter.filter.rules import EffectiveRuleKind as EffectiveRuleKind
+    from dumpfilter.filter.rules import FilterSemantics as FilterSemantics
+    from dumpfilter.filter.rules import Rule as Rule
+    from dumpfilter.filter.rules import RuleKind as RuleKind
+    from dumpfilter.filter.rules import WriteRuleKind as WriteRuleKind
+    from dumpfilter.filter.rules import WriteSemantics as WriteSemantics
+    from dumpfilter.filter.rules import make_rule as make_rule
+    from dumpfilter.filter.rules import parse_option as parse_option
+    from dumpfilter.filter.write import WriteFilter as WriteFilter
 
-__all__ = [
-    "Decision",
-    "EffectiveFilter",
-    "EffectiveRuleKind",
-    "Filter",
-    "FilterSemantics",
-    "ReplicationFilter",
-    "Rule",
-    "RuleKind",
-    "Step",
-    "Verdict",
-    "WriteFilter",
-    "WriteRuleKind",
-    "WriteSemantics",
-    "make_filter",
-    "make_rule",
-    "parse_option",
-]
-
-_MODULE_BY_NAME = {
-    "ReplicationFilter": "base",
-    "Decision": "decision",
-    "Step": "decision",
-    "Verdict": "decision",
-    "EffectiveFilter": "effective",
-    "make_filter": "factory",
-    "Filter": "filter",
-    "WriteFilter": "write",
-}
+_MODULES = ("rules", "decision", "base", "filter", "effective", "write", "factory")
+"""The modules that have the names above. A module comes before those that import it."""
 
 
 def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f"{__name__}.{_MODULE_BY_NAME.get(name, 'rules')}")
-    return getattr(module, name)
+    if not name.startswith("_"):
+        for module in _MODULES:
+            found = importlib.import_module(f"{__name__}.{module}")
+            if hasattr(found, name):
+                return getattr(found, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

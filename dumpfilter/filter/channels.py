@@ -156,10 +156,10 @@ class ChannelFilters:
         # All channels draw their filters' versions from one counter. So a channel that is removed and added again gets
         # a new version.
         self._version = 0
-        self._global: _Settings = {}
-        self._channels: dict[str, _Settings] = {}
-        self._versions: dict[str, int] = {}
-        """The version of each channel's filter."""
+        self._filters: dict[str | None, _Settings] = {None: {}}
+        """The rules of each channel's filter. None stands for the global filter."""
+        self._versions: dict[str | None, int] = {}
+        """The version of each filter."""
         self._startup: dict[str, _Settings] = {}
 
     def startup(self, channel: str | None, rules: Iterable[Rule]) -> None:
@@ -176,7 +176,7 @@ class ChannelFilters:
                 )
         with self._lock:
             now = self._clock()
-            settings = self._global if channel is None else self._startup.setdefault(channel, {})
+            settings = self._filters[None] if channel is None else self._startup.setdefault(channel, {})
             by = ConfiguredBy.STARTUP_OPTIONS if channel is None else ConfiguredBy.STARTUP_OPTIONS_FOR_CHANNEL
             # As in the server, the column ACTIVE_SINCE of a kind of rule is the time of the last option of that kind.
             for rule in rules:
@@ -190,11 +190,11 @@ class ChannelFilters:
         OptionError, and changes nothing, when a filter would have both classic and effective rules.
         """
         with self._lock:
-            _check_semantics("the global filter", self._global)
+            _check_semantics(None, self._filters[None])
             copied = self._copied()
             made = {name: copied | self._startup.get(name, {}) for name in map(fold_channel, existing)}
             for name, settings in made.items():
-                _check_semantics(_place(name), settings)
+                _check_semantics(name, settings)
             given = sorted((name for name, settings in self._startup.items() if settings), key=_bytes)
             self._startup.clear()
             for name, settings in made.items():
@@ -220,7 +220,7 @@ class ChannelFilters:
         if name in GROUP_REPLICATION_CHANNELS:
             raise ChannelNotAllowed(name)
         with self._lock:
-            if name not in self._channels:
+            if name not in self._filters:
                 self._add(name, self._copied())
 
     def _copied(self) -> _Settings:
@@ -228,24 +228,24 @@ class ChannelFilters:
         now = self._clock()
         return {
             kind: replace(setting, active_since=now)
-            for kind, setting in self._global.items()
+            for kind, setting in self._filters[None].items()
             if setting.rules
         }
 
     def _add(self, name: str, settings: _Settings) -> None:
         self._version += 1
-        self._channels[name] = {}
+        self._filters[name] = {}
         self._set(name, settings)
 
-    def _set(self, name: str, settings: _Settings) -> None:
+    def _set(self, name: str | None, settings: _Settings) -> None:
         self._versions[name] = version = self._version
-        self._channels[name] |= {kind: replace(one, version=version) for kind, one in settings.items()}
+        self._filters[name] |= {kind: replace(one, version=version) for kind, one in settings.items()}
 
     def remove_channel(self, name: str) -> None:
         """Remove a channel and its filter (RESET REPLICA ALL). The global filter stays."""
         with self._lock:
             self._of(name)
-            del self._channels[fold_channel(name)], self._versions[fold_channel(name)]
+            del self._filters[fold_channel(name)], self._versions[fold_channel(name)]
 
     def change(self, clauses: Sequence[FilterClause], channel: str | None) -> None:
         """Carry out CHANGE REPLICATION FILTER. The last clause of a kind of rule replaces all rules of that kind.
@@ -259,24 +259,18 @@ class ChannelFilters:
             clause.kind: tuple(make_rule(clause.kind, rule.value) for rule in clause.rules)
             for clause in clauses
         }
+        by, changed = ConfiguredBy.CHANGE_REPLICATION_FILTER, self._filters
         if channel is not None and fold_channel(channel) in GROUP_REPLICATION_CHANNELS:
             raise ChannelNotAllowed(fold_channel(channel))
         with self._lock:
-            by = ConfiguredBy.CHANGE_REPLICATION_FILTER_FOR_CHANNEL
-            changed = self._channels
-            if channel is None:
-                by = ConfiguredBy.CHANGE_REPLICATION_FILTER
-            else:
+            if channel is not None:
+                by = ConfiguredBy.CHANGE_REPLICATION_FILTER_FOR_CHANNEL
                 changed = {fold_channel(channel): self._of(channel)}
             now = self._clock()
             settings: _Settings = {kind: Setting(kind, given, by, now) for kind, given in rules.items()}
-            if channel is None:
-                _check_semantics("the global filter", self._global | settings)
             for name, before in changed.items():
-                _check_semantics(_place(name), before | settings)
+                _check_semantics(name, before | settings)
             self._version += 1
-            if channel is None:
-                self._global |= settings
             for name in changed:
                 self._set(name, settings)
 
@@ -304,7 +298,7 @@ class ChannelFilters:
         the server's order.
         """
         with self._lock:
-            return _ordered(self._global)
+            return _ordered(self._filters[None])
 
     def count(self, channel: str, hits: Mapping[BaseRuleKind, int], *, version: int | None = None) -> None:
         """Add numbers of hits (events that matched a rule) to the column COUNTER of a channel's filter, by kind of
@@ -325,11 +319,11 @@ class ChannelFilters:
     def channels(self) -> list[str]:
         """The names of all channels, sorted by bytes as in the server's status tables."""
         with self._lock:
-            return sorted(self._channels, key=_bytes)
+            return sorted((name for name in self._filters if name is not None), key=_bytes)
 
     def _of(self, channel: str) -> _Settings:
         try:
-            return self._channels[fold_channel(channel)]
+            return self._filters[fold_channel(channel)]
         except KeyError:
             raise UnknownChannel(channel) from None
 
@@ -365,11 +359,12 @@ def _ordered(settings: _Settings) -> list[Setting]:
     return [settings[kind] for kind in SLAVE_RULE_KINDS if kind in settings]
 
 
-def _check_semantics(place: str, settings: Mapping[BaseRuleKind, Setting]) -> None:
+def _check_semantics(channel: str | None, settings: Mapping[BaseRuleKind, Setting]) -> None:
     kinds = [kind for kind in SLAVE_RULE_KINDS if kind in settings and settings[kind].rules]
     classic = [f"--{kind.option}" for kind in kinds if not isinstance(kind, EffectiveRuleKind)]
     effective = [f"--{kind.option}" for kind in kinds if isinstance(kind, EffectiveRuleKind)]
     if classic and effective:
+        place = "the global filter" if channel is None else f"the filter of channel {channel!r}"
         raise OptionError(
             f"{place}: rules of both semantics: classic {', '.join(classic)}; effective {', '.join(effective)}"
         )
@@ -384,10 +379,6 @@ def _discarded(where: str) -> str:
 
 def _shown(name: str) -> str:
     return _bytes(name)[:_SHOWN_BYTES].decode("utf-8", "ignore")
-
-
-def _place(channel: str) -> str:
-    return f"the filter of channel {channel!r}"
 
 
 def _bytes(text: str) -> bytes:

@@ -159,32 +159,25 @@ class CleverFilter:
             names: list[TableName] = []
             for table in tables:
                 full = self._full(table, statement.current_database or "")
+                known = self._as(full, thread)
+                if ignored := known is IGNORED:
+                    break
                 if not self._is_known(full, thread):
                     names.append(table)
-                    continue
-                known = self._as(full, thread)
-                if known is IGNORED:
-                    ignored = True
-                    break
-                if table.database is None and len(tables) == 1:
+                elif table.database is None and len(tables) == 1:
                     # The statement names a renamed table without a database. The rules must see the database of the
                     # table's first name, so this database replaces the current database.
-                    current = known[0]
-                    names.append(TableName(None, known[1]))
+                    current, first = known
+                    names.append(TableName(None, first))
                 else:
                     names.append(TableName(*known))
-            lists.append(tuple(names))
+            if names or not ignored:
+                lists.append(tuple(names))
             if ignored:
                 break
         if ignored and not any(lists):
             return Verdict.IGNORE
-        decision = self.rules.decide(
-            replace(
-                statement,
-                current_database=current,
-                updated=tuple(names for names in lists if names or not ignored),
-            )
-        )
+        decision = self.rules.decide(replace(statement, current_database=current, updated=tuple(lists)))
         # The first table that matches a table rule decides about the statement. A table that the filter already ignores
         # counts as a match with an ignore rule.
         return Verdict.IGNORE if ignored and decision.step not in _BY_TABLE else decision.verdict

@@ -101,39 +101,33 @@ def _is_narrower(one: Filter, other: Filter) -> bool:
     the lists prove nothing.
     """
     K = RuleKind
-
-    def values(side: Filter, kind: RuleKind) -> frozenset[str]:
-        return frozenset(rule.value for rule in side.rules if rule.kind is kind)
+    mine, theirs = (
+        {kind: {rule.value for rule in side.rules if rule.kind is kind} for kind in K}
+        for side in (one, other)
+    )
 
     def has_fewer(*kinds: RuleKind) -> bool:
-        is_subset = all(values(one, kind) <= values(other, kind) for kind in kinds)
+        is_subset = all(mine[kind] <= theirs[kind] for kind in kinds)
         # A filter without do rules passes what no rule names.
-        return is_subset and any(values(one, kind) for kind in kinds) >= any(
-            values(other, kind) for kind in kinds
-        )
+        return is_subset and any(mine[kind] for kind in kinds) >= any(theirs[kind] for kind in kinds)
 
-    if [rule for rule in one.rules if rule.kind.is_rewrite] != [
-        rule for rule in other.rules if rule.kind.is_rewrite
-    ]:
-        return False
-    do_db, ignore_db = values(one, K.DO_DB), values(one, K.IGNORE_DB)
-    if values(other, K.DO_DB):
+    if theirs[K.DO_DB]:
         narrower_db = has_fewer(K.DO_DB)
-    elif do_db:
+    elif mine[K.DO_DB]:
         key = collation_of(one.names).database_rule
-        narrower_db = not {key(value) for value in do_db} & {
-            key(value) for value in values(other, K.IGNORE_DB)
-        }
+        narrower_db = set(map(key, mine[K.DO_DB])).isdisjoint(map(key, theirs[K.IGNORE_DB]))
     else:
-        narrower_db = ignore_db >= values(other, K.IGNORE_DB)
+        narrower_db = mine[K.IGNORE_DB] >= theirs[K.IGNORE_DB]
     # MySQL asks no wild rules about CREATE DATABASE when there are rules for databases.
     is_skipped = one.db_rules_on and not other.db_rules_on and other.table_rules_on
+    rewrites = [[rule for rule in side.rules if rule.kind.is_rewrite] for side in (one, other)]
     return (
-        narrower_db
+        rewrites[0] == rewrites[1]
+        and narrower_db
         and not is_skipped
         and has_fewer(K.DO_TABLE, K.WILD_DO_TABLE)
         and has_fewer(K.WILD_DO_TABLE)
-        and all(values(one, kind) >= values(other, kind) for kind in (K.IGNORE_TABLE, K.WILD_IGNORE_TABLE))
+        and all(mine[kind] >= theirs[kind] for kind in (K.IGNORE_TABLE, K.WILD_IGNORE_TABLE))
     )
 
 

@@ -9,26 +9,21 @@ from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.factory import make_filter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import (
+    SLAVE_RULE_KINDS,
     BaseRuleKind,
-    EffectiveRuleKind,
     FilterSemantics,
     RuleKind,
     make_rule,
 )
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-_NAME_BY_KIND: dict[BaseRuleKind, str] = {
-    **{kind: kind.sql_name for kind in RuleKind},
-    **{kind: f"EFFECTIVE_{kind.sql_name}" for kind in EffectiveRuleKind},
+_NAME_BY_KIND = {
+    kind: kind.sql_name if isinstance(kind, RuleKind) else f"EFFECTIVE_{kind.sql_name}"
+    for kind in SLAVE_RULE_KINDS
 }
 """The name of each kind of rule in ``dumpfilter.proto``, for example ``REPLICATE_DO_DB``."""
 _KIND_BY_NUMBER = {pb.RuleKind.Value(name): kind for kind, name in _NAME_BY_KIND.items()}
 FAMILIES: dict[int, Family] = {pb.MYSQL: "mysql", pb.MARIADB: "mariadb"}
-_SEMANTICS: dict[int, FilterSemantics] = {
-    pb.FILTER_SEMANTICS_UNSPECIFIED: FilterSemantics.CLASSIC,
-    pb.CLASSIC: FilterSemantics.CLASSIC,
-    pb.EFFECTIVE: FilterSemantics.EFFECTIVE,
-}
 
 
 def family_to_proto(family: Family) -> pb.ServerFamily:
@@ -74,18 +69,16 @@ def filter_from_proto(
     A message may leave out the server family and the collation for names. Then ``default`` gives them, which the master
     takes from the server that wrote the binlog.
     """
-    semantics = _SEMANTICS.get(definition.semantics)
-    if semantics is None:
+    if definition.semantics not in pb.FilterSemantics.values():
         raise OptionError(f"filter semantics {definition.semantics} are not known")
     rules = []
     for rule in definition.rules:
         kind = _KIND_BY_NUMBER.get(rule.kind)
         if kind is None:
             raise OptionError(f"rule {rule.value!r} has no known kind ({rule.kind})")
-        semantics.check(kind)
         rules.append(make_rule(kind, rule.value))
     return make_filter(
-        semantics,
+        FilterSemantics.EFFECTIVE if definition.semantics == pb.EFFECTIVE else FilterSemantics.CLASSIC,
         rules,
         names=NameRules(
             FAMILIES.get(definition.family, default.family),
@@ -100,7 +93,7 @@ def origin_to_proto(origin: OriginFilter | None) -> pb.OriginFilter:
 
     The ids are in ascending order. None stands for a slave that wants the transactions of all servers and domains.
     """
-    origin = OriginFilter() if origin is None else origin
+    origin = origin or OriginFilter()
     return pb.OriginFilter(
         ignore_server_ids=sorted(origin.ignore_server_ids),
         do_domain_ids=sorted(origin.do_domain_ids),

@@ -29,22 +29,19 @@ class Filter(RuleFilter):
 
     def __init__(self, rules: Iterable[Rule] = (), *, names: NameRules = DEFAULT_NAMES) -> None:
         super().__init__(rules, names=names)
-        collation, keyed, of = self._collation, self._keyed, self._of
-
-        def patterns(rules: list[Rule]) -> WildSet:
-            return WildSet([collation.units(rule.value) for rule in rules], collation.unit)
-
+        collation, keyed = self._collation, self._keyed
         self._do_db = keyed(RuleKind.DO_DB, collation.database_rule)
         self._ignore_db = keyed(RuleKind.IGNORE_DB, collation.database_rule)
         self._do_table = keyed(RuleKind.DO_TABLE, collation.table)
         self._ignore_table = keyed(RuleKind.IGNORE_TABLE, collation.table)
-        self._wild_do_rules, self._wild_ignore_rules = (
-            of(RuleKind.WILD_DO_TABLE),
-            of(RuleKind.WILD_IGNORE_TABLE),
+        self._wild_do_rules = self._of(RuleKind.WILD_DO_TABLE)
+        self._wild_ignore_rules = self._of(RuleKind.WILD_IGNORE_TABLE)
+        self._wild_do, self._wild_ignore = (
+            WildSet([collation.units(rule.value) for rule in rules], collation.unit)
+            for rules in (self._wild_do_rules, self._wild_ignore_rules)
         )
-        self._wild_do, self._wild_ignore = patterns(self._wild_do_rules), patterns(self._wild_ignore_rules)
         self._rewrite: dict[Hashable, str] = {}
-        for rule in of(RuleKind.REWRITE_DB):
+        for rule in self._of(RuleKind.REWRITE_DB):
             source, target = rule.pair
             self._rewrite.setdefault(collation.database_rule(source), target)
 
