@@ -113,8 +113,8 @@ def register(spark: SparkSession) -> None:
 
 
 class BinlogDataSource(DataSource):
-    """The Spark data source ``binlog``, by which a query reads binlog events as rows. Spark asks it for the schema and
-    the reader of a query.
+    """The Spark data source ``binlog``, by which a query reads binlog events as rows. Spark asks an object of this
+    class for the schema and the reader of a query.
 
     If the setting ``spark.sql.python.filterPushdown.enabled`` is on, the data source evaluates conditions of a WHERE
     clause (filter pushdown). Otherwise Spark does.
@@ -233,7 +233,8 @@ class _OptionalPushdown(functools.partial[Iterable[Filter]]):
 class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The reader that Spark uses for a streaming query of the data source ``binlog``.
 
-    Spark asks it for the position at which each micro-batch ends, and stores the positions in the query's checkpoint.
+    Spark asks the reader for the position at which each micro-batch ends, and stores the positions in the query's
+    checkpoint.
     """
 
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
@@ -267,8 +268,9 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @without_traceback
     def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, object]:  # type: ignore[override]
-        """Return the position (file and offset) at which the micro-batch that begins at ``start`` ends. ``limit`` is
-        its maximum size. Raises BinlogError.
+        """Return the position (file and offset) at which the micro-batch that begins at ``start`` ends.
+
+        ``limit`` is the micro-batch's maximum size. Raises BinlogError.
         """
         most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
         return dict(self._set().forward(start, most, self._until))

@@ -34,8 +34,8 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Amount:
-    """The size of a job, for its progress bar and for its division into Spark tasks: bytes, the name of its tasks, and
-    the number of Spark tasks.
+    """The size of a job, for its progress bar and for its division into Spark tasks. A job is a function and the tasks
+    to call the function with.
     """
 
     unit: str = "tasks"
@@ -51,8 +51,8 @@ TASKS = Amount()
 
 
 class Runner(Protocol):
-    """A function that calls ``function`` with each of ``tasks``, in threads or on Spark, and returns the results in the
-    order of ``tasks``.
+    """The type of a function that runs a job in threads or on Spark. It calls ``function`` with each of ``tasks``, and
+    returns the results in the order of ``tasks``.
 
     ``label`` describes the work to the user, and ``amount`` gives the job's size. If several tasks raise a
     DumpfilterError, the error of the first of these tasks is raised.
@@ -66,21 +66,26 @@ class Runner(Protocol):
 def run_here(
     function: Callable[[T], R], tasks: Sequence[T], label: str, *, amount: Amount = TASKS
 ) -> list[R]:
-    """Call ``function`` with each task in this thread, one after the other, and return the results in order.
+    """Call ``function`` with each of ``tasks`` in this thread, one after the other, and return the results in order.
 
-    Jobs accept this function as a :class:`Runner` if there is little work. ``label`` and ``amount`` have no effect.
+    Small jobs use this function in place of threads or Spark. ``label`` and ``amount`` have no effect.
     """
     return [translated(function, task) for task in tasks]
 
 
 def cores_of(run: Runner) -> int:
-    """Return the number of tasks that a runner executes in parallel: its attribute ``cores``, or 1."""
+    """Return the number of tasks that ``run``, which runs jobs in threads or on Spark, executes in parallel.
+
+    It is the attribute ``cores`` of ``run``, or 1 if there is none.
+    """
     return max(1, int(getattr(run, "cores", 1)))
 
 
 def translated(function: Callable[[T], R], task: T) -> R:
-    """Return ``function(task)``. An OSError, which comes from reading a binlog, becomes a BinlogError that names the
-    file.
+    """Call ``function`` with a task and return the result. Raises BinlogError, which names the file, instead of an
+    OSError.
+
+    An OSError of a task comes from reading a binlog.
     """
     try:
         return function(task)
@@ -91,7 +96,7 @@ def translated(function: Callable[[T], R], task: T) -> R:
 
 
 class Stopped(BaseException):
-    """The exception that ends a task after Ctrl-C. Tasks must not catch it; the engine that runs them does."""
+    """The exception that ends a running task after Ctrl-C. Tasks must not catch the exception."""
 
 
 @dataclass
@@ -110,15 +115,16 @@ _thread = threading.local()
 
 
 def count_for(work: Work) -> None:
-    """Assign this thread to the job whose state is ``work``. Later calls of :func:`step` in this thread add to
-    ``work.done`` and obey ``work.is_stopped``.
+    """Assign this thread to the job whose state is ``work``.
+
+    Later calls of :func:`step` in this thread add to ``work.done``, and end the task if ``work.is_stopped`` is true.
     """
     _thread.work = work
 
 
 def step(nbytes: int) -> None:
-    """Report for the progress bar that this thread's task has read ``nbytes`` more bytes. Tasks call this function
-    between two blocks of data.
+    """Report for the progress bar that the task of this thread has read ``nbytes`` more bytes of binlogs. Tasks call
+    this function between two blocks of data.
 
     Raises Stopped if the job was cancelled. On Spark the call has no effect, because Spark itself counts and cancels
     its tasks.
@@ -138,9 +144,10 @@ LINE_SECONDS = 10.0
 
 
 class Progress:
-    """Shows the progress of a command's jobs on ``console``: a bar on a terminal, otherwise a line every 10 seconds.
+    """The display of the progress of a command's jobs on ``console``: a bar on a terminal, otherwise a line every 10
+    seconds.
 
-    No line is written if the log level hides warnings. The interval continues across all jobs of a command, because
+    No line is written if the log level hides warnings. The 10 seconds are counted across all jobs of a command, because
     each of many jobs may be shorter.
     """
 
@@ -241,8 +248,8 @@ class MemoryShort(DumpfilterError):
 
 
 class ThreadRunner:
-    """Runs tasks in threads of this process, without Spark. Calling an instance with a function and tasks returns the
-    results in order (:class:`~dumpfilter.spark_jobs.engines.Runner`).
+    """The engine that runs a job's tasks in threads of this process, without Spark. Calling an object with a function
+    and tasks returns the results in order.
 
     Tasks should spend their time in compiled code, which runs in parallel. ``threads`` is the number of threads; by
     default one per processor that this process may use. ``console`` shows the progress (None: no progress).

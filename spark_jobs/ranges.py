@@ -96,8 +96,8 @@ class Range:
 
 
 def amount_of(ranges: Sequence[Range], slice_size: int | None = None) -> Amount:
-    """Return the total size of ``ranges`` (parts of binlog files), for a progress bar and for the division into Spark
-    tasks.
+    """Return the total size of ``ranges`` (parts of binlog files, each read by a task), for a progress bar and for the
+    division into Spark tasks.
 
     ``slice_size`` is the approximate number of bytes for one Spark task, because starting a task takes time. None: each
     of the job's tasks becomes one Spark task.
@@ -146,11 +146,10 @@ def grouped(ranges: Sequence[Range], range_size: int, cores: int | None = None) 
 
 @dataclass(frozen=True)
 class Block:
-    """The bytes of a range (part of a binlog file) that a task reads at a time, and the events that were scanned from
-    them.
+    """A part of a binlog file that a task reads at a time (about 16 MiB), and the events in these bytes.
 
-    ``data`` is a uint8 array of the file's bytes from offset ``segment.start`` on. It is valid only until the next
-    block is read, which reuses the memory.
+    ``data`` is a uint8 array of the file's bytes from offset ``segment.start`` on, and ``segment`` describes the
+    events. ``data`` is valid only until the next block is read, which reuses the memory.
     """
 
     segment: Segment
@@ -158,11 +157,11 @@ class Block:
 
 
 def prepared_of(held: HeldByXid, subjects: Subjects) -> Prepared:
-    """Return for each prepared XA transaction, by its XID, the number by which the scan of events refers to its tables
-    and statements.
+    """Return for each prepared XA transaction, by its XID, one number that stands for the tables and statements that it
+    changes.
 
-    ``held`` has the tables and statements of each transaction by XID. ``subjects`` assigns the numbers, which are valid
-    in this process only.
+    ``held`` has these tables and statements by XID. ``subjects`` assigns the numbers, which are valid in this process
+    only.
     """
     return {
         xid: ALWAYS if what is None else subjects.any_of(subjects.number_of(one) for one in what)
@@ -171,11 +170,10 @@ def prepared_of(held: HeldByXid, subjects: Subjects) -> Prepared:
 
 
 def held_of(prepared: Prepared, subjects: Subjects) -> HeldByXid:
-    """Return prepared XA transactions in a form for other processes: the tables and statements of each transaction, by
-    XID.
+    """Return for each prepared XA transaction, by its XID, the tables and statements that it changes.
 
-    ``prepared`` has numbers for tables and statements instead, which are valid in this process only. ``subjects``
-    translates them.
+    ``prepared`` has one number for the tables and statements of each, which ``subjects`` translates. The numbers are
+    valid in this process only, and the result is for other processes.
     """
     return {
         xid: None if number == ALWAYS else tuple(subjects[k] for k in subjects.single(number))
@@ -307,7 +305,9 @@ class Damage:
 
     @property
     def told(self) -> str:
-        """The text of a warning without the file's name. It tells the skipped part of the file, and the reason."""
+        """The text of a warning about the damage, without the file's name. It tells the skipped part of the file, and
+        the reason.
+        """
         if self.position is None:
             part = "all of it"
         else:
@@ -322,11 +322,10 @@ class Damage:
 
 @dataclass
 class FileIndex:
-    """The result of the index pass over one binlog file, so that later steps need not open the file to know these
-    facts. Positions and sizes are in bytes.
+    """The result of the index pass over one binlog file, a fast scan that divides the file into ranges.
 
-    The most important result is the division into ranges. A range is a sequence of complete transactions, which one
-    task reads.
+    A range is a sequence of complete transactions, which one task reads. The object has other facts about the file, so
+    that later steps need not open it. Positions and sizes are in bytes.
     """
 
     number: int
@@ -359,8 +358,8 @@ class FileIndex:
 
     @property
     def beginning(self) -> str:
-        """The SHA-256 digest of the file's first events, in hexadecimal. It tells a file from a later file of the same
-        name.
+        """The SHA-256 digest of the file's first events, in hexadecimal. Another file that later gets the same name has
+        another digest.
         """
         return hashlib.sha256(self.format_description + self.prolog).hexdigest()
 
@@ -527,10 +526,11 @@ def _read(
 
 @dataclass(frozen=True)
 class XaLook:
-    """The XA transactions that are prepared in a range without an end, or end in it without XA PREPARE.
+    """The XA transactions of which a range (part of a binlog file) has only the XA PREPARE, or only the XA COMMIT or XA
+    ROLLBACK.
 
-    XA COMMIT and XA ROLLBACK end an XA transaction. A task makes this object from one range (part of a binlog file).
-    The driver then matches the objects of all ranges, because XA PREPARE and end may be in different ranges.
+    A task makes this object from one range. The driver then matches the objects of all ranges, because a transaction
+    may be prepared in one range and end in another.
     """
 
     prepared: HeldByXid = field(default_factory=dict)
@@ -544,8 +544,8 @@ class XaLook:
 
 
 def look_for_xa(wanted: Range, *, block_size: int = BLOCK_SIZE) -> XaLook:
-    """Read a range (part of a binlog file). Return the XA transactions that are prepared in it without an end, or end
-    in it without XA PREPARE.
+    """Read a range (part of a binlog file). Return the XA transactions of which it has only the XA PREPARE, or only the
+    XA COMMIT or XA ROLLBACK.
 
     ``block_size`` is the number of bytes to read at a time. Raises BinlogError with file and position.
     """
@@ -571,8 +571,8 @@ def ranges_of(indexes: Iterable[FileIndex]) -> list[Range]:
 
 
 def follow_xa(ranges: Sequence[Range], looks: Iterable[XaLook]) -> tuple[list[Range], frozenset[Xid]]:
-    """Match each XA COMMIT and XA ROLLBACK with the range (part of a binlog file) in which its transaction was
-    prepared. A filter needs the tables of the prepared transaction to decide about its end.
+    """Find the range (part of a binlog file) in which the transaction of each XA COMMIT and XA ROLLBACK was prepared. A
+    filter needs the tables of the prepared transaction to decide about its end.
 
     ``looks`` has for each range the XA transactions that were either prepared or ended in it, but not both.
 
@@ -621,7 +621,7 @@ class IndexedSet:
 
     @property
     def newest(self) -> FormatDescription:
-        """The format description event of the newest readable file."""
+        """The format description event of the newest file of the set that could be opened."""
         found = next(one for one in reversed(self.files) if one.format_description)
         return FormatDescription.parse(found.format_description, file=found.name)
 
@@ -697,7 +697,8 @@ def index_paths(
 def index_files(
     some: Sequence[tuple[int, str]], count: int, run: Runner, options: ReadOptions
 ) -> list[FileIndex]:
-    """Divide some files of a binlog set into ranges (parts for one task each). Return the result for each file.
+    """Divide some files of a binlog set into ranges (parts for one task each). Return for each file its ranges and
+    other facts about it.
 
     ``some`` has the index in the set and the path of each file. ``count`` is the number of files in the set, whose last
     file may end with an incomplete transaction. ``run`` executes the tasks. Raises BinlogError.
@@ -715,7 +716,9 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, kw_only=True)
 class ReadRanges:
-    """The base class of picklable tasks that read ranges (parts of binlog files with complete transactions)."""
+    """The base class of the tasks that read ranges (parts of binlog files with complete transactions). The objects can
+    be pickled for Spark.
+    """
 
     options: ReadOptions
 
@@ -738,8 +741,8 @@ _of_thread = threading.local()
 
 
 def state_of_thread(job: object, make: Callable[[], S]) -> S:
-    """Return the object that all tasks of one job in this thread share. It caches, for example, filter results, so that
-    each filter is evaluated only once per table.
+    """Return the object in which the tasks of one job keep their state between tasks of the same thread, such as cached
+    filter results.
 
     ``job`` identifies the job. ``make`` creates the object when the thread begins another job. A thread runs one task
     at a time, so the object needs no lock.

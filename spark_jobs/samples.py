@@ -31,8 +31,8 @@ WHOLE = ""
 
 @dataclass
 class Samples:
-    """The total sizes of samples of binlog events before and after zstd compression, from which compression ratios are
-    estimated.
+    """The sizes of samples of binlog events before and after zstd compression, in total. Compression ratios are
+    estimated from them.
 
     Sizes are kept for each schema, by its name encoded as a file name, and for the whole stream under :data:`WHOLE`.
     """
@@ -54,8 +54,8 @@ class Samples:
             self.sizes[name] = before[0] + raw, before[1] + compressed
 
     def take_of_block(self, block: Block, subjects: Subjects, turn: int) -> None:
-        """Compress samples of some binlog events, and add their sizes, from which the ratio of compression is estimated
-        later. There is one sample of the whole stream, and one of each schema.
+        """Compress samples of the events in ``block``, and add their sizes to the totals. There is one sample of the
+        whole stream, and one of each schema.
 
         A schema's sample consists of transactions that change only this schema. About :data:`MOST` bytes are
         compressed.
@@ -117,7 +117,7 @@ _compressors = threading.local()
 
 
 def compressed_size(data: bytes) -> int:
-    """Return the number of bytes of ``data`` after compression by zstd at level 3, MySQL's default."""
+    """Return the size of ``data`` after zstd compression at level 3 (MySQL's default), bytes."""
     if not hasattr(_compressors, "zstd"):
         _compressors.zstd = zstandard.ZstdCompressor(level=LEVEL)
     return len(_compressors.zstd.compress(data))

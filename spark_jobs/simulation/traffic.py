@@ -59,7 +59,9 @@ _KEPT = 8
 
 
 class FilterDefinition(Protocol):
-    """The definition of a filter, from which the filter is made once the server's comparison of names is known."""
+    """The rules of a slave's filter. The filter itself can be made only when the name comparison of the binlog's server
+    is known.
+    """
 
     @property
     def origin(self) -> OriginFilter | None:
@@ -86,7 +88,9 @@ class TrafficOptions(ReadOptions):
 
 @dataclass(frozen=True)
 class Counted:
-    """The traffic of consecutive ranges (parts of binlog files), counted by transaction."""
+    """The bytes and events of each transaction in consecutive ranges (parts of binlog files). A task of the job returns
+    this object.
+    """
 
     traffic: TransactionTraffic
     samples: Samples
@@ -99,7 +103,9 @@ class Counted:
 
 @dataclass(frozen=True, kw_only=True)
 class CountRanges(ReadRanges):
-    """A picklable task that counts the transactions of some ranges (parts of binlog files) for all filters."""
+    """A picklable task that counts the bytes and events of each transaction in some ranges (parts of binlog files),
+    under all filters.
+    """
 
     options: TrafficOptions
     job: str
@@ -146,8 +152,9 @@ _lock = threading.Lock()
 
 
 def measured_ratios(samples: Samples) -> tuple[dict[str, int], int]:
-    """Return compression ratios in millionths (compressed size by original size): for each schema, and for the whole
-    binlog.
+    """Return the zstd compression ratios of sampled events in millionths (compressed size by original size).
+
+    The first value has the ratio of each schema, and the second is the ratio of the whole binlog.
     """
     ratios = {
         name: min(compressed * MILLION // raw, MILLION) for name, (raw, compressed) in samples.sizes.items()
@@ -161,7 +168,7 @@ def read_traffic(
     run: Runner,
     options: TrafficOptions | None = None,
 ) -> SetTraffic:
-    """Count the traffic of each transaction of a binlog set under each filter.
+    """Count the bytes and events of each transaction of a binlog set that each filter passes.
 
     ``source`` names a binlog set or several files, and ``run`` runs the tasks. A filter has the same index in
     ``filters`` and in the result. Raises BinlogError with file and position for a damaged binlog.
@@ -218,8 +225,9 @@ def _split(
 
 
 class Made(Sequence[Sent]):
-    """A sequence of the traffic under each filter, without slices. Items are computed at access, and the latest ones
-    are cached.
+    """For each filter, the transactions that the filter passes, as a sequence whose items are computed at access.
+
+    The latest items are cached. Slices are not supported.
     """
 
     def __init__(self, make: Callable[[int], Sent], length: int) -> None:

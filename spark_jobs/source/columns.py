@@ -49,8 +49,8 @@ images.
 
 
 def exploded(images: ChangedRows, count: int) -> pa.RecordBatch:
-    """Return an Arrow batch with one row per changed row, for ``count`` events. ``images`` has the changed rows, each
-    with the index of its event.
+    """Return an Arrow batch with one row for each row that ``count`` binlog events changed. ``images`` has the changed
+    rows, each with the index of its event.
 
     The column ``event`` has the event's index, ascending. The column ``row`` has the index of the changed row in its
     event. The columns ``before`` and ``after`` have the row's values before and after the change. An event without
@@ -128,7 +128,7 @@ _NOT_NAMED = _Named(None, None, -1)
 
 
 class EventColumns:
-    """Makes the columns of the data source for the events of one part of a binlog file, which has complete
+    """The columns of the Spark data source for the events of one part of a binlog file, which has complete
     transactions.
 
     The caller must pass the segments (consecutive events) of this part in order to :meth:`take`. The object then has
@@ -283,13 +283,17 @@ class EventColumns:
         return self._data[self._start[number] + HEADER_LENGTH : self._end[number]].tobytes()
 
     def header_field(self, field: int, events: Chosen) -> npt.NDArray[np.uint32]:
-        """Return the 4-byte little-endian number at offset ``field`` in the header of each chosen event."""
+        """Return a 4-byte field of each chosen event's header as a number. ``field`` is the field's offset in the
+        header.
+        """
         # The elements of this array overlap. Element k is the little-endian number in the bytes k to k + 3.
         numbers: npt.NDArray[np.uint32] = np.ndarray(max(0, self._data.size - 3), "<u4", self._data, 0, (1,))
         return numbers[self._start[events] + field]
 
     def transaction(self, events: Chosen) -> Int64:
-        """Return the number of each chosen event's transaction in the segment."""
+        """Return for each chosen event the index of its transaction within the present segment (consecutive events of a
+        file).
+        """
         of_event = np.repeat(np.arange(self._begins.size), np.diff(self.segment.txn_event))
         return np.take(of_event, self.outer[events])
 
@@ -298,7 +302,10 @@ class EventColumns:
         return self._begins[self.transaction(events)]
 
     def gtids(self) -> pa.Array:
-        """Return the GTID of each transaction in the segment as text, in order; null without a GTID."""
+        """Return the GTID of each transaction in the present segment (consecutive events of a file) as text, in order.
+
+        It is null for a transaction without a GTID.
+        """
         source, family = self.segment.txn_source, self.segment.format_description.family
         known = np.unique(source[source >= 0]).tolist()
         prefixes = pa.array([_gtid_prefix(*self._sources.key(k, family)) for k in known], pa.string())
@@ -307,7 +314,11 @@ class EventColumns:
         return pc.binary_join_element_wise(prefixes.take(at), numbers, "")
 
     def named(self) -> list[_Named]:
-        """Return the database, table and kind of each subject (table or statement) met so far, by its number."""
+        """Return the database, table and statement kind of each subject met so far. A subject is a table or a
+        statement.
+
+        The index in the result is the subject's number.
+        """
         for number in range(len(self._named), len(self._subjects)):
             named = _NOT_NAMED
             if self._subjects.members(number) is None:
@@ -319,7 +330,11 @@ class EventColumns:
         return self._named
 
     def kinds(self, events: Chosen) -> npt.NDArray[np.int8]:
-        """Return the index of each chosen event's statement kind in the list of words, or -1."""
+        """Return the kind of statement (INSERT, CREATE TABLE …) of each chosen event, as an index into the list of all
+        kinds.
+
+        The index is -1 for an event without a statement kind, such as Xid.
+        """
         of_type = _KIND_OF_TYPE[self.type[events]]
         # An event without a subject (table or statement) has the index -1, which selects the appended -1.
         of_subject = np.array([*(one.kind for one in self.named()), -1], np.int8)[self.subject[events]]
@@ -327,7 +342,9 @@ class EventColumns:
         return found
 
     def texts(self, events: Chosen) -> list[str | None]:
-        """Return the text of the statement in each chosen event; None if there is none, or if it cannot be decoded."""
+        """Return the text of the SQL statement in each chosen event. It is None if there is none, or if it cannot be
+        decoded.
+        """
         numbers = np.arange(len(self))[events]
         texts: list[str | None] = [None] * len(numbers)
         for place in np.flatnonzero(_HAS_TEXT[self.type[numbers]]).tolist():

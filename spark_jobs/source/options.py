@@ -92,11 +92,11 @@ def sent_column(slave: str) -> str:
 
 
 def version_of(table: Table, family: Family) -> str:
-    """Return a text that identifies a table's columns at some time, to detect an ALTER TABLE. Two texts are equal if
-    the same typed columns can hold the values of both tables.
+    """Return a text that identifies the columns of a table as one Table_map event describes them, to detect an ALTER
+    TABLE.
 
-    The text has the columns' names, or their types if the binlog does not record names. ``family`` is the kind of
-    server, MySQL or MariaDB.
+    Two texts are equal if the same typed columns can hold the values of both tables. The text has the columns' names,
+    or their types if the binlog does not record names. ``family`` is the kind of server, MySQL or MariaDB.
     """
     return json.dumps(
         sorted(
@@ -108,7 +108,7 @@ def version_of(table: Table, family: Family) -> str:
 
 @dataclass(frozen=True)
 class KnownColumns:
-    """The columns of one table that a query's schema has, so that a task detects a later ALTER TABLE.
+    """The columns of one table as they were when a query began. With them a task detects a later ALTER TABLE.
 
     Parameters:
         table: the table's name, for errors.
@@ -154,7 +154,9 @@ BYTES_PER_TRIGGER = 1 << 30
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """The parsed options of a query of the data source, as docs/spark-source.md describes them. Sizes are in bytes."""
+    """The parsed options of a query of the Spark data source ``binlog``, as docs/spark-source.md describes them. Sizes
+    are in bytes.
+    """
 
     sources: str | list[str]
     """The binlog set: the path or URI of its index file or of its directory, or a list of binlog files."""
@@ -198,7 +200,7 @@ class SourceOptions:
 
     @cached_property
     def types(self) -> dict[str, pa.DataType]:
-        """The Arrow types of all columns that a query with these options can have, by name."""
+        """The Arrow types of all columns that a query with these options can have, by the column's name."""
         sent = dict.fromkeys(self.slave_of_column, pa.bool_())
         rows = ROW_TYPES if self.exploded else {}
         typed = () if self.row_types is None else zip(IMAGES, self.row_types, strict=True)
@@ -223,8 +225,8 @@ class SourceOptions:
 
     @property
     def slave_of_column(self) -> dict[str, int]:
-        """The index in ``slaves`` of each slave, by the name of the column ``sent_NAME`` that shows whether the slave
-        is sent an event.
+        """The index of a slave in ``slaves``, by the name of the slave's column ``sent_NAME``. The column shows whether
+        the slave is sent an event.
         """
         return {sent_column(one.name): number for number, one in enumerate(self.slaves)}
 

@@ -111,7 +111,7 @@ def _fits(value: Any, column: pa.DataType) -> bool:
 
 
 def cheap_first(predicates: Iterable[Predicate]) -> list[Predicate]:
-    """Sort a WHERE clause's conditions so that those on cheap columns come first.
+    """Return the conditions of a WHERE clause in another order: those on columns that are cheap to compute come first.
 
     For events that fail a cheap condition, expensive columns such as ``gtid`` or ``rows`` are then not computed.
     """

@@ -53,7 +53,7 @@ includes this event.
 
 
 class Predicate(NamedTuple):
-    """A condition on one column of the data source."""
+    """A condition of a query's WHERE clause on one column, which the Spark data source evaluates itself."""
 
     column: str
     test: Callable[[pa.Array], pa.Array]
@@ -160,10 +160,10 @@ def read_and_tell(
 
 
 def invalid_dates_of(options: SourceOptions, counts: Counter[str]) -> str:
-    """Return a warning about dates that became null because no calendar has them, such as 0000-00-00. Without such
-    dates the text is empty.
+    """Return a warning about dates such as 0000-00-00 that became null because no calendar has them.
 
-    ``counts`` has the number of such dates by column, and ``options`` names their table.
+    ``counts`` has the number of such dates by column, and ``options`` names their table. Without such dates the text is
+    empty.
     """
     if not counts or options.table is None:
         return ""
@@ -251,11 +251,10 @@ def plan_ranges(
 
 
 def ranges_of_file(index: FileIndex, start: int = FIRST) -> list[Range]:
-    """Return the ranges (parts for one task each) into which the index pass divided a file. The result is empty for a
-    file that could not be opened.
+    """Return the parts, one for each task, into which the index pass (a fast scan of the file) divided a binlog file.
 
-    ``start`` is the offset at which the index pass began. The first range of a file begins at the format description
-    event, so that this event becomes a row of the data source.
+    The result is empty for a file that could not be opened. ``start`` is the offset at which the index pass began. The
+    first part of a file begins at the format description event, so that this event becomes a row of the data source.
     """
     if index.end <= start:
         return []
@@ -283,8 +282,8 @@ def may_hold(predicates: Iterable[Predicate], path: str, start: int, end: int) -
 
 
 def with_names(ranges: Sequence[Range], newest: str) -> list[Range]:
-    """Return ``ranges`` (parts of binlog files) completed by the rules for comparing schema and table names, which
-    filters need.
+    """Return ``ranges`` (parts of binlog files) with the rules by which the server compares schema and table names.
+    Filters need these rules.
 
     The rules, such as ``lower_case_table_names``, are read from the format description event of the file ``newest``.
     Raises BinlogError.

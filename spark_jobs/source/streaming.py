@@ -46,8 +46,8 @@ class GrowingSet:
         self.paths = dict(zip(self.names, found.addresses, strict=True))
 
     def latest(self) -> Offset:
-        """Return the position at which the newest file's last complete transaction ends. Raises BinlogError if the file
-        is damaged.
+        """Return the position (file and offset) at which the newest file's last complete transaction ends. Raises
+        BinlogError if the file is damaged.
         """
         return self.forward(Offset(file=self.names[-1], position=FIRST), None)
 
@@ -87,11 +87,11 @@ class GrowingSet:
     def ranges(
         self, start: Offset, end: Offset, range_size: int, *, for_filters: bool = False
     ) -> list[Range]:
-        """Divide the events between two positions into ranges, one for each task of a micro-batch.
+        """Divide the events between two positions into ranges (parts of files), one for each task of a micro-batch.
 
         Each range has complete transactions, and ends with the transaction by which it has at least ``range_size``
-        bytes. With ``for_filters``, the ranges have the data that filters need: the tables of prepared XA
-        transactions, and the server's rules for comparing names. Raises BinlogError.
+        bytes. With ``for_filters``, the ranges have the data that filters need: the tables of prepared XA transactions,
+        and the server's rules for comparing names. Raises BinlogError.
         """
         self._check(end)
         parts = list(self._parts(start, end, range_size=range_size))

@@ -47,8 +47,8 @@ _log = logging.getLogger(__name__)
 
 
 def with_types(options: SourceOptions, warn: Callable[[str], object] = _log.warning) -> SourceOptions:
-    """Return ``options`` completed by the Arrow types of the columns ``before`` and ``after``, which hold the values of
-    a changed row.
+    """Return the query's ``options`` with the Arrow types of the columns ``before`` and ``after``, which hold the
+    values of a changed row.
 
     The types are structs with the columns of the table that the option ``table`` names. With ``newColumns=stop`` the
     result also has these columns' names, so that tasks detect a later ALTER TABLE. With ``newColumns=map`` the structs

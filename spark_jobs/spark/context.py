@@ -61,11 +61,11 @@ appender.stderr.layout.pattern = %p %c{1}: %m%n
 
 
 class SparkMissing(OptionError):
-    """The error for a Spark that cannot start on this machine. The text says what to install."""
+    """The error if Spark cannot start on this machine. The text says what to install."""
 
 
 class SparkUnreachable(ConnectionLost):
-    """The error for a Spark master that does not answer. The text has its address."""
+    """The error if a Spark master does not answer. The text has its address."""
 
 
 def check_java() -> str:

@@ -37,8 +37,8 @@ def check_version() -> None:
 
 
 def load_product() -> None:
-    """Import the modules that tasks use, including their compiled functions, into the daemon. Each worker process that
-    the daemon forks then has them at once.
+    """Import the modules and compiled functions that tasks use into this daemon process. The worker processes that the
+    daemon forks then have them at once.
     """
     # The module numpy reads this environment variable when it is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -50,8 +50,9 @@ def load_product() -> None:
 
 
 def freeze() -> None:
-    """Collect garbage now, and exclude all remaining objects from later garbage collections (``gc.freeze``). PySpark
-    collects garbage after every task, which would otherwise visit all objects of the loaded modules.
+    """Exclude all present objects from later garbage collections (``gc.freeze``), after a last collection.
+
+    PySpark collects garbage after every task, which would otherwise visit all objects of the loaded modules.
     """
     gc.collect()
     gc.freeze()

@@ -89,8 +89,8 @@ class SparkFailed(DumpfilterError):
 
 
 class SparkRunner:
-    """Runs tasks on Spark. Calling an instance with a function and tasks returns the results in order
-    (:class:`~dumpfilter.spark_jobs.engines.Runner`).
+    """The engine that runs a job's tasks on Spark. Calling an object with a function and tasks returns the results in
+    order.
 
     ``get_context`` is a function that starts Spark. It is called once, before the first task. ``console`` shows the
     progress (None: no progress).

@@ -53,8 +53,9 @@ Ints = npt.NDArray[np.int64]
 
 
 class Share(NamedTuple):
-    """The bytes that one output receives from a block of the source. An output is a binlog set that the split writes,
-    and a block is about 16 MiB that a task reads at a time.
+    """The bytes that one output of a split receives from a block. An output is a binlog set that the split writes.
+
+    A block is a part of the source, about 16 MiB, which a task reads at a time.
     """
 
     output: int
@@ -116,11 +117,11 @@ class _Block(NamedTuple):
 
 
 class Assigner:
-    """Assigns the events of one range to the outputs of a split. A range is a sequence of complete transactions in one
-    file, and an output is a binlog set that the split writes.
+    """The decision about which events each output of a split receives. An output is a binlog set that the split writes.
 
-    ``owners`` finds the outputs of each table and statement. The caller must pass the range's segments (consecutive
-    events) in order. The object keeps the state of a transaction that continues in the next segment.
+    An object decides about one range, a sequence of complete transactions in one file. ``owners`` finds the outputs of
+    each table and statement. The caller must pass the range's segments (consecutive events) in order. The object keeps
+    the state of a transaction that continues in the next segment.
     """
 
     def __init__(self, owners: Owners) -> None:
@@ -133,8 +134,8 @@ class Assigner:
         """The carried events for all outputs that own no event of the continuing transaction so far."""
 
     def assign(self, segment: Segment, read: ReadAt) -> list[Share]:
-        """Return the part of the next segment that each output (binlog set that the split writes) receives, without
-        outputs that receive nothing.
+        """Return the bytes of the next segment that each output (binlog set that the split writes) receives. Outputs
+        that receive nothing are left out.
 
         A segment is a sequence of consecutive events of a file. ``read(offset, length)`` reads bytes of this file,
         which is needed for compressed transactions of which an output receives only some events.
@@ -340,8 +341,10 @@ class RangePlan(NamedTuple):
     """The number of transactions of which no output receives an event."""
 
     def save(self, path: Path) -> None:
-        """Write the plan to a temporary file, and rename this file to ``path``, so that no reader sees an incomplete
-        plan. Raises OutputError.
+        """Save the plan of a range in the file ``path``, for the driver and for the task that copies the bytes. Raises
+        OutputError.
+
+        The file is written under a temporary name and then renamed, so that no reader sees an incomplete plan.
         """
         # Spark may run a task twice at once.
         beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
@@ -366,8 +369,10 @@ class RangePlan(NamedTuple):
         return cls(blocks, transactions, pieces, *words)
 
     def by_output(self) -> Iterator[tuple[int, Ints]]:
-        """Yield the index of each output in ``self.outputs``, with the rows of ``self.transactions`` that belong to the
-        output. An output is a binlog set that the split writes.
+        """Yield for each output (binlog set that the split writes) its index in ``outputs``, and the transactions that
+        it receives.
+
+        The transactions are rows of ``transactions``.
         """
         bounds = np.searchsorted(self.transactions[:, T_OUTPUT], np.arange(len(self.outputs) + 1)).tolist()
         for output, (begin, end) in enumerate(pairwise(bounds)):
@@ -375,7 +380,7 @@ class RangePlan(NamedTuple):
 
 
 class PlanMaker:
-    """Makes the plan of one range (part of a source file): which bytes each output of the split receives.
+    """The builder of the plan of one range (part of a source file): which bytes each output of the split receives.
 
     :meth:`add` takes the blocks of the range in order, and :meth:`finish` returns the plan. ``names`` has the names of
     the outputs by their number. The caller may append names later.

@@ -113,7 +113,9 @@ with only its own events. ``refuse``: the split fails.
 
 
 class TransactionSpans(BinlogError):
-    """The error for a transaction with events for several outputs, in a split with ``spanning="refuse"``."""
+    """The error for a transaction that has events for several outputs, when the option ``spanning="refuse"`` forbids
+    it. An output is a binlog set that the split writes.
+    """
 
 
 @dataclass(frozen=True)

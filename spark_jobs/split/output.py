@@ -42,8 +42,8 @@ RangeFile = Literal["plan", "placement", "written"]
 
 @dataclass(frozen=True)
 class Staging:
-    """The paths in the working directory of a split, which the driver and all workers must share. Tasks pass their
-    results to each other in these files.
+    """The paths of the files in the working directory of a split, which the driver and all workers must share. Tasks
+    pass their results to each other in these files.
 
     Ranges, the parts of the source that tasks read, are numbered from 0. An output is a binlog set that the split
     writes.
@@ -52,7 +52,10 @@ class Staging:
     path: str
 
     def of_range(self, kind: RangeFile, number: int) -> Path:
-        """Return the path of a file about a range (part of the source). ``number`` is the index of the range."""
+        """Return the path of a working file about a range (part of the source that one task reads).
+
+        ``kind`` is the kind of file, such as the plan of the range, and ``number`` the index of the range.
+        """
         return Path(self.path, kind, f"{number:06}")
 
     def binlog(self, output: str, number: int) -> Path:

@@ -87,8 +87,7 @@ follow their transaction or statement.
 
 
 class Owners:
-    """Finds the outputs that receive the events of each table and statement. An output is a binlog set that a split
-    writes.
+    """The outputs that receive the events of each table and statement. An output is a binlog set that a split writes.
 
     An owner number stands for the combination of outputs that receive an event. It is an index into ``combinations``.
 
@@ -197,8 +196,9 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,199}")
 
 
 class NamedBinlog(Model):
-    """An entry of a specification file: the name of a binlog to write, and the replication filter that chooses its
-    events."""
+    """An entry of a specification file: the name of a binlog that the split writes, and the filter that chooses its
+    events.
+    """
 
     name: str
     rules: tuple[str, ...] = ()
@@ -219,7 +219,9 @@ class _File(Model):
 
 @dataclass(frozen=True)
 class Specification:
-    """The binlogs that a split writes. Without ``binlogs`` it writes one binlog for each schema."""
+    """The user's choice of the binlogs that a split writes, by names and filters. Without ``binlogs`` the split writes
+    one binlog for each schema.
+    """
 
     binlogs: tuple[NamedBinlog, ...] = ()
     rest: str | None = None

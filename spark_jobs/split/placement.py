@@ -65,7 +65,9 @@ cheaper, but collected GTIDs need memory.
 
 
 class OutputFile(NamedTuple):
-    """A binlog file that the split writes, with the events at its beginning and its entry in the manifest."""
+    """A binlog file that the split writes, with the events at its beginning and its entry in the manifest (the list of
+    written files).
+    """
 
     head: bytes
     """The first bytes of the file: magic number, format description event, and the event with the GTIDs of the
@@ -98,8 +100,8 @@ class _Output:
 
 
 class Placing:
-    """Chooses file and offset for every event that a split writes. The caller must pass the plans of all ranges (parts
-    of source files) in order.
+    """The choice of file and offset for every event that a split writes. The caller must pass the plans of all ranges
+    (parts of source files) in order.
 
     Parameters:
         indexes: the source's files, in order.
