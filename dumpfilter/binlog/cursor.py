@@ -34,7 +34,7 @@ class Cursor:
     def take(self, length: int, field: str) -> bytes:
         """Return the next ``length`` bytes of the event's body.
 
-        Raises BinlogCorrupt, naming ``field``, when fewer are left.
+        Raises BinlogCorrupt when fewer are left. ``field`` names them in the error.
         """
         if length > self.end - self.at:
             raise BinlogCorrupt(f"{self.what} event ends inside {field}")

@@ -346,7 +346,9 @@ class GtidSet(ABC):
     def __str__(self) -> str: ...
 
     def add(self, gtid: Gtid) -> None:
-        """Add one GTID to the set. Raises GtidError for a GTID of the other family or a number out of range."""
+        """Add one GTID to the set. Raises GtidError for a GTID of the other server family, or for a number out of
+        range.
+        """
         source, number = self._place(gtid)
         self.add_range(source, number, number)
 
@@ -385,7 +387,7 @@ class GtidSet(ABC):
         return bool(self._sets)
 
     def count(self) -> int:
-        """Return the number of GTIDs in the set. The number may be larger than ``len()`` allows."""
+        """Return the number of GTIDs in the set, which may be larger than ``len()`` can return."""
         return sum(one.count() for one in self._sets.values())
 
     def __len__(self) -> int:
@@ -459,7 +461,7 @@ class GtidSet(ABC):
     __hash__ = None  # type: ignore[assignment]  # mutable
 
     def add_range(self, source: SourceKey, first: int, last: int) -> None:
-        """Add the GTIDs of a source with the numbers ``first`` to ``last``, both included.
+        """Add the GTIDs of one GTID source with the numbers ``first`` to ``last``, both included.
 
         ``source`` is a (UUID, tag), or MariaDB's (domain id, server id). For MariaDB, it has the server id of the GTID
         with the number ``last``, or 0 for an unknown server. Raises GtidError when a number is out of range.
@@ -472,7 +474,7 @@ class GtidSet(ABC):
         self._served(source, last)
 
     def add_many(self, source: SourceKey, numbers: npt.NDArray[np.integer[Any]]) -> None:
-        """Add the GTIDs of a source with many numbers, in any order, repeated or not.
+        """Add the GTIDs of one GTID source with the given numbers, in any order, repeated or not.
 
         ``source`` is a (UUID, tag), or MariaDB's (domain id, server id). For MariaDB, it has the server id of the GTID
         with the largest number. Raises GtidError when a number is out of range.

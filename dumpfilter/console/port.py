@@ -221,7 +221,7 @@ class ClientPort(abc.ABC):
         return Role.READ
 
     def status(self) -> dict[str, int]:
-        """Return the status variables Threads_connected, Threads_running and Uptime (seconds) by name."""
+        """Return the port's status variables Threads_connected, Threads_running and Uptime (seconds) by name."""
         clients = self.clients.copy().values()
         return {
             "Threads_connected": len(clients),

@@ -46,13 +46,14 @@ class ServingLoop:
         return self._thread.is_alive()
 
     def wait(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
-        """Run a coroutine in the loop, and return its result. Raises TimeoutError after ``seconds``; None waits without
-        a limit.
+        """Run a coroutine in the event loop's thread, wait for its result, and return it.
+
+        Raises TimeoutError after ``seconds``; None waits without a limit.
         """
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
 
     def end(self, seconds: float | None = None) -> None:
-        """Stop the loop, and wait at most ``seconds`` for the end of its thread; None waits without a limit."""
+        """Stop the event loop, and wait at most ``seconds`` for the end of its thread; None waits without a limit."""
         if self.is_running:
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join(seconds)

@@ -11,8 +11,10 @@ from dumpfilter.simulation.tables import FORMS, tables
 
 
 def write_results(results: Results, directory: Path, *, page: bool = True) -> None:
-    """Write results.json, the Parquet tables and report.html into ``directory``, all files or none. With ``page``
-    False, report.html is left out.
+    """Write the results of a simulation as results.json, Parquet tables and report.html into ``directory``: all files
+    or none.
+
+    With ``page`` False, report.html is left out.
     """
     with written_together(directory) as beside:
         (beside / RESULTS).write_text(results.model_dump_json(indent=1) + "\n", "utf-8")

@@ -111,7 +111,9 @@ class LinkFigures(Figures):
 
 
 class LagFigures(Figures):
-    """The lag of a node's transactions, microseconds. Each transaction that the node was sent counts once."""
+    """Statistics of the lag of a node's transactions, microseconds. Each transaction that the node was sent counts
+    once.
+    """
 
     p50: int
     """The median lag of a transaction."""
@@ -188,7 +190,10 @@ class Setting(Figures):
 
 
 class Run(Figures):
-    """The lag and the traffic of all nodes and links of a topology under one setting, simulated or measured."""
+    """The lag and the traffic of all nodes and links of a topology in one run, simulated or measured.
+
+    A run has one setting: the way to bring the binlog to the slaves, the load, and the links' rates and delays.
+    """
 
     method: Method
     setting: Setting
@@ -255,7 +260,7 @@ class NodeDescription(Figures):
 
 
 class Results(Figures):
-    """All results of a simulation or an experiment."""
+    """All results of a simulation, which computes lag and traffic, or of an experiment, which measures them."""
 
     format: int = FORMAT
     name: str

@@ -68,14 +68,16 @@ class FilterDefinition(Protocol):
         """The filter of server ids and domain ids. None: the slave wants transactions of all servers."""
 
     def filter(self, names: NameRules) -> ReplicationFilter:
-        """Return the replication filter. ``names`` has the server's settings for comparing schema and table names.
+        """Return the replication filter with these rules. ``names`` has the server's settings for comparing schema and
+        table names.
+
         Raises OptionError for a bad rule.
         """
 
 
 @dataclass(frozen=True)
 class TrafficOptions(ReadOptions):
-    """The options for counting the traffic of a binlog set."""
+    """The options of the job that counts the bytes and events of each transaction of a binlog set."""
 
     compressed: bool = False
     """Whether to estimate the sizes of transactions after zstd compression."""

@@ -68,7 +68,9 @@ class Share(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of bytes that the output receives from the block of the source."""
+        """The number of bytes that the output (a binlog set that the split writes) receives from the block of the
+        source.
+        """
         return int(self.plan.ranges[:, K.RANGE_SIZE].sum())
 
 

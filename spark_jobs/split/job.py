@@ -121,7 +121,7 @@ class TransactionSpans(BinlogError):
 @dataclass(frozen=True)
 class SplitOptions(ReadOptions):
     """All options of a split, including those for reading the binlog set: the binlogs to write, their maximum file
-    size, and the treatment of transactions for several binlogs. Sizes are in bytes.
+    size, and the treatment of transactions with events for several binlogs. Sizes are in bytes.
     """
 
     specification: Specification = BY_SCHEMA

@@ -62,7 +62,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Note:
-    """One note, warning or error about a statement, as a row of SHOW WARNINGS shows it."""
+    """One row of SHOW WARNINGS: a note, warning or error about a statement."""
 
     level: str
     """The severity of the note: ``Note``, ``Warning`` or ``Error``."""

@@ -24,7 +24,9 @@ MOST_LINES = 2000
 
 
 def render_page(results: Results) -> str:
-    """Return the HTML page of the results as text. The caller must write it as UTF-8."""
+    """Return the HTML page that shows the results of a simulation or an experiment. The caller must write the text as
+    UTF-8.
+    """
     lag, rate, frontier = plots.lag_plot(results), plots.rate_plot(results), plots.frontier_plot(results)
     chosen = {"lag": lag, "rate": rate, "frontier": frontier}
     compared = ways(results)
