@@ -157,7 +157,7 @@ class ImposedFilter(FilterTable):
 
     @cached_property
     def filter(self) -> ReplicationFilter:
-        """The filter with the rules of this table."""
+        """The filter with the rules of this ``[[imposed]]`` table."""
         return self.filter_of(self.rules)
 
     @cached_property
@@ -249,7 +249,9 @@ class ConnectBack(Model):
 
     @property
     def client_tls(self) -> ClientTls:
-        """The TLS settings of the connection. With a CA file, the certificate must name the replica's host."""
+        """The TLS settings of the connection to the replica. With a CA file, the certificate must name the replica's
+        host.
+        """
         default = TlsMode.REQUIRED if self.tls_ca is None else TlsMode.VERIFY_IDENTITY
         return ClientTls(self.tls or default, self.tls_ca)
 
@@ -301,7 +303,9 @@ class ReplicaEntry(_Login, FilterTable):
 
     @cached_property
     def filter(self) -> ReplicationFilter | None:
-        """The filter with the table's rules. None: the master uses the replica's own filter."""
+        """The filter with the rules of this ``[[replica]]`` table. None: the master uses the filter that the replica
+        itself has.
+        """
         return None if self.rules is None else self.filter_of(self.rules)
 
     def with_rules(self, rules: Iterable[str]) -> ReplicaEntry:
@@ -316,19 +320,21 @@ class ReplicaEntry(_Login, FilterTable):
 
     @cached_property
     def who(self) -> Who:
-        """The condition that selects the replicas of this table."""
+        """The condition that selects the replicas to which this ``[[replica]]`` table applies."""
         return Who(frozenset([self.user]), self.channel, self.server_ids, self.networks)
 
     def may_share(self, other: ReplicaEntry) -> bool:
-        """Tell whether some replica can meet the conditions on user and server id of both tables. Conditions on channel
-        and network are not compared.
+        """Tell whether some replica can meet the conditions on user and server id of both ``[[replica]]`` tables.
+        Conditions on channel and network are not compared.
         """
         apart = self.server_ids and other.server_ids and self.server_ids.isdisjoint(other.server_ids)
         return self.user == other.user and not apart
 
     @property
     def conditions(self) -> str:
-        """The conditions as text, such as ``channel='a', server_ids=7``. Without conditions: ``any replica``."""
+        """The conditions of this ``[[replica]]`` table on replicas as text, such as ``channel='a', server_ids=7``.
+        Without conditions: ``any replica``.
+        """
         told = [] if self.channel is None else [f"channel={self.channel!r}"]
         if self.server_ids:
             told.append("server_ids=" + ",".join(map(str, sorted(self.server_ids))))

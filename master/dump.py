@@ -44,7 +44,9 @@ log = structlog.get_logger("dumpfilter.master")
 
 @dataclass(frozen=True)
 class DumpOptions:
-    """The options that a slave sends with its request for a binlog dump."""
+    """The options of one dump (stream of events to a slave): those that the slave sends with its request, the message
+    format, and the filters of its earlier dumps.
+    """
 
     once: bool = False
     """Whether the dump ends at the end of the newest binlog file, instead of waiting for new events."""

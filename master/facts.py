@@ -217,8 +217,8 @@ class EntryView(NamedTuple):
 
     @property
     def on_drift(self) -> str | None:
-        """The action when the replica's own filter is wider than this filter (drift): ``warn`` or ``refuse``. None if
-        the master does not compare them.
+        """The action when the replica's own filter would apply events that the master drops (drift): ``warn`` or
+        ``refuse``. None if the master does not compare the two filters.
         """
         return (
             None

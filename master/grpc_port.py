@@ -98,7 +98,7 @@ class RequestRefused(DumpfilterError):
 
 
 class MalformedRequest(RequestRefused):
-    """The error for a request that is not a valid message of ``dumpfilter.proto``."""
+    """The error for a request that is not a valid message of the gRPC contract (``dumpfilter.proto``)."""
 
     grpc_code = "INVALID_ARGUMENT"
 

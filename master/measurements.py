@@ -32,7 +32,7 @@ class CacheState:
 
 
 class FailedCalls:
-    """The number of failed calls by reason (the name of the error's class). Thread-safe."""
+    """The number of failed gRPC calls by reason (the name of the error's class). Thread-safe."""
 
     def __init__(self) -> None:
         self._counts = Counter[str]()

@@ -55,7 +55,9 @@ class Extent(NamedTuple):
 
 
 def join(one: Extent, other: Extent) -> Extent:
-    """Return the smallest part of a binlog file that contains two parts and the bytes between them."""
+    """Return the smallest part of a binlog file that contains the parts ``one`` and ``other``, and the bytes between
+    them.
+    """
     return Extent(
         min(one.low, other.low), max(one.high, other.high), one.pieces + other.pieces, one.size + other.size
     )
@@ -118,8 +120,8 @@ class PlacedPlan(ABC):
 
     @property
     def told(self) -> tuple[str, int]:
-        """The writer's binlog file and the position after the chunk, as slaves know them. The writer is the server that
-        wrote the events.
+        """The writer's binlog file and the position after the chunk (message), as slaves know them. The writer is the
+        server that wrote the events.
         """
         return self.positions.file, self.positions.end
 
@@ -132,7 +134,9 @@ class PlacedPlan(ABC):
 
     @property
     def reads_extent(self) -> bool:
-        """Whether :meth:`messages` reads only bytes of the binlog file that lie in :attr:`extent`."""
+        """Whether messages are made only from bytes of the binlog file inside :attr:`extent`, the part of the file that
+        holds the events of the chunk.
+        """
         return True
 
     @property

@@ -228,15 +228,17 @@ class StoreExpiry:
         self._failed = ""
 
     def run(self) -> list[str]:
-        """Remove expired files if the last check is at least a minute ago. Return the names of the removed files."""
+        """Remove the expired files of the store (received binlog set), if the last check is at least a minute ago.
+        Return the names of the removed files.
+        """
         if self._bounds == Expiry() or time.monotonic() - self._looked_at < _LOOK_SECONDS:
             return []
         self._looked_at = time.monotonic()
         return self.look()
 
     def look(self) -> list[str]:
-        """Remove the expired files that no slave needs, and return their names. Errors are logged, and the returned
-        list is then empty.
+        """Remove the expired files of the store (received binlog set) that no slave needs, and return their names.
+        Errors are logged, and the returned list is then empty.
         """
         binlogs = self._service.store.binlogs
         try:

@@ -575,7 +575,8 @@ class Register:
         return found if is_known else found._replace(older=(*filters, slave.flags))
 
     def change_write_filter(self, write_filter: ReplicationFilter) -> None:
-        """Replace the filter that applies to all slaves, for the statement CHANGE BINLOG.
+        """Replace the filter with rules like ``--binlog-do-db``, which applies to all slaves, for the statement CHANGE
+        BINLOG.
 
         Running dumps use the new filter from their next transaction on.
         """
@@ -769,8 +770,8 @@ class KnownSlave(SlaveCounts):
 
 
 class KnownSlaves:
-    """The list of all slaves that a master knows, from registrations, stored statistics, refusals and the
-    configuration.
+    """The list of all slaves that a master knows. A slave is known if it is registered, was served before, was refused,
+    or is named in the configuration.
     """
 
     def __init__(self, register: Register, drains: Drains) -> None:
@@ -841,7 +842,7 @@ class KnownSlaves:
         yield from refused.values()
 
     def of(self, slave: RegisteredSlave) -> KnownSlave:
-        """Return the state and the statistics of a registered slave."""
+        """Return a registered slave's present state (such as connected or drained) and its statistics."""
         records = {slave.peer.key: slave.record} if slave.record.dumps else {}
         return self._drained(next(self._with_refusals([_of_registration(slave, records)], 0.0)))
 

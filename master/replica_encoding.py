@@ -43,10 +43,10 @@ class ReplicaPlan(PlacedPlan):
 
     @property
     def counts(self) -> Counts:
-        """The plan's counts of events, bytes and transactions, and of the bytes of its stand-ins (empty transactions
-        for dropped ones).
+        """The numbers of events, bytes and transactions in the message, and the bytes of its stand-ins (empty
+        transactions for dropped ones).
 
-        If a chunk was split into several plans, only the last plan counts the chunk's events. The others count only
+        If a chunk was split into several messages, only the last one counts the chunk's events. The others count only
         their stand-ins.
         """
         counts = self.plan.counts if self.stop is None else Counts()

@@ -222,10 +222,10 @@ class SharedReader:
         return signal
 
     def known(self, place: DumpPlace) -> DumpPlace:
-        """Return the object that other dumps use for a place (position, filter and state) equal to ``place``. Return
-        ``place`` itself if there is none.
+        """Return the object that other dumps use for a place (position, filter and state of a dump) equal to ``place``.
+        Return ``place`` itself if there is none.
 
-        Dumps share steps (chunks) only if they use the identical place object.
+        Dumps share their next chunks (messages) only if they use the identical place object.
         """
         if self._has_moved:
             # Most live commits move waiting dumps without any other dump that could meet them.
@@ -248,7 +248,8 @@ class SharedReader:
     async def step(
         self, place: DumpPlace, seconds: float, signal: Signal, follower: Follower | None = None
     ) -> Step | None:
-        """Return the next step (the next chunks) of a dump at ``place`` (its position, filter and state).
+        """Return the next step of a dump (its next chunks, which are messages) from ``place`` on, the dump's position,
+        filter and state.
 
         Return None when the binlog has not grown for ``seconds``, or when ``signal`` is set. With 0 the method does not
         wait for growth. A ``follower`` may send new commits itself while the method waits. The method then returns the

@@ -67,8 +67,8 @@ class FollowedSource:
 
 
 class SourceEnded(BinlogError):
-    """The error for a binlog that will never grow again. Its source has begun new binlogs, or has purged files that
-    were not received.
+    """The error for a received binlog that will never grow again. The server that wrote it has begun new binlogs, or
+    has purged files that the master has not received.
     """
 
 
@@ -267,7 +267,9 @@ class SourceThread:
             self._has_files.set()
 
     def close(self) -> None:
-        """End the reception and the thread. The thread closes the store when it ends."""
+        """End the reception and the thread. At its end the thread closes the store (the directory of received
+        files).
+        """
         self._stopped.set()
         self.follower.stop()
         self._thread.join(_END_SECONDS)

@@ -174,7 +174,7 @@ class BinlogStore:
             raise unreadable(error, file=indexed.name, doing="found") from None
 
     def first_position(self, name: str) -> int:
-        """Return the byte offset of a file's first event after the format description event."""
+        """Return the byte offset of the first event after the format description event in the binlog file ``name``."""
         return self.open_file(name).file.first_event
 
     def segment_at(self, name: str, position: int) -> Segment | None:
@@ -412,7 +412,7 @@ class BinlogStore:
 
     @property
     def scanned(self) -> tuple[int, int]:
-        """The number of bytes and of events that have been scanned since the master started.
+        """The number of bytes and of events of the binlog set that have been scanned since the master started.
 
         Parts that were scanned twice count once.
         """

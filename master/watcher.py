@@ -49,8 +49,8 @@ class Watcher:
         return self._grown
 
     def note(self) -> None:
-        """Record that the set has grown, without a call of the listener. Use this method when the listener already
-        knows of the growth.
+        """Record that the binlog set has grown, without a call of the listener. Use this method when the listener
+        already knows of the growth.
         """
         with self._changed:
             self.generation += 1
@@ -65,7 +65,8 @@ class Watcher:
         self.listener()
 
     def watch(self, wanted: bool) -> None:
-        """Start to watch for growth if ``wanted``; otherwise stop. Growth is reported only while the watch is started.
+        """Start to watch the binlog set for growth if ``wanted``; otherwise stop. Growth is reported only while the
+        watch is started.
 
         If a writer in this process has reported growth while the watch was stopped, the start reports it.
         """
@@ -83,7 +84,7 @@ class Watcher:
             self.listener()
 
     def close(self) -> None:
-        """Stop the polling thread for ever."""
+        """Stop the thread that polls the binlog set. It does not start again."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -94,7 +94,9 @@ class Peer:
 
     @property
     def is_real_replica(self) -> bool:
-        """Whether the slave is a replica of MySQL or MariaDB, or a program that reads binlogs as they do."""
+        """Whether the slave is a MySQL or MariaDB server, or a program such as mysqlbinlog that reads binlogs as a
+        server does.
+        """
         return self.protocol == MYSQL_PROTOCOL
 
 

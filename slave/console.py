@@ -85,7 +85,7 @@ class SlaveConsole:
         """The TCP port of the console. Clients read it as the system variable ``@@port``."""
 
     def execute(self, command: Command) -> Result:
-        """Execute one parsed SQL statement and return its result.
+        """Execute one parsed SQL statement of a client on the slave, and return its result.
 
         Raises SqlError with the server's error number when the slave refuses the statement.
         """

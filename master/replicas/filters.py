@@ -513,7 +513,9 @@ class ReplicaFilters:
             self._register.remove_all(lambda one: failed if one.slave_id == slave.slave_id else None)
 
     def replicas(self) -> dict[Who, list[RegisteredSlave]]:
-        """Return the registered replicas by the condition of the ``[[replica]]`` table that their filter comes from."""
+        """Return the registered replicas, grouped by the condition of the ``[[replica]]`` table that gives them their
+        filter.
+        """
         found: dict[Who, list[RegisteredSlave]] = {}
         for slave in self._register.all():
             if slave.peer.is_real_replica and (entry := self.find(slave.peer)) is not None:
@@ -643,8 +645,8 @@ class ReplicaFilters:
         raise ReplicaRefused(f"warning: {text} (the next attempt is served)", momentary=True)
 
     def drifting(self) -> list[Drift]:
-        """Return the warnings about replicas whose own filter was wider than their filter on the master at the last
-        comparison. The newest comes last.
+        """Return the warnings about replicas whose own filter, when last compared, would apply events that the master
+        drops. The newest comes last.
         """
         with self._lock:
             return list(self._drifts.values())

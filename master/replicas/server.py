@@ -183,7 +183,9 @@ class ReplicaServer(ClientPort):
         return Greeting(_MARIADB_PREFIX + version, without_zstd, NATIVE)
 
     def connect(self, stream: PacketStream, number: int, address: str) -> ReplicaConnection:
-        """Return the connection of a new client."""
+        """Return the object that serves the connection of a new client. ``stream`` has the client's packets, ``number``
+        is the connection id, and ``address`` the client's network address.
+        """
         return ReplicaConnection(Doorkeeper(stream, self, number, address), self._shared, self._service)
 
     def executor_of(self, user: str) -> Executor:

@@ -116,7 +116,9 @@ class SourceInfo(SourceOptions, TlsOptions, Info):
         return ClientTls(mode, ca, certificate, key, "SOURCE_SSL_CA", "SOURCE_SSL_CERT")
 
     def check_tls(self) -> None:
-        """Raise OptionError for options of TLS that contradict each other. Without TLS they have no effect."""
+        """Raise OptionError for TLS options that contradict each other. For a channel without TLS the options are not
+        checked.
+        """
         if self.ssl and bool(self.ssl_cert) != bool(self.ssl_key):
             given, missing = ("CERT", "KEY") if self.ssl_cert else ("KEY", "CERT")
             raise OptionError(f"SOURCE_SSL_{given} needs SOURCE_SSL_{missing}: give both, or none")
@@ -153,15 +155,15 @@ class PlaceInfo(Info):
 
     @property
     def relay_position(self) -> RelayPosition | None:
-        """The file and byte offset in the relay log up to which this thread has received or applied all transactions.
-        None before the first relay log file.
+        """The file and byte offset in the relay log up to which the I/O thread has received all transactions, or the
+        applier has applied them. None before the first relay log file.
         """
         return RelayPosition(self.relay_file, self.relay_offset) if self.relay_file else None
 
     @property
     def gtid_set(self) -> GtidSet:
-        """The GTIDs of the transactions that this thread has completed: received by the I/O thread, or executed by the
-        applier. Transactions that the master dropped count, too.
+        """The GTIDs of the transactions that the I/O thread has received completely, or that the applier has executed.
+        Transactions that the master dropped count, too.
         """
         return parse_gtid_set(getattr(self, self.GTIDS))
 
@@ -372,9 +374,10 @@ class Place(Generic[P]):
 
     @property
     def info(self) -> P:
-        """The position and the GTIDs that one thread of the slave has reached, at one moment, from memory.
+        """The position and the GTIDs of the I/O thread or of the applier at this moment, from memory.
 
-        They are those of ``master.info`` (received) or of ``relay-log.info`` (applied), and may be newer than the file.
+        The result has the fields of ``master.info`` (I/O thread) or ``relay-log.info`` (applier), and may be newer than
+        the file.
         """
         with self.lock:
             if not self._has_moved:

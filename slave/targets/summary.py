@@ -1,13 +1,14 @@
-"""A target that keeps only counts and hashes of the applied changes, so that two slaves can be compared quickly.
+"""A target (the object to which a slave applies transactions) that keeps only counts and hashes of the applied changes,
+so that two slaves can be compared quickly.
 
 For each table the target counts row changes and computes a hash over them, the digest. Each row change is hashed
-together with the digest before it: ``digest(n) = blake2b-128(digest(n-1), kind, columns, lengths, images)``.
-``kind`` is insert, update or delete, ``columns`` are the bitmaps of the columns present, and ``lengths`` are those
-of the before-image and the after-image.
+together with the digest before it: ``digest(n) = blake2b-128(digest(n-1), kind, columns, lengths, images)``. ``kind``
+is insert, update or delete, ``columns`` are the bitmaps of the columns present, and ``lengths`` are those of the
+before-image and the after-image.
 
-The digest of a table depends on the row changes and their order alone. It does not depend on the grouping of rows
-into events and transactions, or on table ids, event versions or compression. A digest is 16 bytes, which the slave
-can save after any transaction and restore.
+The digest of a table depends on the row changes and their order alone. It does not depend on the grouping of rows into
+events and transactions, or on table ids, event versions or compression. A digest is 16 bytes, which the slave can save
+after any transaction and restore.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ def _quoted(name: str) -> str:
 
 
 class SummaryTarget:
-    """A target that keeps counts and hashes of the applied row changes and statements, but no data.
+    """A target (the object to which a slave applies transactions) that keeps counts and hashes of the applied row
+    changes and statements, but no data.
 
     The changes of the open transaction become part of :meth:`state` when the transaction commits. The memory depends on
     the number of tables and databases, not on the number of rows.
@@ -157,7 +159,7 @@ class SummaryTarget:
         return self._changed[kind].get(name) or self._committed[kind].get(name) or _NEW[kind]
 
     def state(self) -> dict[str, Any]:
-        """Return the counts and hashes after the last commit.
+        """Return the counts and hashes of the changes up to the last commit.
 
         The member ``tables`` has a summary for each ``database.table``, and ``databases`` one for each default
         database. Both are sorted by name.
@@ -183,7 +185,7 @@ class SummaryTarget:
         self._committed = found
 
     def text(self) -> str:
-        """Return the counts and hashes after the last commit as tables for people.
+        """Return the counts and hashes of the changes up to the last commit as tables for people.
 
         If no change was committed, the text is "nothing was applied".
         """

@@ -83,7 +83,7 @@ class RelayEnd(Progress):
         self._on_publish(position)
 
     def close(self) -> None:
-        """Record that the I/O thread has ended, and wake the applier."""
+        """Record that the I/O thread has ended, and wake the applier, which ends at the end of the relay log."""
         self.is_last = True
         self.told()
 

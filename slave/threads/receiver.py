@@ -113,8 +113,8 @@ class Receiver:
 
     @property
     def kept(self) -> Kept:
-        """The bytes after the last transaction boundary in the relay log that the master need not send again: their
-        number and CRC32.
+        """The received part of an incomplete transaction at the end of the relay log, which the master need not send
+        again: its number of bytes and CRC32.
         """
         return self._kept if self._keeps and self._kept is not None else NOTHING_KEPT
 
