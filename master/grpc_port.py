@@ -29,9 +29,14 @@ from grpc_health.v1.health import aio  # type: ignore[attr-defined]  # the packa
 from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.logs import Seldom
 from dumpfilter.base.printable import printable
-from dumpfilter.base.security.endpoint import Endpoint
-from dumpfilter.base.security.exposure import Lack, check_listener, host_and_port
-from dumpfilter.base.security.listening import listening_error, why_not
+from dumpfilter.base.security.listening import (
+    Endpoint,
+    Lack,
+    check_listener,
+    host_and_port,
+    listening_error,
+    why_not,
+)
 from dumpfilter.master import limits
 from dumpfilter.master.limits import Kind, Overloaded, Places
 from dumpfilter.master.measurements import MEASURED

@@ -38,7 +38,7 @@ from dumpfilter.master.state_directory import StateDirectory
 from dumpfilter.master.store import BinlogStore
 
 if TYPE_CHECKING:
-    from dumpfilter.base.security.endpoint import Endpoint
+    from dumpfilter.base.security.listening import Endpoint
     from dumpfilter.console.endpoint import ConsoleEndpoint
     from dumpfilter.master.replicas.filters import ReplicaFilters
 import threading

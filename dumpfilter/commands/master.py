@@ -102,7 +102,7 @@ def master_command(
     """
     from rich.console import Console
 
-    from dumpfilter.base.security.endpoint import Endpoint
+    from dumpfilter.base.security.listening import Endpoint
     from dumpfilter.filter.rules import make_rules
     from dumpfilter.master.grpc_port import ListenAddress
     from dumpfilter.master.process import RunOptions, run_master

@@ -53,7 +53,7 @@ def status_command(
         dumpfilter status --relay-dir s1 --watch 2
     """
     from dumpfilter.base import logs
-    from dumpfilter.commands.server_status.model import ExitCode, MaxLag, judge
+    from dumpfilter.commands.server_status.model import PROBLEM, MaxLag, judge
 
     logs.configure(logs.Format.TEXT, logs.Level.ERROR)
     asked.check()
@@ -71,7 +71,7 @@ def status_command(
             problems = judge(status, most)
             _show(status, as_json=given.as_json, again=given.watch is not None)
             if given.watch is None:
-                raise typer.Exit(ExitCode.PROBLEM if problems else ExitCode.GOOD)
+                raise typer.Exit(PROBLEM if problems else 0)
         time.sleep(given.watch)
 
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import structlog
 
-from dumpfilter.base.security.exposure import Lack, check_listener
+from dumpfilter.base.security.listening import Lack, check_listener
 from dumpfilter.base.security.passwords import CACHING_SHA2 as CACHING_SHA2
 from dumpfilter.base.security.passwords import NATIVE as NATIVE
 from dumpfilter.base.security.passwords import StoredPassword

@@ -11,8 +11,8 @@ from pymysql.constants import FIELD_TYPE
 
 from dumpfilter.base.errors import ConnectionLost
 from dumpfilter.base.security.client_tls import CA_OPTION, ClientTls, TlsMode
-from dumpfilter.base.security.exposure import is_loopback
 from dumpfilter.base.security.guarded_client import MALFORMED, GuardedConnection, Login, speaks_no_mysql
+from dumpfilter.base.security.listening import is_loopback
 from dumpfilter.console.script import ScriptStatement
 
 _CONNECT_SECONDS = 10

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from dumpfilter.base.security.endpoint import Endpoint
+from dumpfilter.base.security.listening import Endpoint
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.tls import TlsSource
 from dumpfilter.console.auth import DEFAULT_USER, check_users

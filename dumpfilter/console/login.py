@@ -12,7 +12,7 @@ from mysql_mimic.charset import CharacterSet
 from mysql_mimic.types import ServerStatus
 
 from dumpfilter.base.security.audit import audit
-from dumpfilter.base.security.exposure import is_loopback
+from dumpfilter.base.security.listening import is_loopback
 from dumpfilter.base.security.passwords import MOST_PASSWORD, StoredPassword
 from dumpfilter.base.security.tls import ServerTls
 from dumpfilter.console import answers, auth

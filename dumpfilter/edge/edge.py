@@ -18,7 +18,7 @@ import structlog
 from dumpfilter.base.errors import BinlogUnreadable, OptionError
 from dumpfilter.base.options.defaults import FIRST_EVENT
 from dumpfilter.base.printable import printable
-from dumpfilter.base.security.endpoint import Endpoint
+from dumpfilter.base.security.listening import Endpoint
 from dumpfilter.base.security.tls import TlsSource, temporary_tls
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.console.executor import Executor

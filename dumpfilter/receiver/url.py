@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.toml_file import Model, reason_of
 from dumpfilter.base.security.client_tls import TlsMode
-from dumpfilter.base.security.exposure import host_and_port
+from dumpfilter.base.security.listening import host_and_port
 
 SCHEMES = ("mysql", "mariadb")
 """The schemes of addresses. They mean the same, because the server itself says whether it is MySQL or MariaDB."""

@@ -12,8 +12,7 @@ import structlog
 from mysql_mimic.types import Capabilities
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.base.security.endpoint import Endpoint
-from dumpfilter.base.security.listening import listening_socket
+from dumpfilter.base.security.listening import Endpoint, listening_socket
 from dumpfilter.base.security.tls import temporary_tls
 from dumpfilter.console.auth import CACHING_SHA2, NATIVE
 from dumpfilter.console.executor import Executor

@@ -26,7 +26,7 @@ from pydantic import Field, NonNegativeInt
 from dumpfilter.base.errors import OptionError, StateCorrupt
 from dumpfilter.base.options.defaults import FIRST_EVENT, HEARTBEAT_PERIOD
 from dumpfilter.base.security.client_tls import ClientTls, TlsMode
-from dumpfilter.base.security.exposure import host_and_port
+from dumpfilter.base.security.listening import host_and_port
 from dumpfilter.base.state_file import State, StateFile
 from dumpfilter.binlog.format import NameCollation
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set

@@ -30,7 +30,7 @@ from cryptography.x509.oid import NameOID
 from dumpfilter.base.errors import NotAMaster, OptionError, TlsError
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.client_tls import ClientTls, TlsFileError, TlsMode, read_tls_file, ssl_reason
-from dumpfilter.base.security.exposure import host_and_port, is_loopback
+from dumpfilter.base.security.listening import host_and_port, is_loopback
 from dumpfilter.base.security.tls import GRPC_KEYS, suits_grpc
 from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.state.infos import SourceInfo

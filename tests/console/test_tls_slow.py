@@ -24,8 +24,7 @@ from pymysql.constants import CLIENT
 from structlog.testing import capture_logs
 
 from dumpfilter.base.security.passwords import StoredPassword
-from dumpfilter.base.security.reloading import ReloadingTls
-from dumpfilter.base.security.tls import ServerTls, TlsFiles, load_tls, make_key_pair
+from dumpfilter.base.security.tls import ReloadingTls, ServerTls, TlsFiles, load_tls, make_key_pair
 from dumpfilter.console import auth, connection
 from dumpfilter.console import login as console_login
 from dumpfilter.console.server import ConsoleServer

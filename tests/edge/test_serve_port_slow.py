@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.security.exposure import Exposed
+from dumpfilter.base.security.listening import Exposed
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.edge.edge import Edge
 from dumpfilter.edge.options import EdgeOptions

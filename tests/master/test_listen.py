@@ -12,9 +12,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.security.exposure import Exposed
-from dumpfilter.base.security.reloading import ReloadingTls
-from dumpfilter.base.security.tls import TlsFiles
+from dumpfilter.base.security.listening import Exposed
+from dumpfilter.base.security.tls import ReloadingTls, TlsFiles
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.master.config import MasterConfig

@@ -16,8 +16,7 @@ from structlog.testing import capture_logs
 
 from dumpfilter.base.errors import TlsError
 from dumpfilter.base.security.client_tls import ClientTls, TlsFileError
-from dumpfilter.base.security.reloading import ReloadingTls
-from dumpfilter.base.security.tls import TlsFiles
+from dumpfilter.base.security.tls import ReloadingTls, TlsFiles
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.master.grpc_port import ListenAddress

@@ -13,7 +13,6 @@ import secrets
 from dataclasses import dataclass, field
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.security.crypt import sha256_crypt
 
 NATIVE = "mysql_native_password"
 CACHING_SHA2 = "caching_sha2_password"
@@ -29,7 +28,7 @@ _SHA2_ROUNDS = 5
 """The cost of a new hash for caching_sha2_password, thousands of rounds. MySQL's default is 5, too."""
 _SHA2_MOST_ROUNDS = 100
 """The highest cost that a configured hash may have, thousands of rounds. One check then takes about 50 ms."""
-_SALT_ALPHABET = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_ALPHABET = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def to_bytes(password: str) -> bytes:
@@ -49,7 +48,7 @@ class Sha2Crypt:
     @classmethod
     def of(cls, password: str) -> Sha2Crypt:
         """Hash a password with a new random salt of printable characters, and return the hash."""
-        salt = "".join(secrets.choice(_SALT_ALPHABET) for _ in range(20)).encode()
+        salt = "".join(secrets.choice(_ALPHABET) for _ in range(20)).encode()
         return cls(_SHA2_ROUNDS, salt, sha256_crypt(to_bytes(password), salt, _SHA2_ROUNDS * 1000))
 
     def __str__(self) -> str:
@@ -135,3 +134,50 @@ def native_hash(password: str) -> str:
     '*14E65567ABDB5135D0CFD9A70B3032C179A49EE7'
     """
     return "*" + hashlib.sha1(hashlib.sha1(to_bytes(password)).digest()).hexdigest().upper()
+
+
+def sha256_crypt(password: bytes, salt: bytes, rounds: int) -> bytes:
+    """Return the SHA-crypt hash of a password: 43 characters, without salt and number of rounds.
+
+    The algorithm is Ulrich Drepper's "Unix crypt using SHA-256". Python's module ``crypt`` has left the standard
+    library. Other implementations refuse MySQL's salts, which have 20 bytes instead of 16. The time grows with
+    ``rounds``, which makes guessing slow.
+
+    >>> sha256_crypt(b"Hello world!", b"saltstring", 5000)
+    b'5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5'
+    """
+    inner = hashlib.sha256(password + salt + password).digest()
+    outer = hashlib.sha256(password + salt + _repeat(inner, len(password)))
+    length = len(password)
+    while length:
+        outer.update(inner if length & 1 else password)
+        length >>= 1
+    digest = outer.digest()
+    p = _repeat(hashlib.sha256(password * len(password)).digest(), len(password))
+    s = _repeat(hashlib.sha256(salt * (16 + digest[0])).digest(), len(salt))
+    for number in range(rounds):
+        odd = number & 1
+        digest = hashlib.sha256(
+            (p if odd else digest)
+            + (s if number % 3 else b"")
+            + (p if number % 7 else b"")
+            + (digest if odd else p)
+        ).digest()
+    return _to_text(digest)
+
+
+def _repeat(digest: bytes, length: int) -> bytes:
+    return (digest * (length // len(digest) + 1))[:length]
+
+
+def _to_text(digest: bytes) -> bytes:
+    text = ""
+    first, second, third = 0, 10, 20
+    for _ in range(10):
+        text += _base64(digest[first] << 16 | digest[second] << 8 | digest[third], 4)
+        first, second, third = third + 1, first + 1, second + 1
+    return (text + _base64(digest[31] << 8 | digest[30], 3)).encode()
+
+
+def _base64(bits: int, characters: int) -> str:
+    return "".join(_ALPHABET[bits >> 6 * place & 63] for place in range(characters))

@@ -14,8 +14,7 @@ from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.base.options.small_file import read_password
 
 if TYPE_CHECKING:
-    from dumpfilter.base.security.reloading import ReloadingTls
-    from dumpfilter.base.security.tls import TlsSource
+    from dumpfilter.base.security.tls import ReloadingTls, TlsSource
     from dumpfilter.console.endpoint import ConsoleEndpoint
     from dumpfilter.console.metrics.endpoint import MetricsEndpoint
 
@@ -69,8 +68,7 @@ class ProtectionOptions(Settings, panel=TLS_PANEL):
         """
         if self.tls_cert is None and self.tls_key is None:
             return None
-        from dumpfilter.base.security.reloading import ReloadingTls
-        from dumpfilter.base.security.tls import TlsFiles
+        from dumpfilter.base.security.tls import ReloadingTls, TlsFiles
 
         return ReloadingTls(TlsFiles(self.tls_cert, self.tls_key, self.tls_ca), for_grpc=for_grpc)
 
@@ -85,7 +83,7 @@ class ProtectionOptions(Settings, panel=TLS_PANEL):
     ) -> T | None:
         """Return the settings of a listening port (address, TLS, login of clients), or None if ``port`` is None.
 
-        ``made`` is the class of the settings: :class:`~dumpfilter.base.security.endpoint.Endpoint` or a subclass.
+        ``made`` is the class of the settings: :class:`~dumpfilter.base.security.listening.Endpoint` or a subclass.
         ``port_file`` is the file to which the port is written. ``tls`` is the certificate from the files of these
         options, or None. ``more`` are further arguments of the class.
         """

@@ -6,46 +6,27 @@ the console, port or directory does not provide it. Times are Unix times, second
 
 from __future__ import annotations
 
-import enum
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from dumpfilter.base.errors import ConnectionLost, DumpfilterError, OptionError
+from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.units import parse_size, parse_time
 
 Record = dict[str, Any]
 
 
-class ExitCode(enum.IntEnum):
-    """The exit codes of ``dumpfilter status`` when it has read a status. After an error the exit code is that of the
-    error's class.
-    """
-
-    GOOD = 0
-    PROBLEM = 4
-    """The master or slave was reached, and a thread has stopped, a slave lags, or the master serves nobody."""
-
-
-class StatusRefused(DumpfilterError):
-    """An error about a master or console that refuses to show its status, for example without a login.
-
-    The text says what to do.
-    """
-
-
-class NotOurs(ConnectionLost):
-    """An error about an address at which a program other than a dumpfilter master or slave answers."""
-
+PROBLEM = 4
+"""The exit code when the master or slave was reached and has a problem: a thread has stopped, a slave lags, or the
+master serves nobody.
+"""
 
 _TIME = re.compile(r"(s|min|h|d)$", re.IGNORECASE)
 _BYTE = re.compile(r"i?b$", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class MaxLag:
+class MaxLag(NamedTuple):
     """The largest lag that is not a problem, in bytes or in seconds. The default allows any lag."""
 
     nbytes: float = math.inf
@@ -75,11 +56,9 @@ class MaxLag:
             pass
         raise OptionError(f"--max-lag: {text!r} is no lag: write a time (30s, 5min, 1h) or bytes (64M)")
 
-    def exceeded(self, nbytes: int | None, seconds: float | None) -> bool:
-        """Tell whether a lag exceeds this limit. An unknown lag (None) never exceeds a limit."""
-        return (nbytes is not None and nbytes > self.nbytes) or (
-            seconds is not None and seconds > self.seconds
-        )
+    def exceeded(self, record: Record) -> bool:
+        """Tell whether the lag of a slave or channel exceeds this limit. An unknown lag (None) does not."""
+        return (record["lag_bytes"] or 0) > self.nbytes or (record["lag_seconds"] or 0) > self.seconds
 
 
 def master_record(**known: Any) -> Record:
@@ -188,8 +167,7 @@ def judge(status: Record, most: MaxLag) -> list[str]:
     Return the problems as sentences, and store them in the record as ``problems``.
     """
     problems = _problems_of_master if status["role"] == "master" else _problems_of_slave
-    status["problems"] = list(problems(status, most))
-    found: list[str] = status["problems"]
+    found = status["problems"] = list(problems(status, most))
     return found
 
 
@@ -207,7 +185,7 @@ def _problems_of_master(status: Record, most: MaxLag) -> Iterator[str]:
     for slave in status["slaves"] or ():
         if (absence := _absence(slave)) is not None:
             yield absence
-        elif most.exceeded(slave["lag_bytes"], slave["lag_seconds"]):
+        elif most.exceeded(slave):
             state = "" if slave["dumping"] else ", and has no dump"
             yield f"{name_of_slave(slave)} lags behind by {_lag(slave)}{state}"
 
@@ -247,7 +225,7 @@ def _problems_of_slave(status: Record, most: MaxLag) -> Iterator[str]:
             if running not in (None, "Yes"):
                 state = "is connecting" if running == "Connecting" else "does not run"
                 yield f"{name}: the {title} {state}{': ' + error if error else ''}"
-        if most.exceeded(channel["lag_bytes"], channel["lag_seconds"]):
+        if most.exceeded(channel):
             yield f"{name}: the SQL thread lags behind by {_lag(channel)}"
     if not status["channels"]:
         yield "the slave has no channel: configure one with CHANGE REPLICATION SOURCE TO"

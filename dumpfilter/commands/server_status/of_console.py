@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dumpfilter.base.errors import ConnectionLost
+from dumpfilter.base.errors import ConnectionLost, DumpfilterError, NotAMaster
 from dumpfilter.base.security.guarded_client import Login
 from dumpfilter.commands.server_status.model import (
-    NotOurs,
     Record,
-    StatusRefused,
     channel_record,
     master_record,
     slave_of_master,
@@ -41,7 +39,7 @@ def master_status(source: Source | None, console: Login | None) -> Record:
 
     ``source`` is the connection to the master's port for slaves, or None. ``console`` is the login at the master's
     console, or None. Without ``console`` and without a user in ``source``, the record has only the master's health.
-    Raises ConnectionLost when nothing answers, TlsError when TLS is missing, and StatusRefused for a wrong password.
+    Raises ConnectionLost when nothing answers, TlsError when TLS is missing, and DumpfilterError for a wrong password.
     """
     status = master_record()
     if source is not None:
@@ -109,8 +107,8 @@ _NO_COUNTERS = ("lag_bytes", "lag_seconds")
 def slave_status(login: Login) -> Record:
     """Return the status record (dictionary) of a running slave, read from its console at ``login``.
 
-    Raises ConnectionLost when nothing answers, NotOurs when another program answers, and StatusRefused when the console
-    refuses the login.
+    Raises ConnectionLost when nothing answers, NotAMaster when another program answers, and DumpfilterError when the
+    console refuses the login.
     """
     version, ((variables, *_), rows, counts, hits) = _ask(
         login,
@@ -154,27 +152,27 @@ def _channel(row: Mapping[str, Any], more: Mapping[str, Any], hits: Iterable[Map
 def _ask(login: Login, role: str, statements: Sequence[str]) -> tuple[str, list[Rows]]:
     """Return the version of dumpfilter behind a console, and the rows of each statement as dictionaries by column name.
 
-    ``role`` is ``master`` or ``slave``. Raises ConnectionLost when nothing answers, NotOurs when another program
-    answers, and StatusRefused when the console refuses the login or a statement.
+    ``role`` is ``master`` or ``slave``. Raises ConnectionLost when nothing answers, NotAMaster when another program
+    answers, and DumpfilterError when the console refuses the login or a statement.
     """
     where = f"{login.host}:{login.port}"
     try:
         ((comment,),) = _run(login, ["SELECT @@version_comment AS comment"])
         told = str(comment["comment"])
         if "dumpfilter" not in told:
-            raise NotOurs(
+            raise NotAMaster(
                 f"{where}: another server answers here ({told}); name the console of a {role} of dumpfilter"
             )
         if role not in told:
             other, option = ("slave", "--slave") if role == "master" else ("master", "--console")
-            raise NotOurs(f"{where}: this is the console of a {other}; ask it with {option} {where}")
+            raise NotAMaster(f"{where}: this is the console of a {other}; ask it with {option} {where}")
         version = _VERSION.match(told)
         return version[1] if version else "", _run(login, statements)
     except StatementFailed as error:
-        raise StatusRefused(
+        raise DumpfilterError(
             f"the console {where} refuses: {error}; give the console's --user and --password-file"
         ) from None
-    except NotOurs:
+    except NotAMaster:
         raise
     except ConnectionLost as error:
         raise ConnectionLost(

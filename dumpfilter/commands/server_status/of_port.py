@@ -7,11 +7,9 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from dumpfilter.base.errors import ConnectionLost, DumpfilterError
+from dumpfilter.base.errors import ConnectionLost, DumpfilterError, NotAMaster
 from dumpfilter.commands.server_status.model import (
-    NotOurs,
     Record,
-    StatusRefused,
     slave_of_master,
     with_files,
 )
@@ -34,7 +32,7 @@ def ask_port(status: Record, source: Source, *, whole: bool) -> None:
     that the replication user may see.
 
     ``source`` is the connection to the master's port for slaves, with the user. Raises ConnectionLost when nothing
-    answers, TlsError when TLS is missing, and StatusRefused for a wrong password.
+    answers, TlsError when TLS is missing, and DumpfilterError for a wrong password.
     """
     status["address"] = source.info.address
     try:
@@ -70,15 +68,15 @@ def _refused(source: Source, error: grpc.RpcError) -> DumpfilterError:
                 f"master {master} cannot be reached ({details}); is it running, and is this its address for slaves?"
             )
         case grpc.StatusCode.UNIMPLEMENTED | grpc.StatusCode.NOT_FOUND:
-            return NotOurs(f"{master}: another gRPC server answers here, no master of dumpfilter")
+            return NotAMaster(f"{master}: another gRPC server answers here, no master of dumpfilter")
         case grpc.StatusCode.UNAUTHENTICATED:
             cure = (
                 "start the master with --console-port, and give --console instead of --source-user"
                 if "no users" in str(details)
                 else "check --source-user and --source-password-file"
             )
-            return StatusRefused(f"master {master} refuses its status: {details}; {cure}")
-    return StatusRefused(f"master {master} refuses its status: {code.name}: {details}")
+            return DumpfilterError(f"master {master} refuses its status: {details}; {cure}")
+    return DumpfilterError(f"master {master} refuses its status: {code.name}: {details}")
 
 
 def _take(status: Record, answer: pb.StatusResponse) -> None:

@@ -23,9 +23,14 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.registry import Collector
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.base.security.endpoint import Endpoint
-from dumpfilter.base.security.exposure import Lack, check_listener, host_and_port, is_loopback
-from dumpfilter.base.security.listening import listening_socket
+from dumpfilter.base.security.listening import (
+    Endpoint,
+    Lack,
+    check_listener,
+    host_and_port,
+    is_loopback,
+    listening_socket,
+)
 
 # At run time this import would load a large package that an endpoint without TLS does not need.
 if TYPE_CHECKING:

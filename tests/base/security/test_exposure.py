@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.base.security.exposure import Exposed, Lack, check_listener, is_loopback
+from dumpfilter.base.security.listening import Exposed, Lack, check_listener, is_loopback
 
 NO_TLS = Lack("without TLS", "give a certificate")
 NO_USER = Lack("without a login", "name users")

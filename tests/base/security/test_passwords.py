@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security import passwords
-from dumpfilter.base.security.crypt import sha256_crypt
-from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword, native_hash
+from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword, native_hash, sha256_crypt
 
 
 @settings(max_examples=10, deadline=None)

@@ -8,8 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.security.reloading import ReloadingTls
-from dumpfilter.base.security.tls import TlsFiles
+from dumpfilter.base.security.tls import ReloadingTls, TlsFiles
 from tests.certificates import YESTERDAY, Authority, Issued
 
 

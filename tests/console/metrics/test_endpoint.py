@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.security.exposure import Exposed
+from dumpfilter.base.security.listening import Exposed
 from dumpfilter.base.security.tls import ServerTls, TlsFiles, load_tls
 from dumpfilter.console.metrics import endpoint as module
 from dumpfilter.console.metrics.endpoint import MAX_SCRAPES, MetricsEndpoint, serving_metrics

@@ -12,7 +12,7 @@ from typing import Any, Self
 from pymysql.connections import Connection
 
 from dumpfilter.base.security.client_tls import ClientTls, TlsMode
-from dumpfilter.base.security.endpoint import Endpoint
+from dumpfilter.base.security.listening import Endpoint
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.tls import TlsSource
 from dumpfilter.binlog.events import EventHeader, EventType
