@@ -22,10 +22,8 @@ class Pool:
 
     def __init__(self, most: int = MOST_SHARED) -> None:
         self._most = most
-        self._running: dict[Topology, Testbed] = {}
-        """The running topologies, the most recently used one last."""
-        self._users: dict[Topology, str] = {}
-        """The id of the last test that used each topology."""
+        self._running: dict[Topology, tuple[Testbed, str]] = {}
+        """The running topologies, each with the id of its last test. The most recently used one is the last."""
 
     def take(self, topology: Topology, start: Callable[[], Testbed], test: str) -> Testbed:
         """Return a running instance of ``topology`` for the test with the id ``test``.
@@ -33,39 +31,35 @@ class Pool:
         An instance in the pool is reset before it is returned. Otherwise ``start`` starts a new one. An instance that
         cannot be reset is replaced, with a warning that names the last test that used it.
         """
-        before, self._users[topology] = self._users.get(topology, ""), test
-        running = self._running.pop(topology, None)
+        running, before = self._running.pop(topology, (None, ""))
         if running is not None:
-            failure = _failure_of_reset(running)
-            if failure is None:
-                self._running[topology] = running
-                return running
-            running.down()
-            warnings.warn(
-                f"{test} gets a new topology, since the one that {before} had used cannot be reset: {failure}",
-                stacklevel=2,
-            )
-        while len(self._running) >= self._most:
-            self._running.pop(next(iter(self._running))).down()
-        self._running[topology] = start()
-        return self._running[topology]
+            try:
+                running.reset()
+            except DumpfilterError as failure:
+                running.down()
+                warnings.warn(
+                    f"{test} gets a new topology, since the one that {before} had used cannot be reset: {failure}",
+                    stacklevel=2,
+                )
+                running = None
+        if running is None:
+            while len(self._running) >= self._most:
+                self._end(next(iter(self._running)))
+            running = start()
+        self._running[topology] = running, test
+        return running
 
     def discard(self, testbed: Testbed) -> None:
         """Stop the topology ``testbed``, and remove it from the pool. A failed test may have left it in any state."""
-        for topology in [one for one, running in self._running.items() if running is testbed]:
-            self._running.pop(topology).down()
+        for topology in [one for one, (running, _) in self._running.items() if running is testbed]:
+            self._end(topology)
+
+    def _end(self, topology: Topology) -> None:
+        running, _ = self._running.pop(topology)
+        running.down()
 
     def close(self) -> None:
         """Stop all topologies, even if stopping one of them fails."""
         with contextlib.ExitStack() as ending:
-            for running in self._running.values():
-                ending.callback(running.down)
-            self._running = {}
-
-
-def _failure_of_reset(running: Testbed) -> DumpfilterError | None:
-    try:
-        running.reset()
-    except DumpfilterError as error:
-        return error
-    return None
+            for topology in self._running:
+                ending.callback(self._end, topology)
