@@ -82,11 +82,10 @@ class _State:
 class Seldom:
     """A rate limiter for log lines that clients can cause in any number, such as failed logins.
 
-    It allows ``most`` lines in each period of ``period`` seconds.
+    It allows ``most`` lines in each period (:data:`LINES_PERIOD`).
     """
 
-    def __init__(self, period: float = LINES_PERIOD, most: int = 1) -> None:
-        self._period = period
+    def __init__(self, most: int = 1) -> None:
         self._most = most
         self._left = 0
         self._next = 0.0
@@ -109,7 +108,7 @@ class Seldom:
         with self._lock:
             now = time.monotonic()
             if now >= self._next:
-                self._next, self._left = now + self._period, self._most
+                self._next, self._left = now + LINES_PERIOD, self._most
             if not self._left:
                 self._held += 1
                 return None

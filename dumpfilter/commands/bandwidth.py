@@ -71,9 +71,7 @@ def bandwidth_command(
         raise OptionError(f"--price {given.price}: the price of a GB is a number, such as 0.09")
     definitions = slaves.definitions()
     options = BandwidthOptions(
-        on_corrupt=read.on_corrupt,
-        verify=read.verify_checksum,
-        range_size=read.range_bytes,
+        **read.read_options,
         bucket_seconds=given.bucket,
         price_per_gb=given.price,
         audience=given.audience,

@@ -68,7 +68,7 @@ def export_command(
     options = {"files": "\n".join(binlogs.source())}
     options |= {"verify": str(read.verify_checksum).lower(), "onCorrupt": read.on_corrupt}
     options |= {
-        "rangeSize": str(read.range_bytes),
+        "rangeSize": str(read.range_size << 20),
         "rows": "exploded" if given.exploded or given.table else "events",
     }
     wanted = {

@@ -176,9 +176,7 @@ def simulate_command(
     check_output(given.output, overwrite=given.overwrite)
     variants = {setting.variant for setting in options.settings}
     wanted = TrafficOptions(
-        on_corrupt=read.on_corrupt,
-        verify=read.verify_checksum,
-        range_size=read.range_bytes,
+        **read.read_options,
         compressed=bool({Variant.NONE_COMPRESSED, Variant.MASTER_COMPRESSED} & variants),
         split=Variant.SPLIT in variants,
     )

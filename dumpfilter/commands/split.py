@@ -72,10 +72,8 @@ def split_command(
         specification=BY_SCHEMA if given.specification is None else load_specification(given.specification),
         max_binlog_size=parse_size(given.max_binlog_size, option="--max-binlog-size", least=4096),
         spanning=given.spanning,
-        on_corrupt=read.on_corrupt,
         overwrite=given.overwrite,
-        verify=read.verify_checksum,
-        range_size=read.range_bytes,
+        **read.read_options,
     )
     progress = Console(stderr=True)
     with telling_interruption(progress, target.output), engine.runner(progress, default="spark") as runner:

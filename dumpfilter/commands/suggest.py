@@ -59,7 +59,7 @@ def suggest_command(
         most_rules=given.rules,
         keep=tuple(given.keep or ()),
     )
-    definitions = slaves.definitions() if slaves.slaves or slaves.slave else []
+    definitions = slaves.definitions()
     progress = Console(stderr=True)
     source = binlogs.source()
     # Lint stops at a damaged file.

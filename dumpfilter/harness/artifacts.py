@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dumpfilter.base.errors import DumpfilterError
 
 if TYPE_CHECKING:
-    from dumpfilter.testbed import NodeStatus, Testbed, TestbedLink, TestbedNode
+    from dumpfilter.testbed import NodeStatus, Testbed, TestbedNode
 
 SUMMARY = "summary.txt"
 """The name of the file with the text of the test's report. Its presence marks a directory that this module made."""
@@ -49,11 +49,13 @@ def save(testbed: Testbed, parent: Path, test: str) -> str:
             told.append(f"no {what}: {error}")
 
     attempt("status", lambda: told.extend(_save_status(testbed, directory)))
-    attempt("report", lambda: _write_json(directory / "report.json", testbed.report()))
+    attempt("report", lambda: _write(directory / "report.json", testbed.report()))
     for name, link in testbed.links.items():
-        attempt(f"history of the link {name}", partial(_save_link, link, directory / "links"))
+        file = directory / "links" / f"{name.replace(':', '-')}.json"
+        attempt(f"history of the link {name}", partial(_write_attribute, file, link, "history"))
     for name, node in testbed.nodes.items():
-        attempt(f"log of {name}", partial(_save_log, node, directory / name))
+        file = directory / name / "log.txt"
+        attempt(f"log of {name}", partial(_write_attribute, file, node, "logs"))
         attempt(f"relay logs of {name}", partial(_save_binlogs, node, directory / name))
     told.append(f"artifacts: {directory}")
     text = "\n".join(told)
@@ -81,7 +83,7 @@ def _save_status(testbed: Testbed, directory: Path) -> Iterator[str]:
     line, and so do the last log lines of a failed node.
     """
     status = testbed.status()
-    _write_json(directory / "status.json", status.as_dict())
+    _write(directory / "status.json", status.as_dict())
     for node in status.nodes.values():
         yield _line(node)
         yield from (f"  {problem}" for problem in node.problems)
@@ -104,16 +106,6 @@ def _line(node: NodeStatus) -> str:
     return f"{name}, at {places}, {node.lag.seconds:.1f} s and {node.lag.bytes} bytes behind"
 
 
-def _save_link(link: TestbedLink, directory: Path) -> None:
-    directory.mkdir(exist_ok=True)
-    _write_json(directory / f"{link.name.replace(':', '-')}.json", asdict(link.history))
-
-
-def _save_log(node: TestbedNode, directory: Path) -> None:
-    directory.mkdir(exist_ok=True)
-    (directory / "log.txt").write_text(node.logs)
-
-
 def _save_binlogs(node: TestbedNode, directory: Path) -> None:
     """Copy the node's relay logs and binlogs, the newest first, without files beyond :data:`MOST_BYTES` together."""
     files = [path for path in node.directory.rglob("*") if _LOG_FILE.fullmatch(path.name) and path.is_file()]
@@ -127,5 +119,12 @@ def _save_binlogs(node: TestbedNode, directory: Path) -> None:
             shutil.copyfile(path, copy)
 
 
-def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=1, default=str) + "\n")
+def _write_attribute(path: Path, owner: object, name: str) -> None:
+    value = getattr(owner, name)
+    _write(path, value if isinstance(value, str) else asdict(value))
+
+
+def _write(path: Path, value: Any) -> None:
+    """Write a text, or another value as JSON, to a file. Missing directories are created."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(value if isinstance(value, str) else json.dumps(value, indent=1, default=str) + "\n")

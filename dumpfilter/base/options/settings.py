@@ -6,7 +6,6 @@ parameter for each class of settings, and gets the options' values as objects. S
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -122,7 +121,7 @@ def repeated(options: Iterable[Repeated]) -> Any:
     return Field({}, json_schema_extra={"repeated": tuple(options)})  # type: ignore[dict-item]
 
 
-_resources: ContextVar[contextlib.ExitStack] = ContextVar("resources of a command")
+current_context: ContextVar[typer.Context] = ContextVar("the context of the running command")
 
 
 def until_end_of_command(resource: AbstractContextManager[T]) -> T:
@@ -130,7 +129,7 @@ def until_end_of_command(resource: AbstractContextManager[T]) -> T:
 
     A command uses this for resources such as a temporary directory.
     """
-    return _resources.get().enter_context(resource)
+    return current_context.get().with_resource(resource)
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -146,17 +145,12 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     parameters = {name: list(group.parameters()) for name, group in groups.items()}
 
     def expanded(**values: Any) -> None:
-        with contextlib.ExitStack() as resources:
-            token = _resources.set(resources)
-            try:
-                command(
-                    **{
-                        name: group.from_values({each.name: values[each.name] for each in parameters[name]})
-                        for name, group in groups.items()
-                    }
-                )
-            finally:
-                _resources.reset(token)
+        command(
+            **{
+                name: group.from_values({each.name: values[each.name] for each in parameters[name]})
+                for name, group in groups.items()
+            }
+        )
 
     functools.update_wrapper(expanded, command)
     del expanded.__wrapped__  # type: ignore[attr-defined]  # Typer would follow it to the parameters of ``command``

@@ -5,7 +5,6 @@ A server that other machines can reach needs TLS and a login, unless the user gi
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import ipaddress
 import os
@@ -93,9 +92,9 @@ def why_not(host: str, port: int) -> str | None:
     except CANNOT_LISTEN as error:
         return reason_not_to_listen(error)
     lacking: list[OSError] = []
-    for family, kind, protocol, _, address in found:
+    for family, _, _, _, address in found:
         try:
-            _try(socket.socket(family, kind, protocol), address)
+            socket.create_server(address, family=family, backlog=1).close()
         except OverflowError as error:
             return str(error)
         except OSError as error:
@@ -103,19 +102,6 @@ def why_not(host: str, port: int) -> str | None:
                 return reason_not_to_listen(error)
             lacking.append(error)
     return reason_not_to_listen(lacking[0]) if len(lacking) == len(found) else None
-
-
-def _try(trial: socket.socket, address: tuple[object, ...]) -> None:
-    """Listen on ``address`` with the socket ``trial``, and close it. Raises OSError, and OverflowError for a wrong port
-    number.
-    """
-    with contextlib.closing(trial):
-        # Without this option a port would count as taken for a minute after its server has ended.
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if trial.family == socket.AF_INET6:
-            trial.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        trial.bind(address)
-        trial.listen(1)
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def load_tls(files: TlsFiles, *, for_grpc: bool = False) -> ServerTls:
         given, missing = (KEY_OPTION, CERTIFICATE_OPTION) if files.key else (CERTIFICATE_OPTION, KEY_OPTION)
         raise OptionError(f"{given} needs {missing}: give both, or none and a certificate is made")
     certificates = read_tls_file(CERTIFICATE_OPTION, files.certificate)
-    leaf = _certificates(CERTIFICATE_OPTION, files.certificate, certificates)[0]
+    leaf = _certificates(files.certificate, certificates)[0]
     _check_period(files.certificate, leaf)
     key = read_tls_file(KEY_OPTION, files.key)
     if _public(_private_key(files.key, key)) != _public(leaf):
@@ -218,13 +218,13 @@ def _names(host: str) -> Iterator[x509.GeneralName]:
                 yield x509.IPAddress(address)
 
 
-def _certificates(option: str, path: Path, data: bytes) -> list[x509.Certificate]:
+def _certificates(path: Path, data: bytes) -> list[x509.Certificate]:
     try:
         found = x509.load_pem_x509_certificates(data)
         # The key of a certificate is parsed here, so that an unknown kind of key is an error about this file.
         found[0].public_key()
     except (ValueError, UnsupportedAlgorithm):
-        raise TlsFileError(option, path, NO_CERTIFICATE) from None
+        raise TlsFileError(CERTIFICATE_OPTION, path, NO_CERTIFICATE) from None
     return found
 
 

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting, until_end_of_command
@@ -115,9 +115,13 @@ class JobReadOptions(Settings):
     """Verify the events' checksums."""
 
     @property
-    def range_bytes(self) -> int:
-        """The number of bytes of a binlog file that one parallel task of a job reads (``--range-size``)."""
-        return self.range_size << 20
+    def read_options(self) -> dict[str, Any]:
+        """The keyword arguments for the ``ReadOptions`` of a job."""
+        return {
+            "on_corrupt": self.on_corrupt,
+            "verify": self.verify_checksum,
+            "range_size": self.range_size << 20,
+        }
 
 
 class EngineOptions(Settings, panel=PANEL):
