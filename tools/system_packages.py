@@ -21,6 +21,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from functools import partial
 from pathlib import Path
 from typing import Callable, NamedTuple, Sequence  # noqa: UP035 (collections.abc's are no generics before 3.9)
 
@@ -68,21 +69,27 @@ def needs(part: str) -> list[Need]:
         found.append(Need("Java", (*releases, "default-jre-headless"), _java_missing))
     if part == "demo":
         # These packages bring the programs alone. Debian's mariadb-server would also start a service.
-        server_alone = ("mariadb-server-core", "mariadb-server")
-        client_alone = ("mariadb-client-core", "mariadb-client")
         found += [
-            Need("a MariaDB server", server_alone, lambda: _absent_beside_mysql("mariadbd")),
-            Need("mariadb-install-db", server_alone, lambda: _absent_beside_mysql("mariadb-install-db")),
-            Need("my_print_defaults", client_alone, lambda: _absent_beside_mysql("my_print_defaults")),
+            Need(program, (f"mariadb-{side}-core", f"mariadb-{side}"), partial(_absent_beside_mysql, program))
+            for program, side in (
+                ("mariadbd", "server"),
+                ("mariadb-install-db", "server"),
+                ("my_print_defaults", "client"),
+            )
         ]
     if part == "tests":
-        server = ("mariadb-server",)
-        client = ("mariadb-client",)
         found += [
-            Need("a MariaDB server", server, lambda: _mariadb_missing("mariadbd")),
-            Need("mariadb-install-db", server, lambda: _absent("mariadb-install-db")),
-            Need("the mariadb client", client, lambda: _mariadb_missing("mariadb")),
-            Need("mariadb-binlog", client, lambda: _absent("mariadb-binlog")),
+            Need("mariadbd", ("mariadb-server",), lambda: _mariadb_missing("mariadbd")),
+            Need("mariadb", ("mariadb-client",), lambda: _mariadb_missing("mariadb")),
+            *(
+                Need(program, (package,), partial(_absent, program))
+                for program, package in (
+                    ("mariadb-install-db", "mariadb-server"),
+                    ("mariadb-binlog", "mariadb-client"),
+                    ("openssl", "openssl"),
+                    ("systemd-analyze", "systemd"),
+                )
+            ),
             Need(
                 "a browser",
                 ("chromium",),
@@ -91,8 +98,6 @@ def needs(part: str) -> list[Need]:
                 "install Google's package google-chrome-stable, since this system has no Debian package of Chromium",
             ),
             Need("libatomic, for the Node.js of Playwright", ("libatomic1",), _libatomic_missing),
-            Need("openssl", ("openssl",), lambda: _absent("openssl")),
-            Need("systemd-analyze", ("systemd",), lambda: _absent("systemd-analyze")),
         ]
     return found
 
@@ -149,10 +154,7 @@ def _mariadb_missing(program: str) -> str | None:
     path = _which(program)
     if path is None:
         return f"{program} is not installed"
-    printed = subprocess.run(
-        [path, "--version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
-    )
-    version = re.search(r"(\d+)\.(\d+)\.\d+-MariaDB", printed.stdout.decode("utf-8", "replace"))
+    version = re.search(r"(\d+)\.(\d+)\.\d+-MariaDB", _printed(path, "--version"))
     if version is None:
         return f"{path} is not MariaDB's"
     if (int(version[1]), int(version[2])) < MARIADB_AT_LEAST:
@@ -194,11 +196,8 @@ def find_python() -> str | None:
     """Return the path of the first supported Python, python3 before python3.N, or None."""
     names = [f"python3.{minor}" for minor in range(PYTHON_BELOW[1] - 1, PYTHON_AT_LEAST[1] - 1, -1)]
     for path in filter(None, map(shutil.which, ["python3", *names])):
-        script = "import sys; print(*sys.version_info[:2])"
-        printed = subprocess.run(
-            [path, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
-        )
-        if printed.returncode == 0 and python_problem([int(part) for part in printed.stdout.split()]) is None:
+        version = _printed(path, "-c", "import sys; print(*sys.version_info[:2])").split()
+        if version and python_problem([int(part) for part in version]) is None:
             return path
     return None
 
@@ -220,16 +219,13 @@ def choose(packages: Sequence[str], installable: Callable[[str], bool]) -> str |
     return next((package for package in packages if installable(package)), None)
 
 
-def _apt_can_install(package: str) -> bool:
-    printed = subprocess.run(
-        ["apt-cache", "policy", package],
-        # Other locales translate "Candidate".
-        env={**os.environ, "LC_ALL": "C"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        check=False,
+def _printed(*command: str) -> str:
+    """Return what a program prints on standard output. Other locales would translate apt's "Candidate"."""
+    environment = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
     )
-    return candidate(printed.stdout.decode("utf-8", "replace"))
+    return done.stdout.decode("utf-8", "replace")
 
 
 def _say(text: str) -> None:
@@ -262,22 +258,20 @@ def main(arguments: Sequence[str]) -> int:
     chosen: list[str] = []
     refused = False
     for need, _ in wanted:
-        package = choose(need.packages, _apt_can_install)
+        package = choose(need.packages, lambda name: candidate(_printed("apt-cache", "policy", name)))
         if package is None and need.otherwise:
             _say(f"{need.title}: {need.otherwise}")
             refused = True
         elif (package or need.packages[-1]) not in chosen:
             # Before the first apt-get update no package has a candidate. The last package is the likeliest to exist.
             chosen.append(package or need.packages[-1])
-    command = ["install", "-y", "-qq", *chosen]
-    if not root:
-        if chosen:
-            _say("Install as root, then call make again:\n  apt-get update")
-            _say("  apt-get install " + " ".join(chosen))
-        return 1
-    if refused:
+    if not root and chosen:
+        _say("Install as root, then call make again:\n  apt-get update")
+        _say("  apt-get install " + " ".join(chosen))
+    if not root or refused:
         return 1
     print("installing: " + " ".join(chosen), flush=True)
+    command = ["install", "-y", "-qq", *chosen]
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     done = subprocess.run([*_APT, *command], env=environment, stdout=subprocess.DEVNULL, check=False)
     if done.returncode:
