@@ -616,7 +616,7 @@ class IndexedSet:
 
     @property
     def has_xa(self) -> bool:
-        """Whether any file has an XA COMMIT or XA ROLLBACK of a prepared transaction."""
+        """Whether any file of the set has an XA COMMIT or XA ROLLBACK of a prepared transaction."""
         return any(one.has_xa for one in self.files)
 
     @property

@@ -417,7 +417,9 @@ def decode_previous_gtids(body: bytes | memoryview) -> MysqlGtidSet:
 
 
 def read_tag(reader: Cursor) -> str:
-    """Read the tag of a GTID: varlen length, characters. Raises BinlogCorrupt."""
+    """Read the tag of a MySQL GTID from an event's body: its length (a varlen integer) and its characters. Raises
+    BinlogCorrupt.
+    """
     length = reader.varlen("a GTID tag")
     raw = reader.take(length, f"a GTID tag of {length} bytes")
     text = raw.decode("latin-1")

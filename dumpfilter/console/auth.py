@@ -64,7 +64,7 @@ class Accounts:
 
     @property
     def users(self) -> Mapping[str, StoredPassword]:
-        """The stored passwords of all users, by user name."""
+        """The stored passwords of all users who may log in to the console, by user name."""
         return self._users
 
     def change(self, users: Mapping[str, StoredPassword]) -> set[str]:

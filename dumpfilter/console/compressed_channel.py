@@ -162,5 +162,5 @@ class CompressedChannel(BufferedReading):
         return struct.pack("<I", len(content) | number << 24) + before.to_bytes(3, "little") + content
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the client's connection. Queued bytes that :meth:`drain` has not sent are lost."""
         self._writer.close()

@@ -93,7 +93,7 @@ class Variables:
         return {name.lower(): value for name, value in self._read_process().items()}
 
     def all(self) -> dict[str, Value]:
-        """Return the present values of all system variables by their names."""
+        """Return the present values of all system variables of the client's session by their names."""
         return {**GLOBAL_VARIABLES, **self._session, **self._process}
 
     def set(self, name: str, value: Value, *, globally: bool) -> None:

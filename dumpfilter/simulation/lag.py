@@ -35,7 +35,7 @@ class Window:
 
 
 def percentiles_of(lags: Ints, shares: Sequence[int]) -> list[int]:
-    """Return percentiles of the numbers ``lags`` by the nearest-rank method, one for each of ``shares``.
+    """Return percentiles of the numbers ``lags`` by the nearest-rank method, one for each of ``shares`` (0 to 100).
 
     >>> percentiles_of(np.array([4, 1, 3, 2]), (50, 99))
     [2, 4]

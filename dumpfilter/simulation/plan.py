@@ -231,7 +231,9 @@ def _tick(topology: Topology, node: Node) -> int:
 
 
 def describe(topology: Topology) -> tuple[NodeDescription, ...]:
-    """Return name, kind, sources and rules of each node of a topology, for reports."""
+    """Return name, kind, filter rules, and sources (the nodes that it reads from) of each node of a topology, for
+    reports.
+    """
     return tuple(map(_description, topology.nodes))
 
 

@@ -81,7 +81,7 @@ class OutageFigures(Figures):
 
 
 class LinkFigures(Figures):
-    """The traffic of one link in one run."""
+    """The traffic of one link between two nodes in one run of a simulation or experiment."""
 
     name: str
     """``SOURCE:TARGET``."""
@@ -185,7 +185,7 @@ class Setting(Figures):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the run uses the topology's rates and delays and the binlog's load unchanged."""
+        """Whether the run uses the rates and delays of the topology and the load of the binlog (factor 1) unchanged."""
         return self.load == 1 and self.rate is None and self.delay is None
 
 

@@ -220,7 +220,7 @@ class SourceOptions:
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of the query's columns."""
+        """The Arrow schema of the query's columns: their names and types, in order."""
         return pa.schema([(name, self.types[name]) for name in self.columns])
 
     @property

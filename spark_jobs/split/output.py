@@ -95,7 +95,8 @@ class OutputDirectory:
 
     @property
     def staging(self) -> Staging:
-        """The paths in the job's working directory, where files are kept until all are complete."""
+        """The paths in the split's working directory, in which all files are written before the directory is published.
+        """
         return Staging(str(self._work))
 
     def __enter__(self) -> OutputDirectory:

@@ -39,7 +39,7 @@ class EventFormat(NamedTuple):
 
     @property
     def is_mariadb(self) -> bool:
-        """Whether the events are those of MariaDB, not of MySQL."""
+        """Whether the events of the generated binlog set are those of MariaDB, not of MySQL."""
         return self.style == "mariadb"
 
     def event(self, kind: int, body: bytes, flags: int = 0, now: int = 0) -> bytes:

@@ -57,7 +57,7 @@ class MetricsEndpoint(Endpoint):
 
     @property
     def uses_tls(self) -> bool:
-        """Whether Prometheus must use HTTPS and show a certificate."""
+        """Whether Prometheus must use HTTPS and show a certificate to read the metrics from this endpoint."""
         return not is_loopback(self.host) and not self.insecure
 
     def url(self, port: int) -> str:

@@ -106,7 +106,7 @@ class Cursor(TokenReader):
         return found
 
     def at_string(self) -> bool:
-        """Tell whether the next token is a string in quotes."""
+        """Tell whether the next token of the statement is a string in quotes."""
         return self.token.kind is TokenKind.STRING
 
     def string(self) -> str:

@@ -111,7 +111,7 @@ def check_interrupted() -> None:
 
 
 class Lockable(Protocol):
-    """A lock or a semaphore."""
+    """A lock or a semaphore of the module threading, as :func:`acquire` needs it."""
 
     def acquire(self, blocking: bool = ..., timeout: float = ...) -> bool:
         """Acquire the lock, and tell whether that succeeded within ``timeout`` seconds."""

@@ -17,7 +17,7 @@ from dumpfilter.console.sql.result import Note
 
 
 class SqlError(DumpfilterError):
-    """The error that ends a statement. A client shows it as ``ERROR number (sqlstate): message``."""
+    """The error that ends a client's SQL statement. A client shows it as ``ERROR number (sqlstate): message``."""
 
     def __init__(self, number: int, sqlstate: str, message: str) -> None:
         super().__init__(message)

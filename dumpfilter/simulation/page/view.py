@@ -129,7 +129,7 @@ def ways(results: Results) -> list[Way]:
 
 
 def total_bytes(run: Run) -> int:
-    """Return the sum of the bytes over all links of a run."""
+    """Return the sum of the bytes that all links of the topology carried in a run."""
     return sum(link.bytes * link.count for link in run.links)
 
 
@@ -174,7 +174,7 @@ class Comparison:
 
 
 def comparisons(results: Results) -> list[Comparison]:
-    """Return the values that were both measured and simulated with equal settings, as pairs."""
+    """Return the figures that were both measured and simulated with equal settings, as pairs of the two values."""
     simulated = {run.setting: run for run in results.runs if run.method is Method.SIMULATED}
     found = []
     for run in results.runs:
