@@ -95,8 +95,7 @@ class OutputDirectory:
 
     @property
     def staging(self) -> Staging:
-        """The paths in the split's working directory, in which all files are written before the directory is published.
-        """
+        """The paths in the split's working directory, in which all files are written before the output is published."""
         return Staging(str(self._work))
 
     def __enter__(self) -> OutputDirectory:
