@@ -215,8 +215,8 @@ class OnDrift(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Drift:
-    """A warning about a replica whose own filter is wider than its filter on the master: it would apply events that the
-    master drops. The warning is also given if the two filters cannot be compared.
+    """A warning about a replica whose own filter would apply events that the master drops for the replica. The warning
+    is also given if the two filters cannot be compared.
     """
 
     peer: Peer
@@ -279,8 +279,8 @@ class ConnectBack(Model):
 
 
 class ReplicaEntry(_Login, FilterTable):
-    """One table ``[[replica]]`` of the configuration: a filter, and the conditions that select the replicas of a user
-    that get it.
+    """One table ``[[replica]]`` of the configuration: a filter for a user's replicas, and conditions that select the
+    replicas to which the filter applies.
 
     A condition that is not set is met by every replica of the user.
     """

@@ -1,4 +1,4 @@
-"""The metrics of a master, and the collector that reads them at a scrape.
+"""The metrics of a master, and the collector that reads them when Prometheus asks for them.
 
 :mod:`dumpfilter.master.facts` declares the metrics that are also columns of the console's tables.
 """

@@ -135,8 +135,8 @@ class LoopTurns:
             self._loop.remove_reader(stream)
 
     def close(self) -> None:
-        """End the reception in the loop, because the loop ends. The receiving thread then reads from the source itself.
-        Must be called in the loop.
+        """End the reception of the source's events in the asyncio loop, because the loop ends. The receiving thread
+        then reads from the source itself. Must be called in the loop.
         """
         self._is_closed = True
         if not self._ended.done():

@@ -72,11 +72,12 @@ class RelayReader(Protocol):
     """
 
     def note(self, position: RelayPosition | None) -> None:
-        """Take note of the position up to which the relay log is complete. Any thread may call this method.
+        """Take note of the position up to which the relay log is complete. None: there is no relay log. Any thread may
+        call this method.
 
-        The channel calls it whenever the position moves. Before the channel truncates the relay log, it calls with a
-        position further back. When the method returns, the reader no longer reads beyond the position. None: there is
-        no relay log.
+        The channel calls this method whenever the position moves. Before the channel truncates the relay log, it calls
+        the method with the position further back. When the method returns, the reader no longer reads beyond the
+        position.
         """
 
     @property

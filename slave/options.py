@@ -55,7 +55,8 @@ class TlsOptions(Settings, panel=MASTER_PANEL):
 
 
 class SourceOptions(Settings, panel=MASTER_PANEL):
-    """The options of a slave's masters: login, timeouts, the position at which replication begins, and who filters.
+    """The options of a slave's masters: login, timeouts, the position at which replication begins, and whether the
+    master or the slave applies the filter.
 
     CHANGE REPLICATION SOURCE TO has the same options.
     """

@@ -39,10 +39,11 @@ def topology_for(topology: Topology, variant: Variant) -> Topology:
 
 
 def planned(topology: Topology, variant: Variant) -> Topology:
-    """Return the topology from which a variant (way to bring the binlog to the slaves) is simulated.
+    """Return the topology (nodes, and which node reads which) that is simulated for a variant of an experiment. A
+    variant is a way to bring the binlog to the slaves.
 
     In most variants that is the original topology. The variants that replace slaves by real servers are simulated from
-    the changed topology, because such a server sends its own readers what it has applied.
+    the changed topology, because such a server sends its own replicas what it has applied.
     """
     replaces = variant in (Variant.REPLICA, Variant.PLAIN)
     return topology_for(topology, variant) if replaces else topology
