@@ -56,7 +56,7 @@ class TlsOptions(Settings, panel=MASTER_PANEL):
 
 class SourceOptions(Settings, panel=MASTER_PANEL):
     """The options of a slave's masters: login, timeouts, the position at which replication begins, and whether the
-    master or the slave applies the filter.
+    master, the slave or both apply the filter.
 
     CHANGE REPLICATION SOURCE TO has the same options.
     """
