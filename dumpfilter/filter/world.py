@@ -12,6 +12,7 @@ import enum
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
 from dumpfilter.binlog.query import TableName
@@ -252,13 +253,10 @@ class World(Generic[C]):
         """
         if thing is Thing.DATABASE:
             key = self._key(thing, name.table, "")
-        elif name.database is not None or thing in _OF_NO_DATABASE:
-            key = self._key(thing, name.database or "", name.table)
-        else:
-            return Ref(
-                self._key(thing, default.source, name.table), self._key(thing, default.replica, name.table)
-            )
-        return Ref(key, key)
+            return Ref(key, key)
+        if name.database is not None or thing in _OF_NO_DATABASE:
+            default = DatabaseNames(name.database or "", name.database or "")
+        return Ref(*(self._key(thing, database, name.table) for database in default))
 
     def rows_ref(self, database: str, table: str) -> Ref:
         """Return the table that row events change, with its keys on source and replica (after rewrite rules).
@@ -298,25 +296,20 @@ class World(Generic[C]):
         id.
         """
         default = self.default_database(current)
-        thing = facts.thing
-        if thing is Thing.DATABASE and not facts.names and default.source:
-            refs: tuple[Ref, ...] = (self.ref(thing, TableName(None, default.source), default),)
+        thing, names = facts.thing, facts.names
+        if thing is Thing.DATABASE and not names and default.source:
+            names = (TableName(None, default.source),)
         elif thing is Thing.GRANT:
-            keys = [
-                (thing, f"{default.replica} {facts.on}", f"{one.table}@{one.database}")
-                for one in facts.accounts
-            ]
-            refs = tuple(Ref(key, key) for key in keys)
-        else:
-            refs = self._refs(thing, facts.names, default)
+            on = f"{default.replica} {facts.on}"
+            names = tuple(TableName(on, f"{one.table}@{one.database}") for one in facts.accounts)
+        refs = self._refs(thing, names, default)
+        old, new = (self._refs(thing, [pair[side] for pair in facts.renames], default) for side in (0, 1))
         return Resolved(
             facts,
             default,
             session,
             refs,
-            tuple(
-                (self.ref(thing, old, default), self.ref(thing, new, default)) for old, new in facts.renames
-            ),
+            tuple(zip(old, new, strict=True)),
             self._refs(thing, facts.also_makes, default),
             self._refs(thing, facts.absorbed, default),
             frozenset(
@@ -332,8 +325,11 @@ class World(Generic[C]):
 
         A temporary table of the connection ``session`` counts, too, and hides an ordinary table.
         """
-        known = self._temporary.get((session, key)) or self._objects.get(key)
+        known = self._known(key, session)
         return None if known is None else known.has
+
+    def _known(self, key: Key, session: int) -> Known[C] | None:
+        return self._temporary.get((session, key)) or self._objects.get(key)
 
     def is_temporary(self, key: Key, session: int) -> bool:
         """Tell whether the connection with the id ``session`` has a temporary table with this key (type, database,
@@ -499,12 +495,7 @@ class World(Generic[C]):
         """
         if one.facts.verb is not None:
             named = self._refs(one.facts.thing, one.facts.names, one.default)
-            for ref in (
-                *named,
-                *one.also_makes,
-                *one.absorbed,
-                *(ref for pair in one.renames for ref in pair),
-            ):
+            for ref in chain(named, one.also_makes, one.absorbed, *one.renames):
                 self._objects.pop(ref.replica, None)
             self._follow_code(one, cause, passes=True)
 
@@ -513,22 +504,19 @@ class World(Generic[C]):
     def _need(
         self, ref: Ref, session: int = -1, kind: FaultKind = FaultKind.MISSING, *, or_stale: bool = True
     ) -> Iterator[Fault[C]]:
-        temporary = self._temporary.get((session, ref.replica))
-        known = temporary or self._objects.get(ref.replica)
-        if known is not None and known.has and or_stale and known.is_of_another(ref):
+        known = self._known(ref.replica, session)
+        if known is None or (known.has and not or_stale):
+            return
+        may_fail = known.cause is not None or ref.is_rewritten or self._is_strict
+        if known.has and known.is_of_another(ref):
             yield Fault(FaultKind.STALE, ref, None, is_sure=False)
+        elif (known.has and not known.is_stale) or not may_fail:
             return
-        if known is None or (known.has and not (known.is_stale and or_stale)):
-            return
-        if known.cause is None and not ref.is_rewritten and not self._is_strict:
-            return
-        if temporary is not None:
-            hidden = self._objects.get(ref.replica)
+        elif self.is_temporary(ref.replica, session):
             # A statement uses the table that the temporary one would hide.
-            is_sure = hidden is None or not hidden.has
-            yield Fault(kind, ref, known.cause, is_sure=is_sure, is_temporary=True)
-            return
-        if known.has:
+            is_hidden = bool(self.has(ref.replica))
+            yield Fault(kind, ref, known.cause, is_sure=not is_hidden, is_temporary=True)
+        elif known.has:
             yield Fault(FaultKind.STALE, ref, known.cause, is_sure=False)
         else:
             yield Fault(kind, ref, known.cause)
@@ -657,9 +645,14 @@ class World(Generic[C]):
         for old, new in one.renames:
             self._renamed(old, new, session, cause, passes=passes)
         for ref in () if facts.renames else one.refs:
-            hides = facts.verb is not Verb.CREATE and self.is_temporary(ref.replica, session)
+            key, known = (session, ref.replica), self._objects.get(ref.replica)
+            hides = facts.verb is not Verb.CREATE and key in self._temporary
             if hides or (facts.temporary and facts.thing is Thing.TABLE):
-                self._follow_temporary(facts, (session, ref.replica), cause, passes=passes)
+                before = self._temporary.pop(key, None) if facts.verb is Verb.DROP else None
+                if facts.verb is Verb.CREATE:
+                    self._temporary[key] = Known(has=passes, cause=None if passes else cause)
+                elif before is not None and before.has and not passes:
+                    self._temporary[key] = Known(has=True, cause=cause)
             elif facts.verb in (Verb.CREATE, Verb.GRANT):
                 conditional = facts.conditional and not facts.replaces
                 if facts.replaces:
@@ -668,22 +661,14 @@ class World(Generic[C]):
             elif facts.verb is Verb.DROP:
                 self._remove_body(ref, cause, passes=passes)
                 self._removed(ref, cause, passes=passes, conditional=facts.conditional)
-            elif facts.is_plain_table and not passes:
-                self._altered(ref, cause)
+            elif (
+                facts.is_plain_table and not passes and (known is None or (known.has and known.cause is None))
+            ):
+                self._objects[ref.replica] = Known(has=True, cause=cause, is_stale=True)
         for ref in one.also_makes:
             self._made(ref, cause, passes=passes)
         for ref in one.absorbed:
             self._removed(ref, cause, passes=passes, conditional=False)
-
-    def _follow_temporary(
-        self, facts: StatementFacts, key: tuple[int, Key], cause: C, *, passes: bool
-    ) -> None:
-        if facts.verb is Verb.CREATE:
-            self._temporary[key] = Known(has=passes, cause=None if passes else cause)
-        elif facts.verb is Verb.DROP:
-            known = self._temporary.pop(key, None)
-            if not passes and known is not None and known.has:
-                self._temporary[key] = Known(has=True, cause=cause)
 
     def _made(self, ref: Ref, cause: C, *, passes: bool, conditional: bool = False) -> None:
         known = self._objects.get(ref.replica)
@@ -724,17 +709,14 @@ class World(Generic[C]):
         known = self._objects.get(ref.replica)
         is_left = not passes and (known.has if known is not None else not conditional)
         if known is not None or is_left:
-            self._objects[ref.replica] = Known(
-                has=is_left, cause=cause if is_left or ref.is_rewritten else None
-            )
+            self._objects[ref.replica] = Known(is_left, cause if is_left or ref.is_rewritten else None)
         inside = [
             code.ref.replica for code in self._code.values() if code.on and code.on.replica == ref.replica
         ]
         if ref.replica[0] is Thing.DATABASE:
             inside += [key for key in self._objects if key[0] in _OF_A_DATABASE and key[1] == ref.replica[1]]
         for key in inside:
-            inner = self._objects.get(key)
-            if inner is not None:
+            if (inner := self._objects.get(key)) is not None:
                 left = not passes and inner.has
                 self._objects[key] = Known(has=left, cause=cause if left else None)
 
@@ -743,11 +725,6 @@ class World(Generic[C]):
         if ref.source[0] is Thing.PACKAGE:
             source, replica = ((Thing.PACKAGE_BODY, *key[1:]) for key in ref)
             self._removed(Ref(source, replica), cause, passes=passes, conditional=True)
-
-    def _altered(self, ref: Ref, cause: C) -> None:
-        known = self._objects.get(ref.replica)
-        if known is None or (known.has and known.cause is None):
-            self._objects[ref.replica] = Known(has=True, cause=cause, is_stale=True)
 
     def _renamed(self, old: Ref, new: Ref, session: int, cause: C, *, passes: bool) -> None:
         if (session, old.replica) in self._temporary:
@@ -776,9 +753,12 @@ class World(Generic[C]):
         if facts.verb is Verb.DROP or facts.renames:
             return
         for ref in refs:
-            body = None
+            body, known = None, self._objects.get(ref.replica)
             if facts.thing is Thing.TABLE:
-                self._follow_keys(one, ref)
+                is_new = facts.verb is Verb.CREATE and not (known is not None and known.is_stale)
+                if is_new or one.parents:
+                    before = frozenset() if is_new else self._parents.get(ref.source, frozenset())
+                    self._parents[ref.source] = before | one.parents
             if facts.thing is Thing.TRIGGER or (facts.thing in _ROUTINES and facts.verb is Verb.CREATE):
                 body = self.body(facts.body, ref.inside)
             elif facts.kind is K.VIEW:
@@ -789,13 +769,6 @@ class World(Generic[C]):
             if body is not None:
                 on = self.ref(*facts.needs[0], default) if facts.thing is Thing.TRIGGER else None
                 self._code[ref.source] = Code(ref, cause, body, on, facts.fired_by)
-
-    def _follow_keys(self, one: Resolved, ref: Ref) -> None:
-        known = self._objects.get(ref.replica)
-        if one.facts.verb is Verb.CREATE and not (known is not None and known.is_stale):
-            self._parents[ref.source] = one.parents
-        elif one.parents:
-            self._parents[ref.source] = self._parents.get(ref.source, frozenset()) | one.parents
 
     def _move_code(self, old: Ref, new: Ref, *, passes: bool) -> None:
         """Move views, triggers and foreign keys of a table of the source to the table's new name.

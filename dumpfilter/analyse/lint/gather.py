@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
-from dumpfilter.analyse.lint.findings import Evidence
-from dumpfilter.analyse.lint.knowledge import SetEvent, SetKnowledge
+from dumpfilter.analyse.lint.knowledge import Evidence, SetEvent, SetKnowledge
 from dumpfilter.base.byte_bar import byte_bar
 from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog import roles as R

@@ -5,9 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from dumpfilter.analyse.lint.findings import Evidence
 from dumpfilter.binlog.statement import StatementFacts, StatementKind
 from dumpfilter.index.subjects import Subject, TableSubject
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """An event of the binlog set that shows a fault. The field names are the names of members in the JSON output."""
+
+    file: str
+    position: int
+    inside: int | None = field(default=None, kw_only=True)
+    """For an event inside a compressed transaction, its byte offset in the uncompressed payload; None for other
+    events.
+
+    ``position`` is then the offset of the Transaction_payload event.
+    """
+    text: str
+    """The statement, shortened to one line, or ``rows of DB.TABLE``."""
+
+    def __str__(self) -> str:
+        inside = "" if self.inside is None else f"+{self.inside}"
+        return f"{self.file}:{self.position}{inside}: {self.text}"
+
 
 NO_FACTS = StatementFacts(StatementKind.OTHER)
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from dumpfilter.analyse.lint.findings import Code, FilterWarning, Level
-from dumpfilter.analyse.lint.items import Item, few, joined
+from dumpfilter.analyse.lint.findings import Code, FilterWarning, Item, Level, few, joined
 from dumpfilter.analyse.lint.knowledge import SetEvent, SetKnowledge
 from dumpfilter.analyse.lint.replica import ReplicaWalk
-from dumpfilter.analyse.lint.rule_names import merged_tables, names_of, odd_names
-from dumpfilter.analyse.lint.rule_order import decisions_of, void_rules
+from dumpfilter.analyse.lint.rules import decisions_of, merged_tables, names_of, odd_names, void_rules
 from dumpfilter.filter import Decision, Filter, ReplicationFilter
 from dumpfilter.filter.base import FilterAround
 from dumpfilter.index.subjects import Subject

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dumpfilter.analyse.lint.items import few
+from dumpfilter.analyse.lint.findings import few
 from dumpfilter.binlog.statement import Statement
 from dumpfilter.filter import Decision, ReplicationFilter, Rule, RuleKind, Step
 

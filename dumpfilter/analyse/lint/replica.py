@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from dumpfilter.analyse.lint.changes import changed_otherwise
-from dumpfilter.analyse.lint.findings import Code
-from dumpfilter.analyse.lint.items import Item, few
+from dumpfilter.analyse.lint.findings import Code, Item, few
 from dumpfilter.analyse.lint.knowledge import SetEvent, SetKnowledge
 from dumpfilter.analyse.lint.reasons import cure_of, database_cure, reason_of, rules_of
 from dumpfilter.binlog.statement import Statement, StatementKind, TableName
@@ -25,13 +23,11 @@ from dumpfilter.filter.world import Fault, FaultKind, Use, World
 from dumpfilter.index.subjects import TableSubject
 
 K, F = StatementKind, FaultKind
-
 _COPYING = CHANGING_ROWS | {K.CREATE_TABLE_SELECT}
 """The statement kinds that write rows computed from the tables that the statement reads."""
 
 _CURE_OF_READS = "Let the tables that a statement reads pass, too, or use binlog_format=ROW on the source"
 _CURE_OF_CODE = "Give both tables the same rule, or use binlog_format=ROW on the source"
-
 _ROUTINES = (Thing.FUNCTION, Thing.PROCEDURE, Thing.PACKAGE, Thing.PACKAGE_BODY, Thing.LIBRARY)
 _ERRORS: dict[Thing, tuple[int, ...]] = {
     Thing.DATABASE: (1049, 1008, 1025, 1146, 1),
@@ -58,7 +54,6 @@ most common error comes first.
 
 _ERRORS_OF_KEYS = {F.PARENT: (1824, 1005), F.CHILD: (3730, 1451), F.PARENT_ROWS: (1452,)}
 _ERRORS_OF_KINDS = _ERRORS_OF_KEYS | {F.TWICE: (1066,), F.STALE: (1062, 1032, 1677, 13146)}
-
 _WORDS = {K.VIEW: "VIEW", K.SEQUENCE: "SEQUENCE", K.ROUTINE: "", K.EVENT: "EVENT", K.ACCOUNT: "USER"}
 """The word after the verb (such as CREATE) for statement kinds that have several verbs.
 
@@ -404,3 +399,51 @@ def _runs_what(code: Stored[Cause], *, runs: bool, passes: bool) -> str:
         f"a statement that passes {runs_code}, which changes {{names}}. The filter lets this table pass, and "
         f"drops the CREATE TRIGGER. The replica lacks the trigger, and the {of_code} changes"
     )
+
+
+_NOT_JUDGED = frozenset({StatementKind.ACCOUNT, StatementKind.MAINTENANCE, StatementKind.FLUSH})
+"""The statement kinds that this check ignores, because they change no rows. Accounts belong to no database."""
+
+_BY_CURRENT_DATABASE = frozenset({Step.NO_DO_DB, Step.DO_DB, Step.IGNORE_DB, Step.NO_IGNORE_DB})
+_CURE_OF_VIEWS = "Give a view the same rule as its tables, since rules look at the name of the view"
+
+
+def changed_otherwise(rule_filter: ReplicationFilter, event: SetEvent, world: World[Cause]) -> Iterator[Item]:
+    """Yield a fault for each table that a statement changes if the filter treats the table's row events differently.
+
+    For a statement, database rules look at its default database; for row events, they look at the table's database.
+    One decision holds for all tables of a statement. So a statement may be dropped although row events of its tables
+    are sent, or vice versa. ``world`` is the model of a replica's objects, which knows the tables behind views.
+    """
+    statement = event.subject
+    assert isinstance(statement, Statement)
+    if statement.kind in _NOT_JUDGED or statement.kind.is_database or event.facts.temporary:
+        return
+    decision = rule_filter.decide(statement)
+    if decision.verdict is Verdict.UNDECIDED:
+        return
+    passes = decision.verdict is Verdict.EXECUTE
+    default = world.default_database(statement.current_database)
+    for name in (name for names in statement.updated or () for name in names):
+        ref = world.ref(Thing.TABLE, name, default)
+        # Statements of other kinds change the view itself.
+        is_view = statement.kind in CHANGING_ROWS and world.is_view(ref.source)
+        for _, database, table in [one.source for one in world.behind(ref)] if is_view else [ref.source]:
+            if not database:
+                continue
+            alone = rule_filter.decide(TableSubject(database, table))
+            if alone.verdict.passes == passes:
+                continue
+            reason, rules = reason_of(decision, statement), rules_of(rule_filter, decision)
+            if passes:
+                code = Code.UNWANTED_STATEMENT
+                rules = tuple(dict.fromkeys((*rules_of(rule_filter, alone), *rules)))
+                fates = f"passes, and rows of the table are dropped. It passes because {reason}"
+            else:
+                code = Code.LOST_STATEMENT
+                fates = f"is dropped, and rows of the table pass. It is dropped because {reason}"
+            cure = cure_of(rule_filter, alone if passes else decision)
+            if is_view and decision.step not in _BY_CURRENT_DATABASE:
+                cure = _CURE_OF_VIEWS
+            what = f"a statement that changes {{names}} {fates}"
+            yield Item(code, rules, what, cure, f"{database}.{table}", (event,))

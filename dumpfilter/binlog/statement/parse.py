@@ -20,7 +20,6 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.reader import References, StatementReader, read_references
 from dumpfilter.binlog.statement.statement import (
-    THINGS,
     UNKNOWN,
     Change,
     Statement,
@@ -278,14 +277,12 @@ def _definition(reader: StatementReader, begin: Token) -> StatementFacts:
     replaces, temporary = _skip_modifiers(reader)
     token = reader.advance()
     what, verb = token.word, Verb[begin.word]
-    thing = THINGS.get(what, Thing.OTHER)
+    read, thing = _DEFINITIONS.get(what, (None, Thing.OTHER))
     if thing is Thing.PACKAGE and reader.sees("BODY"):
         thing, token = Thing.PACKAGE_BODY, reader.advance()
     conditional = reader.exists()
     about: _About = {}
-    if what == "INDEX":
-        about = {"verb": Verb.ALTER, "thing": Thing.TABLE}
-    elif thing is not Thing.OTHER:
+    if thing is not Thing.OTHER:
         about = {
             "verb": verb,
             "thing": thing,
@@ -296,13 +293,12 @@ def _definition(reader: StatementReader, begin: Token) -> StatementFacts:
             "after_verb": begin.end,
             "after_thing": token.end,
         }
-    read = _DEFINITIONS.get(what)
-    return read(reader, what, verb, about) if read else UNKNOWN
+    return UNKNOWN if read is None else read(reader, what, verb, about)
 
 
 _MODIFIERS = (
     *("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "AGGREGATE", "ONLINE", "OFFLINE", "IGNORE", "UNDO"),
-    *("JSON", "RELATIONAL", "DUALITY", "MATERIALIZED"),
+    *("JSON", "RELATIONAL", "DUALITY", "MATERIALIZED", "OR", "TEMPORARY", "DEFINER", "ALGORITHM", "SQL"),
 )
 
 
@@ -311,26 +307,21 @@ def _skip_modifiers(reader: TokenReader) -> tuple[bool, bool]:
     them.
     """
     replaces = temporary = False
-    while True:
-        if reader.accept("OR"):
+    while word := reader.accept(*_MODIFIERS):
+        temporary |= word == "TEMPORARY"
+        if word == "OR":
             replaces |= bool(reader.accept("REPLACE"))
-        elif reader.accept("TEMPORARY"):
-            temporary = True
-        elif reader.accept("DEFINER"):
+        elif word == "SQL":
+            reader.advance()
+            reader.advance()
+        elif word in ("DEFINER", "ALGORITHM"):
             reader.accept("=")
             reader.advance()
             if reader.accept("@"):
                 reader.advance()
             elif reader.accept("("):
                 reader.accept(")")
-        elif reader.accept("ALGORITHM"):
-            reader.accept("=")
-            reader.advance()
-        elif reader.accept("SQL"):
-            reader.advance()
-            reader.advance()
-        elif not reader.accept(*_MODIFIERS):
-            return replaces, temporary
+    return replaces, temporary
 
 
 def _table(reader: StatementReader, what: str, verb: Verb, about: _About) -> StatementFacts:
@@ -347,7 +338,8 @@ def _table(reader: StatementReader, what: str, verb: Verb, about: _About) -> Sta
 
 def _index(reader: StatementReader, what: str, verb: Verb, about: _About) -> StatementFacts:
     kind = K.CREATE_INDEX if verb is Verb.CREATE else K.DROP_INDEX
-    return _on(kind, reader.names(1) if reader.skip_to("ON") else None, **about)
+    names = reader.names(1) if reader.skip_to("ON") else None
+    return _on(kind, names, verb=Verb.ALTER, thing=Thing.TABLE)
 
 
 def _routine(reader: StatementReader, what: str, verb: Verb, about: _About) -> StatementFacts:
@@ -454,31 +446,28 @@ def _alter_table(reader: StatementReader, about: _About) -> StatementFacts:
             if reader.sees("COLUMN", "INDEX", "KEY"):
                 continue
             reader.accept("TO", "AS", "=")
-            new = reader.name()
-            if new is None:
-                return unknown
-            renames = ((names[0], new),)
-        elif verb == "EXCHANGE":
-            if not reader.accept("PARTITION"):
+        else:
+            of_partition = reader.accept("PARTITION")
+            if verb == "EXCHANGE" and not of_partition:
                 continue
-            if not reader.skip_to("WITH") or not reader.accept("TABLE"):
+            if of_partition and not reader.skip_to("WITH" if verb == "EXCHANGE" else "TO"):
                 return unknown
-            other = reader.name()
-            if other is None:
-                return unknown
+            if not reader.accept("TABLE"):
+                if verb == "EXCHANGE":
+                    return unknown
+                continue
+        other = reader.name()
+        if other is None:
+            return unknown
+        if verb == "RENAME":
+            renames = ((names[0], other),)
+        elif verb == "EXCHANGE":
             names = (*names, other)
         else:
             # MariaDB's ALTER TABLE … CONVERT turns a partition into a table, or a table into a partition. MariaDB
             # applies no table rule to that second table.
-            of_partition = reader.accept("PARTITION")
-            if of_partition and not reader.skip_to("TO"):
-                return unknown
-            if reader.accept("TABLE"):
-                other = reader.name()
-                if other is None:
-                    return unknown
-                others = (*others, other)
-                absorbed = absorbed if of_partition else (*absorbed, other)
+            others = (*others, other)
+            absorbed = absorbed if of_partition else (*absorbed, other)
     made = tuple(new for _, new in renames if new not in names)
     objects = (*names, *made, *others)
     return StatementFacts(
@@ -744,17 +733,18 @@ STATEMENTS: dict[str, Callable[[StatementReader, Token], StatementFacts]] = {
 }
 """The parsers of statements, by the word with which a statement begins. A parser gets that word's token."""
 
-_DEFINITIONS: dict[str, Callable[[StatementReader, str, Verb, _About], StatementFacts]] = {
-    **dict.fromkeys(("TABLE", "TABLES", "VIEW", "SEQUENCE"), _table),
-    "INDEX": _index,
-    **dict.fromkeys(("DATABASE", "SCHEMA"), _database),
-    "TRIGGER": _trigger,
-    **dict.fromkeys(("PROCEDURE", "FUNCTION", "PACKAGE", "LIBRARY"), _routine),
-    "EVENT": _event,
-    **dict.fromkeys(("USER", "ROLE"), _user),
+_Definition = Callable[[StatementReader, str, Verb, _About], StatementFacts]
+_DEFINITIONS: dict[str, tuple[_Definition, Thing]] = {
+    **dict.fromkeys(("TABLE", "TABLES", "VIEW", "SEQUENCE"), (_table, Thing.TABLE)),
+    "INDEX": (_index, Thing.OTHER),
+    **dict.fromkeys(("DATABASE", "SCHEMA"), (_database, Thing.DATABASE)),
+    "TRIGGER": (_trigger, Thing.TRIGGER),
+    **{what: (_routine, Thing[what]) for what in ("PROCEDURE", "FUNCTION", "PACKAGE", "LIBRARY")},
+    "EVENT": (_event, Thing.EVENT),
+    **dict.fromkeys(("USER", "ROLE"), (_user, Thing.ACCOUNT)),
     **dict.fromkeys(
         ("SERVER", "TABLESPACE", "LOGFILE", "INSTANCE", "RESOURCE", "REFERENCE", "PREPARE"),
-        lambda *_: _without_tables(K.OTHER),
+        (lambda *_: _without_tables(K.OTHER), Thing.OTHER),
     ),
 }
-"""The parsers of a CREATE, ALTER or DROP after IF EXISTS, by the word for the type of object."""
+"""The parser of a CREATE, ALTER or DROP after IF EXISTS, and the type of object, by the word for this type."""

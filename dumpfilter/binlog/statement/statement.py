@@ -100,25 +100,6 @@ class Verb(enum.Enum):
     REVOKE = "REVOKE"
 
 
-THINGS = {
-    "DATABASE": Thing.DATABASE,
-    "SCHEMA": Thing.DATABASE,
-    "TABLE": Thing.TABLE,
-    "TABLES": Thing.TABLE,
-    "VIEW": Thing.TABLE,
-    "SEQUENCE": Thing.TABLE,
-    "TRIGGER": Thing.TRIGGER,
-    "PROCEDURE": Thing.PROCEDURE,
-    "FUNCTION": Thing.FUNCTION,
-    "PACKAGE": Thing.PACKAGE,
-    "LIBRARY": Thing.LIBRARY,
-    "EVENT": Thing.EVENT,
-    "USER": Thing.ACCOUNT,
-    "ROLE": Thing.ACCOUNT,
-}
-"""The types of objects, by the words that denote them in a statement."""
-
-
 class Change(enum.Enum):
     """The change that a statement makes to rows of a table. A trigger is for one of these changes."""
 

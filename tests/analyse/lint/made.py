@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dumpfilter.analyse.lint.findings import Evidence
-from dumpfilter.analyse.lint.knowledge import SetEvent, SetKnowledge
+from dumpfilter.analyse.lint.knowledge import Evidence, SetEvent, SetKnowledge
 from dumpfilter.analyse.lint.linting import lint
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.query import QueryEvent, StatusVariables

@@ -475,7 +475,7 @@ def test_rules_beyond_the_most_comparisons_are_named(monkeypatch: pytest.MonkeyP
     known = knowledge(*SHOP)
     rule_filter = Filter.from_options([f"--replicate-wild-ignore-table=x{k}.y_%" for k in range(6)])
     assert Code.NOT_COMPARED not in {each.code for each in lint(rule_filter, known)}
-    monkeypatch.setattr("dumpfilter.analyse.lint.rule_names._MOST_COMPARISONS", 12)
+    monkeypatch.setattr("dumpfilter.analyse.lint.rules._MOST_COMPARISONS", 12)
     compared = [each for each in lint(rule_filter, known) if each.code is Code.NO_MATCH]
     [told] = [each for each in lint(rule_filter, known) if each.code is Code.NOT_COMPARED]
     assert len(compared) == 2

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.analyse.lint.findings import Code, Level
+from dumpfilter.analyse.lint.findings import Code, Item, Level
 from dumpfilter.analyse.lint.gather import gather
-from dumpfilter.analyse.lint.items import Item
 from dumpfilter.analyse.lint.knowledge import SetKnowledge
 from dumpfilter.analyse.lint.linting import dropped_xa, lint
 from dumpfilter.analyse.lint.replica import ReplicaWalk

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.analyse.lint.rule_names import closest, likeness_to
+from dumpfilter.analyse.lint.rules import closest, likeness_to
 
 NAMES = st.text("ab_1", max_size=8)
 
