@@ -1,5 +1,7 @@
-"""The checks of the rules themselves: rules that match nothing in the binlog set, with the probable reason, rules that
-match too much, and rules without effect, because the server never evaluates them or another rule decides first.
+"""The checks of the rules themselves.
+
+They find rules that match nothing in the binlog set, with the probable reason, and rules that match too much. They also
+find rules without effect, because the server never evaluates them or another rule decides first.
 """
 
 from __future__ import annotations
