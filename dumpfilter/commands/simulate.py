@@ -165,7 +165,7 @@ def simulate_command(
     from rich.console import Console
 
     from dumpfilter.analyse.report.output import check_output
-    from dumpfilter.commands.results import show_results
+    from dumpfilter.simulation.output import show_results
     from dumpfilter.simulation.results import Variant
     from dumpfilter.simulation.simulate import simulate
     from dumpfilter.spark_jobs.engines import ThreadRunner

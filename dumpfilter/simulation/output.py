@@ -1,13 +1,19 @@
-"""The output directory of a simulation or an experiment: results.json, the Parquet tables, and the page."""
+"""The output of a simulation or an experiment: results.json, the Parquet tables and the page in a directory, and the
+results on the terminal.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from rich.console import Console
+
 from dumpfilter.analyse.report.output import REPORT, RESULTS, written_together
 from dumpfilter.analyse.report.parquet import write_tables
+from dumpfilter.analyse.report.terminal import print_json, warn
 from dumpfilter.simulation.results import Results
 from dumpfilter.simulation.tables import FORMS, tables
+from dumpfilter.simulation.terminal import print_results
 
 
 def write_results(results: Results, directory: Path, *, page: bool = True) -> None:
@@ -24,3 +30,21 @@ def write_results(results: Results, directory: Path, *, page: bool = True) -> No
 
             (beside / REPORT).write_text(render_page(results), "utf-8")
         write_tables(FORMS, tables(results), beside)
+
+
+def show_results(results: Results, output: Path, progress: Console, *, page: bool, json: bool) -> None:
+    """Write the results of a simulation or an experiment to the directory ``output``, and print them as tables or, with
+    ``json``, as JSON.
+
+    With ``page`` the directory also gets report.html. Warnings are printed to the console ``progress``.
+    """
+    write_results(results, output, page=page)
+    if json:
+        print_json(results)
+    else:
+        console = Console()
+        print_results(results, console)
+        where = f"report: {output / REPORT}" if page else f"results: {output}"
+        console.print(where, soft_wrap=True, highlight=False)
+    for warning in results.warnings:
+        warn(progress, warning)

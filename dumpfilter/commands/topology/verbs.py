@@ -230,7 +230,7 @@ def run_command(given: RunSettings, output: JsonOption) -> None:
 
     from dumpfilter.analyse.report.output import check_output
     from dumpfilter.base.endings import endings_interrupt
-    from dumpfilter.commands.results import show_results
+    from dumpfilter.simulation.output import show_results
     from dumpfilter.testbed.experiment.definition import load_experiment
     from dumpfilter.testbed.experiment.run import run_experiment
 
