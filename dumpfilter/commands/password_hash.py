@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import enum
 from pathlib import Path
+from typing import Literal
 
 import typer
 
 from dumpfilter.base.options.settings import Settings
 
 
-class Scheme(enum.StrEnum):
-    """The supported password hashes, with the names of MySQL's authentication plugins."""
-
-    CACHING_SHA2 = "caching_sha2_password"
-    NATIVE = "mysql_native_password"
-
-
 class HashSettings(Settings):
     """The options of ``dumpfilter password-hash``: the type of hash, and the file that has the password."""
 
-    plugin: Scheme = Scheme.CACHING_SHA2
+    plugin: Literal["caching_sha2_password", "mysql_native_password"] = "caching_sha2_password"
     """The authentication plugin of MySQL that has such hashes: MySQL 9's clients know caching_sha2_password alone;
     MariaDB's clients verify the console's certificate with mysql_native_password alone."""
     file: Path | None = None
@@ -43,7 +36,7 @@ def password_hash_command(given: HashSettings) -> None:
     from dumpfilter.base.security.passwords import Sha2Crypt, native_hash
 
     password = _read(given.file)
-    hashed = Sha2Crypt.of if given.plugin is Scheme.CACHING_SHA2 else native_hash
+    hashed = Sha2Crypt.of if given.plugin == "caching_sha2_password" else native_hash
     typer.echo(str(hashed(password)))
 
 
