@@ -6,6 +6,7 @@ The memory is bounded for any number of tables and timestamps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -45,7 +46,7 @@ class Volume(NamedTuple):
     """The bytes in the binlog files. An event inside a compressed transaction counts with its share of the
     compressed bytes.
     """
-    uncompressed: int
+    bytes_uncompressed: int
     """The bytes that the events take without compression."""
 
     def plus(self, other: Volume) -> Volume:
@@ -128,7 +129,7 @@ class ByHeading:
         """
         saved = flat.size - flat.stored
         if self._saved is None and saved.any():
-            self._saved = self._new_tally()
+            self._saved = self._stored.beside()
         self._stored.add(_flat_segment(segment, flat, flat.stored), read)
         if self._saved is not None:
             self._saved.add(_flat_segment(segment, flat, saved), read)
@@ -204,24 +205,29 @@ MOST_RATES = 2048
 class Rate(NamedTuple):
     """The bytes and transactions of a binlog set in one period of time."""
 
-    start: int
-    """The beginning of the period, Unix seconds; 0 for transactions before the first timestamp."""
+    start: int | None
+    """The beginning of the period, Unix seconds; None for transactions before the first timestamp."""
     bytes: int
     """The bytes of the events in the binlog."""
     transactions: int
 
 
-def rates(sums: HeadingSums) -> tuple[int, list[Rate]]:
-    """Return the bytes and transactions of a binlog set over time, for a chart.
+class Rates(NamedTuple):
+    """The bytes and transactions of a binlog set over time, for a chart."""
 
-    The result is the length of a period in seconds, and one :class:`Rate` for each period with traffic, in order of
-    time. The length is chosen so that there are at most MOST_RATES of these periods.
-    """
+    bucket_seconds: int = 1
+    """The length of a period, seconds. It is chosen so that at most MOST_RATES periods have traffic."""
+    buckets: Sequence[Rate] = ()
+    """The periods with traffic, in order of time. A transaction counts at its last event's timestamp."""
+
+
+def rates(sums: HeadingSums) -> Rates:
+    """Return the bytes and transactions of a binlog set over time."""
     sums = sums.in_few(MOST_RATES)
     periods, which = np.unique(sums.period, return_inverse=True)
     columns = (sums_of(which, sums.volume[:, k], len(periods)).tolist() for k in (1, 3))
-    starts = (periods * sums.seconds).tolist()
-    return sums.seconds, [Rate(*each) for each in zip(starts, *columns, strict=True)]
+    starts = [period * sums.seconds or None for period in periods.tolist()]
+    return Rates(sums.seconds, [Rate(*each) for each in zip(starts, *columns, strict=True)])
 
 
 MOST_PERIODS = 32

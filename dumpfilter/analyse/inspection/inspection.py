@@ -6,9 +6,10 @@ time. Compressed transactions are opened. The memory does not depend on the size
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ from dumpfilter.analyse.inspection.by_heading import (
     ByHeading,
     HeadingSums,
     OverTimeOptions,
-    Rate,
+    Rates,
     Volume,
     over_time,
     rates,
@@ -28,12 +29,13 @@ from dumpfilter.analyse.inspection.flat_events import FlatEvents, flat_events
 from dumpfilter.analyse.inspection.largest import Large, Largest, statement_text
 from dumpfilter.analyse.report.headings import NO_TABLE
 from dumpfilter.analyse.report.periods import OverTime
+from dumpfilter.analyse.report.text import share
 from dumpfilter.analyse.traffic.facts import sums
 from dumpfilter.base.byte_bar import byte_bar
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import decode_transaction_payload
-from dumpfilter.binlog.events import EventType, event_name
+from dumpfilter.binlog.events import EventType, by_number, event_name
 from dumpfilter.binlog.gtid import empty_set
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
@@ -60,15 +62,15 @@ class Compression:
     """The number of events whose rows or statement MariaDB compressed."""
     bytes: int = 0
     """The bytes of all these compressed transactions and events in the files."""
-    uncompressed: int = 0
+    bytes_uncompressed: int = 0
     """The bytes that these transactions and events take without compression."""
-    not_opened: int = 0
+    transactions_not_opened: int = 0
     """The number of compressed transactions that are damaged or too large to open, so that their tables are unknown."""
 
     @property
     def ratio(self) -> float | None:
         """The size without compression, divided by the size with compression; None without a compressed event."""
-        return self.uncompressed / self.bytes if self.bytes else None
+        return share(self.bytes_uncompressed, self.bytes)
 
 
 @dataclass
@@ -80,7 +82,7 @@ class Inspection:
     files: list[tuple[str, int]] = field(default_factory=list)
     events: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The number and the bytes of the events of each type, by the type's name."""
-    events_inside: dict[str, tuple[int, int]] = field(default_factory=dict)
+    events_inside_compressed_transactions: dict[str, tuple[int, int]] = field(default_factory=dict)
     """For each event type by name, the number and the uncompressed bytes of the events inside compressed
     transactions.
     """
@@ -95,72 +97,54 @@ class Inspection:
     transactions: int = 0
     largest_transactions: list[Large] = field(default_factory=list)
     largest_statements: list[Large] = field(default_factory=list)
-    bucket_seconds: int = 1
-    rates: list[Rate] = field(default_factory=list)
-    """The bytes and transactions of each time bucket of ``bucket_seconds`` that has traffic. A transaction counts at
-    its last event's timestamp.
-    """
+    rates: Rates = field(default_factory=Rates)
     gtids: str = ""
-    purged_gtids: str = ""
-    dropped_gtids: str = ""
+    gtids_before: str = ""
+    gtids_dropped: str = ""
     """The GTIDs of transactions that the master dropped, read from the Gap events of a slave's relay log."""
     first_time: int | None = None
     last_time: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the statistics as a dictionary for JSON."""
-        return {
-            "server_version": self.server_version,
-            "family": self.family,
+        found = {
+            **vars(self),
             "files": [{"name": name, "bytes": size} for name, size in self.files],
             "events": {kind: {"events": n, "bytes": size} for kind, (n, size) in self.events.items()},
             "events_inside_compressed_transactions": {
                 kind: {"events": n, "bytes_uncompressed": size}
-                for kind, (n, size) in self.events_inside.items()
+                for kind, (n, size) in self.events_inside_compressed_transactions.items()
             },
-            "schemas": {name: _as_dict(volume) for name, volume in self.schemas().items()},
+            "schemas": {name: volume._asdict() for name, volume in self.schemas().items()},
             "tables": [
-                {"schema": schema, "table": table, **_as_dict(volume)}
+                {"schema": schema, "table": table, **volume._asdict()}
                 for (schema, table), volume in self.tables.items()
             ],
-            "compression": {
-                "transactions": self.compression.transactions,
-                "events": self.compression.events,
-                "bytes": self.compression.bytes,
-                "bytes_uncompressed": self.compression.uncompressed,
-                "ratio": self.compression.ratio,
-                "transactions_not_opened": self.compression.not_opened,
-            },
-            **({} if self.over_time is None else {"over_time": _over_time_as_dict(self.over_time)}),
-            "transactions": self.transactions,
+            "compression": {**vars(self.compression), "ratio": self.compression.ratio},
             "largest_transactions": [one.as_dict() for one in self.largest_transactions],
             "largest_statements": [one.as_dict() for one in self.largest_statements],
-            "rates": {
-                "bucket_seconds": self.bucket_seconds,
-                "buckets": [{**one._asdict(), "start": one.start or None} for one in self.rates],
-            },
-            "gtids": self.gtids,
-            "gtids_before": self.purged_gtids,
-            "gtids_dropped": self.dropped_gtids,
-            "first_time": self.first_time,
-            "last_time": self.last_time,
+            "rates": {**self.rates._asdict(), "buckets": [one._asdict() for one in self.rates.buckets]},
         }
+        del found["over_time"]
+        if self.over_time is not None:
+            found["over_time"] = self.over_time.model_dump(mode="json", exclude={"names"})
+            for period in found["over_time"]["periods"]:
+                period["start"] = period["start"] or None
+        return found
 
     def schemas(self) -> dict[str, Volume]:
         """Return the traffic of each schema, in descending order of bytes."""
         sums: dict[str, Volume] = {}
         for (schema, _), volume in self.tables.items():
-            sums[schema] = sums.get(schema, Volume(0, 0, 0)).plus(volume)
-        return dict(sorted(sums.items(), key=lambda item: (-item[1].bytes, item[0])))
+            sums[schema] = sums.get(schema, NOTHING).plus(volume)
+        return _by_bytes(sums)
 
 
-def _over_time_as_dict(found: OverTime) -> dict[str, Any]:
-    periods = [{"start": one.start or None, "bytes": one.bytes} for one in found.periods]
-    return {"by": found.by.value, "period_seconds": found.period_seconds, "periods": periods}
+Key = TypeVar("Key", str, tuple[str, str])
 
 
-def _as_dict(volume: Volume) -> dict[str, int]:
-    return {"events": volume.events, "bytes": volume.bytes, "bytes_uncompressed": volume.uncompressed}
+def _by_bytes(volumes: Mapping[Key, Volume]) -> dict[Key, Volume]:
+    return dict(sorted(volumes.items(), key=lambda item: (-item[1].bytes, item[0])))
 
 
 def inspect_set(
@@ -183,7 +167,7 @@ def inspect_set(
         before = gtids_before(first).all
     found = Inspection(fd.server_version, fd.family)
     found.files = [(name, binlogs.size(name)) for name in names]
-    found.purged_gtids = "" if before is None else str(before)
+    found.gtids_before = "" if before is None else str(before)
     bar = byte_bar(progress or Console(stderr=True), shown=progress is not None)
     work = Inspector(found, top, over_time)
     with bar:
@@ -206,8 +190,7 @@ class Inspector:
     def __init__(self, found: Inspection, top: int = TOP, over_time: OverTimeOptions | None = None) -> None:
         self.subjects, self.sources = Subjects(), SourceNumbers()
         self._found = found
-        self._by_type: npt.NDArray[np.int64] = np.zeros((2, 256), np.int64)
-        self._inside: npt.NDArray[np.int64] = np.zeros((2, 256), np.int64)
+        self._by_type, self._inside = np.zeros((2, 2, 256), np.int64)
         self._over_time = over_time
         self._by_heading = ByHeading(
             self.subjects, self.sources, None if over_time is None else over_time.period
@@ -245,63 +228,57 @@ class Inspector:
         found.transactions += int(np.count_nonzero((segment.txn_source != R.KEPT)[segment.continues :]))
         times = segment.time[segment.time > 0]
         if len(times):
-            earliest, latest = int(times.min()), int(times.max())
-            found.first_time = earliest if found.first_time is None else min(earliest, found.first_time)
-            found.last_time = latest if found.last_time is None else max(latest, found.last_time)
+            found.first_time = min(int(times.min()), found.first_time or _NO_TIME)
+            found.last_time = max(int(times.max()), found.last_time or 0)
 
     def _add_compression(self, reader: SegmentReader, segment: Segment, flat: FlatEvents) -> None:
         compression = self._found.compression
         is_payload = segment.type == EventType.TRANSACTION_PAYLOAD
-        for event in np.flatnonzero(is_payload & (segment.role & R.ROLE_MASK != R.PAYLOAD)).tolist():
-            compression.not_opened += 1
-            compression.bytes += int(segment.size[event])
-            compression.uncompressed += _announced_size(reader, segment, event)
+        not_opened = np.flatnonzero(is_payload & (segment.role & R.ROLE_MASK != R.PAYLOAD)).tolist()
         compression.transactions += int(np.count_nonzero(is_payload))
-        for event, inner in segment.payloads.items():
-            compression.bytes += int(segment.size[event])
-            compression.uncompressed += int(inner.size.sum())
+        compression.transactions_not_opened += len(not_opened)
         packed = _IS_PACKED[flat.type]
         compression.events += int(np.count_nonzero(packed))
-        compression.bytes += int(flat.stored[packed].sum())
-        compression.uncompressed += int(flat.size[packed].sum())
+        compression.bytes += int(segment.size[is_payload].sum()) + int(flat.stored[packed].sum())
+        compression.bytes_uncompressed += int(flat.size[packed].sum())
+        for event in not_opened:
+            compression.bytes_uncompressed += _announced_size(reader, segment, event)
+        for inner in segment.payloads.values():
+            compression.bytes_uncompressed += int(inner.size.sum())
 
     def finish(self, binlogs: BinlogSet | None = None) -> None:
         """Write the final sums into the :class:`Inspection`. The texts of large statements are read from
         ``binlogs``; with None they stay empty.
         """
         found, sums = self._found, self._by_heading.sums()
-        found.gtids, found.dropped_gtids = str(self._gtids), str(self._dropped)
+        found.gtids, found.gtids_dropped = str(self._gtids), str(self._dropped)
         found.events = _by_name(self._by_type)
-        found.events_inside = _by_name(self._inside)
+        found.events_inside_compressed_transactions = _by_name(self._inside)
         found.tables = self._tables(sums)
         found.over_time = None if self._over_time is None else over_time(sums, self._over_time)
-        found.largest_transactions = self._largest.transactions.largest()
-        found.largest_statements = self._largest.statements.largest()
+        found.rates = rates(sums)
+        found.largest_transactions = self._largest.transactions.largest
+        found.largest_statements = self._largest.statements.largest
         for one in (*found.largest_transactions, *found.largest_statements):
             one.name_tables(self.subjects)
         if binlogs is not None:
             for one in found.largest_statements:
                 one.text = statement_text(binlogs, one)
-        found.bucket_seconds, found.rates = rates(sums)
 
     def _tables(self, sums: HeadingSums) -> dict[tuple[str, str], Volume]:
-        volumes = {heading.labels: volume for heading, volume in sums.by_heading().items() if volume.events}
+        volumes = {heading.labels: volume for heading, volume in sums.by_heading().items()}
+        volumes.pop((NO_TABLE, ""), None)
         # The tally leaves out the Gap events of a relay log, which belong to no table.
-        known = reduce(
-            Volume.plus, (v for key, v in volumes.items() if key != (NO_TABLE, "")), self._not_opened
-        )
+        known = reduce(Volume.plus, volumes.values(), self._not_opened)
         volumes |= {(NO_TABLE, ""): self._all.minus(known), (NOT_OPENED, ""): self._not_opened}
-        return {
-            key: volume
-            for key, volume in sorted(volumes.items(), key=lambda item: (-item[1].bytes, item[0]))
-            if volume.events
-        }
+        return _by_bytes({key: volume for key, volume in volumes.items() if volume.events})
 
 
-_IS_PACKED: npt.NDArray[np.bool_] = np.zeros(256, np.bool_)
-_IS_PACKED[[kind for kind in EventType if kind.kind.compressed and kind != EventType.TRANSACTION_PAYLOAD]] = (
-    True
-)
+_NO_TIME = 1 << 32
+"""A number of Unix seconds that is larger than every timestamp of an event."""
+
+_IS_PACKED = by_number(lambda kind: kind.compressed) > 0
+_IS_PACKED[EventType.TRANSACTION_PAYLOAD] = False
 """For each event type by number, whether MariaDB compressed the event's rows or statement."""
 
 

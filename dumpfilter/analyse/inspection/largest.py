@@ -4,14 +4,12 @@ reading of their texts.
 
 from __future__ import annotations
 
-import heapq
-import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dumpfilter.analyse.inspection.flat_events import FlatEvents, Ints
 from dumpfilter.base.errors import BinlogError
@@ -21,11 +19,10 @@ from dumpfilter.binlog.context_events import decode_annotate_rows, decode_rows_q
 from dumpfilter.binlog.events import (
     HEADER_LENGTH,
     STATEMENTS,
-    EventHeader,
     EventType,
     Symbol,
+    types_of,
 )
-from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.query import decode_statement_event
@@ -33,11 +30,8 @@ from dumpfilter.index.fileset import BinlogFile, BinlogSet
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
-_OF_STATEMENTS = frozenset({R.CONTEXT, R.TABLE_MAP, R.ROWS, R.ROWS_END, R.STATEMENT, R.DUMMY_ROWS})
-_ENDS_STATEMENT = frozenset({R.ROWS_END, R.STATEMENT, R.DUMMY_ROWS})
-_IS_PART: npt.NDArray[np.bool_] = np.array([role in _OF_STATEMENTS for role in range(R.ROLE_MASK + 1)])
-_IS_END: npt.NDArray[np.bool_] = np.array([role in _ENDS_STATEMENT for role in range(R.ROLE_MASK + 1)])
-
+_ENDS_STATEMENT = (R.ROWS_END, R.STATEMENT, R.DUMMY_ROWS)
+_OF_STATEMENTS = (R.CONTEXT, R.TABLE_MAP, R.ROWS, *_ENDS_STATEMENT)
 
 _MOST_TABLES = 100
 """The maximum number of table names in the JSON of one large transaction or statement."""
@@ -45,7 +39,7 @@ _MOST_TABLES = 100
 
 @dataclass
 class Large:
-    """A large transaction or statement, with its position, size and tables."""
+    """A large transaction or statement, with its position, size and tables. The fields are named as in the JSON."""
 
     file: str
     position: int
@@ -54,17 +48,17 @@ class Large:
     """
     gtid: str
     """The transaction's GTID; empty without a GTID."""
-    time: int
-    """The timestamp of the last event, Unix seconds; 0 for none."""
+    time: int | None
+    """The timestamp of the last event, Unix seconds; None without a timestamp."""
     bytes: int
     """The bytes in the binlog file. A statement inside a compressed transaction counts with its share of the
     compressed bytes.
     """
-    uncompressed: int
+    bytes_uncompressed: int
     events: int
     inside: int
     """The byte offset of its first event in the uncompressed payload, or -1 outside compressed transactions."""
-    of_subjects: dict[int, int]
+    of_subjects: Counter[int]
     """The uncompressed bytes of each subject (a table, or a statement with its tables), by the subject's number."""
     changes: set[str]
     """The changes that its rows events make: ``insert``, ``update``, ``delete``."""
@@ -83,12 +77,11 @@ class Large:
         part.
         """
         self.time = other.time or self.time
-        self.uncompressed += other.uncompressed
+        self.bytes_uncompressed += other.bytes_uncompressed
         self.bytes += other.bytes
         self.events += other.events
         self.changes |= other.changes
-        for number, size in other.of_subjects.items():
-            self.of_subjects[number] = self.of_subjects.get(number, 0) + size
+        self.of_subjects.update(other.of_subjects)
 
     def name_tables(self, subjects: Subjects) -> None:
         """Set ``tables`` and ``kinds``, the names of the changed tables and the kinds of statements, for the output.
@@ -96,10 +89,10 @@ class Large:
         ``of_subjects`` has only numbers, which ``subjects`` translates into tables and statements. A number that
         stands for several tables at once is ignored.
         """
-        sizes: dict[Subject, int] = {}
+        sizes = Counter[Subject]()
         for number, size in self.of_subjects.items():
             if subjects.members(number) is None:
-                sizes[subjects[number]] = sizes.get(subjects[number], 0) + size
+                sizes[subjects[number]] += size
         largest = sorted(sizes, key=lambda subject: (-sizes[subject], str(subject)))
         kinds = [each.kind.value for each in largest if not isinstance(each, TableSubject)]
         self.tables = list(dict.fromkeys(name for each in largest for name in _names(each)))
@@ -107,19 +100,12 @@ class Large:
 
     def as_dict(self) -> dict[str, Any]:
         """Return this object as a dictionary for JSON."""
-        return {
-            "file": self.file,
-            "position": self.position,
-            "gtid": self.gtid,
-            "time": self.time or None,
-            "bytes": self.bytes,
-            "events": self.events,
-            "tables": self.tables[:_MOST_TABLES],
-            "text": self.text,
-            "kinds": self.kinds,
-            "bytes_uncompressed": self.uncompressed,
-            "tables_number": len(self.tables),
-        }
+        found = {name: value for name, value in vars(self).items() if name not in _INTERNAL}
+        return found | {"tables": self.tables[:_MOST_TABLES], "tables_number": len(self.tables)}
+
+
+_INTERNAL = ("inside", "of_subjects", "changes")
+"""The fields of :class:`Large` that the JSON does not have."""
 
 
 def _names(subject: Subject) -> list[str]:
@@ -135,8 +121,10 @@ class _Top:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._heap: list[tuple[int, int, Large]] = []
-        self._turn = itertools.count(0, -1)
+        self.largest: list[Large] = []
+        """The kept transactions or statements in descending order of size. Of two equal sizes the earlier one comes
+        first.
+        """
         self.open: Large | None = None
         """The transaction or statement that continues in the next segment, or None."""
 
@@ -150,8 +138,12 @@ class _Top:
         if not goes_on:
             self.open = None
         last = len(sizes) - 1
+        least = self.largest[-1].bytes_uncompressed if len(self.largest) >= self._most else -1
+        larger = np.flatnonzero(sizes > least)
+        if len(larger) > self._most:
+            larger = larger[np.argsort(-sizes[larger], kind="stable")[: self._most]]
         always = ({0} if goes_on else set()) | ({last} if is_open else set())
-        for number in sorted(always.union(self._candidates(sizes))):
+        for number in sorted(always.union(larger.tolist())):
             if sizes[number] < 0:
                 continue
             one = describe(number)
@@ -159,28 +151,10 @@ class _Top:
                 self.open.add(one)
                 one = self.open
             self.open = one if is_open and number == last else None
-            if self.open is None and one.uncompressed > self._least:
-                put = heapq.heappushpop if len(self._heap) >= self._most else heapq.heappush
-                put(self._heap, (one.uncompressed, next(self._turn), one))
-
-    @property
-    def _least(self) -> int:
-        """The size that a further transaction or statement must exceed to be kept, bytes; -1 while fewer than the
-        maximum are kept.
-        """
-        return self._heap[0][0] if len(self._heap) >= self._most else -1
-
-    def _candidates(self, sizes: Ints) -> list[int]:
-        found = np.flatnonzero(sizes > self._least)
-        if len(found) > self._most:
-            found = found[np.argsort(-sizes[found], kind="stable")[: self._most]]
-        return [int(one) for one in found]
-
-    def largest(self) -> list[Large]:
-        """Return the kept transactions or statements in descending order of size. Of two equal sizes the earlier one
-        comes first.
-        """
-        return [one for _, _, one in sorted(self._heap, key=lambda entry: (-entry[0], -entry[1]))]
+            if self.open is None:
+                self.largest.append(one)
+        self.largest.sort(key=lambda one: -one.bytes_uncompressed)
+        del self.largest[self._most :]
 
 
 class Largest:
@@ -215,7 +189,7 @@ class Largest:
         self._add_statements(segment, flat)
 
     def _add_statements(self, segment: Segment, flat: FlatEvents) -> None:
-        part, ends = _IS_PART[flat.role], _IS_END[flat.role]
+        part, ends = np.isin(flat.role, _OF_STATEMENTS), np.isin(flat.role, _ENDS_STATEMENT)
         begins = part.copy()
         begins[1:] &= ends[:-1] | ~part[:-1]
         first = np.flatnonzero(begins)
@@ -244,12 +218,12 @@ class Largest:
             file=segment.file,
             position=int(segment.offset[event]),
             gtid=self._gtid(segment, segment.transaction_of(event)),
-            time=int(segment.time[last]),
+            time=int(segment.time[last]) or None,
             bytes=int(flat.stored[first:end].sum()),
-            uncompressed=int(flat.size[first:end].sum()),
+            bytes_uncompressed=int(flat.size[first:end].sum()),
             events=end - first,
             inside=int(flat.inside[first]),
-            of_subjects=dict(zip(numbers.tolist(), weights.astype(np.int64).tolist(), strict=True)),
+            of_subjects=Counter(dict(zip(numbers.tolist(), weights.astype(np.int64).tolist(), strict=True))),
             changes={_CHANGES[kind] for kind in np.unique(flat.type[first:end]).tolist() if kind in _CHANGES},
         )
 
@@ -279,45 +253,40 @@ def statement_text(binlogs: BinlogSet, one: Large) -> str:
     """
     try:
         with binlogs.file(one.file) as opened:
-            fd = opened.format_description
-            for kind, body in _events(opened, one, fd):
-                text = _text(kind, body, fd)
-                if text is not None:
-                    return text[:LONGEST]
+            for kind, body in _events(opened, one):
+                if kind in STATEMENTS:
+                    return decode_statement_event(EventType(kind), body, opened.format_description).text[
+                        :LONGEST
+                    ]
+                if kind in _TEXTS_OF_ROWS:
+                    return _TEXTS_OF_ROWS[kind](body).decode("utf-8", "replace")[:LONGEST]
+                if kind not in _CONTEXTS:
+                    break
     except BinlogError:
         # The scan has read these events without an error. A second format description event in a relay log can give
         # them a layout that is not known here.
-        return ""
+        pass
     return ""
 
 
-def _text(kind: int, body: bytes | memoryview, fd: FormatDescription) -> str | None:
-    """Return the statement's text in one event. None: a later event of the statement may have it. Empty: the
-    statement has no text.
-    """
-    if kind in STATEMENTS:
-        return decode_statement_event(EventType(kind), body, fd).text
-    if kind == EventType.ROWS_QUERY:
-        return decode_rows_query(body).decode("utf-8", "replace")
-    if kind == EventType.ANNOTATE_ROWS:
-        return decode_annotate_rows(body).decode("utf-8", "replace")
-    is_context = kind in set(EventType) and EventType(kind).kind.symbol == Symbol.CONTEXT
-    return None if is_context else ""
+_CONTEXTS = types_of(Symbol.CONTEXT)
+_TEXTS_OF_ROWS: dict[int, Callable[[bytes | memoryview], bytes]] = {
+    EventType.ROWS_QUERY: decode_rows_query,
+    EventType.ANNOTATE_ROWS: decode_annotate_rows,
+}
 
 
-def _events(file: BinlogFile, one: Large, fd: FormatDescription) -> Iterator[tuple[int, bytes | memoryview]]:
+def _events(file: BinlogFile, one: Large) -> Iterator[tuple[int, bytes | memoryview]]:
     """Yield type and body of each event, beginning with the first event of the large statement ``one``."""
     position = one.position
-    while True:
-        header = EventHeader.unpack(file.read(position, HEADER_LENGTH))
-        body = fd.body(file.read(position, header.size))
-        if one.inside >= 0:
-            break
-        yield header.type, body
-        position += header.size
+    event = file.read_event(position)
+    while one.inside < 0:
+        yield event[4], file.format_description.body(event)
+        position += len(event)
+        event = file.read_event(position)
     offset = 0
-    for inner, event in decode_transaction_payload(body).events():
+    for header, inner in decode_transaction_payload(file.format_description.body(event)).events():
         if offset >= one.inside:
             # The events of a compressed transaction have no checksums.
-            yield inner.type, event[HEADER_LENGTH:]
-        offset += inner.size
+            yield header.type, inner[HEADER_LENGTH:]
+        offset += header.size

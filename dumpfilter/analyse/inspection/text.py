@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from dumpfilter.analyse.inspection.by_heading import Volume
+from dumpfilter.analyse.inspection.by_heading import Rates
 from dumpfilter.analyse.inspection.inspection import TOP, Inspection
 from dumpfilter.analyse.inspection.largest import Large
 from dumpfilter.analyse.report.periods import OverTime, wider
@@ -48,27 +49,29 @@ def render_inspection(found: Inspection, console: Console, *, top: int = TOP) ->
     console.print(f"transactions: {found.transactions:,}")
     _print_compression(found, console, total)
     console.print(f"GTIDs: {_short(found.gtids) or 'none'}", soft_wrap=True)
-    if found.purged_gtids:
-        console.print(f"before them: {_short(found.purged_gtids)}", soft_wrap=True)
-    if found.dropped_gtids:
-        console.print(f"dropped by the master: {_short(found.dropped_gtids)}", soft_wrap=True)
-    _print_types(console, "Events by type", found.events, total)
-    if found.events_inside:
-        inside = sum(size for _, size in found.events_inside.values())
-        _print_types(console, "Events inside compressed transactions", found.events_inside, inside)
+    for title, gtids in (("before them", found.gtids_before), ("dropped by the master", found.gtids_dropped)):
+        if gtids:
+            console.print(f"{title}: {_short(gtids)}", soft_wrap=True)
+    events, inside = (
+        [((kind,), sums) for kind, sums in types.items()]
+        for types in (found.events, found.events_inside_compressed_transactions)
+    )
+    _print_sums(console, "Events by type", ["type"], events, total)
+    if inside:
+        whole = sum(size for _, (_, size) in inside)
+        _print_sums(console, "Events inside compressed transactions", ["type"], inside, whole)
     compressed = bool(found.compression.bytes)
-    schemas = [([name], volume) for name, volume in found.schemas().items()]
-    _print_volumes(console, "Bytes by schema", ["schema"], schemas, total, compressed=compressed)
-    tables = list(found.tables.items())
-    shown = [(list(key), volume) for key, volume in tables[:top]]
-    _print_volumes(console, "Bytes by table", ["schema", "table"], shown, total, compressed=compressed)
+    schemas = [((name,), volume[: 2 + compressed]) for name, volume in found.schemas().items()]
+    _print_sums(console, "Bytes by schema", ["schema"], schemas, total)
+    tables = [(key, volume[: 2 + compressed]) for key, volume in found.tables.items()]
+    _print_sums(console, "Bytes by table", ["schema", "table"], tables[:top], total)
     if len(tables) > top:
         console.print(f"… and {len(tables) - top} more tables (--top {len(tables)} shows all)")
     if found.over_time is not None:
         _print_over_time(console, found.over_time, top)
     _print_large(console, "Largest transactions", found.largest_transactions[:top], compressed=compressed)
     _print_large(console, "Largest statements", found.largest_statements[:top], compressed=compressed)
-    _print_rates(console, found)
+    _print_rates(console, found.rates)
 
 
 def _files(found: Inspection) -> str:
@@ -86,32 +89,35 @@ def _print_compression(found: Inspection, console: Console, total: int) -> None:
     if one.events:
         what.append(f"{one.events:,} events")
     console.print(
-        f"compression: {' and '.join(what)}, {one.uncompressed:,} bytes in {one.bytes:,} "
+        f"compression: {' and '.join(what)}, {one.bytes_uncompressed:,} bytes in {one.bytes:,} "
         f"({one.ratio:.1f} to 1, {100 * one.bytes / max(total, 1):.1f} % of the files)"
     )
-    if one.not_opened:
-        console.print(f"compressed transactions that are too large to open, or damaged: {one.not_opened:,}")
+    if one.transactions_not_opened:
+        console.print(
+            f"compressed transactions that are too large to open, or damaged: {one.transactions_not_opened:,}"
+        )
 
 
-def _print_types(console: Console, title: str, types: dict[str, tuple[int, int]], total: int) -> None:
-    figures = ("events", "bytes", "share")
-    rows = [(kind, f"{n:,}", f"{size:,}", _percent(size, total)) for kind, (n, size) in types.items()]
-    console.print(table(("type", *figures), rows, title=title, numbers=figures))
-
-
-def _print_volumes(
+def _print_sums(
     console: Console,
     title: str,
-    names: list[str],
-    volumes: list[tuple[list[str], Volume]],
+    names: Sequence[str],
+    sums: Sequence[tuple[Sequence[str], Sequence[int]]],
     total: int,
-    *,
-    compressed: bool,
 ) -> None:
-    figures = ("events", "bytes", "share", *(["uncompressed"] if compressed else []))
+    """Print a table with a row for each type, schema or table. ``names`` are the heads of the columns before the sums.
+
+    The sums of a row are events, bytes, and perhaps the bytes without compression. ``total`` are the bytes of 100 %.
+    """
+    figures = [
+        "events",
+        "bytes",
+        "share",
+        *(["uncompressed"] if any(len(row) > 2 for _, row in sums) else []),
+    ]
     rows = [
-        (*keys, f"{n:,}", f"{size:,}", _percent(size, total), *([f"{uncompressed:,}"] if compressed else []))
-        for keys, (n, size, uncompressed) in volumes
+        (*keys, f"{n:,}", f"{size:,}", _percent(size, total), *(f"{each:,}" for each in uncompressed))
+        for keys, (n, size, *uncompressed) in sums
     ]
     console.print(table((*names, *figures), rows, title=title, numbers=figures))
 
@@ -128,7 +134,9 @@ def _print_large(console: Console, title: str, objects: list[Large], *, compress
         if one.text:
             where.append("\n" + printable(" ".join(one.text.split()), _TEXT_SHOWN), "dim")
         changes = "\n".join([", ".join(one.kinds), *names]).strip()
-        rows.append((where, changes, f"{one.uncompressed:,}", *([f"{one.bytes:,}"] if compressed else [])))
+        rows.append(
+            (where, changes, f"{one.bytes_uncompressed:,}", *([f"{one.bytes:,}"] if compressed else []))
+        )
     # A GTID of MySQL takes 40 columns, so that the headings of the other columns are short.
     figures = ("size", "in file") if compressed else ("bytes",)
     title += ", by size without compression" if compressed else ""
@@ -162,30 +170,30 @@ def _print_over_time(console: Console, found: OverTime, top: int) -> None:
     console.print(table(("from, UTC", *heads), rows, title=title, numbers=heads, framed=False))
 
 
-def _print_rates(console: Console, found: Inspection) -> None:
+def _print_rates(console: Console, rates: Rates) -> None:
     """Print bytes and transactions over time as two lines of bars. Periods without traffic have no bar, so that a
     single wrong timestamp takes one bar only.
     """
-    timed = [one for one in found.rates if one.start]
+    timed = [(one.start, one) for one in rates.buckets if one.start is not None]
     if not timed:
         return
-    width = each = found.bucket_seconds
-    while len({one.start // each for one in timed}) > _WIDTH:
+    width = each = rates.bucket_seconds
+    while len({start // each for start, _ in timed}) > _WIDTH:
         each = wider(each)
-    _, place = np.unique([one.start // each for one in timed], return_inverse=True)
+    _, place = np.unique([start // each for start, _ in timed], return_inverse=True)
     console.print(
-        f"[bold]Rates over time[/], {utc(timed[0].start)} to {_time(timed[-1].start + width)}, "
+        f"[bold]Rates over time[/], {utc(timed[0][0])} to {_time(timed[-1][0] + width)}, "
         f"{human_duration(each)} a bar"
     )
     for name in ("bytes", "transactions"):
-        sums = np.bincount(place, weights=[getattr(one, name) for one in timed])
+        sums = np.bincount(place, weights=[getattr(one, name) for _, one in timed])
         console.print(f"{name:>12} {_line(sums)}", highlight=False, no_wrap=True, overflow="crop")
-    busiest = max(timed, key=lambda one: one.bytes)
+    start, busiest = max(timed, key=lambda pair: pair[1].bytes)
     console.print(
-        f"highest: {busiest.bytes / width:,.0f} bytes a second from {_time(busiest.start)} "
+        f"highest: {busiest.bytes / width:,.0f} bytes a second from {_time(start)} "
         f"on, for {human_duration(width)}"
     )
-    untimed = sum(one.transactions for one in found.rates if not one.start)
+    untimed = sum(one.transactions for one in rates.buckets if one.start is None)
     if untimed:
         console.print(f"{untimed:,} transactions without a timestamp are left out of the lines")
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from copy import copy
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -133,6 +134,19 @@ class Tally:
         for number, member in ((K.C_ALWAYS, K.ALWAYS), (K.C_NEVER, K.NO_SUBJECT)):
             self._store(number, np.array([member], np.int32))
         self._memory.lists[: A.ROOTS, A.L_ONLY] = A.NO_SUBJECT
+
+    def beside(self) -> Tally:
+        """Return a tally for other sizes of the same events, which begins here with sums of 0 bytes.
+
+        It shares the registers, and knows what has been read of an open transaction.
+        """
+        found = copy(self)
+        found._stand_ins = copy(self._stand_ins)
+        found._held = self._held._replace(size=np.zeros_like(self._held.size))
+        found._memory = K.Memory(*map(np.copy, self._memory))
+        found._memory.state[K.FRAME_BYTES] = 0
+        found._take_units()
+        return found
 
     def add(self, segment: Segment, read: ReadAt, *, keys: Ints | None = None) -> None:
         """Count the events of the next segment (consecutive events of one file).
