@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dumpfilter.analyse.inspection.by_heading import HeadingSums, OverTimeOptions, over_time
 from dumpfilter.analyse.report.audience import Audience
 from dumpfilter.analyse.report.headings import Headings
-from dumpfilter.analyse.report.periods import Division, OverTime, Period
+from dumpfilter.analyse.report.periods import Division, OverTime
 from dumpfilter.analyse.traffic.facts import Facts, Mask, SubjectFlags
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.printable import replace_invalid_utf8
@@ -151,7 +151,7 @@ class Evaluate:
             tallied.bucket[mask],
             np.repeat(tallied.bytes[mask, None], 3, axis=1),
         )
-        return tuple(_with_others(over_time(found, OverTimeOptions(by))) for by in Division)
+        return tuple(over_time(found, OverTimeOptions(by), _MOST_NAMES_OVER_TIME) for by in Division)
 
     def series(self, values: Floats) -> Ints:
         """Return the sum of ``values`` in each time bucket of ``self.buckets``, as int64.
@@ -311,19 +311,3 @@ def _figures(tallied: Facts, mask: Mask) -> Figures:
         events=int(tallied.events[mask].sum()),
         transactions=int(tallied.transactions[mask].sum()),
     )
-
-
-def _with_others(found: OverTime) -> OverTime:
-    """Return bytes over time in which all but the largest schemas or tables are merged under the name ``others``."""
-    names, others = found.names[:_MOST_NAMES_OVER_TIME], set(found.names[_MOST_NAMES_OVER_TIME:])
-    if not others:
-        return found
-    periods = tuple(
-        Period(
-            start=one.start,
-            bytes={name: nbytes for name, nbytes in one.bytes.items() if name not in others}
-            | {"others": sum(one.bytes.get(name, 0) for name in others)},
-        )
-        for one in found.periods
-    )
-    return found.model_copy(update={"names": names, "periods": periods})

@@ -6,6 +6,7 @@ The memory is bounded for any number of tables and timestamps.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -246,9 +247,14 @@ class OverTimeOptions:
     period: int | None = None
 
 
-def over_time(sums: HeadingSums, options: OverTimeOptions) -> OverTime:
+OTHERS = "others"
+"""The name under which :func:`over_time` merges all but the largest schemas or tables."""
+
+
+def over_time(sums: HeadingSums, options: OverTimeOptions, most: int | None = None) -> OverTime:
     """Return the bytes of a binlog set in each period of time, divided by schema or table (``options.by``).
 
+    All but the ``most`` largest schemas or tables are merged under the name :data:`OTHERS` (None: all have their own).
     Without ``options.period``, the length of a period is chosen so that at most MOST_PERIODS periods have traffic.
     """
     if options.period is None:
@@ -256,24 +262,19 @@ def over_time(sums: HeadingSums, options: OverTimeOptions) -> OverTime:
     labels = [one.name if options.by is Division.TABLE else one.labels[0] for one in sums.headings]
     numbers: dict[str, int] = {}
     of_heading = np.array([numbers.setdefault(label, len(numbers)) for label in labels], np.int64)
-    names = list(numbers)
-    keys = sums.period * len(names) + of_heading[sums.heading]
-    found, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    nbytes = sums_of(which, sums.volume[:, 1], len(found))
-    totals = sums_of(found % max(len(names), 1), nbytes, len(names)).tolist()
-    periods: dict[int, dict[str, int]] = {}
-    # A period lists its names in the order in which the sums have them.
-    for k in np.lexsort((first, found // max(len(names), 1))).tolist():
-        period, name = divmod(int(found[k]), len(names))
-        periods.setdefault(period * sums.seconds, {})[names[name]] = int(nbytes[k])
-    by_size = sorted(zip(totals, names, strict=True), key=lambda item: (-item[0], item[1]))
+    label = of_heading[sums.heading]
+    totals = zip(sums_of(label, sums.volume[:, 1], len(numbers)).tolist(), numbers, strict=True)
+    names = tuple(name for total, name in sorted(totals, key=lambda item: (-item[0], item[1])) if total)
+    kept = dict.fromkeys(names[:most])
+    shown = [name if name in kept else OTHERS for name in numbers]
+    rows = added_up(np.column_stack([sums.period, label, sums.volume[:, 1]]), keys=2)
+    nothing = {OTHERS: 0} if len(names) > len(kept) else {}
+    periods: dict[int, Counter[str]] = {}
+    for period, number, nbytes in rows[rows[:, 2] != 0].tolist():
+        periods.setdefault(period * sums.seconds, Counter(nothing))[shown[number]] += nbytes
     return OverTime(
         by=options.by,
         period_seconds=sums.seconds,
-        names=tuple(name for total, name in by_size if total),
-        periods=tuple(
-            Period(start=start, bytes=of_names)
-            for start, of_names in periods.items()
-            if any(of_names.values())
-        ),
+        names=tuple(kept),
+        periods=tuple(Period(start=start, bytes=dict(sizes)) for start, sizes in periods.items()),
     )
