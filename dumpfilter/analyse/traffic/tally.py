@@ -143,7 +143,8 @@ class Tally:
         found = copy(self)
         found._stand_ins = copy(self._stand_ins)
         found._held = self._held._replace(size=np.zeros_like(self._held.size))
-        found._memory = K.Memory(*map(np.copy, self._memory))
+        copies = {name: getattr(self._memory, name).copy() for name in K.Memory._fields}
+        found._memory = self._memory._replace(**copies)
         found._memory.state[K.FRAME_BYTES] = 0
         found._take_units()
         return found
