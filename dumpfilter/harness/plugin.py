@@ -238,7 +238,7 @@ def _start(request: pytest.FixtureRequest, topology: Topology, timeout: float | 
     If a server is not installed, the test fails, or is skipped with ``--topology-missing=skip``.
     """
     from dumpfilter.testbed import ServerMissing, up
-    from dumpfilter.testbed.leftovers import kept_directory
+    from dumpfilter.testbed.directory import kept_directory
 
     settings = request.config.stash[_settings]
     directory = kept_directory() if settings.keeps else None

@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 
 from dumpfilter.base.endings import uninterrupted
 from dumpfilter.base.options.near import did_you_mean
+from dumpfilter.testbed.directory import KEPT, LOCK, State, remove_files
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, StartFailed, TestbedError, Unknown
 from dumpfilter.testbed.file_nodes import Files
 from dumpfilter.testbed.ground import Ground
 from dumpfilter.testbed.law import References, check_law
-from dumpfilter.testbed.leftovers import KEPT, LOCK, State, remove_files
 from dumpfilter.testbed.links import TestbedLink
 from dumpfilter.testbed.monitor import Monitor
 from dumpfilter.testbed.node import Feed, TestbedNode

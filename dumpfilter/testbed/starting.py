@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dumpfilter.base.compiler.notice import TEXT, on_compilation_by_default
+from dumpfilter.testbed.directory import KEPT, LOCK, kept_directory, remove_files, take
 from dumpfilter.testbed.keeping import shared_keeper
-from dumpfilter.testbed.leftovers import KEPT, LOCK, kept_directory, remove_files, take
 from dumpfilter.topology.links.client import LinkProcess
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-from dumpfilter.testbed.leftovers import clean, clean_temporary
+from dumpfilter.testbed.directory import clean, clean_temporary
 
 MARK = "DUMPFILTER_ABORTED_RUN"
 LIMIT = 120.0

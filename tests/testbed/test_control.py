@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from dumpfilter.testbed.control import Control, ControlServer
+from dumpfilter.testbed.directory import Control, ControlServer
 
 if TYPE_CHECKING:
     from dumpfilter.testbed.bed import Testbed

@@ -17,9 +17,9 @@ import pytest
 
 import dumpfilter
 from dumpfilter.base.compiler.notice import on_compilation
+from dumpfilter.testbed.directory import is_alive, start_time
 from dumpfilter.testbed.errors import StartFailed, TestbedError
 from dumpfilter.testbed.keeping import Child, Keeper, Program
-from dumpfilter.testbed.leftovers import is_alive, start_time
 
 WAIT = 120.0
 SLEEP = (sys.executable, "-c", "import time; time.sleep(1000)")

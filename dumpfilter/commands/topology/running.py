@@ -1,4 +1,4 @@
-"""The run of a topology in this process or in the background, and the end of a topology that runs elsewhere."""
+"""The run of a topology in this process or in the background."""
 
 from __future__ import annotations
 
@@ -18,9 +18,15 @@ from dumpfilter.base.compiler import notice
 from dumpfilter.base.endings import endings_interrupt, ignore_endings
 from dumpfilter.commands.topology.views import report_view, status_view, watch_status
 from dumpfilter.testbed import Testbed, up
-from dumpfilter.testbed.control import Control, ControlFailed, ControlServer
+from dumpfilter.testbed.directory import (
+    STATE,
+    Control,
+    ControlFailed,
+    ControlServer,
+    owner_of,
+    remove_directory,
+)
 from dumpfilter.testbed.errors import NotUp
-from dumpfilter.testbed.leftovers import STATE, clean, owner_of, remove_files
 from dumpfilter.topology.model import Topology
 
 _HINT = "Ctrl-C ends. Other terminals: dumpfilter topology status, link, sql, kill, check …"
@@ -53,7 +59,7 @@ def run_in_foreground(
                 bed.down()
         finally:
             if is_ours and not keep:
-                _remove_directory(directory)
+                remove_directory(directory)
     Console(highlight=False).print(report_view(report))
 
 
@@ -111,25 +117,3 @@ def _is_up(directory: Path, pid: int) -> bool:
     except NotUp:
         return False
     return True
-
-
-def end_topology(directory: Path) -> None:
-    """End the topology that runs in ``directory``, or remove the files of a killed topology. Raises NotUp if the
-    directory has neither.
-    """
-    try:
-        Control(directory).down()
-    except NotUp:
-        # The process may have been killed. Then its topology is cleaned here.
-        if owner_of(directory) is not None or not clean(directory):
-            raise
-        _remove_directory(directory)
-
-
-def _remove_directory(directory: Path) -> None:
-    """Remove the directory of an ended topology, with its files. Do nothing while the directory has a state file, since
-    its topology then still runs or was not cleaned.
-    """
-    if directory.exists() and not (directory / STATE).exists():
-        remove_files(directory, keep=())
-        directory.rmdir()

@@ -67,7 +67,7 @@ class TopologyOptions(Settings):
 
         ``verb`` is the method's name, such as ``status``. Raises DumpfilterError, such as NotUp if none runs.
         """
-        from dumpfilter.testbed.control import Control
+        from dumpfilter.testbed.directory import Control
 
         return Control(self.directory).ask(verb, **arguments)
 
@@ -175,9 +175,9 @@ def down_command(place: TopologyOptions) -> None:
 
         dumpfilter topology down
     """
-    from dumpfilter.commands.topology.running import end_topology
+    from dumpfilter.testbed.directory import Control
 
-    end_topology(place.directory)
+    Control(place.directory).down()
 
 
 @verb()

@@ -10,8 +10,8 @@ import pytest
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.testbed import starting, up
+from dumpfilter.testbed.directory import LOCK, clean, clean_temporary, take
 from dumpfilter.testbed.errors import TestbedError, TopologyBusy
-from dumpfilter.testbed.leftovers import LOCK, clean, clean_temporary, take
 
 
 def test_a_directory_is_taken_once(tmp_path: Path) -> None:

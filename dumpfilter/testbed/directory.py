@@ -1,0 +1,358 @@
+"""The directory of a running topology: its lock, its control socket, and the removal of what a killed process left.
+
+A directory's state file names the process that runs the topology. A lock on another file says whether the topology
+still runs. The names of temporary directories contain the process id, so that the next topology can remove them.
+
+Through the control socket other commands call the methods of the topology. A request is one line of JSON, such as
+``{"verb": "kill", "node": "web", "link": null, "arguments": {}}``. It names a method of a node, of a link, or without
+both of the topology, and has the method's arguments. The answer is ``{"value": …}``, or
+``{"error": "…", "exit_code": 4}``. Only the owner of the socket may use it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import socketserver
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dumpfilter.base.errors import DirectoryBusy, DumpfilterError
+from dumpfilter.base.files import DirectoryLock, replace
+from dumpfilter.testbed.errors import NotUp, TestbedError, TopologyBusy
+
+if TYPE_CHECKING:
+    from dumpfilter.testbed.bed import Testbed
+
+STATE = "state.json"
+"""The name of the state file."""
+LOCK = "lock"
+KEPT = ("logs", "report.json")
+"""The files of a directory that stay after the topology, if a user named the directory."""
+
+_TEMPORARY = "dumpfilter-topology-"
+"""The prefix of temporary directories. The id and the start time of their process follow."""
+
+_START_TIME = 18
+"""The index of ``starttime`` in ``/proc/PID/stat``, counted from the field after the state."""
+
+_KEPT = "dumpfilter-kept-"
+"""The prefix of directories that are kept, so that no later topology removes them."""
+
+
+def start_time(pid: int) -> int | None:
+    """Return the time at which a process started, in clock ticks since boot. None for a process that has ended.
+
+    A process id can be reused later. Process id and start time together are unique.
+    """
+    try:
+        state, *fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if state in "ZX" else int(fields[_START_TIME])
+
+
+def is_alive(pid: int, started: int) -> bool:
+    """Tell whether the process with this id and start time still runs."""
+    return start_time(pid) == started
+
+
+def kept_directory() -> Path:
+    """Create and return a temporary directory that no later topology removes."""
+    return Path(tempfile.mkdtemp(prefix=_KEPT))
+
+
+def temporary_directory() -> Path:
+    """Create and return a temporary directory, whose name has the id and the start time of this process."""
+    return Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY}{os.getpid()}-{start_time(os.getpid())}-"))
+
+
+class State:
+    """The lock and the state file of the directory of a topology that this process runs.
+
+    The directory stays locked until :meth:`close`.
+    """
+
+    def __init__(self, directory: Path, *, is_temporary: bool, is_command: bool = False) -> None:
+        self.directory = directory
+        self.is_temporary = is_temporary
+        self._lock = _locked(directory)
+        content = {"pid": os.getpid(), "started": start_time(os.getpid()), "is_command": is_command}
+        replace(directory / STATE, json.dumps(content).encode(), synced=False)
+
+    def close(self) -> None:
+        """Release the lock of the directory."""
+        self._lock.release()
+
+
+def take(directory: Path | None, *, is_command: bool = False) -> State:
+    """Lock a directory for a new topology, and return its lock and state file. Remains of an earlier one are removed.
+
+    With ``directory`` None the topology gets a temporary directory. ``is_command`` tells that
+    ``dumpfilter topology down`` may end this process. Raises TopologyBusy, and TestbedError for a directory with other
+    files.
+    """
+    clean_temporary()
+    if directory is None:
+        return State(temporary_directory(), is_temporary=True)
+    directory = directory.absolute()
+    directory.mkdir(parents=True, exist_ok=True)
+    if (directory / STATE).exists():
+        clean(directory)
+    elif any(path.name != LOCK and path.name not in KEPT for path in directory.iterdir()):
+        raise TestbedError(
+            f"{directory}: has files that no topology made: name an empty directory or a new one"
+        )
+    return State(directory, is_temporary=False, is_command=is_command)
+
+
+class Owner(NamedTuple):
+    """The process that runs a directory's topology."""
+
+    pid: int
+    is_command: bool
+    """Whether the process is ``dumpfilter topology up``."""
+
+
+def owner_of(directory: Path) -> Owner | None:
+    """Return the process that runs the topology of a directory, or None if there is none."""
+    try:
+        content = json.loads((directory / STATE).read_text())
+        owner = Owner(content["pid"], content["is_command"])
+        return owner if is_alive(owner.pid, content["started"]) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def clean(directory: Path) -> bool:
+    """Remove the files that an ended topology has left in a directory. Return False for a directory without a topology.
+
+    Raises TopologyBusy if the topology still runs.
+    """
+    if not (directory / STATE).exists():
+        return False
+    lock = _locked(directory)
+    try:
+        remove_files(directory)
+    finally:
+        lock.release()
+    return True
+
+
+def clean_temporary() -> None:
+    """Remove the temporary directories of topologies whose processes were killed."""
+    for directory in Path(tempfile.gettempdir()).glob(f"{_TEMPORARY}*"):
+        try:
+            pid, started, *_ = directory.name.removeprefix(_TEMPORARY).split("-")
+            if directory.stat().st_uid != os.getuid() or is_alive(int(pid), int(started)):
+                continue
+            clean(directory)
+            shutil.rmtree(directory, ignore_errors=True)
+        except (OSError, ValueError, TopologyBusy):
+            continue
+
+
+def remove_files(directory: Path, *, keep: tuple[str, ...] = (LOCK,)) -> None:
+    """Remove the files of a topology from its directory. Files whose names are in ``keep`` stay."""
+    # The state file is the last to go. Without it nobody would clean the rest.
+    for path in sorted(directory.iterdir(), key=lambda path: path.name == STATE):
+        if path.name in keep:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def remove_directory(directory: Path) -> None:
+    """Remove the directory of an ended topology, with its files. Do nothing while the directory has a state file, since
+    its topology then still runs or was not cleaned.
+    """
+    if directory.exists() and not (directory / STATE).exists():
+        remove_files(directory, keep=())
+        directory.rmdir()
+
+
+def _locked(directory: Path) -> DirectoryLock:
+    busy = (
+        "a topology is up in this directory; end it with dumpfilter topology down, or name another directory"
+    )
+    try:
+        return DirectoryLock(directory / LOCK, f"{directory}: {busy}")
+    except DirectoryBusy as error:
+        raise TopologyBusy(str(error)) from None
+
+
+# -- the control socket
+
+SOCKET = "control.sock"
+"""The name of the socket in the topology's directory."""
+
+_MOST_REQUEST = 1 << 20
+_POLL = 0.1
+"""The interval at which the server checks whether it was closed, seconds. After an error it accepts again so late."""
+_LONGEST_END = 10
+"""The time limit for the end of a topology that is still starting, seconds."""
+
+
+class ControlFailed(TestbedError):
+    """An error that a running topology returned over its control socket, with the original text and exit code."""
+
+    def __init__(self, text: str, exit_code: int) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+
+
+class ControlServer(socketserver.ThreadingUnixStreamServer):
+    """The server of a topology's control socket, which carries out requests such as ``status`` in own threads."""
+
+    daemon_threads = True
+    request_queue_size = 16
+
+    def __init__(self, bed: Testbed) -> None:
+        self.bed = bed
+        self._path = bed.directory / SOCKET
+        self._path.unlink(missing_ok=True)
+        before = os.umask(0o177)
+        try:
+            with _short(self._path) as path:
+                super().__init__(path, _Request)
+        finally:
+            os.umask(before)
+        threading.Thread(target=self.serve_forever, args=(_POLL,), name="control", daemon=True).start()
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a connection. After an error, such as a lack of file descriptors, wait before the next attempt."""
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(_POLL)
+            raise
+
+    def server_close(self) -> None:
+        """Remove the socket. Call this after the topology's end."""
+        self.shutdown()
+        super().server_close()
+        self._path.unlink(missing_ok=True)
+
+
+class _Request(socketserver.StreamRequestHandler):
+    """The connection of one request."""
+
+    server: ControlServer
+
+    def handle(self) -> None:
+        """Read the request, and send the answer."""
+        with contextlib.suppress(OSError):
+            answer = self._answer(self.rfile.readline(_MOST_REQUEST))
+            self.wfile.write(json.dumps(answer, default=str).encode())
+
+    def _answer(self, request: bytes) -> dict[str, Any]:
+        bed = self.server.bed
+        try:
+            asked = json.loads(request)
+            node, link = asked["node"], asked["link"]
+            owner = bed if node is link is None else bed.link(link) if node is None else bed[node]
+            value = getattr(owner, asked["verb"])
+            if callable(value):
+                value = value(**asked["arguments"])
+            return {"value": value.as_dict() if hasattr(value, "as_dict") else value}
+        except DumpfilterError as error:
+            return {"error": str(error), "exit_code": error.exit_code}
+        except Exception as error:
+            # Without an answer the other command would take the topology for ended.
+            return {"error": f"{request[:200].decode(errors='replace')}: {error!r}", "exit_code": 1}
+
+
+class Control:
+    """A client of the control socket in a topology's directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def down(self) -> None:
+        """End the topology, and return when its process has ended. Remove what a killed process has left.
+
+        Raises NotUp if the directory has no topology that a command runs, and no files of a killed one.
+        """
+        owner = owner_of(self.directory)
+        if (owner is None and not (self.directory / STATE).exists()) or (
+            owner is not None and not owner.is_command
+        ):
+            raise self._without_socket()
+        if owner is not None:
+            # A process that has ended by itself meanwhile is no error.
+            with contextlib.suppress(ProcessLookupError):
+                self._end(owner.pid)
+        if owner_of(self.directory) is None and clean(self.directory):
+            remove_directory(self.directory)
+
+    def _end(self, pid: int) -> None:
+        is_starting = not (self.directory / SOCKET).exists()
+        process = os.pidfd_open(pid)
+        try:
+            signal.pidfd_send_signal(process, signal.SIGTERM)
+            if not wait([process], _LONGEST_END if is_starting else None):
+                # A process that waits for the compiler does not look at signals.
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+                wait([process])
+        finally:
+            os.close(process)
+
+    def _without_socket(self) -> NotUp:
+        """Return the error for a directory without a control socket."""
+        owner = owner_of(self.directory)
+        if owner is None:
+            return NotUp(
+                f"{self.directory}: no topology is up in this directory; start one with dumpfilter topology up, or "
+                "name its directory with --directory"
+            )
+        if owner.is_command:
+            return NotUp(
+                f"{self.directory}: the topology is starting (process {owner.pid}); wait, or end it with dumpfilter "
+                "topology down"
+            )
+        return NotUp(
+            f"{self.directory}: process {owner.pid} runs the topology in this directory; end the process"
+        )
+
+    def ask(self, verb: str, *, node: str | None = None, link: str | None = None, **arguments: Any) -> Any:
+        """Call a method of the topology, or of the node or link that is named, and return the method's result.
+
+        ``verb`` is the name of the method, or of a property. A status is returned as a dictionary. Raises NotUp if no
+        topology runs in the directory, and ControlFailed for an error of the topology.
+        """
+        request = {"verb": verb, "node": node, "link": link, "arguments": arguments}
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            try:
+                with _short(self.directory / SOCKET) as path:
+                    connection.connect(path)
+            except OSError:
+                raise self._without_socket() from None
+            try:
+                connection.sendall(json.dumps(request).encode() + b"\n")
+                answer = json.load(connection.makefile())
+            except (OSError, ValueError):
+                raise NotUp(f"{self.directory}: the topology has ended") from None
+        if "error" in answer:
+            raise ControlFailed(answer["error"], answer["exit_code"])
+        return answer["value"]
+
+
+@contextlib.contextmanager
+def _short(path: Path) -> Iterator[str]:
+    """Yield a short alias of a socket's path, because the address of a Unix socket holds only 107 bytes."""
+    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)
