@@ -14,7 +14,7 @@ from pathlib import Path
 from bench._common import REPOSITORY, Options, Report
 from dumpfilter.testbed import up
 from dumpfilter.testbed.servers.programs import find_program
-from dumpfilter.testbed.servers.server import Server, end_servers
+from dumpfilter.testbed.servers.server import Server
 
 SLAVES = "m[size=100K] >> a; m >> b; m >> c"
 SERVERS = "db[server=mariadb] >> filter >> web[server=mariadb]"
@@ -72,7 +72,8 @@ def _bare_servers() -> float:
                 list(pool.map(Server.start, servers))
             return time.perf_counter() - start
         finally:
-            end_servers(servers)
+            for one in servers:
+                one.kill()
 
 
 def run(report: Report, options: Options) -> None:

@@ -126,35 +126,27 @@ class EndHistory:
             return max(now - self._times[at], 0.0) if at < len(self._times) else 0.0
 
 
-class AppliedPlaces:
-    """The positions that one channel of a replica reaches in the binlog of its origin (the node that wrote the binlog).
+def applied_place(
+    files: Files, told: Place, gtids: str, known: tuple[str, Place] | None = None
+) -> Place | None:
+    """Return the position of the first transaction that a channel has not applied, or the binlog's end without one.
+
+    ``files`` are the binlog files of the channel's origin (the node that wrote the binlog). ``told`` is the position
+    that the replica reports, and ``gtids`` are the GTIDs that the channel has applied. ``known`` has the GTIDs and the
+    result of an earlier call, where the search can begin. The result is None if the binlog cannot be read, or does not
+    have the file of ``told``.
 
     The position that a replica reports can lie far before the position that the replica has reached. MariaDB goes back
     to the beginning of a file when its threads start again by GTID, and stays there while the next transaction is
     delayed. Every server stays before transactions that a filter has dropped at the end of the stream.
     """
-
-    def __init__(self) -> None:
-        self._known: tuple[GtidSet, Place] | None = None
-        """The GTIDs and the position of the last answer, at which the next search begins; None before the first."""
-
-    def find(self, files: Files, told: Place, gtids: str) -> Place | None:
-        """Return the position of the first transaction that a replica has not applied, or the binlog's end without one.
-
-        ``files`` are the origin's binlog files. ``told`` is the position that the replica reports, and
-        ``gtids`` are the GTIDs that it has applied. The result is None if the binlog cannot be read, or does not have
-        the file of ``told``.
-        """
-        try:
-            applied, begin = parse_gtid_set(gtids), told
-            if self._known is not None and self._known[1] > told and self._known[0].issubset(applied):
-                begin = self._known[1]
-            found = _first_missing(files, begin, applied)
-        except (BinlogError, GtidError, OSError):
-            return None
-        if found is not None and applied:
-            self._known = applied, found
-        return found
+    try:
+        applied = parse_gtid_set(gtids)
+        if known is not None and known[0] and known[1] > told and parse_gtid_set(known[0]).issubset(applied):
+            told = known[1]
+        return _first_missing(files, told, applied)
+    except (BinlogError, GtidError, OSError):
+        return None
 
 
 def _first_missing(files: Files, begin: Place, applied: GtidSet) -> Place | None:

@@ -1,20 +1,224 @@
-"""The nodes that consist of files: recordings that are replayed, and generated workloads."""
+"""The nodes that consist of files: recordings that are replayed, and generated workloads.
+
+A replayed set is written as a server writes its binlog. Transactions appear whole, each at the time at which it is due.
+The format description event says "in use" until the file is complete. The index file names a file once the file
+exists.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from dumpfilter.analyse.inspection.inspection import inspect_set
+from dumpfilter.binlog.events import OF_FILES
+from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.workload.generate import START, GeneratedSet, Span, generate
-from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.fileset import BinlogFile, BinlogSet
+from dumpfilter.receiver.store import OpenFile
+from dumpfilter.simulation.traffic import Ints, SetTraffic
 from dumpfilter.testbed.binlogs import WatchedSet, end_of
 from dumpfilter.testbed.ground import Ground
 from dumpfilter.testbed.node import Feed, Goal, TestbedNode
-from dumpfilter.testbed.replay import Replay, Timetable, steady_timetables, timetables
 from dumpfilter.testbed.values import NOWHERE, ChannelState, Place
 from dumpfilter.topology.model import DEFAULT_STYLE, Node, Workload
+
+MICROSECONDS = 1_000_000
+_BITS = 8
+_READ = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Timetable:
+    """The transactions of one binlog file: the byte offset at which each ends, and the time at which it is due."""
+
+    file: Path
+    head: int
+    """The byte offset of the first transaction. The bytes before it are written when the file is created."""
+    end: Ints
+    """The byte offset at which each transaction ends. The last one includes the events at the end of the file."""
+    due: Ints
+    """The time from the start of the replay until the transaction is due, microseconds."""
+
+
+def timetables(source: BinlogSet, *, speed: float) -> list[Timetable]:
+    """Return the times at which a recording's transactions are due, for a replay at ``speed`` times the original pace.
+
+    The times come from the commit times in MySQL's GTID events. Other binlogs only have the seconds of the events'
+    headers. The transactions of one second are then spread evenly over the second.
+    """
+    return _tables(source, lambda traffic: ((traffic.time - traffic.time[:1]) / speed).astype(np.int64))
+
+
+def steady_timetables(source: BinlogSet, *, rate: int) -> list[Timetable]:
+    """Return the times at which a binlog set's transactions are due if the set grows by ``rate`` bits a second."""
+    before = np.cumsum([0, *(source.size(name) for name in source.names)])
+    return _tables(
+        source, lambda traffic: (before[traffic.file] + traffic.end) * (_BITS * MICROSECONDS) // rate
+    )
+
+
+def _tables(source: BinlogSet, due_of: Callable[[SetTraffic], Ints]) -> list[Timetable]:
+    """Return the timetables of the files. ``due_of`` returns the time at which each transaction of the set is due,
+    microseconds.
+    """
+    # The kernels of the traffic are loaded for sets that grow alone.
+    from dumpfilter.spark_jobs.engines import run_here
+    from dumpfilter.spark_jobs.simulation.traffic import read_traffic
+
+    paths = [source.path(name) for name in source.names]
+    traffic = read_traffic(paths, (), run_here)
+    due = due_of(traffic)
+    found = []
+    for number, path in enumerate(paths):
+        here = np.flatnonzero(traffic.file == number)
+        size, end = source.size(path.name), traffic.end[here]
+        end[-1:] = size
+        found.append(Timetable(path, _head(path) if end.size else size, end, due[here]))
+    return found
+
+
+def _head(path: Path) -> int:
+    """Return the byte offset of the first transaction of a file that has transactions."""
+    with path.open("rb") as file:
+        events = iter_events(file, file=path.name, verify=False)
+        return next(event.offset for event in events if event.type not in OF_FILES)
+
+
+class Replay:
+    """A thread that writes a binlog set into a directory, each transaction when it is due.
+
+    The set consists of the files of the timetables, under their own names. :meth:`pause` and :meth:`resume` stop and
+    restart the clock.
+    """
+
+    def __init__(self, tables: Sequence[Timetable], directory: Path, index: str) -> None:
+        self.index = directory / index
+        self.error: Exception | None = None
+        self.is_done = False
+        """Whether everything has been written."""
+        self._tables = tables
+        self._directory = directory
+        self._changed = threading.Condition()
+        self._is_ready = False
+        self._is_closed = False
+        self._paused_at: float | None = None
+        self._began = 0.0
+        self._thread = threading.Thread(target=self._run, name=f"replay {directory.name}", daemon=True)
+
+    def start(self, *, is_paused: bool = False) -> None:
+        """Start writing. The first file and the index exist when the method returns.
+
+        A replay that begins paused writes its first transaction after :meth:`resume`.
+        """
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._began = time.monotonic()
+        self._paused_at = self._began if is_paused else None
+        self._thread.start()
+        self._wait(lambda: self._is_ready, None)
+
+    def wait_done(self, timeout: float) -> bool:
+        """Wait until everything has been written. Return False after ``timeout`` seconds.
+
+        Raises the error that ended the replay.
+        """
+        return self._wait(lambda: self.is_done, timeout)
+
+    def _wait(self, is_reached: Callable[[], bool], timeout: float | None) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: is_reached() or self.error is not None, timeout)
+        if self.error is not None:
+            raise self.error
+        return is_reached()
+
+    def pause(self) -> None:
+        """Write no further transaction until :meth:`resume`. The call does not wait for the one that is being written.
+
+        The times of the later transactions move by the length of the pause.
+        """
+        with self._changed:
+            if self._paused_at is None:
+                self._change(_paused_at=time.monotonic())
+
+    def resume(self) -> None:
+        """Go on with the transactions after :meth:`pause`. Without a pause nothing changes."""
+        with self._changed:
+            if self._paused_at is not None:
+                self._change(_began=self._began + time.monotonic() - self._paused_at, _paused_at=None)
+
+    def close(self) -> None:
+        """End the thread. Transactions that are not written yet are never written."""
+        self._change(_is_closed=True)
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _change(self, **changes: object) -> None:
+        """Set attributes, and wake the threads that wait for them."""
+        with self._changed:
+            vars(self).update(changes)
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        try:
+            is_done = all(map(self._write, self._tables))
+            self._change(is_done=is_done, _is_ready=True)
+        except Exception as error:
+            # A thread that ended without an error would count as done.
+            self._change(error=error)
+
+    def _write(self, table: Timetable) -> bool:
+        """Write one file. Return False if the replay was closed meanwhile."""
+        is_first = table is self._tables[0]
+        # A server makes its next file when it has something to write, at the latest.
+        if table.due.size and not is_first and not self._wait_until(int(table.due[0])):
+            return False
+        with BinlogFile(table.file) as source:
+            head = source.read(0, source.first_event)
+            made = OpenFile.begin(self._directory / source.name, head[4:], source.format_description)
+            try:
+                _copy(source, made, len(head), table.head)
+                with open(self.index, "a") as index:
+                    index.write(f"./{source.name}\n")
+                self._change(_is_ready=True)
+                at, number = table.head, 0
+                while number < table.end.size:
+                    if not self._wait_until(int(table.due[number])):
+                        return False
+                    now = int((time.monotonic() - self._began) * MICROSECONDS)
+                    ready = max(int(np.searchsorted(table.due, now, side="right")), number + 1)
+                    end = int(table.end[ready - 1])
+                    _copy(source, made, at, end)
+                    at, number = end, ready
+                made.clear_in_use()
+            finally:
+                made.close()
+        return True
+
+    def _wait_until(self, due: int) -> bool:
+        """Wait until the replay's clock reaches ``due`` microseconds. Return False if the replay was closed
+        meanwhile.
+        """
+        with self._changed:
+            while not self._is_closed:
+                is_paused = self._paused_at is not None
+                left = None if is_paused else self._began + due / MICROSECONDS - time.monotonic()
+                if left is not None and left <= 0:
+                    return True
+                self._changed.wait(left)
+            return False
+
+
+def _copy(source: BinlogFile, made: OpenFile, start: int, end: int) -> None:
+    while start < end:
+        data = source.read(start, min(end - start, _READ))
+        made.append(memoryview(data))
+        start += len(data)
 
 
 class Files(TestbedNode):

@@ -14,7 +14,7 @@ from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.receiver.credentials import find_credentials
 from dumpfilter.receiver.url import parse_source_url
-from dumpfilter.testbed.binlogs import AppliedPlaces, WatchedSet, end_of
+from dumpfilter.testbed.binlogs import WatchedSet, applied_place, end_of
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, TestbedError
 from dumpfilter.testbed.ground import Ground
 from dumpfilter.testbed.node import PAUSED, Feed, Goal, TestbedNode
@@ -86,7 +86,6 @@ class StartedServer(SqlNode):
             for feed in self.feeds
         }
         """The state of the channels when it was last read, by name."""
-        self._places = {feed.channel: AppliedPlaces() for feed in self.feeds}
         tls = [f"--ssl-cert={ground.certificate}", f"--ssl-key={ground.key}"] if node.tls else []
         origins = [one.name for one in ground.topology.nodes if one.server == "mariadb" and not one.reads]
         self._server = Server(
@@ -197,8 +196,8 @@ class StartedServer(SqlNode):
         The origin is the node that wrote the binlog. The position that the replica reports may lie before transactions
         that have been applied.
         """
-        watched = feed.origin.watched
-        found = self._places[feed.channel].find(watched.files(), channel.applied, channel.gtids)
+        watched, last = feed.origin.watched, self._last[feed.channel]
+        found = applied_place(watched.files(), channel.applied, channel.gtids, (last.gtids, last.applied))
         place = channel.applied if found is None else found
         lag = watched.lag_of(place)
         if found is None and lag != NO_LAG and self._has_all(feed, channel.gtids):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.harness.pool import Pool
+from dumpfilter.harness.plugin import Pool
 from dumpfilter.topology import make_topology, workload
 
 

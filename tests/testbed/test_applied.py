@@ -8,7 +8,7 @@ from pathlib import Path
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid_events import decode_mariadb_gtid
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.testbed.binlogs import AppliedPlaces, Files, WatchedSet, end_of
+from dumpfilter.testbed.binlogs import Files, WatchedSet, applied_place, end_of
 from dumpfilter.testbed.values import NOWHERE, Place
 
 RECORDING = Path(__file__).parents[1] / "oracle" / "data" / "oracle" / "mariadb-row"
@@ -31,30 +31,31 @@ def test_an_old_position_does_not_hide_what_is_applied() -> None:
     files = watched.files()
     all_of = transactions(files)
     assert len(all_of) > 2
-    places = AppliedPlaces()
     beginning = Place(files[0][0].name, 4)
     # Without any GTID the first transaction is the oldest one.
-    assert places.find(files, beginning, "") == all_of[0][1]
-    assert places.find(files, NOWHERE, "") == all_of[0][1]
+    assert applied_place(files, beginning, "") == all_of[0][1]
+    assert applied_place(files, NOWHERE, "") == all_of[0][1]
+    known = "", NOWHERE
     for (gtid, _), (_, following) in itertools.pairwise(all_of):
-        assert places.find(files, beginning, gtid) == following
-        assert AppliedPlaces().find(files, beginning, gtid) == following
-    assert places.find(files, beginning, all_of[-1][0]) == end_of(files)
+        assert applied_place(files, beginning, gtid) == following
+        assert applied_place(files, beginning, gtid, known) == following
+        known = gtid, following
+    assert applied_place(files, beginning, all_of[-1][0], known) == end_of(files)
     # The replica's data may have gone back.
-    assert places.find(files, beginning, all_of[0][0]) == all_of[1][1]
+    assert applied_place(files, beginning, all_of[0][0], (all_of[-1][0], end_of(files))) == all_of[1][1]
 
 
 def test_a_newer_position_wins_over_older_gtids() -> None:
     watched = WatchedSet(RECORDING)
     files = watched.files()
     all_of = transactions(files)
-    assert AppliedPlaces().find(files, all_of[2][1], all_of[0][0]) == all_of[2][1]
+    assert applied_place(files, all_of[2][1], all_of[0][0]) == all_of[2][1]
 
 
 def test_a_place_of_another_set_is_not_told() -> None:
     watched = WatchedSet(RECORDING)
-    assert AppliedPlaces().find(watched.files(), Place("other.000009", 4), "0-1-1") is None
-    assert AppliedPlaces().find([], NOWHERE, "0-1-1") == NOWHERE
+    assert applied_place(watched.files(), Place("other.000009", 4), "0-1-1") is None
+    assert applied_place([], NOWHERE, "0-1-1") == NOWHERE
 
 
 def test_an_event_that_is_just_being_written_is_not_applied(tmp_path: Path) -> None:
@@ -65,5 +66,5 @@ def test_an_event_that_is_just_being_written_is_not_applied(tmp_path: Path) -> N
     with path.open("rb") as file:
         last = max(event.offset for event in iter_events(file, file=path.name))
     gtid = transactions([(path, size)])[-1][0]
-    found = AppliedPlaces().find([(torn, size - 1)], Place(path.name, 4), gtid)
+    found = applied_place([(torn, size - 1)], Place(path.name, 4), gtid)
     assert found == Place(path.name, last)

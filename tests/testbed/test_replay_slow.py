@@ -14,8 +14,14 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.workload.generate import generate
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.testbed.file_nodes import generated_set
-from dumpfilter.testbed.replay import MICROSECONDS, Replay, Timetable, steady_timetables, timetables
+from dumpfilter.testbed.file_nodes import (
+    MICROSECONDS,
+    Replay,
+    Timetable,
+    generated_set,
+    steady_timetables,
+    timetables,
+)
 from dumpfilter.topology.model import Workload
 from tests.support import DATA, RECORDED_SETS, recording_id
 

@@ -251,9 +251,8 @@ class Server(SqlServer):
                 SqlServer.connect(self, connect_timeout=_ANSWER_TIMEOUT, read_timeout=_ANSWER_TIMEOUT).close()
             except NodeIsDown as error:
                 answer = error
-            else:
-                return True
-            return False
+                return False
+            return True
 
         def failure(told: str, code: int | None) -> StartFailed:
             self.kill()
@@ -345,15 +344,6 @@ class Server(SqlServer):
         if not self.is_running:
             raise NodeIsDown(f"{self.name}: the server does not run: start it")
         return super().connect(**more)
-
-
-def end_servers(servers: Sequence[Server]) -> None:
-    """Kill servers whose data are not needed any more, and wait for their end."""
-    for server in servers:
-        if server.process is not None:
-            server.process.kill()
-    for server in servers:
-        server.kill()
 
 
 def free_port() -> int:

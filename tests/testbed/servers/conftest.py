@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.testbed.servers.programs import find_program
-from dumpfilter.testbed.servers.server import Server, end_servers
+from dumpfilter.testbed.servers.server import Server
 
 
 @pytest.fixture
@@ -29,7 +29,8 @@ def server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
         return found
 
     yield make
-    end_servers(made)
+    for one in made:
+        one.kill()
 
 
 def start(*servers: Server) -> None:

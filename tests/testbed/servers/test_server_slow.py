@@ -17,7 +17,7 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.testbed.errors import NodeIsDown, SqlFailed, StartFailed
 from dumpfilter.testbed.servers import server as module
 from dumpfilter.testbed.servers.programs import find_program
-from dumpfilter.testbed.servers.server import Server, end_servers
+from dumpfilter.testbed.servers.server import Server
 from dumpfilter.testbed.servers.sql import RunningServer
 from tests.testbed.servers.conftest import start
 
@@ -36,7 +36,8 @@ def test_servers_run_beside_one_another(server: Make) -> None:
     with pytest.raises(SqlFailed, match=r"^m: error 1064: .*: SELEC$") as refused:
         source.sql("SELEC")
     assert refused.value.number == 1064
-    end_servers((source, replica))
+    for one in (source, replica):
+        one.kill()
     assert not source.is_running
     with pytest.raises(NodeIsDown, match=r"m: the server does not run"):
         source.sql("SELECT 1")
@@ -132,4 +133,4 @@ def test_a_server_below_a_root_runs_beside_the_installed_one(
         other.start()
         assert other.value("@@server_id") == "9"
     finally:
-        end_servers([other])
+        other.kill()
