@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, get_args
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.filter.rules import BaseRuleKind, Rule, ValueForm, parse_option
@@ -31,37 +33,31 @@ Rules = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """The options and statements of one family of servers (MariaDB or MySQL)."""
+    """The programs, options and statements of one family of servers, as ``dialects.toml`` explains them."""
 
-    binlog_status: str
-    """The statement for the end of the binlog."""
-    binlog_gtids: str
-    applied_gtids: str
+    family: Family
+    title: str
+    program: str
+    variable: str
+    package: str
+    archive: str
+    oldest: tuple[int, ...]
     small: tuple[str, ...]
-    """Options that keep a server small, and the data directories of all servers of one template equal."""
     options: tuple[str, ...]
-    """Options of each server: a binlog with GTIDs, also of the transactions that the server applies as a replica."""
     without_replication: str
-    """The option for a start without the replication threads."""
     channel_rule: str
-    """The format of an option for a channel's filter rule."""
+    binlog_status: str
+    binlog_gtids: str
     privileges: str
-    """The privileges of an account that reads the binlog."""
-    source: str
-    """The prefix of the names of a source's settings."""
-    change: str
-    """The format of the statement that changes these settings. Each format has a placeholder for the channel's
-    clause.
-    """
-    control: str
-    """The format of START, STOP or RESET for a channel, or for one thread of a channel."""
+    applied_gtids: str
+    wait_form: str
+    status: str
     channel: str
-    """The format of the clause with a channel's name."""
+    control: str
+    change: str
+    source: str
     by_gtid: str
     by_place: str
-    status: str
-    """The statement for the status of all channels."""
-    wait_form: str
     without_binlog = "SET SESSION sql_log_bin = 0"
     """The statement that keeps the session's further statements out of the binlog."""
 
@@ -77,7 +73,7 @@ class Dialect:
 
     def new_channel_rules(self, channel: str, rules: Sequence[str]) -> list[str]:
         """Return the statements that give a new channel its filter rules; empty if command line options suffice."""
-        if self is _MARIADB or not channel or not rules:
+        if self.family == "mariadb" or not channel or not rules:
             return []
         values: dict[BaseRuleKind, list[str]] = {}
         for given in rules:
@@ -126,81 +122,22 @@ class Dialect:
 _SHORTEST_WAIT = 0.001
 """The shortest wait for a GTID set, seconds. MySQL would wait without a limit for 0."""
 
-_RETRIES = 100_000
-_NET_TIMEOUT = 10
-"""The time without data after which a replica reconnects, seconds. The servers' default is a minute."""
-
 _HEARTBEAT = 1
 """The idle time after which a source sends a heartbeat, with its position, seconds."""
 
-_OF_BOTH = (
-    "--log-bin=bin",
-    "--relay-log=relay-bin",
-    "--innodb-flush-log-at-trx-commit=2",
-    "--sync-binlog=0",
-    "--skip-name-resolve",
-    "--performance-schema=OFF",
-    "--key-buffer-size=1M",
-)
 
-_RETRY = f"GET_SOURCE_PUBLIC_KEY=1, SOURCE_RETRY_COUNT={_RETRIES}"
-"""MySQL's settings of a channel that tries again to connect."""
+def _dialects() -> Iterator[tuple[Family, Dialect]]:
+    """Yield the dialect of each family from ``dialects.toml``."""
+    facts = tomllib.loads(Path(__file__).with_name("dialects.toml").read_text("utf-8"))
+    for family in get_args(Family):
+        own: dict[str, Any] = {
+            key: (*values.get("both", ()), *value) if isinstance(value := values[family], list) else value
+            for key, values in facts.items()
+        }
+        yield family, Dialect(family=family, **own)
 
-_MARIADB = Dialect(
-    binlog_status="SHOW MASTER STATUS",
-    binlog_gtids="@@GLOBAL.gtid_binlog_pos",
-    applied_gtids="@@GLOBAL.gtid_slave_pos",
-    small=("--innodb-log-file-size=4M", "--innodb-buffer-pool-size=16M"),
-    options=(
-        *_OF_BOTH,
-        "--log-slave-updates",
-        f"--slave-net-timeout={_NET_TIMEOUT}",
-        f"--master-retry-count={_RETRIES}",
-        "--aria-pagecache-buffer-size=1M",
-    ),
-    without_replication="--skip-slave-start",
-    channel_rule="--{channel}.{option}={value}",
-    privileges="REPLICATION SLAVE, BINLOG MONITOR",
-    source="MASTER",
-    change="CHANGE MASTER{channel} TO {settings}",
-    control="{verb} SLAVE{channel}{thread}",
-    channel=" {}",
-    by_gtid="MASTER_USE_GTID=slave_pos",
-    by_place="MASTER_USE_GTID=no",
-    status="SHOW ALL SLAVES STATUS",
-    wait_form="SELECT MASTER_GTID_WAIT({gtids}, {seconds})",
-)
 
-_MYSQL = Dialect(
-    binlog_status="SHOW BINARY LOG STATUS",
-    binlog_gtids="@@GLOBAL.gtid_executed",
-    applied_gtids="@@GLOBAL.gtid_executed",
-    small=("--innodb-redo-log-capacity=8M", "--innodb-buffer-pool-size=32M"),
-    options=(
-        *_OF_BOTH,
-        "--log-replica-updates=ON",
-        "--relay-log-recovery=ON",
-        "--gtid-mode=ON",
-        "--enforce-gtid-consistency=ON",
-        f"--replica-net-timeout={_NET_TIMEOUT}",
-        "--mysqlx=OFF",
-        # The directory that Debian's package names need not exist.
-        "--secure-file-priv=",
-    ),
-    without_replication="--skip-replica-start",
-    channel_rule="--{option}={channel}:{value}",
-    privileges="REPLICATION SLAVE, REPLICATION CLIENT",
-    source="SOURCE",
-    change="CHANGE REPLICATION SOURCE TO {settings}{channel}",
-    control="{verb} REPLICA{thread}{channel}",
-    channel=" FOR CHANNEL {}",
-    by_gtid=f"{_RETRY}, SOURCE_AUTO_POSITION=1",
-    by_place=f"{_RETRY}, SOURCE_AUTO_POSITION=0",
-    status="SHOW REPLICA STATUS",
-    wait_form="SELECT WAIT_FOR_EXECUTED_GTID_SET({gtids}, {seconds:f})",
-)
-
-DIALECTS: Mapping[Family, Dialect] = {"mariadb": _MARIADB, "mysql": _MYSQL}
+DIALECTS: Mapping[Family, Dialect] = dict(_dialects())
 
 
 def quoted(text: str) -> str:

@@ -15,7 +15,7 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,22 +24,9 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.testbed.errors import ServerMissing, StartFailed
 from dumpfilter.testbed.servers.dialect import DIALECTS
 
-OLDEST: Mapping[Family, tuple[int, int]] = {"mariadb": (10, 5), "mysql": (8, 4)}
-"""The oldest versions that dumpfilter can start."""
-
-VARIABLE: Mapping[Family, str] = {"mariadb": "DUMPFILTER_MARIADBD", "mysql": "DUMPFILTER_MYSQLD"}
-"""The environment variables that name a program."""
-
 SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 """The directories of Debian's daemons, which the PATH of a plain user does not name."""
 
-_NAME: Mapping[Family, str] = {"mariadb": "mariadbd", "mysql": "mysqld"}
-_TITLE: Mapping[Family, str] = {"mariadb": "MariaDB", "mysql": "MySQL"}
-_PACKAGE: Mapping[Family, str] = {"mariadb": "mariadb-server", "mysql": "mysql-server"}
-_ARCHIVE: Mapping[Family, str] = {
-    "mariadb": "mariadb.org/download",
-    "mysql": "dev.mysql.com/downloads/mysql",
-}
 _INSTALL = "mariadb-install-db"
 _BESIDE = (".", "../bin", "../scripts")
 """The directories, relative to that of ``mariadbd``, in which ``mariadb-install-db`` is searched for first."""
@@ -71,7 +58,7 @@ class Program:
     @property
     def title(self) -> str:
         """The family and the version, for people."""
-        return f"{_TITLE[self.family]} {self.version}"
+        return f"{DIALECTS[self.family].title} {self.version}"
 
     @property
     def number(self) -> tuple[int, int]:
@@ -101,25 +88,26 @@ def find_program(family: Family, named: str | None = None, root: str = "") -> Pr
     the program is ``usr/sbin/mysqld`` (or ``mariadbd``) of another system, such as one that debootstrap has made.
     Raises ServerMissing.
     """
-    named = str(Path(root, "usr/sbin", _NAME[family])) if root else named or os.environ.get(VARIABLE[family])
-    path = shutil.which(named) if named else _which(_NAME[family])
+    words = DIALECTS[family]
+    named = str(Path(root, "usr/sbin", words.program)) if root else named or os.environ.get(words.variable)
+    path = shutil.which(named) if named else _which(words.program)
     if path is None and named:
-        raise ServerMissing(f"{named}: no such program: name the program of a {_TITLE[family]} server")
-    cure = f"{_how_to_install(family)}, or name its program with the variable {VARIABLE[family]}"
+        raise ServerMissing(f"{named}: no such program: name the program of a {words.title} server")
+    cure = f"{_how_to_install(family)}, or name its program with the variable {words.variable}"
     if family == "mysql":
         cure += ", or install it into another system and name the system with root = DIR"
     if path is None:
-        raise ServerMissing(f"this machine has no {_NAME[family]}: {cure}")
+        raise ServerMissing(f"this machine has no {words.program}: {cure}")
     version = _version(family, *command_in(root, path))
     if version is None:
-        raise ServerMissing(f"{path} is no {_TITLE[family]} server: {cure}")
+        raise ServerMissing(f"{path} is no {words.title} server: {cure}")
     beside = (str((Path(path).resolve().parent / each).resolve()) for each in _BESIDE)
     install = _which(_INSTALL, *beside) if family == "mariadb" else ""
     if install is None:
         raise ServerMissing(f"this machine has no {_INSTALL} beside {path} or on the PATH: {cure}")
     program = Program(family, path, version, install, root)
-    if program.number < OLDEST[family]:
-        oldest = ".".join(map(str, OLDEST[family]))
+    if program.number < words.oldest:
+        oldest = ".".join(map(str, words.oldest))
         raise ServerMissing(f"{path} is {program.title}, and dumpfilter needs {oldest} or later: {cure}")
     return program
 
@@ -129,13 +117,13 @@ def _how_to_install(family: Family) -> str:
 
     The packages of the two families exclude each other. If the other family is installed, the advice is an archive.
     """
-    other: Family = "mariadb" if family == "mysql" else "mysql"
-    if _which(_NAME[other]) is not None:
+    ours, other = DIALECTS[family], DIALECTS["mariadb" if family == "mysql" else "mysql"]
+    if _which(other.program) is not None:
         return (
-            f"unpack {_TITLE[family]}'s tar archive for Linux ({_ARCHIVE[family]}), since its packages would remove "
-            f"{_TITLE[other]}, which this machine has"
+            f"unpack {ours.title}'s tar archive for Linux ({ours.archive}), since its packages would remove "
+            f"{other.title}, which this machine has"
         )
-    return f"install {_TITLE[family]} (apt-get install {_PACKAGE[family]})"
+    return f"install {ours.title} (apt-get install {ours.package})"
 
 
 def _which(program: str, *before: str) -> str | None:

@@ -10,6 +10,7 @@ import pytest
 from dumpfilter.binlog.format import Family
 from dumpfilter.testbed.errors import ServerMissing
 from dumpfilter.testbed.servers import programs as module
+from dumpfilter.testbed.servers.dialect import DIALECTS
 from dumpfilter.testbed.servers.programs import find_program
 
 MARIADB = "mariadbd  Ver 10.5.29-MariaDB-0+deb11u1 for debian-linux-gnu on x86_64 (Debian 11)"
@@ -28,8 +29,8 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., N
 
     monkeypatch.setattr(module, "SBIN", "")
     monkeypatch.setenv("PATH", str(tmp_path))
-    for variable in module.VARIABLE.values():
-        monkeypatch.delenv(variable, raising=False)
+    for dialect in DIALECTS.values():
+        monkeypatch.delenv(dialect.variable, raising=False)
     return make
 
 
