@@ -84,18 +84,6 @@ class _Parcel(Generic[Receiver]):
         return self.first + (self.done + 1) / len(self.data) * (self.last - self.first)
 
 
-@dataclass(frozen=True)
-class Delivery(Generic[Receiver]):
-    """Bytes, or the end or reset of a TCP stream, with the socket that is to get them.
-
-    They have passed one direction of a link: its queue with rate and delay.
-    """
-
-    receiver: Receiver
-    mark: Mark
-    data: bytes
-
-
 class Line(Generic[Receiver]):
     """One direction of a link: a queue with the link's rate and delay, which all connections of the link share.
 
@@ -169,12 +157,12 @@ class Line(Generic[Receiver]):
         self._parcels.append(_Parcel(receiver, data, mark, first, self._last_out))
         self._held += len(data)
 
-    def pop(self, now: float, limit: int | None = None) -> list[Delivery[Receiver]]:
-        """Remove and return the deliveries (bytes, ends and resets of streams) that have come out by the time ``now``.
+    def pop(self, now: float, limit: int | None = None) -> list[tuple[Receiver, Mark, bytes]]:
+        """Remove and return the bytes, ends and resets of streams that have come out by the time ``now``.
 
-        The deliveries have at most ``limit`` bytes together; None: no limit.
+        Each comes with the socket that is to get it. All have at most ``limit`` bytes together; None: no limit.
         """
-        found: list[Delivery[Receiver]] = []
+        found: list[tuple[Receiver, Mark, bytes]] = []
         self._last_pop = now
         while self._parcels and (limit is None or limit > 0):
             parcel = self._parcels[0]
@@ -184,13 +172,13 @@ class Line(Generic[Receiver]):
                 limit -= end - parcel.done
             is_complete = end == len(parcel.data) and now >= parcel.last
             if end > parcel.done:
-                found.append(Delivery(parcel.receiver, Mark.BYTES, parcel.data[parcel.done : end]))
+                found.append((parcel.receiver, Mark.BYTES, parcel.data[parcel.done : end]))
                 self._held -= end - parcel.done
                 parcel.done = end
             if not is_complete:
                 break
             if parcel.mark is not Mark.BYTES:
-                found.append(Delivery(parcel.receiver, parcel.mark, b""))
+                found.append((parcel.receiver, parcel.mark, b""))
             self._parcels.popleft()
         return found
 

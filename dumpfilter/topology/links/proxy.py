@@ -12,7 +12,7 @@ from collections.abc import Callable
 from random import Random
 
 from dumpfilter.base.errors import LinkError
-from dumpfilter.topology.links.line import BITS, WINDOW, Delivery, Line, Mark
+from dumpfilter.topology.links.line import BITS, WINDOW, Line, Mark
 from dumpfilter.topology.links.records import Counters, History, Journal, State
 from dumpfilter.topology.links.shape import LinkShape
 
@@ -71,8 +71,8 @@ class _End(asyncio.BufferedProtocol):
         """Whether the end of the stream to this socket has been passed on."""
         self._has_ended = False
         """Whether the stream from this socket has ended."""
-        self._early: list[Delivery[_End]] = []
-        """Deliveries that came out of the line before the socket was connected."""
+        self._early: list[tuple[Mark, bytes]] = []
+        """What came out of the line before the socket was connected."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -82,8 +82,8 @@ class _End(asyncio.BufferedProtocol):
             return
         transport.set_write_buffer_limits(high=WRITE_BUFFER)
         self.update_reading()
-        for delivery in self._early:
-            self.deliver(delivery)
+        for mark, data in self._early:
+            self.deliver(mark, data)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return _buffer[: max(1, min(MOST_READ, self.way.room()))]
@@ -120,19 +120,19 @@ class _End(asyncio.BufferedProtocol):
             wanted = self.way.is_open and self.peer._is_accepting
             (self.transport.resume_reading if wanted else self.transport.pause_reading)()
 
-    def deliver(self, delivery: Delivery[_End]) -> bool:
-        """Write a delivery's bytes to the socket, or end or reset the stream if the delivery has this mark.
+    def deliver(self, mark: Mark, data: bytes) -> bool:
+        """Write bytes to the socket, or end or reset the stream.
 
         Returns False for a socket that is already closed.
         """
         if self.is_gone:
             return False
-        if delivery.mark is Mark.RESET:
+        if mark is Mark.RESET:
             self._link.end(self)
         elif self.transport is None:
-            self._early.append(delivery)
-        elif delivery.mark is Mark.BYTES:
-            self.transport.write(delivery.data)
+            self._early.append((mark, data))
+        elif mark is Mark.BYTES:
+            self.transport.write(data)
         else:
             self._is_ended = True
             if self.peer._is_ended:
@@ -211,12 +211,11 @@ class _Direction:
             return
         now = self._link.loop.time()
         passed = 0
-        for delivery in self.line.pop(now, self.limit):
-            count = len(delivery.data)
-            if delivery.receiver.deliver(delivery):
-                passed += count
+        for receiver, mark, data in self.line.pop(now, self.limit):
+            if receiver.deliver(mark, data):
+                passed += len(data)
             else:
-                self._link.lost += count
+                self._link.lost += len(data)
         if passed:
             self.passed += passed
             self._count(self._link.wall_time(), passed)

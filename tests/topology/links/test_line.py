@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.topology.links.line import MOST_HELD, PIECE, WINDOW, Delivery, Line, Mark
+from dumpfilter.topology.links.line import MOST_HELD, PIECE, WINDOW, Line, Mark
 from dumpfilter.topology.links.shape import LinkShape
 
 EPSILON = 1e-9
@@ -44,12 +44,12 @@ def drained(one: Line[str], messages: list[tuple[float, bytes]]) -> list[tuple[f
 
     def pop_until(end: float) -> None:
         while (at := one.next_time()) is not None and at <= end:
-            found.extend((at, delivery.data) for delivery in one.pop(at))
+            found.extend((at, data) for _, _, data in one.pop(at))
 
     for time, data in messages:
         pop_until(time)
         one.push(time, "reader", data)
-        found.extend((time, delivery.data) for delivery in one.pop(time))
+        found.extend((time, data) for _, _, data in one.pop(time))
     pop_until(1e9)
     return found
 
@@ -81,8 +81,8 @@ def test_messages_come_out_by_lindleys_recursion(
     free = 0.0
     for number, (time, data) in enumerate(sent):
         free = max(free, time) + 8 * len(data) / rate
-        early = b"".join(delivery.data for delivery in one.pop(free + delay - 4 / rate))
-        late = b"".join(delivery.data for delivery in one.pop(free + delay + EPSILON))
+        early = b"".join(data for _, _, data in one.pop(free + delay - 4 / rate))
+        late = b"".join(data for _, _, data in one.pop(free + delay + EPSILON))
         assert (early + late).endswith(bytes([number]))
         assert late
 
@@ -109,7 +109,7 @@ def test_a_limit_stops_after_exactly_its_bytes(
     for time, data in sent:
         one.push(time, "reader", data)
     whole = b"".join(data for _, data in sent)
-    assert b"".join(delivery.data for delivery in one.pop(1e9, limit)) == whole[:limit]
+    assert b"".join(data for _, _, data in one.pop(1e9, limit)) == whole[:limit]
     assert one.held == max(0, len(whole) - limit)
     assert one.clear(1e9) == max(0, len(whole) - limit)
     assert one.next_time() is None
@@ -119,10 +119,10 @@ def test_a_mark_waits_for_the_bytes_before_it() -> None:
     one = line(LinkShape(8_000, 1.0))
     one.push(0.0, "reader", b"x" * 1000)
     one.push(0.0, "reader", b"", Mark.END)
-    assert sum(len(delivery.data) for delivery in one.pop(1.5)) == 500
+    assert sum(len(data) for _, _, data in one.pop(1.5)) == 500
     assert one.pop(2.0) == [
-        Delivery("reader", Mark.BYTES, b"x" * 500),
-        Delivery("reader", Mark.END, b""),
+        ("reader", Mark.BYTES, b"x" * 500),
+        ("reader", Mark.END, b""),
     ]
 
 
@@ -143,7 +143,7 @@ def test_a_fast_line_with_a_long_delay_holds_a_bounded_number_of_bytes() -> None
         one.push(0.0, "reader", b"x" * (1 << 20))
         pushed += 1 << 20
     assert pushed <= MOST_HELD
-    assert sum(len(delivery.data) for delivery in one.pop(3600.0)) == pushed
+    assert sum(len(data) for _, _, data in one.pop(3600.0)) == pushed
     assert one.has_much_room(3600.0)
 
 
@@ -152,7 +152,7 @@ def test_bytes_that_have_waited_outside_make_up_for_a_late_process() -> None:
     one.push(0.0, "reader", b"x" * 100)
     one.pop(0.2)
     one.push(0.3, "reader", b"y" * 200, since=0.05)
-    assert [delivery.data for delivery in one.pop(0.3 + EPSILON)] == [b"y" * 200]
+    assert [data for _, _, data in one.pop(0.3 + EPSILON)] == [b"y" * 200]
 
 
 def test_a_shorter_delay_applies_to_bytes_under_way() -> None:
@@ -160,7 +160,7 @@ def test_a_shorter_delay_applies_to_bytes_under_way() -> None:
     one.push(0.0, "reader", b"old")
     one.change(1.0, LinkShape(None, 0.5))
     one.push(1.0, "reader", b"new")
-    assert [delivery.data for delivery in one.pop(1.0)] == [b"old"]
+    assert [data for _, _, data in one.pop(1.0)] == [b"old"]
     assert one.next_time() == pytest.approx(1.5)
 
 
@@ -169,8 +169,8 @@ def test_a_longer_delay_lets_bytes_under_way_go_on() -> None:
     one.push(0.0, "reader", b"old")
     one.change(0.5, LinkShape(None, 3.0))
     one.push(0.5, "reader", b"new")
-    assert [delivery.data for delivery in one.pop(1.0)] == [b"old"]
-    assert [delivery.data for delivery in one.pop(3.5)] == [b"new"]
+    assert [data for _, _, data in one.pop(1.0)] == [b"old"]
+    assert [data for _, _, data in one.pop(3.5)] == [b"new"]
 
 
 def test_after_a_silence_everything_comes_out_later() -> None:
@@ -178,4 +178,4 @@ def test_after_a_silence_everything_comes_out_later() -> None:
     one.push(0.0, "reader", b"x" * 1000)
     one.shift(5.0)
     assert one.pop(6.0) == []
-    assert sum(len(delivery.data) for delivery in one.pop(7.0)) == 1000
+    assert sum(len(data) for _, _, data in one.pop(7.0)) == 1000
