@@ -285,28 +285,29 @@ class Control:
         Raises NotUp if the directory has no topology that a command runs, and no files of a killed one.
         """
         owner = owner_of(self.directory)
-        if (owner is None and not (self.directory / STATE).exists()) or (
-            owner is not None and not owner.is_command
-        ):
+        if owner is not None and not owner.is_command:
             raise self._without_socket()
-        if owner is not None:
-            # A process that has ended by itself meanwhile is no error.
-            with contextlib.suppress(ProcessLookupError):
-                self._end(owner.pid)
-        if owner_of(self.directory) is None and clean(self.directory):
+        # A topology that ends in order leaves only what its user wants to keep.
+        if owner is None or not self._ends_in_order(owner.pid):
+            if owner_of(self.directory) is not None or not clean(self.directory):
+                raise self._without_socket()
             remove_directory(self.directory)
 
-    def _end(self, pid: int) -> None:
+    def _ends_in_order(self, pid: int) -> bool:
+        """End the process ``pid``. Return False if the process has ended before, or had to be killed."""
         is_starting = not (self.directory / SOCKET).exists()
-        process = os.pidfd_open(pid)
         try:
+            process = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return False
+        with open(process, "rb"), contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(process, signal.SIGTERM)
             if not wait([process], _LONGEST_END if is_starting else None):
                 # A process that waits for the compiler does not look at signals.
                 signal.pidfd_send_signal(process, signal.SIGKILL)
                 wait([process])
-        finally:
-            os.close(process)
+                return False
+        return True
 
     def _without_socket(self) -> NotUp:
         """Return the error for a directory without a control socket."""

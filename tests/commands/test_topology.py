@@ -23,6 +23,7 @@ from dumpfilter.testbed import (
     Unknown,
 )
 from dumpfilter.testbed.directory import Control, ControlServer, Owner
+from dumpfilter.testbed.errors import NotUp
 from dumpfilter.testbed.values import ChannelState
 from dumpfilter.topology import parse_string, parse_toml_topology
 from tests.commands.in_process import run
@@ -140,7 +141,7 @@ def test_a_topology_that_is_starting_is_told_and_ended(tmp_path: Path) -> None:
         "import sys, time; from pathlib import Path; from dumpfilter.testbed.directory import take;"
         "state = take(Path(sys.argv[1]), is_command=sys.argv[2] == 'command'); print(flush=True); time.sleep(300)"
     )
-    for kind in ("command", "python"):
+    for kind in ("python", "command"):
         with subprocess.Popen(
             [sys.executable, "-c", program, tmp_path / "t", kind], stdout=subprocess.PIPE
         ) as up:
@@ -170,7 +171,8 @@ def test_a_topology_that_ends_while_it_is_ended_is_down(
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         pass
     monkeypatch.setattr("dumpfilter.testbed.directory.owner_of", lambda _: Owner(ended.pid, True))
-    Control(tmp_path).down()
+    with pytest.raises(NotUp):
+        Control(tmp_path).down()
 
 
 def test_status_as_json_has_ports_and_addresses(bed: NotedBed) -> None:
