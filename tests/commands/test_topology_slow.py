@@ -168,3 +168,13 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(directory: Path) -> None
         assert "/nowhere/mariadbd" in failed.stderr
         assert "Traceback" not in failed.stderr
         assert not directory.exists()
+
+
+def test_down_leaves_what_keep_keeps(directory: Path) -> None:
+    started = ask(directory, "up", SMALL, "--detach", "--keep", "--timeout", LIMIT)
+    assert started.returncode == 0, started.stderr
+    assert ask(directory, "down").returncode == 0
+    assert (directory / "web" / "relay").is_dir()
+    # A second down cleans, as after a kill.
+    assert ask(directory, "down").returncode == 0
+    assert not directory.exists()
