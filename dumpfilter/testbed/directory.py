@@ -24,14 +24,11 @@ import time
 from collections.abc import Iterator
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from dumpfilter.base.errors import DirectoryBusy, DumpfilterError
 from dumpfilter.base.files import DirectoryLock, replace
 from dumpfilter.testbed.errors import NotUp, TestbedError, TopologyBusy
-
-if TYPE_CHECKING:
-    from dumpfilter.testbed.bed import Testbed
 
 STATE = "state.json"
 """The name of the state file."""
@@ -213,12 +210,15 @@ class ControlFailed(TestbedError):
 
 
 class ControlServer(socketserver.ThreadingUnixStreamServer):
-    """The server of a topology's control socket, which carries out requests such as ``status`` in own threads."""
+    """The server of a topology's control socket, which carries out requests such as ``status`` in own threads.
+
+    ``bed`` is the :class:`~dumpfilter.testbed.bed.Testbed`, whose module imports this one.
+    """
 
     daemon_threads = True
     request_queue_size = 16
 
-    def __init__(self, bed: Testbed) -> None:
+    def __init__(self, bed: Any) -> None:
         self.bed = bed
         self._path = bed.directory / SOCKET
         self._path.unlink(missing_ok=True)
