@@ -72,7 +72,7 @@ class _End(asyncio.BufferedProtocol):
         self._has_ended = False
         """Whether the stream from this socket has ended."""
         self._early: list[tuple[Mark, bytes]] = []
-        """What came out of the line before the socket was connected."""
+        """The marks and bytes that came out of the line before the socket was connected."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
