@@ -10,7 +10,7 @@ import pytest
 
 from dumpfilter.cli import main
 from dumpfilter.commands.simulate import complete_variant
-from dumpfilter.testbed import control
+from dumpfilter.testbed import directory
 from dumpfilter.testbed.errors import NotUp
 from tests.commands.in_process import run
 
@@ -33,13 +33,13 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """A topology that is up in each directory but "down". Return the directories that are asked."""
     asked: list[Path] = []
 
-    def ask(self: control.Control, verb: str) -> dict[str, object]:
+    def ask(self: directory.Control, verb: str) -> dict[str, object]:
         asked.append(self.directory)
         if self.directory.name == "down":
             raise NotUp("no topology is up")
         return {"nodes": {"web": {}, "m": {}, "warehouse": {}}}
 
-    monkeypatch.setattr(control.Control, "ask", ask)
+    monkeypatch.setattr(directory.Control, "ask", ask)
     return asked
 
 
