@@ -43,7 +43,7 @@ from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.addresses import local_bytes
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, RemoteFile, SegmentReader, open_file
-from dumpfilter.index.scanner import FileScanner
+from dumpfilter.index.scanner import MAX_OPENED, FileScanner
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import TimeSpans, joined, spans_of
@@ -204,8 +204,7 @@ def blocks_of(
         block_size: the number of bytes to read at a time. A block with a larger event is larger.
         statements: whether statements are parsed. If not, a statement's number is the constant PENDING, and compressed
             transactions are not decompressed.
-        payloads: whether compressed transactions are decompressed. If not, XA COMMIT is not matched with transactions
-            that were prepared in earlier ranges.
+        payloads: whether compressed transactions are decompressed.
 
     Raises BinlogError with file and position.
     """
@@ -216,7 +215,8 @@ def blocks_of(
         sources,
         verify=verify,
         statements=statements,
-        prepared=prepared_of(dict(wanted.prepared), subjects) if statements and payloads else None,
+        prepared=prepared_of(dict(wanted.prepared), subjects),
+        max_opened=MAX_OPENED if payloads else 0,
     )
     position = max(wanted.start, file.first_event)
     with memory(max(HEADER_LENGTH, min(block_size, wanted.end - wanted.start))) as buffer:
@@ -481,8 +481,7 @@ def _read(
     )
     reader.rewind(first)
     is_begun = False
-    following = reader.next if skip else reader.next_events
-    while (events := following()) is not None:
+    while (events := reader.next()) is not None:
         if events.type[0] == EventType.FORMAT_DESCRIPTION:
             found, before = reader.scanner.format_description, file.format_description
             if (found.checksum, found.post_header_lengths) != (before.checksum, before.post_header_lengths):
@@ -499,7 +498,8 @@ def _read(
             before_first = events.type[: of_transactions[0]] if is_begun else events.type
             for event in np.flatnonzero(np.isin(before_first, _PROLOGS)).tolist():
                 index.prolog = file.read(int(events.offset[event]), int(events.size[event]))
-        index.has_xa |= bool((role == R.XA).any())
+        is_xa = (events.subject == R.PENDING_XA) | (events.type == EventType.XA_PREPARE)
+        index.has_xa |= bool(is_xa.any())
         # An event between two transactions counts as a transaction.
         last_events = np.flatnonzero(events.role & R.ENDS)
         ends = events.offset[last_events] + events.size[last_events]

@@ -69,8 +69,7 @@ class Resolver:
 
     Parameters:
         subjects: the subjects of the binlog set.
-        prepared: the XA transactions that are prepared before the scan. With None, the resolver follows no XA
-            transactions and opens no compressed transactions.
+        prepared: the XA transactions that are prepared before the scan.
         scan_inside: the function that scans a compressed transaction. It is None for the resolver of such a
             transaction's own events, because compressed transactions are not nested.
         max_opened: the uncompressed size up to which compressed transactions are opened, bytes.
@@ -79,13 +78,12 @@ class Resolver:
     def __init__(
         self,
         subjects: Subjects,
-        prepared: Prepared | None,
+        prepared: Prepared,
         scan_inside: ScanInside | None = None,
         max_opened: int = 0,
     ) -> None:
         self._subjects = subjects
-        self._follows_xa = prepared is not None
-        self.prepared: Prepared = prepared or NONE_PREPARED
+        self.prepared = prepared
         """The XA transactions that are prepared at the end of the last resolved segment."""
         self._scan_inside = scan_inside
         self._max_opened = max_opened
@@ -140,7 +138,7 @@ class Resolver:
                         made.xa_prepares.update((i, xid) for xid in segment.xa_prepares.values())
                 else:
                     role, subject = self._statement(event, fd, is_xa=columns.subject[i] == R.PENDING_XA)
-                if role == R.XA and self._follows_xa:
+                if role == R.XA:
                     text = bytes(decode_statement_event(EventType(event[4]), fd.body(event), fd).raw)
                     role = R.FRAME if text[:6].upper() == b"XA END" else R.KEEP
                     xid = ended_xid(text) if role == R.KEEP and columns.role[i] & R.ENDS else None

@@ -39,9 +39,7 @@ import numpy.typing as npt
 from dumpfilter.base.compiler.arrays import (
     Bytes,
     Bytes2,
-    Bytes3,
     Int32s,
-    Int32s2,
     Int64s,
     Int64s2,
     UInt32s,
@@ -137,8 +135,6 @@ STATE = np.dtype(
         ("verify", np.int64),
         ("table_id_length", np.int64),  # The size of a table id: 6 bytes, or 4 before MySQL 5.1.4.
         ("query_header_length", np.int64),
-        # The field `resolve` is 1 when the caller follows XA transactions and opens compressed transactions.
-        ("resolve", np.int64),
     ]
 )
 """The data type of a scan's state. The caller keeps it between two calls in an array of one record."""
@@ -208,6 +204,7 @@ class TransactionColumns(NamedTuple):
     source: Int32s
     number: Int64s
     server: UInt32s
+    set: Int64s
 
 
 # The column `source` has the number of a transaction's GTID source, or one of these values. A GTID source is a server
@@ -346,13 +343,8 @@ class _Rule(NamedTuple):
     role: int
     effect: _Effect = _Effect.NONE
     subject: int = R.NOTHING
-    unresolved: tuple[int, int] | None = None
-    """The role and the subject in a scan that does not follow XA transactions. None if they are ``role`` and
-    ``subject``.
-    """
 
 
-_XA = (R.XA, R.NOTHING)
 _RULES = {
     Word.OTHER: _Rule(R.KEEP),
     Word.FORMAT_DESCRIPTION: _Rule(R.FILE, _Effect.BETWEEN_ONLY),
@@ -361,24 +353,24 @@ _RULES = {
     Word.GTID: _Rule(R.GTID, _Effect.GTID),
     Word.MARIADB_GTID: _Rule(R.GTID, _Effect.GTID_BEGINS),
     Word.MARIADB_STANDALONE: _Rule(R.GTID, _Effect.GTID),
-    Word.MARIADB_XA: _Rule(R.GTID, _Effect.GTID_BEGINS_XA, unresolved=_XA),
+    Word.MARIADB_XA: _Rule(R.GTID, _Effect.GTID_BEGINS_XA),
     Word.CONTEXT: _Rule(R.CONTEXT, _Effect.OPENS),
     Word.TABLE_MAP: _Rule(R.TABLE_MAP, _Effect.OPENS),
     Word.ROWS: _Rule(R.ROWS, _Effect.OPENS),
     Word.ROWS_END: _Rule(R.ROWS_END, _Effect.ENDS_STATEMENT),
     Word.DUMMY_ROWS: _Rule(R.DUMMY_ROWS, _Effect.OPENS),
     Word.DUMMY_ROWS_END: _Rule(R.DUMMY_ROWS, _Effect.ENDS_STATEMENT),
-    Word.STATEMENT: _Rule(R.STATEMENT, _Effect.ENDS_STATEMENT, R.PENDING, (R.STATEMENT, R.PENDING)),
+    Word.STATEMENT: _Rule(R.STATEMENT, _Effect.ENDS_STATEMENT, R.PENDING),
     Word.BEGIN: _Rule(R.FRAME, _Effect.BEGINS),
     Word.END: _Rule(R.FRAME, _Effect.ENDS),
     Word.SAVEPOINT: _Rule(R.FRAME, _Effect.ENDS_STATEMENT),
-    Word.XA_START: _Rule(R.FRAME, _Effect.BEGINS_XA, unresolved=_XA),
-    Word.XA_END: _Rule(R.FRAME, _Effect.ENDS_STATEMENT, unresolved=_XA),
-    Word.XA_OTHER: _Rule(R.STATEMENT, _Effect.ENDS_STATEMENT, R.PENDING_XA, _XA),
-    Word.LOAD_QUERY: _Rule(R.STATEMENT, _Effect.ENDS_STATEMENT, R.PENDING, (R.STATEMENT, R.PENDING)),
+    Word.XA_START: _Rule(R.FRAME, _Effect.BEGINS_XA),
+    Word.XA_END: _Rule(R.FRAME, _Effect.ENDS_STATEMENT),
+    Word.XA_OTHER: _Rule(R.STATEMENT, _Effect.ENDS_STATEMENT, R.PENDING_XA),
+    Word.LOAD_QUERY: _Rule(R.STATEMENT, _Effect.ENDS_STATEMENT, R.PENDING),
     Word.XID: _Rule(R.FRAME, _Effect.ENDS),
-    Word.XA_PREPARE: _Rule(R.FRAME, _Effect.ENDS, R.PENDING, _XA),
-    Word.PAYLOAD: _Rule(R.KEEP, _Effect.ENDS, R.PENDING, (R.KEEP, R.NOTHING)),
+    Word.XA_PREPARE: _Rule(R.FRAME, _Effect.ENDS, R.PENDING),
+    Word.PAYLOAD: _Rule(R.KEEP, _Effect.ENDS, R.PENDING),
     Word.INCIDENT: _Rule(R.KEEP, _Effect.ENDS_STATEMENT),
     Word.ROWS_FRAGMENT: _Rule(R.KEEP, _Effect.FRAGMENT),
     Word.IGNORABLE: _Rule(R.KEEP),
@@ -423,13 +415,11 @@ class Grammar(NamedTuple):
     """The state after each event, by word of the grammar and present state: a :class:`Place`, or the negative
     :class:`Stop` with which the scan ends.
     """
-    role: Bytes3
-    """The role of an event, by three indexes: whether the scan follows XA transactions, the word of the grammar, and
-    the state. A role that leads to the state BETWEEN has the bit ENDS.
+    role: Bytes2
+    """The role of an event, by word of the grammar and state. A role that leads to the state BETWEEN has the bit ENDS.
     """
-    subject: Int32s2
-    """The subject of an event, by two indexes: whether the scan follows XA transactions, and the word of the grammar.
-    """
+    subject: Int32s
+    """The subject of an event, by word of the grammar."""
     texts: Bytes2
     """A row for each text that is a word of the grammar, uint8: the text's length, whether the whole text must match,
     the word, and the text's characters.
@@ -448,20 +438,16 @@ def _grammar() -> Grammar:
         shortest[word == symbol] = length
     shortest[EventType.GTID_TAGGED] = 0
     following: npt.NDArray[np.int64] = np.array([_RULES[one].effect.value for one in Word])
-    role: npt.NDArray[np.uint8] = np.zeros((2, len(Word), len(Place)), np.uint8)
-    subject: npt.NDArray[np.int32] = np.zeros((2, len(Word)), np.int32)
-    for one, rule in _RULES.items():
-        choices = (rule.unresolved or (rule.role, rule.subject), (rule.role, rule.subject))
-        for resolves, (its_role, its_subject) in enumerate(choices):
-            role[resolves, one], subject[resolves, one] = its_role, its_subject
-    role[:, Word.FILE, Place.STATEMENT :] = R.KEEP
+    role: npt.NDArray[np.uint8] = np.zeros((len(Word), len(Place)), np.uint8)
+    role.T[:] = [_RULES[one].role for one in Word]
+    role[Word.FILE, Place.STATEMENT :] = R.KEEP
     role |= np.where(following == Place.BETWEEN, R.ENDS, 0).astype(np.uint8)
     return Grammar(
         word,
         shortest,
         following,
         role,
-        subject,
+        np.array([_RULES[one].subject for one in Word], np.int32),
         np.array(
             [
                 (len(text), is_whole, its_word, *text.ljust(_LONGEST_TEXT))
@@ -566,15 +552,13 @@ def scan(
     base, size = _U(buffer.address), np.int64(buffer.size)
     now = state[0]
     place, id_length, query_header_length = now.place, now.table_id_length, now.query_header_length
-    resolves = np.int64(now.resolve != 0)
     checksum = np.int64(CHECKSUM_LENGTH) if now.checksum else np.int64(0)
     verify = now.checksum != 0 and now.verify != 0
     at = boundary = np.int64(begin)
     stop, boundary_count = np.int64(Stop.DONE), np.int64(0)
     # Local variables hold the arrays, because each use of an array in a tuple costs as much as a small event.
     offsets, sizes, times, types, roles, subjects = out
-    words, shortest, following, all_roles, all_subjects, texts = grammar
-    word_roles, word_subjects = all_roles[resolves], all_subjects[resolves]
+    words, shortest, following, word_roles, word_subjects, texts = grammar
     ids, id_subjects = table_ids
     heap, key_starts, key_lengths, slots = _U(names.heap.ctypes.data), names.start, names.length, names.slots
     while at + HEADER_LENGTH <= size:
@@ -788,23 +772,41 @@ def group_transactions(
     source_keys: UInt64s2,
     source_slots: Int64s,
     source_count: int,
+    continues: bool,
+    still_open: bool,
     out: TransactionColumns,
+    set_subject: Int32s,
 ):
     """Group scanned events into transactions, and write each transaction's first event, GTID, and subject to ``out``.
     The subject is the number of the only table or statement that the transaction changes, or a negative constant.
 
-    ``source_keys`` has two uint64 for each GTID source (the bytes of a UUID, or domain id and server id), and
-    ``source_slots`` is its hash table (:class:`dumpfilter.binlog.gtid_sources.SourceNumbers`). ``source_count`` GTID
-    sources are known before the call.
+    ``continues`` tells whether the first transaction began before the events, and ``still_open`` whether the last one
+    goes on after them. ``source_keys`` has two uint64 for each GTID source (the bytes of a UUID, or domain id and
+    server id), and ``source_slots`` is its hash table (:class:`dumpfilter.binlog.gtid_sources.SourceNumbers`).
+    ``source_count`` GTID sources are known before the call.
 
-    Returns the number of transactions, the number of known GTID sources, and -1. If ``source_keys`` is full when a new
-    GTID source appears, the third number is the number of the event with this source.
+    A transaction with several tables and statements gets the list of them
+    ``set_subject[out.set[t] : out.set[t + 1]]``. When a filter drops all subjects of a list, or sends all, the master
+    decides the whole transaction at once. The list is empty for a transaction whose events the master must decide
+    separately. Such a transaction lies in two segments, or is larger than ``LARGE``. Or it has events that the master
+    sends in any case, context events without a statement, or a statement without an end.
+
+    Returns the number of transactions, of entries in ``set_subject``, of known GTID sources, and -1. If ``source_keys``
+    is full when a new GTID source appears, the last number is the number of the event with this source.
     """
-    offsets, types, roles, subjects = events.offset, events.type, events.role, events.subject
-    first_events, of_transaction, sources, numbers, servers = out
+    offsets, sizes, types, roles, subjects = (
+        events.offset,
+        events.size,
+        events.type,
+        events.role,
+        events.subject,
+    )
+    first_events, of_transaction, sources, numbers, servers, sets = out
     base = _U(buffer.address) - _U(buffer.offset)
-    n = np.int64(0)
+    n = used = size = np.int64(0)
     is_first = True
+    # Whether a statement of the transaction is not complete yet.
+    waiting = decided_apart = False
     source = np.int64(-1)
     for i in range(offsets.size):
         kind = np.int64(types[i])
@@ -817,6 +819,8 @@ def group_transactions(
             sources[n] = NO_TRANSACTION if between else NO_GTID
             numbers[n] = 0
             servers[n] = load_u32(event + _U(5))
+            sets[n] = used
+            waiting, decided_apart, size = False, n == 0 and continues, np.int64(0)
             n += 1
         t = n - 1
         if kind == EventType.GTID_TAGGED:
@@ -830,15 +834,39 @@ def group_transactions(
                 number = load_u64(body)
             source, source_count = _source_number(source_keys, source_slots, source_count, high, low, source)
             if source < 0:
-                return n, source_count, np.int64(i)
+                return n, used, source_count, np.int64(i)
             sources[t] = source
             numbers[t] = np.int64(number)
+        size += sizes[i]
         if role >= R.TABLE_MAP and of_transaction[t] != R.SKIP:
-            is_other = of_transaction[t] != R.NOTHING and of_transaction[t] != subjects[i]
-            is_mixed = role >= R.DUMMY_ROWS or subjects[i] < 0 or is_other
-            of_transaction[t] = R.MIXED if is_mixed else subjects[i]
+            subject = subjects[i]
+            is_other = of_transaction[t] != R.NOTHING and of_transaction[t] != subject
+            is_mixed = role >= R.DUMMY_ROWS or subject < 0 or is_other
+            of_transaction[t] = R.MIXED if is_mixed else subject
+            decided_apart |= subject < 0 or role > R.STATEMENT
+            waiting = role == R.TABLE_MAP or role == R.ROWS
+            if not decided_apart and (used == sets[t] or subject != set_subject[used - 1]):
+                known = False
+                for k in range(max(sets[t], used - _SET_LOOK_BACK), used):
+                    known |= set_subject[k] == subject
+                if not known:
+                    set_subject[used] = subject
+                    used += 1
+        elif role == R.CONTEXT:
+            waiting = True
+        else:
+            decided_apart |= waiting
         is_first = roles[i] & R.ENDS != 0
-    return n, source_count, np.int64(-1)
+        if is_first and (of_transaction[t] != R.MIXED or decided_apart or waiting or size > LARGE):
+            used = sets[t]
+    if continues:
+        of_transaction[0] = R.MIXED
+    if still_open:
+        of_transaction[n - 1] = R.MIXED
+        used = sets[n - 1]
+    first_events[n] = offsets.size
+    sets[n] = used
+    return n, used, source_count, np.int64(-1)
 
 
 @inner
@@ -975,59 +1003,3 @@ def _read_gap(body, length, key_length, source_keys, source_slots, source_count,
         n += 1
         at += 1 + key_length + GAP_NUMBERS_LENGTH
     return n, source_count, sequence
-
-
-@kernel
-def subject_sets(
-    events: EventColumns,
-    transactions: TransactionColumns,
-    continues: bool,
-    still_open: bool,
-    set_start: Int64s,
-    set_subject: Int32s,
-):
-    """Write the list of different tables and statements (subjects) of each transaction that has several of them.
-
-    When a filter drops all subjects of a list, or sends all, the master decides the whole transaction at once.
-    Transaction t gets the list ``set_subject[set_start[t] : set_start[t + 1]]``. The list is empty for a transaction
-    whose events the master must decide separately. Such a transaction lies in two segments, or is larger than
-    ``LARGE``. Or it has events that the master sends in any case, context events without a statement, or a statement
-    without an end.
-
-    Returns the number of entries in ``set_subject``. ``transactions.event`` has one entry more than there are
-    transactions.
-    """
-    used = np.int64(0)
-    n = transactions.subject.size
-    for t in range(n):
-        begin = set_start[t] = used
-        in_one_segment = not ((t == 0 and continues) or (t == n - 1 and still_open))
-        if transactions.subject[t] != R.MIXED or not in_one_segment:
-            continue
-        # Whether a statement of the transaction is not complete yet.
-        waiting, decided_apart, size = False, False, np.int64(0)
-        for i in range(transactions.event[t], transactions.event[t + 1]):
-            size += events.size[i]
-            role = events.role[i] & R.ROLE_MASK
-            if role >= R.TABLE_MAP and role <= R.STATEMENT:
-                subject = events.subject[i]
-                if subject < 0:
-                    decided_apart = True
-                    break
-                waiting = role == R.TABLE_MAP or role == R.ROWS
-                if used == begin or subject != set_subject[used - 1]:
-                    known = False
-                    for k in range(max(begin, used - _SET_LOOK_BACK), used):
-                        known |= set_subject[k] == subject
-                    if not known:
-                        set_subject[used] = subject
-                        used += 1
-            elif role == R.CONTEXT:
-                waiting = True
-            elif role > R.STATEMENT or waiting:
-                decided_apart = True
-                break
-        if decided_apart or waiting or size > LARGE:
-            used = begin
-    set_start[n] = used
-    return used

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -55,11 +55,9 @@ from dumpfilter.index.addresses import (
 )
 from dumpfilter.index.index_file import read_index
 from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE, FileScanner
-from dumpfilter.index.segment import ScannedEvents, Segment, WriterPoint
+from dumpfilter.index.segment import Segment, WriterPoint
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.xa import NONE_PREPARED, Prepared
-
-_Scanned = TypeVar("_Scanned", Segment, ScannedEvents)
 
 FileIdentity = tuple[int, int]
 """The identity of a file: its device (``st_dev``) and its inode (``st_ino``)."""
@@ -444,7 +442,7 @@ class SegmentReader:
             sources,
             verify=verify,
             statements=statements,
-            prepared=prepared if statements else None,
+            prepared=prepared,
             max_opened=max_opened,
             writer=file.writer_begin,
         )
@@ -465,17 +463,6 @@ class SegmentReader:
 
         A later call returns the events that a server has written since. Raises BinlogError for a damaged event.
         """
-        return self._next(self.scanner.scan)
-
-    def next_events(self) -> ScannedEvents | None:
-        """Return the events of the next part of the file, without their grouping into transactions. None while the
-        file holds no further complete event.
-
-        This takes less time than :meth:`next`. The arrays of the result are valid until the next call.
-        """
-        return self._next(self.scanner.scan_events)
-
-    def _next(self, scan: Callable[..., _Scanned | None]) -> _Scanned | None:
         if not self._buffer.size:
             self._buffer = np.empty(self._segment_size, np.uint8)
         if self.limit is not None:
@@ -489,7 +476,7 @@ class SegmentReader:
             if self.limit is not None and self.position + length >= self.limit:
                 length, at_end = self.limit - self.position, False
             data = self._buffer[:length]
-            segment = scan(data, self.position, at_end=at_end)
+            segment = self.scanner.scan(data, self.position, at_end=at_end)
             if segment is not None:
                 self.data, self.data_offset = data, self.position
                 self.position = segment.end

@@ -28,12 +28,11 @@ from dumpfilter.index.segment import (
     TOLD_COLUMNS,
     TOLD_TRANSACTION,
     Columns,
-    ScannedEvents,
     Segment,
     WriterPoint,
 )
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.index.xa import Prepared
+from dumpfilter.index.xa import NONE_PREPARED, Prepared
 
 SEGMENT_SIZE = 4 << 20
 """The size of the part of a binlog file that is read and scanned at once, bytes.
@@ -87,9 +86,9 @@ class FileScanner:
             their numbers.
         verify: whether the scan checks the checksums of events.
         statements: whether the scan reads the text of statements. Callers that only need the boundaries of
-            transactions pass False, which saves time. The subject of each statement is then PENDING.
-        prepared: the XA transactions that are prepared where the scan begins. With None, the scan follows no XA
-            transactions (XA statements have the role XA) and opens no compressed transactions (role KEEP).
+            transactions pass False, which saves time. The subject of each statement is then PENDING, that of an XA
+            statement PENDING_XA. The scan then follows no XA transactions and opens no compressed transactions.
+        prepared: the XA transactions that are prepared where the scan begins.
         max_opened: the uncompressed size up to which compressed transactions are opened, bytes. Larger ones have the
             role KEEP.
         writer: for a relay log, the position in the binlog of the server that wrote the events, where the scan begins.
@@ -105,7 +104,7 @@ class FileScanner:
         *,
         verify: bool = True,
         statements: bool = True,
-        prepared: Prepared | None = None,
+        prepared: Prepared = NONE_PREPARED,
         max_opened: int = MAX_OPENED,
         writer: WriterPoint | None = None,
     ) -> None:
@@ -127,9 +126,8 @@ class FileScanner:
         self._verify = verify
         self._table_ids = no_table_ids(_TABLE_IDS)
         self._columns = Columns(8192)
-        self._open_head = (R.NOTHING, 0, 0)
+        self._open_head: tuple[int, ...] = (R.NOTHING, 0, 0)
         """The GTID (source and number) and the server id of the transaction that continues after the last segment."""
-        self._state["resolve"] = prepared is not None
         self._use(format_description)
 
     @property
@@ -157,8 +155,7 @@ class FileScanner:
         """
         self._state["place"] = 0
         self.writer = writer
-        if self._state["resolve"][0]:
-            self._resolver = Resolver(self._subjects, prepared, self._scan_inside, self._max_opened)
+        self._resolver = Resolver(self._subjects, prepared, self._scan_inside, self._max_opened)
 
     def _use(self, fd: FormatDescription) -> None:
         self.format_description = fd
@@ -182,23 +179,6 @@ class FileScanner:
             continues = self.in_transaction
             found = self._scan(data, offset, at_end)
             return found and self._segment(data, offset, *found, continues)
-
-    def scan_events(
-        self, data: npt.NDArray[np.uint8], offset: int, *, at_end: bool = False
-    ) -> ScannedEvents | None:
-        """Scan the next bytes of the file as :meth:`scan` does, but return the events without grouping them into
-        transactions.
-
-        This method takes less time than :meth:`scan`. It reads no statements and no GTIDs, and does not find an error
-        in a tagged GTID or in a Gap event. The arrays of the result are valid until the next scan.
-        """
-        with self._subjects.lock:
-            found = self._scan(data, offset, at_end)
-        if found is None:
-            return None
-        end, count = found
-        events = {name: column[:count] for name, column in self._columns.events._asdict().items()}
-        return ScannedEvents(offset, offset + end, **events)
 
     def _scan(self, data: npt.NDArray[np.uint8], offset: int, at_end: bool) -> tuple[int, int] | None:
         """Scan the next bytes of the file. Return the offset in ``data`` at which the scanned events end, and their
@@ -272,32 +252,25 @@ class FileScanner:
         columns = self._columns
         events = K.EventColumns._make(column[:count] for column in columns.events)
         resolved = self._resolve(events, data, offset) if self._statements else Resolved()
-        n = self._group(events, data, offset)
+        n, n_set = self._group(events, data, offset, continues)
         transactions = columns.transactions
-        transactions.event[n] = count
         if continues:
-            transactions.subject[0] = R.MIXED
             transactions.source[0], transactions.number[0], transactions.server[0] = self._open_head
         if self.in_transaction:
-            transactions.subject[n - 1] = R.MIXED
-            self._open_head = (
-                int(transactions.source[n - 1]),
-                int(transactions.number[n - 1]),
-                int(transactions.server[n - 1]),
-            )
-        found = K.TransactionColumns._make(column[:n] for column in transactions)
-        found = found._replace(event=transactions.event[: n + 1])
-        n_set = K.subject_sets(
-            events, found, continues, self.in_transaction, columns.set_start, columns.set_subject
-        )
-        position, dropped = self._follow_writer(events, data, offset, found.event)
+            last = transactions.source[n - 1], transactions.number[n - 1], transactions.server[n - 1]
+            self._open_head = tuple(map(int, last))
+        # The columns with one entry more.
+        counts = {"event": n + 1, "set": n + 1}
+        found = {
+            name: column[: counts.get(name, n)].copy() for name, column in transactions._asdict().items()
+        }
+        position, dropped = self._follow_writer(events, data, offset, found["event"])
         return Segment(
             file=self.file,
             start=offset,
             end=offset + end,
             **{name: column.copy() for name, column in events._asdict().items()},
-            **{f"txn_{name}": column.copy() for name, column in found._asdict().items()},
-            txn_set=columns.set_start[: n + 1].copy(),
+            **{f"txn_{name}": column for name, column in found.items()},
             set_subject=columns.set_subject[:n_set].copy(),
             continues=continues,
             open=self.in_transaction,
@@ -389,19 +362,30 @@ class FileScanner:
         except BinlogError as error:
             raise error.located(self.file) from None
 
-    def _group(self, events: K.EventColumns, data: npt.NDArray[np.uint8], offset: int) -> int:
+    def _group(
+        self, events: K.EventColumns, data: npt.NDArray[np.uint8], offset: int, continues: bool
+    ) -> tuple[int, int]:
+        """Fill the columns of transactions. Return the number of transactions, and of their subjects in lists."""
         buffer = K.Buffer(data.ctypes.data, data.size, offset)
         transactions = self._columns.transactions
         while True:
-            n, self._sources.count, stuck = K.group_transactions(
-                buffer, events, self._sources.raw, self._sources.slots, self._sources.count, transactions
+            n, n_set, self._sources.count, stuck = K.group_transactions(
+                buffer,
+                events,
+                self._sources.raw,
+                self._sources.slots,
+                self._sources.count,
+                continues,
+                self.in_transaction,
+                transactions,
+                self._columns.set_subject,
             )
             if stuck < 0:
                 break
             self._sources.grow()
         for txn in np.flatnonzero(transactions.source[:n] == K.UNREAD_GTID):
             self._read_tagged_gtid(data, offset, int(txn))
-        return int(n)
+        return n, n_set
 
     def _scan_inside(self, events: bytes, prepared: Prepared) -> Segment | None:
         """Scan the events of a compressed transaction, and return their segment. None unless they are exactly one
@@ -413,7 +397,6 @@ class FileScanner:
         if inside is None:
             fd = replace(self.format_description, checksum=False)
             inside = FileScanner(self.file, fd, self._subjects, self._sources)
-            inside._state["resolve"] = True
         inside._resolver = Resolver(self._subjects, prepared)
         inside._table_ids.ids[:] = 0
         inside._state["table_ids"] = inside._state["place"] = 0

@@ -274,24 +274,6 @@ class Segment:
         return txn
 
 
-@dataclass(frozen=True)
-class ScannedEvents:
-    """Consecutive events of a binlog file as arrays, not grouped into transactions.
-
-    :class:`Segment` describes the fields. Statements have the subject PENDING, because their text is not read. The
-    scanner may overwrite the arrays in its next scan.
-    """
-
-    start: int
-    end: int
-    offset: npt.NDArray[np.int64]
-    size: npt.NDArray[np.int64]
-    time: npt.NDArray[np.uint32]
-    type: npt.NDArray[np.uint8]
-    role: npt.NDArray[np.uint8]
-    subject: npt.NDArray[np.int32]
-
-
 class Columns:
     """The arrays into which a scan writes a segment's events and transactions. The next scan overwrites them.
 
@@ -313,8 +295,8 @@ class Columns:
             source=np.empty(capacity + 1, np.int32),
             number=np.empty(capacity + 1, np.int64),
             server=np.empty(capacity + 1, np.uint32),
+            set=np.empty(capacity + 1, np.int64),
         )
-        self.set_start = np.empty(capacity + 1, np.int64)
         self.set_subject = np.empty(capacity, np.int32)
 
     def grown(self, used: int) -> Columns:
