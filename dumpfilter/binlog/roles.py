@@ -68,7 +68,9 @@ Examples are incidents, unknown events, unreadable statements and payloads, and 
 """
 
 XA = 10
-"""An XA statement (START to ROLLBACK) in a scan that does not follow XA transactions. The master sends the statement.
+"""The end of an XA transaction, or an incident, about which an imposed filter cannot decide. The master sends it.
+
+No segment of an index has this role.
 """
 
 PAYLOAD = 11

@@ -164,14 +164,11 @@ def filter_payload(flags: TableFlags, segment: Segment, number: int, read: ReadA
         return KeptPayload(size, undecided, hits=plan.hits)
     with _turn(inner.end):
         kept = render(plan, opened(), 0, _no_file, inner.format_description)
-        closed = close_payload(kept, source(), fd)
-    if closed is None and not flags.boundary:
+        closed = close_payload(kept, source(), fd, may_grow=bool(flags.boundary))
+    if closed is None:
         # No smaller form of the event was found. The slave's own filter drops the inner events, so the slave gets the
         # whole transaction. Each event that the slave must drop is counted.
         return KeptPayload(size, undecided + plan.counts.events_dropped)
-    if closed is None:
-        # The slave must not see what an imposed filter drops, even if the rest needs more bytes.
-        closed = smallest_payload(kept, source(), fd)
     return KeptPayload(len(closed), undecided, closed, plan.hits)
 
 
@@ -214,29 +211,26 @@ def open_payload(event: bytes, fd: FormatDescription) -> bytes:
     return _decoded(event, fd).open()
 
 
-def close_payload(events: bytes, source: bytes, fd: FormatDescription) -> bytes | None:
+def close_payload(
+    events: bytes, source: bytes, fd: FormatDescription, *, may_grow: bool = False
+) -> bytes | None:
     """Return a new Transaction_payload event that holds ``events``, a part of the original event's events.
 
     The new event takes the header and end_log_pos of ``source``, the original event. Return None if the new event is
-    not shorter than ``source`` with any compression.
+    not shorter than ``source`` with any compression. With ``may_grow`` return the shortest event then, because a slave
+    must not see what an imposed filter drops. Raises BinlogUnsupported if it is larger than any event may be.
     """
     header = EventHeader.unpack(source)
-    room = header.size - HEADER_LENGTH - fd.checksum_length
+    around = HEADER_LENGTH + fd.checksum_length
+    forms = []
     for body in _forms(events, _decoded(source, fd).compression):
-        if len(body) < room:
+        if len(body) < header.size - around:
             return with_body(header, body, checksum=fd.checksum)
-    return None
-
-
-def smallest_payload(events: bytes, source: bytes, fd: FormatDescription) -> bytes:
-    """Return the shortest Transaction_payload event that holds ``events``, even if it is longer than ``source``.
-
-    ``source`` is the original event, from which the new event takes header and end_log_pos. Raises BinlogUnsupported if
-    the new event is larger than any event may be.
-    """
-    header = EventHeader.unpack(source)
-    body = min(_forms(events, _decoded(source, fd).compression), key=len)
-    if HEADER_LENGTH + len(body) + fd.checksum_length > _LARGEST_EVENT:
+        forms.append(body)
+    if not may_grow:
+        return None
+    body = min(forms, key=len)
+    if around + len(body) > _LARGEST_EVENT:
         raise BinlogUnsupported(
             "the part of a compressed transaction that imposed filters allow does not fit into one event"
         )

@@ -38,7 +38,6 @@ from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.statements import statement_of
 from dumpfilter.index.subjects import Subjects, TableSubject
-from dumpfilter.index.xa import NONE_PREPARED
 
 EVERYTHING = Range()
 """The selection without bounds, which takes every transaction of a binlog set."""
@@ -94,7 +93,8 @@ class SetPass:
         whole_files: bool = False,
         sends_gaps: bool = False,
     ) -> None:
-        self._binlogs, self._names = binlogs, binlogs.names
+        self._binlogs = binlogs
+        names = binlogs.names
         self._sends_gaps = sends_gaps
         self._verify = options.get("verify", True)
         self._progress = options.get("progress")
@@ -103,9 +103,7 @@ class SetPass:
         self._selection = (
             None
             if wanted == EVERYTHING
-            else Selection(
-                wanted, self._sources, first=self._names[0], last=self._names[-1], whole_files=whole_files
-            )
+            else Selection(wanted, self._sources, first=names[0], last=names[-1], whole_files=whole_files)
         )
         also = options.get("also") or KindFilter()
         self._clever = None if clever is None else _CleverPass(clever, also, self._subjects)
@@ -114,7 +112,6 @@ class SetPass:
         )
         """The decisions of the filter about the tables and statements of the planned segments."""
         self._thread = DumpThread(self.flags, self._sources, chunk_size=WHOLE_SEGMENT)
-        self._prepared = NONE_PREPARED
 
     @property
     def done(self) -> bool:
@@ -126,17 +123,11 @@ class SetPass:
 
         The caller must take all segments of a file before the next file. Raises BinlogError where the set is damaged.
         """
-        for name in self._names:
-            with self._binlogs.file(name) as file:
-                reader = SegmentReader(
-                    file, self._subjects, self._sources, verify=self._verify, prepared=self._prepared
-                )
-                self._thread.start_file(file.first_event, file.read)
-                yield file, self._segments(reader)
-                if self.done:
-                    return
-                self._prepared = reader.prepared
-                reader.check_end(last=name == self._names[-1])
+        for reader in self._binlogs.readers(self._subjects, self._sources, verify=self._verify):
+            self._thread.start_file(reader.file.first_event, reader.file.read)
+            yield reader.file, self._segments(reader)
+            if self.done:
+                return
 
     def _segments(self, reader: SegmentReader) -> Iterator[PlannedSegment]:
         while not self.done and (segment := reader.next()) is not None:
@@ -191,13 +182,13 @@ class _CleverPass:
 
     def apply(self, segment: Segment, read: ReadAt) -> Segment:
         decided = self._decided(segment, read)
-        ends = self._sent_parts.follow(segment, _sends(decided))
+        self._sent_parts, ends = self._sent_parts.following(segment, _sends(decided))
         for event, was_sent in ends.items():
             if segment.role[event] & R.ROLE_MASK == R.STATEMENT:
                 verdict = Verdict.UNDECIDED if was_sent is None else _IF_SENT[was_sent]
                 decided.subject[event] = _NUMBERS[verdict]
         prepared = {
-            xid: _NUMBERS[_IF_SENT[self._sent_parts.is_sent(xid) is not False]] for xid in segment.prepared
+            xid: _NUMBERS[_IF_SENT[self._sent_parts.is_sent.get(xid, True)]] for xid in segment.prepared
         }
         return replace(decided, prepared=prepared)
 
@@ -259,7 +250,7 @@ def _sends(segment: Segment) -> npt.NDArray[np.bool_]:
     """
     role = segment.role & R.ROLE_MASK
     passes = segment.subject != _NUMBERS[Verdict.IGNORE]
-    sent: npt.NDArray[np.bool_] = np.isin(role, (R.KEEP, R.XA))
+    sent: npt.NDArray[np.bool_] = role == R.KEEP
     sent |= np.isin(role, (R.ROWS, R.ROWS_END, R.STATEMENT)) & passes
     for event, inner in segment.payloads.items():
         sent[event] = _sends(inner).any()

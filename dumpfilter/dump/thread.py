@@ -86,10 +86,7 @@ class DumpThread:
 
         Nobody changes its arrays, so forks of this thread share them.
         """
-        self._xa_ends = XaEnds(earlier)
-        """Forks of this thread share the object, so that it is replaced and never changed. The same holds for
-        ``_really_sent``.
-        """
+        self._xa_ends = XaEnds(earlier, () if earlier is None else earlier.older)
         self._really_sent = (flags, SentParts())
         """The filter in force, and a record of the XA transactions that were sent with it. They are used only for an
         imposed filter that drops events of unknown types.
@@ -202,8 +199,7 @@ class DumpThread:
     def _take_up_change(self) -> None:
         if self._change is not None and not self.in_transaction:
             if self._change.flags is not self._flags:
-                self._xa_ends = self._xa_ends.fork()
-                self._xa_ends.leave(self._flags)
+                self._xa_ends = self._xa_ends.left(self._flags)
             self._flags, self._origin = self._change
             self._change = None
 
@@ -282,9 +278,9 @@ class DumpThread:
             undecided += inside
         if flags.boundary and flags.on_undecided is OnUndecided.DROP:
             sent_with, parts = self._really_sent
-            parts = parts.fork() if sent_with is flags else SentParts()
+            parts = parts if sent_with is flags else SentParts()
+            columns, parts = without_unsent_ends(parts, flags, segment, columns, first)
             self._really_sent = (flags, parts)
-            columns = without_unsent_ends(parts, flags, segment, columns, first)
         (decided,) = decide(segment.file, columns, [self._asked(first)])
         for offset, n in undecided:
             plan = next(plan for plan in decided.plans if offset < plan.end)
@@ -301,15 +297,14 @@ class DumpThread:
 
     def _go_on(self, segment: Segment, txn_subject: Ints, first: int, decided: Decided) -> None:
         if segment.prepared or segment.earlier_ends:
-            self._xa_ends = self._xa_ends.fork()
-            self._xa_ends.note(segment, txn_subject, first, self._flags)
+            self._xa_ends = self._xa_ends.after(segment, txn_subject, first, self._flags)
         last = decided.plans[-1]
         self.position, self.resume, self._carry = last.end, last.resume, decided.carry
 
     def _first_transaction(self, segment: Segment) -> int:
         assert self.position is not None
         if self.position != segment.start:
-            return check_start(segment, self.position)
+            return _transaction_at(segment, self.position)
         if segment.continues and not self.in_transaction:
             raise PositionError(
                 "this place lies inside a transaction", file=segment.file, position=self.position
@@ -357,7 +352,7 @@ def _no_file(offset: int, length: int) -> bytes:
     raise AssertionError("start_file() gives the file to read")
 
 
-def check_start(segment: Segment, position: int) -> int:
+def _transaction_at(segment: Segment, position: int) -> int:
     """Return the number of the transaction of a segment that begins at the byte offset ``position`` in the file.
 
     Raises PositionError, with the nearest boundaries, if no transaction begins there.

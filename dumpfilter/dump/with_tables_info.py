@@ -35,7 +35,7 @@ from dumpfilter.binlog.query import (
 from dumpfilter.binlog.statement import StatementKind, TableName, read_text
 from dumpfilter.binlog.statement.facts import form_tables_info, qualified, relative, tables_read
 from dumpfilter.binlog.writer import BinlogSetWriter, with_body
-from dumpfilter.index.fileset import BinlogSet, SegmentReader
+from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.statements import statement_of
 from dumpfilter.index.subjects import Subjects
@@ -132,33 +132,29 @@ def with_tables_info(
     """
     subjects, sources = Subjects(), SourceNumbers()
     counts = Converted()
-    names = binlogs.names
     with BinlogSetWriter(output_dir, base, overwrite=overwrite) as writer:
-        for name in names:
-            with binlogs.file(name) as file:
-                reader = SegmentReader(file, subjects, sources, statements=False)
-                converter = _Converter(file.format_description, counts)
-                writer.begin(converter.new)
-                rotate: bytes | None = None
-                while (segment := reader.next()) is not None:
-                    if rotate is not None:  # A relay log may hold a Rotate event before the end of the file.
-                        writer.append(rotate)
-                        rotate = None
-                    if segment.type[0] == EventType.FORMAT_DESCRIPTION:
-                        converter = _second(reader.scanner.format_description, converter, segment)
-                        writer.append(converter.new.raw)
-                    else:
-                        data, rotate = reader.data[: segment.end - segment.start].tobytes(), None
-                        if segment.type[-1] == EventType.ROTATE:
-                            rotate = data[-int(segment.size[-1]) :]
-                        last = len(segment.type) - (rotate is not None)
-                        writer.append(b"".join(converter.segment(segment, data, last)))
-                writer.append(converter.release())
-                reader.check_end(last=name == names[-1])
-                if rotate is None:
-                    writer.end()
+        for reader in binlogs.readers(subjects, sources, statements=False):
+            converter = _Converter(reader.file.format_description, counts)
+            writer.begin(converter.new)
+            rotate: bytes | None = None
+            while (segment := reader.next()) is not None:
+                if rotate is not None:  # A relay log may hold a Rotate event before the end of the file.
+                    writer.append(rotate)
+                    rotate = None
+                if segment.type[0] == EventType.FORMAT_DESCRIPTION:
+                    converter = _second(reader.scanner.format_description, converter, segment)
+                    writer.append(converter.new.raw)
                 else:
-                    writer.rotate(EventHeader.unpack(rotate).timestamp)
+                    data, rotate = reader.data[: segment.end - segment.start].tobytes(), None
+                    if segment.type[-1] == EventType.ROTATE:
+                        rotate = data[-int(segment.size[-1]) :]
+                    last = len(segment.type) - (rotate is not None)
+                    writer.append(b"".join(converter.segment(segment, data, last)))
+            writer.append(converter.release())
+            if rotate is None:
+                writer.end()
+            else:
+                writer.rotate(EventHeader.unpack(rotate).timestamp)
     return counts
 
 

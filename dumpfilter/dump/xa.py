@@ -21,7 +21,8 @@ docs/xa.md describes the rule for users.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -35,82 +36,52 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.xa import canonical
 
 
-class SentParts:
-    """A record of the prepared XA transactions of a stream, by xid. It holds for each whether the slave was sent any
-    part of it.
-    """
+class SentParts(NamedTuple):
+    """A record of the prepared XA transactions of a stream. Immutable."""
 
-    def __init__(self) -> None:
-        self._is_sent: dict[Xid, bool] = {}
-        self._is_open_sent = False
-        """Whether a part of the transaction that continues in the next segment has been sent."""
-
-    def fork(self) -> SentParts:
-        """Return an independent copy."""
-        fork = SentParts()
-        fork._is_sent, fork._is_open_sent = self._is_sent.copy(), self._is_open_sent
-        return fork
+    is_sent: Mapping[Xid, bool] = MappingProxyType({})
+    """For each prepared transaction, by canonical xid, whether the slave was sent any part of it."""
+    is_open_sent: bool = False
+    """Whether a part of the transaction that continues in the next segment has been sent."""
 
     @property
     def key(self) -> Hashable:
         """A hashable value that is equal for objects that hold the same xids and decisions."""
-        return frozenset(self._is_sent.items()) if self._is_sent else None
+        return frozenset(self.is_sent.items())
 
-    def __bool__(self) -> bool:
-        return bool(self._is_sent)
-
-    def __contains__(self, xid: Xid) -> bool:
-        return canonical(xid) in self._is_sent
-
-    def prepare(self, xid: Xid, *, is_sent: bool) -> None:
-        """Remember that an XA transaction was prepared, and whether the slave was sent any part of it."""
-        self._is_sent[canonical(xid)] = is_sent
-
-    def is_sent(self, xid: Xid) -> bool | None:
-        """Tell whether a part of the prepared transaction was sent. None if this object has no prepared transaction
-        with this xid.
-        """
-        return self._is_sent.get(canonical(xid))
-
-    def end(self, xid: Xid) -> bool | None:
-        """Forget a prepared transaction, because XA COMMIT or XA ROLLBACK has ended it.
-
-        Return whether a part of the transaction was sent. None if this object has no prepared transaction with this
-        xid.
-        """
-        return self._is_sent.pop(canonical(xid), None)
-
-    def follow(
+    def following(
         self,
         segment: Segment,
         sent: npt.NDArray[np.bool_],
         wanted: npt.NDArray[np.bool_] | None = None,
-    ) -> dict[int, bool | None]:
-        """Record the XA transactions that the next segment prepares, and forget those that it commits or rolls back.
+    ) -> tuple[SentParts, dict[int, bool | None]]:
+        """Return the record after the next segment, with the XA transactions that the segment prepares, and without
+        those that it commits or rolls back.
 
-        Return for each XA COMMIT and XA ROLLBACK, by the number of its event, whether a part of the prepared
-        transaction was sent. The value is None if the prepared transaction is not known.
+        The second result tells for each XA COMMIT and XA ROLLBACK, by the number of its event, whether a part of the
+        prepared transaction was sent. The value is None if the prepared transaction is not known.
 
         Parameters:
             sent: for each event, whether the filter sends the event itself. Events that are only sent because they
                 belong to another sent event, such as BEGIN, do not count.
             wanted: for each transaction, whether to look at its XA events. None: look at all.
         """
-        carried, self._is_open_sent = self._is_open_sent and segment.continues, False
+        carried, is_open_sent = self.is_open_sent and segment.continues, False
         if segment.open:
             begin = int(segment.txn_event[-2])
-            self._is_open_sent = bool(sent[begin:].any()) or (carried and len(segment.txn_subject) == 1)
+            is_open_sent = bool(sent[begin:].any()) or (carried and len(segment.txn_subject) == 1)
         found: dict[int, bool | None] = {}
+        now = dict(self.is_sent)
         for event, xid in sorted({**segment.xa_prepares, **segment.xa_ends}.items()):
             txn = segment.transaction_of(event)
             if wanted is not None and not wanted[txn]:
                 continue
             if event in segment.xa_ends:
-                found[event] = self.end(xid)
+                found[event] = now.pop(canonical(xid), None)
             else:
                 is_sent = bool(sent[segment.txn_event[txn] : event + 1].any())
-                self.prepare(xid, is_sent=is_sent or (carried and txn == 0))
-        return found
+                now[canonical(xid)] = is_sent or (carried and txn == 0)
+        return SentParts(now, is_open_sent), found
 
 
 Ints = npt.NDArray[np.int32]
@@ -125,11 +96,11 @@ def without_unsent_ends(
     segment: Segment,
     columns: Columns,
     first: int,
-) -> Columns:
+) -> tuple[Columns, SentParts]:
     """Return a segment's columns in which XA COMMIT and XA ROLLBACK are dropped if no part of the prepared transaction
-    was sent.
+    was sent, and the record of prepared transactions after the segment.
 
-    ``parts`` records which prepared transactions were sent, and is updated. The index cannot know this, because an
+    ``parts`` is the record of the prepared transactions before the segment. The index cannot know this, because an
     imposed filter may drop events of unknown types. ``columns`` are the columns after imposed filters have withheld
     events. Transactions before number ``first`` are not considered.
     """
@@ -138,9 +109,9 @@ def without_unsent_ends(
     sent = np.isin(kinds, _ALWAYS_SENT) | (np.isin(kinds, _BY_SUBJECT) & passes)
     wanted = columns.txn_subject != R.SKIP
     wanted[:first] = False
-    ends = parts.follow(segment, sent[columns.carried :], wanted)
+    parts, ends = parts.following(segment, sent[columns.carried :], wanted)
     skipped = [segment.transaction_of(event) for event, was_sent in ends.items() if was_sent is False]
-    return columns.with_subjects(skipped, R.SKIP)
+    return columns.with_subjects(skipped, R.SKIP), parts
 
 
 class Earlier(NamedTuple):
@@ -163,45 +134,42 @@ class Earlier(NamedTuple):
         return not self.file or file in self.before or (file == self.file and position < self.position)
 
 
-class XaEnds:
+class XaEnds(NamedTuple):
     """The decisions of one dump about XA COMMIT and XA ROLLBACK, which must reach each slave that was sent the
     prepared transaction.
 
     ``earlier`` has the filters of earlier dumps; None if they had the dump's first filter. If several of them may have
     selected a prepared transaction, one that passes a part of it is enough. An unneeded XA COMMIT is an error that the
     operator sees. A missing one is a transaction that holds its locks forever.
+
+    Immutable.
     """
 
-    def __init__(self, earlier: Earlier | None = None) -> None:
-        self._earlier = earlier
-        self._older = () if earlier is None else earlier.older
-        self._parts = SentParts()
-
-    def fork(self) -> XaEnds:
-        """Return an independent copy."""
-        fork = XaEnds(self._earlier)
-        fork._older, fork._parts = self._older, self._parts.fork()
-        return fork
+    earlier: Earlier | None
+    older: tuple[TableFlags, ...]
+    """The filters of which one selected each transaction that was prepared before the dump."""
+    is_sent: Mapping[Xid, bool] = MappingProxyType({})
+    """For each transaction that the dump has prepared, by canonical xid, whether the slave was sent any part of it."""
 
     @property
     def key(self) -> Hashable:
         """A hashable value that is equal for objects that decide alike about all later segments."""
-        return self._earlier, self._older, self._parts.key
+        return self.earlier, self.older, frozenset(self.is_sent.items())
 
-    def leave(self, flags: TableFlags) -> None:
-        """Record that the dump changes to another filter. ``flags`` are the decisions of the filter that was in force
-        until now.
+    def left(self, flags: TableFlags) -> XaEnds:
+        """Return the decisions of the dump after a change to another filter. ``flags`` are the decisions of the filter
+        that was in force until now.
 
         The first such filter decides about the XA COMMIT of transactions that were prepared before the dump, if the
         filters of earlier dumps are not known.
         """
-        self._older = self._older or (flags,)
+        return self._replace(older=self.older or (flags,))
 
     def concerns(self, segment: Segment) -> bool:
         """Tell whether :meth:`decide` could change anything in a segment."""
-        if segment.earlier_ends and (self._parts or self._older):
+        if segment.earlier_ends and (self.is_sent or self.older):
             return True
-        return self._earlier is not None and bool(segment.xa_ends)
+        return self.earlier is not None and bool(segment.xa_ends)
 
     def decide(self, segment: Segment, columns: Columns, first: int, flags: TableFlags) -> Columns:
         """Return a segment's columns in which each XA COMMIT and XA ROLLBACK is marked as sent or dropped. It is sent
@@ -220,9 +188,9 @@ class XaEnds:
             if holds == R.SKIP:
                 continue
             if event in segment.earlier_ends:
-                was_sent = self._parts.is_sent(xid)
-                if was_sent is None and self._older:
-                    was_sent = any(each.sends(holds) for each in self._older)
+                was_sent = self.is_sent.get(canonical(xid))
+                if was_sent is None and self.older:
+                    was_sent = any(each.sends(holds) for each in self.older)
             else:
                 begun = max(one for one, prepared in prepares.items() if prepared == xid and one < event)
                 was_sent = self._was_sent(segment, columns.txn_subject, first, begun, holds, flags)
@@ -239,23 +207,23 @@ class XaEnds:
         is the number of the transaction's tables and statements.
         """
         txn = segment.transaction_of(event)
-        had, earlier = txn < first or txn_subject[txn] == R.SKIP, self._earlier
+        had, earlier = txn < first or txn_subject[txn] == R.SKIP, self.earlier
         begin = int(segment.offset[segment.txn_event[txn]])
         if had and earlier is not None and earlier.has(segment.file, begin):
             return any(each.sends(holds) for each in earlier.filters)
         return flags.sends(holds)
 
-    def note(self, segment: Segment, txn_subject: Ints, first: int, flags: TableFlags) -> None:
-        """Record the XA transactions that a segment leaves prepared, and forget those that the segment ends. A record
-        says whether the slave was sent a part of the transaction, so that no later filter decides that again.
+    def after(self, segment: Segment, txn_subject: Ints, first: int, flags: TableFlags) -> XaEnds:
+        """Return the decisions after a segment. They know the XA transactions that the segment leaves prepared, and no
+        longer those that it ends. So no later filter decides again whether the slave was sent a part.
 
         ``txn_subject`` has SKIP for each transaction that the slave already has, and the slave also has the
         transactions before number ``first``. ``flags`` are the decisions of the filter in force.
         """
-        for xid in segment.earlier_ends.values():
-            self._parts.end(xid)
+        ended = set(map(canonical, segment.earlier_ends.values()))
+        now = {xid: is_sent for xid, is_sent in self.is_sent.items() if xid not in ended}
         for event, xid in segment.xa_prepares.items():
             holds = segment.prepared.get(canonical(xid))
             if holds is not None:
-                is_sent = self._was_sent(segment, txn_subject, first, event, holds, flags)
-                self._parts.prepare(xid, is_sent=is_sent)
+                now[canonical(xid)] = self._was_sent(segment, txn_subject, first, event, holds, flags)
+        return self._replace(is_sent=now)

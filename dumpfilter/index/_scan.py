@@ -226,7 +226,7 @@ The master then decides about each event of the transaction separately.
 """
 
 _SET_LOOK_BACK = 8
-"""The number of entries at the end of a transaction's list of tables that :func:`subject_sets` searches before it
+"""The number of entries at the end of a transaction's list of tables that :func:`group_transactions` searches before it
 appends a table. A table that comes again later may be listed twice.
 """
 
@@ -267,31 +267,13 @@ the events, the last sequence_number and the last time (the fields of
 
 
 class Word(enum.IntEnum):
-    """The classes of events that the scan distinguishes to find where transactions begin and end. A class has one or
-    more event types, or Query events with one kind of text, such as BEGIN.
+    """The classes of events that only the events' content tells: some groups of events of one type, and Query events
+    with one kind of text, such as BEGIN.
 
-    The scan is a state machine (a grammar of the binlog), and these classes are its input symbols.
+    The scan is a state machine (a grammar of the binlog). Its input symbols are the groups of event types
+    (:class:`~dumpfilter.binlog.events.Symbol`) and these words, whose numbers follow those of the symbols.
     """
 
-    OTHER = 0
-    FORMAT_DESCRIPTION = 1
-    FILE = 2
-    START_ENCRYPTION = 3
-    GTID = 4
-    MARIADB_GTID = 5
-    CONTEXT = 6
-    TABLE_MAP = 7
-    ROWS = 8
-    STATEMENT = 9
-    """A Query event with any text that has no member in this enumeration."""
-    LOAD_QUERY = 10
-    XID = 11
-    XA_PREPARE = 12
-    PAYLOAD = 13
-    INCIDENT = 14
-    ROWS_FRAGMENT = 15
-    IGNORABLE = 16
-    # The words up to here have the numbers of the symbols. The content of an event tells the words from here on.
     MARIADB_STANDALONE = 17
     MARIADB_XA = 18
     ROWS_END = 19
@@ -338,7 +320,7 @@ class _Effect(enum.Enum):
 
 
 class _Rule(NamedTuple):
-    """The role, the subject and the effect of events that are one :class:`Word` of the grammar."""
+    """The role, the subject and the effect of events that are one symbol or word of the grammar."""
 
     role: int
     effect: _Effect = _Effect.NONE
@@ -346,34 +328,34 @@ class _Rule(NamedTuple):
 
 
 _RULES = {
-    Word.OTHER: _Rule(R.KEEP),
-    Word.FORMAT_DESCRIPTION: _Rule(R.FILE, _Effect.BETWEEN_ONLY),
-    Word.FILE: _Rule(R.FILE),
-    Word.START_ENCRYPTION: _Rule(R.FILE, _Effect.ENCRYPTED),
-    Word.GTID: _Rule(R.GTID, _Effect.GTID),
-    Word.MARIADB_GTID: _Rule(R.GTID, _Effect.GTID_BEGINS),
+    Symbol.OTHER: _Rule(R.KEEP),
+    Symbol.FORMAT_DESCRIPTION: _Rule(R.FILE, _Effect.BETWEEN_ONLY),
+    Symbol.FILE: _Rule(R.FILE),
+    Symbol.START_ENCRYPTION: _Rule(R.FILE, _Effect.ENCRYPTED),
+    Symbol.GTID: _Rule(R.GTID, _Effect.GTID),
+    Symbol.MARIADB_GTID: _Rule(R.GTID, _Effect.GTID_BEGINS),
     Word.MARIADB_STANDALONE: _Rule(R.GTID, _Effect.GTID),
     Word.MARIADB_XA: _Rule(R.GTID, _Effect.GTID_BEGINS_XA),
-    Word.CONTEXT: _Rule(R.CONTEXT, _Effect.OPENS),
-    Word.TABLE_MAP: _Rule(R.TABLE_MAP, _Effect.OPENS),
-    Word.ROWS: _Rule(R.ROWS, _Effect.OPENS),
+    Symbol.CONTEXT: _Rule(R.CONTEXT, _Effect.OPENS),
+    Symbol.TABLE_MAP: _Rule(R.TABLE_MAP, _Effect.OPENS),
+    Symbol.ROWS: _Rule(R.ROWS, _Effect.OPENS),
     Word.ROWS_END: _Rule(R.ROWS_END, _Effect.ENDS_STATEMENT),
     Word.DUMMY_ROWS: _Rule(R.DUMMY_ROWS, _Effect.OPENS),
     Word.DUMMY_ROWS_END: _Rule(R.DUMMY_ROWS, _Effect.ENDS_STATEMENT),
-    Word.STATEMENT: _Rule(R.STATEMENT, _Effect.ENDS_STATEMENT, R.PENDING),
+    Symbol.QUERY: _Rule(R.STATEMENT, _Effect.ENDS_STATEMENT, R.PENDING),
     Word.BEGIN: _Rule(R.FRAME, _Effect.BEGINS),
     Word.END: _Rule(R.FRAME, _Effect.ENDS),
     Word.SAVEPOINT: _Rule(R.FRAME, _Effect.ENDS_STATEMENT),
     Word.XA_START: _Rule(R.FRAME, _Effect.BEGINS_XA),
     Word.XA_END: _Rule(R.FRAME, _Effect.ENDS_STATEMENT),
     Word.XA_OTHER: _Rule(R.STATEMENT, _Effect.ENDS_STATEMENT, R.PENDING_XA),
-    Word.LOAD_QUERY: _Rule(R.STATEMENT, _Effect.ENDS_STATEMENT, R.PENDING),
-    Word.XID: _Rule(R.FRAME, _Effect.ENDS),
-    Word.XA_PREPARE: _Rule(R.FRAME, _Effect.ENDS, R.PENDING),
-    Word.PAYLOAD: _Rule(R.KEEP, _Effect.ENDS, R.PENDING),
-    Word.INCIDENT: _Rule(R.KEEP, _Effect.ENDS_STATEMENT),
-    Word.ROWS_FRAGMENT: _Rule(R.KEEP, _Effect.FRAGMENT),
-    Word.IGNORABLE: _Rule(R.KEEP),
+    Symbol.LOAD_QUERY: _Rule(R.STATEMENT, _Effect.ENDS_STATEMENT, R.PENDING),
+    Symbol.XID: _Rule(R.FRAME, _Effect.ENDS),
+    Symbol.XA_PREPARE: _Rule(R.FRAME, _Effect.ENDS, R.PENDING),
+    Symbol.PAYLOAD: _Rule(R.KEEP, _Effect.ENDS, R.PENDING),
+    Symbol.INCIDENT: _Rule(R.KEEP, _Effect.ENDS_STATEMENT),
+    Symbol.ROWS_FRAGMENT: _Rule(R.KEEP, _Effect.FRAGMENT),
+    Symbol.IGNORABLE: _Rule(R.KEEP),
     Word.GAP: _Rule(R.GAP),
     Word.GAP_OF_TRANSACTIONS: _Rule(R.GAP, _Effect.BETWEEN_ONLY),
 }
@@ -408,7 +390,7 @@ class Grammar(NamedTuple):
     """
 
     word: Bytes
-    """For each event type, its word of the grammar (:class:`Word`), before the event's content may refine it."""
+    """For each event type, its symbol of the grammar, before the event's content may refine it to a word."""
     shortest: Int64s
     """The smallest valid length of the body of each event type, bytes."""
     next: Int64s2
@@ -428,6 +410,7 @@ class Grammar(NamedTuple):
 
 def _grammar() -> Grammar:
     word = SYMBOLS.copy()
+    rules = [_RULES[one] for one in sorted(_RULES)]
     shortest: npt.NDArray[np.int64] = np.zeros(256, np.int64)
     for symbol, length in (
         (Symbol.GTID, _GTID_LENGTH),
@@ -437,17 +420,17 @@ def _grammar() -> Grammar:
     ):
         shortest[word == symbol] = length
     shortest[EventType.GTID_TAGGED] = 0
-    following: npt.NDArray[np.int64] = np.array([_RULES[one].effect.value for one in Word])
-    role: npt.NDArray[np.uint8] = np.zeros((len(Word), len(Place)), np.uint8)
-    role.T[:] = [_RULES[one].role for one in Word]
-    role[Word.FILE, Place.STATEMENT :] = R.KEEP
+    following: npt.NDArray[np.int64] = np.array([rule.effect.value for rule in rules])
+    role: npt.NDArray[np.uint8] = np.zeros((len(rules), len(Place)), np.uint8)
+    role.T[:] = [rule.role for rule in rules]
+    role[Symbol.FILE, Place.STATEMENT :] = R.KEEP
     role |= np.where(following == Place.BETWEEN, R.ENDS, 0).astype(np.uint8)
     return Grammar(
         word,
         shortest,
         following,
         role,
-        np.array([_RULES[one].subject for one in Word], np.int32),
+        np.array([rule.subject for rule in rules], np.int32),
         np.array(
             [
                 (len(text), is_whole, its_word, *text.ljust(_LONGEST_TEXT))
@@ -507,12 +490,13 @@ def copy_table_ids(old: TableIds, new: TableIds):
 
 @inner
 def _text_word(at, length, texts):
-    """Return the word of the grammar (:class:`Word`) for the text of a Query event, STATEMENT for a text without one.
+    """Return the word of the grammar (:class:`Word`) for the text of a Query event, or the symbol QUERY for any other
+    text.
 
     The text has ``length`` bytes at the memory address ``at``. ``texts`` is :attr:`Grammar.texts`.
     """
     if length < _SHORTEST_TEXT:
-        return np.int64(Word.STATEMENT)
+        return np.int64(Symbol.QUERY)
     for number in range(texts.shape[0]):
         size = np.int64(texts[number, 0])
         if length < size or (texts[number, 1] and length != size):
@@ -527,7 +511,7 @@ def _text_word(at, length, texts):
             k += 1
         if k == size:
             return np.int64(texts[number, 2])
-    return np.int64(Word.STATEMENT)
+    return np.int64(Symbol.QUERY)
 
 
 @kernel
@@ -569,7 +553,7 @@ def scan(
         if length < HEADER_LENGTH + checksum:
             stop = np.int64(Stop.BAD_LENGTH)
             break
-        if word == Word.FORMAT_DESCRIPTION:
+        if word == Symbol.FORMAT_DESCRIPTION:
             # Inside a transaction, this event tells that the server stopped before the transaction's end.
             stop = np.int64(Stop.FORMAT_DESCRIPTION if place == Place.BETWEEN else Stop.BAD_EVENT)
             break
@@ -586,10 +570,10 @@ def scan(
         body_length = length - HEADER_LENGTH - checksum
         subject = np.int32(R.NOTHING)
         is_good = body_length >= shortest[kind]
-        if word == Word.TABLE_MAP or word == Word.ROWS:
+        if word == Symbol.TABLE_MAP or word == Symbol.ROWS:
             is_good = body_length >= id_length + 2
             key, key_length = body, np.int64(0)
-            if word == Word.TABLE_MAP:
+            if word == Symbol.TABLE_MAP:
                 key, key_length = _table_key(body, body_length, id_length)
                 is_good = key_length > 0
             if is_good:
@@ -599,7 +583,7 @@ def scan(
                 slot = _table_id_slot(ids, table_id)
                 is_free = ids[slot] == np.uint64(0)
                 known = id_subjects[slot]
-                if word == Word.ROWS:
+                if word == Symbol.ROWS:
                     end = load_u16(body + _U(id_length)) & np.uint16(STMT_END_F)
                     word = _rows_word(table_id, id_length, end, body_length)
                     if word < Word.DUMMY_ROWS:
@@ -659,7 +643,7 @@ def _refined(word, kind, event, body_length, query_header_length, texts):
     without header and checksum.
     """
     body = event + _U(HEADER_LENGTH)
-    if word == Word.STATEMENT:
+    if word == Symbol.QUERY:
         at = query_header_length + np.int64(load_u16(body + _U(11))) + np.int64(load_u8(body + _U(8)))
         end = np.int64(body_length)
         is_good = query_header_length >= _MIN_QUERY_HEADER and body_length >= query_header_length
@@ -675,18 +659,18 @@ def _refined(word, kind, event, body_length, query_header_length, texts):
             word = np.int64(-1)
         elif kind == EventType.QUERY:
             word = _text_word(body + _U(at), end - at, texts)
-    elif word == Word.MARIADB_GTID:
+    elif word == Symbol.MARIADB_GTID:
         flags = load_u8(body + _U(_MARIADB_FLAGS_AT))
         if flags & np.uint8(FL_STANDALONE):
             word = np.int64(Word.MARIADB_STANDALONE)
         elif flags & np.uint8(_FL_XA):
             word = np.int64(Word.MARIADB_XA)
-    elif word == Word.IGNORABLE:
+    elif word == Symbol.IGNORABLE:
         if body_length >= GAP_VERSION_AT and load_u64(body) == np.uint64(_GAP_SIGNATURE):
             word = np.int64(Word.GAP_OF_TRANSACTIONS if _has_end(body, body_length) else Word.GAP)
-    elif word == Word.START_ENCRYPTION and load_u16(event + _U(17)) & np.uint16(LOG_EVENT_IGNORABLE_F):
+    elif word == Symbol.START_ENCRYPTION and load_u16(event + _U(17)) & np.uint16(LOG_EVENT_IGNORABLE_F):
         # A server that sends the events after Start_encryption in clear marks the event as ignorable.
-        word = np.int64(Word.FILE)
+        word = np.int64(Symbol.FILE)
     return word
 
 
@@ -704,7 +688,7 @@ def _rows_word(table_id, id_length, end, body_length):
     is_old_dummy = table_id == np.uint64(_DUMMY_TABLE_ID) and end and body_length <= _DUMMY_ROWS_LENGTH
     if table_id == all_ones or is_old_dummy:
         return np.int64(Word.DUMMY_ROWS_END if end else Word.DUMMY_ROWS)
-    return np.int64(Word.ROWS_END if end else Word.ROWS)
+    return np.int64(Word.ROWS_END) if end else np.int64(Symbol.ROWS)
 
 
 @inlined

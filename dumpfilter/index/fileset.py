@@ -790,13 +790,24 @@ class BinlogSet:
 
         A segment is a run of consecutive events that are read and scanned at once.
         """
+        for reader in self.readers(subjects, sources, verify=verify):
+            while (segment := reader.next()) is not None:
+                yield reader, segment
+
+    def readers(
+        self, subjects: Subjects, sources: SourceNumbers, *, verify: bool = True, statements: bool = True
+    ) -> Iterator[SegmentReader]:
+        """Yield a reader for each binlog file of the set in order. The caller reads all segments of a file before the
+        next file. Raises BinlogError where the set is damaged.
+        """
         names = self.names
         prepared = NONE_PREPARED
         for name in names:
             with self.file(name) as file:
-                reader = SegmentReader(file, subjects, sources, verify=verify, prepared=prepared)
-                while (segment := reader.next()) is not None:
-                    yield reader, segment
+                reader = SegmentReader(
+                    file, subjects, sources, verify=verify, statements=statements, prepared=prepared
+                )
+                yield reader
                 prepared = reader.prepared
                 reader.check_end(last=name == names[-1])
 

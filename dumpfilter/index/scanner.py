@@ -61,18 +61,11 @@ compressed transaction. After a larger one the arrays are freed.
 """
 
 
-def no_table_ids(room: int) -> K.TableIds:
+def _no_table_ids(room: int) -> K.TableIds:
     """Return an empty hash table with ``room`` slots, a power of two. The table maps the table ids in rows events to
     numbers of tables.
     """
     return K.TableIds(np.zeros(room, np.uint64), np.zeros(room, np.int32))
-
-
-def with_double_room(table_ids: K.TableIds) -> K.TableIds:
-    """Return a copy of a hash table of table ids with twice the number of slots."""
-    larger = no_table_ids(2 * table_ids.ids.size)
-    K.copy_table_ids(table_ids, larger)
-    return larger
 
 
 class FileScanner:
@@ -124,7 +117,7 @@ class FileScanner:
         self._sources = sources
         self._state = np.zeros(1, K.STATE)
         self._verify = verify
-        self._table_ids = no_table_ids(_TABLE_IDS)
+        self._table_ids = _no_table_ids(_TABLE_IDS)
         self._columns = Columns(8192)
         self._open_head: tuple[int, ...] = (R.NOTHING, 0, 0)
         """The GTID (source and number) and the server id of the transaction that continues after the last segment."""
@@ -214,7 +207,8 @@ class FileScanner:
             if stop == Stop.GROW_NAMES:
                 self._subjects.grow()
             elif stop == Stop.GROW_TABLE_IDS:
-                self._table_ids = with_double_room(self._table_ids)
+                smaller, self._table_ids = self._table_ids, _no_table_ids(2 * self._table_ids.ids.size)
+                K.copy_table_ids(smaller, self._table_ids)
             elif stop == Stop.OUTPUT_FULL:
                 columns = self._columns = columns.grown(count)
             elif stop == Stop.FORMAT_DESCRIPTION:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -63,10 +63,15 @@ lengths.
 """
 
 
-V = TypeVar("V")
+_BY_EVENT = ("payloads", "earlier_ends", "unknown_ends", "xa_ends", "xa_prepares")
+"""The names of a segment's mappings by the number of an event."""
+
+_EVENT_TYPES = (np.int64, np.int64, np.uint32, np.uint8, np.uint8, np.int32)
+_TRANSACTION_TYPES = (np.int64, np.int32, np.int32, np.int64, np.uint32, np.int64)
+"""The data types of the fields of EventColumns, and of TransactionColumns."""
 
 
-def _before(of_events: Mapping[int, V], stop: int) -> dict[int, V]:
+def _before(of_events: Mapping[int, Any], stop: int) -> Any:
     """Return the entries for event numbers below ``stop``."""
     return {event: value for event, value in of_events.items() if event < stop}
 
@@ -237,11 +242,7 @@ class Segment:
             **{name: getattr(self, name)[:events] for name in _OF_EVENTS},
             **{name: getattr(self, name)[:txn] for name in _OF_TRANSACTIONS},
             open=False,
-            payloads=_before(self.payloads, events),
-            earlier_ends=_before(self.earlier_ends, events),
-            unknown_ends=_before(self.unknown_ends, events),
-            xa_ends=_before(self.xa_ends, events),
-            xa_prepares=_before(self.xa_prepares, events),
+            **{name: _before(getattr(self, name), events) for name in _BY_EVENT},
             dropped=self.dropped[: np.searchsorted(self.dropped[:, TOLD_TRANSACTION], txn)],
             position=None if self.position is None else self.position[: events + 1],
         )
@@ -281,21 +282,9 @@ class Columns:
     """
 
     def __init__(self, capacity: int) -> None:
-        self.events = EventColumns(
-            offset=np.empty(capacity, np.int64),
-            size=np.empty(capacity, np.int64),
-            time=np.empty(capacity, np.uint32),
-            type=np.empty(capacity, np.uint8),
-            role=np.empty(capacity, np.uint8),
-            subject=np.empty(capacity, np.int32),
-        )
-        self.transactions = TransactionColumns(
-            event=np.empty(capacity + 1, np.int64),
-            subject=np.empty(capacity + 1, np.int32),
-            source=np.empty(capacity + 1, np.int32),
-            number=np.empty(capacity + 1, np.int64),
-            server=np.empty(capacity + 1, np.uint32),
-            set=np.empty(capacity + 1, np.int64),
+        self.events = EventColumns._make(np.empty(capacity, kind) for kind in _EVENT_TYPES)
+        self.transactions = TransactionColumns._make(
+            np.empty(capacity + 1, kind) for kind in _TRANSACTION_TYPES
         )
         self.set_subject = np.empty(capacity, np.int32)
 

@@ -31,6 +31,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from dumpfilter.binlog.cursor import packed_integer
 from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_ARTIFICIAL_F, EventType, seal
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MariadbGtid
@@ -106,7 +107,7 @@ def heartbeat(file: str, position: int, server_id: int, checksum: bool, v2: bool
         return make_event(
             EventType.HEARTBEAT, name, server_id=server_id, end_log_pos=end_log_pos, checksum=checksum
         )
-    number = _length_encoded(position)
+    number = packed_integer(position)
     body = (
         bytes([_V2_FILE, len(name)]) + name + bytes([_V2_POSITION, len(number)]) + number + bytes([_V2_END])
     )
@@ -129,13 +130,3 @@ def gtid_list(position: int, server_id: int, checksum: bool, gtids: Sequence[Mar
         flags=LOG_EVENT_ARTIFICIAL_F,
         checksum=checksum,
     )
-
-
-def _length_encoded(number: int) -> bytes:
-    """Return a number as a length-encoded integer of the client/server protocol."""
-    if number < 251:
-        return bytes([number])
-    for first, width in ((252, 2), (253, 3), (254, 8)):
-        if number < 1 << (8 * width):
-            return bytes([first]) + number.to_bytes(width, "little")
-    raise ValueError(number)
