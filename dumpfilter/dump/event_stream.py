@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Unpack
 
@@ -11,12 +12,11 @@ import numpy.typing as npt
 
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.dump.chunk import ChunkPlan, Counts, ReadAt, render
+from dumpfilter.dump.chunk import ChunkPlan, Counts, render
 from dumpfilter.dump.set_pass import PassOptions, SetPass
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.index.segment import Segment
 
 SIZE_AT = 9
 """The offset of an event's size in its header."""
@@ -92,29 +92,39 @@ def kept_pieces(
         yield one_event(file.name, file.format_description, 4, file.format_description.raw)
         for segment, plans, reader in segments:
             fd = segment.format_description
-            statements = _Statements(segment, one.flags.array())
-            for plan in plans:
-                if counts is not None:
-                    counts.add(plan.counts)
-                data = render(plan, reader.data, reader.data_offset, file.read, fd)
-                kept = _events(plan, data, fd)
-                if not kept.start.size:
-                    continue
-                if left_out is None:
+            # A chunk is as large as a segment, so that there is one plan.
+            (plan,) = plans
+            if counts is not None:
+                counts.add(plan.counts)
+            kept = _events(plan, render(plan, reader.data, reader.data_offset, file.read, fd), fd)
+            if left_out is None:
+                if kept.start.size:
                     yield kept
-                    continue
-                begins, ends = (
-                    np.searchsorted(kept.offset, statements.offsets, side) for side in ("left", "right")
+                continue
+            statements = np.flatnonzero((segment.role & R.ROLE_MASK == R.STATEMENT) & (segment.subject >= 0))
+            flags = one.flags.array()[segment.subject[statements]]
+            offsets = segment.offset[statements]
+            undecided = set(offsets[flags & FILTER_UNDECIDED_F != 0].tolist())
+            passed = deque(
+                PassedStatement(segment.file, fd, at, file.read(at, size), passes)
+                for at, size, passes, is_kept in zip(
+                    offsets.tolist(),
+                    segment.size[statements].tolist(),
+                    (flags & FILTER_BINLOG_SEND_F != 0).tolist(),
+                    np.isin(offsets, kept.offset).tolist(),
+                    strict=True,
                 )
-                bounds = np.unique(np.concatenate(([0], begins, ends, [kept.start.size]))).tolist()
-                for first, last in itertools.pairwise(bounds):
-                    offset = int(kept.offset[first])
-                    for passed in statements.before(offset, file.read):
-                        left_out(passed)
-                    yield kept.part(first, last)._replace(undecided=statements.is_undecided(offset))
-            if left_out is not None:
-                for passed in statements.before(segment.end, file.read):
-                    left_out(passed)
+                if not is_kept
+            )
+            begins, ends = (np.searchsorted(kept.offset, offsets, side) for side in ("left", "right"))
+            bounds = np.unique(np.concatenate(([0], begins, ends, [kept.start.size]))).tolist()
+            for first, last in itertools.pairwise(bounds):
+                offset = int(kept.offset[first])
+                while passed and passed[0].offset < offset:
+                    left_out(passed.popleft())
+                yield kept.part(first, last)._replace(undecided=offset in undecided)
+            for statement in passed:
+                left_out(statement)
 
 
 def one_event(file: str, fd: FormatDescription, offset: int, event: bytes) -> KeptEvents:
@@ -123,45 +133,6 @@ def one_event(file: str, fd: FormatDescription, offset: int, event: bytes) -> Ke
     """
     start, size, place = (np.array([one], np.int64) for one in (0, len(event), offset))
     return KeptEvents(file, fd, np.frombuffer(event, np.uint8), start, size, place)
-
-
-class _Statements:
-    """The statement events of a segment in file order, with the filter's flags for them. Calls must have ascending
-    file offsets.
-    """
-
-    def __init__(self, segment: Segment, flags: npt.NDArray[np.uint32]) -> None:
-        self._segment = segment
-        is_statement = (segment.role & R.ROLE_MASK == R.STATEMENT) & (segment.subject >= 0)
-        self._events = np.flatnonzero(is_statement).tolist()
-        self.offsets = segment.offset[self._events]
-        self._flags = flags[segment.subject[self._events]].tolist()
-        self._next = 0
-
-    def before(self, offset: int, read: ReadAt) -> Iterator[PassedStatement]:
-        """Yield the statements that begin before file offset ``offset``. A statement that an earlier call has yielded
-        or consumed is left out.
-
-        ``read`` returns bytes of the segment's file.
-        """
-        segment = self._segment
-        while self._next < len(self._events):
-            at = int(segment.offset[self._events[self._next]])
-            if at >= offset:
-                return
-            size, flags = int(segment.size[self._events[self._next]]), self._flags[self._next]
-            self._next += 1
-            passes = bool(flags & FILTER_BINLOG_SEND_F)
-            yield PassedStatement(segment.file, segment.format_description, at, read(at, size), passes)
-
-    def is_undecided(self, offset: int) -> bool:
-        """Tell whether the filter cannot decide the statement that begins at file offset ``offset``, and consume this
-        statement. False if no statement begins there.
-        """
-        if self._next == len(self._events) or int(self._segment.offset[self._events[self._next]]) != offset:
-            return False
-        self._next += 1
-        return bool(self._flags[self._next - 1] & FILTER_UNDECIDED_F)
 
 
 def _events(plan: ChunkPlan, data: bytes, fd: FormatDescription) -> KeptEvents:

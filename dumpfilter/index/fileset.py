@@ -124,10 +124,8 @@ class RelayWentBack(BinlogUnreadable):
         what: str = "the slave discards this part of its relay log, and receives it again; connect again",
         *,
         file: str | None = None,
-        position: int | None = None,
-        momentary: bool = True,
     ) -> None:
-        super().__init__(what, file=file, position=position, momentary=momentary)
+        super().__init__(what, file=file, momentary=True)
 
 
 @dataclass(eq=False)
