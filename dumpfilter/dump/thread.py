@@ -87,9 +87,9 @@ class DumpThread:
         Nobody changes its arrays, so forks of this thread share them.
         """
         self._xa_ends = XaEnds(earlier, () if earlier is None else earlier.older)
-        self._really_sent = (flags, SentParts())
-        """The filter in force, and a record of the XA transactions that were sent with it. They are used only for an
-        imposed filter that drops events of unknown types.
+        self._really_sent = SentParts()
+        """A record of the XA transactions that were sent with the filter in force. It is used only for imposed filters
+        that drop events of unknown types.
         """
         self._read: ReadAt = _no_file
         self._relay_rotate: int | None = None
@@ -145,7 +145,6 @@ class DumpThread:
         """
         if self.in_transaction:
             return None
-        sent_with, parts = self._really_sent
         return (
             self._flags,
             self._origin,
@@ -153,8 +152,7 @@ class DumpThread:
             self._change,
             self.chunk_size,
             self._xa_ends.key,
-            # Boundary filters that the slave no longer has do not decide about later segments.
-            parts.key if sent_with is self._flags else None,
+            self._really_sent.key,
             self._relay_rotate,
             self.resume,
             self.position,
@@ -200,6 +198,7 @@ class DumpThread:
         if self._change is not None and not self.in_transaction:
             if self._change.flags is not self._flags:
                 self._xa_ends = self._xa_ends.left(self._flags)
+                self._really_sent = SentParts()
             self._flags, self._origin = self._change
             self._change = None
 
@@ -277,10 +276,9 @@ class DumpThread:
             columns, replaced, inside = filter_payloads(flags, segment, columns, first, self._read)
             undecided += inside
         if flags.boundary and flags.on_undecided is OnUndecided.DROP:
-            sent_with, parts = self._really_sent
-            parts = parts if sent_with is flags else SentParts()
-            columns, parts = without_unsent_ends(parts, flags, segment, columns, first)
-            self._really_sent = (flags, parts)
+            columns, self._really_sent = without_unsent_ends(
+                self._really_sent, flags, segment, columns, first
+            )
         (decided,) = decide(segment.file, columns, [self._asked(first)])
         for offset, n in undecided:
             plan = next(plan for plan in decided.plans if offset < plan.end)
