@@ -128,9 +128,6 @@ STATE = np.dtype(
         ("place", np.int64),
         # The number of table ids in the hash table TableIds.
         ("table_ids", np.int64),
-        # The number of tables and statements (subjects, about which filters decide) that have a number.
-        ("subjects", np.int64),
-        ("name_bytes", np.int64),
         ("checksum", np.int64),
         ("verify", np.int64),
         ("table_id_length", np.int64),  # The size of a table id: 6 bytes, or 4 before MySQL 5.1.4.
@@ -168,6 +165,8 @@ class Names(NamedTuple):
 
     The number of slots is a power of two.
     """
+    counts: Int64s
+    """The number of subjects (tables and statements) that have a number, and the number of bytes used in ``heap``."""
 
 
 class TableIds(NamedTuple):
@@ -597,7 +596,7 @@ def scan(
                 else:
                     subject, free = find_subject(key, key_length, heap, key_starts, key_lengths, slots)
                     if subject < 0:
-                        subject = _add_subject(key, key_length, free, now, names)
+                        subject = _add_subject(key, key_length, free, names)
                         if subject < 0:
                             stop = np.int64(Stop.GROW_NAMES)
                             break
@@ -735,17 +734,17 @@ def find_subject(key: np.uintp, length: int, heap: np.uintp, starts: Int64s, len
 
 
 @inner
-def _add_subject(key, length, slot, now, names):
-    new = now.subjects
-    if new >= names.start.size or now.name_bytes + length > names.heap.size or 2 * new >= names.slots.size:
+def _add_subject(key, length, slot, names):
+    new, used = names.counts[0], names.counts[1]
+    if new >= names.start.size or used + length > names.heap.size or 2 * new >= names.slots.size:
         return np.int32(-1)
     for k in range(length):
-        names.heap[now.name_bytes + k] = load_u8(key + _U(k))
-    names.start[new] = now.name_bytes
+        names.heap[used + k] = load_u8(key + _U(k))
+    names.start[new] = used
     names.length[new] = length
     names.slots[slot] = new
-    now.name_bytes += length
-    now.subjects = new + 1
+    names.counts[0] = new + 1
+    names.counts[1] = used + length
     return np.int32(new)
 
 

@@ -188,7 +188,6 @@ class FileScanner:
             # event, to find the bad one.
             self._state["verify"] = not all_sound(data, 0, data.size)
         while True:
-            self._subjects.load(self._state)
             stop, at, count, b_at, b_count = K.scan(
                 buffer,
                 at,
@@ -199,7 +198,6 @@ class FileScanner:
                 columns.events,
                 count,
             )
-            self._subjects.store(self._state)
             if b_count:
                 boundary, boundary_count = b_at, b_count
             if stop == Stop.DONE:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.statement import SchemaAndTable, Statement
@@ -86,9 +85,13 @@ class Subjects:
             start=np.zeros(512, np.int64),
             length=np.zeros(512, np.int64),
             slots=np.full(2048, -1, np.int64),
+            counts=np.zeros(2, np.int64),
         )
-        self.count = 0
-        self.name_bytes = 0
+
+    @property
+    def count(self) -> int:
+        """The number of tables, statements and sets that have a number."""
+        return int(self.names.counts[0])
 
     def __len__(self) -> int:
         return self.count
@@ -175,7 +178,7 @@ class Subjects:
         number = self.count
         # The negative length marks an entry without a table's name, which the compiled scan does not take for a table.
         self.names.length[number] = -1
-        self.count += 1
+        self.names.counts[0] += 1
         self._known.append(subject)
         return number
 
@@ -195,23 +198,8 @@ class Subjects:
             start=np.concatenate([old.start, np.zeros_like(old.start)]),
             length=np.concatenate([old.length, np.zeros_like(old.length)]),
             slots=slots,
+            counts=old.counts,
         )
-
-    def load(self, state: npt.NDArray[np.void]) -> None:
-        """Copy this register's counts (of numbers, and of bytes of names) into a compiled scan's state, before the
-        scan begins.
-        """
-        state["subjects"] = self.count
-        state["name_bytes"] = self.name_bytes
-
-    def store(self, state: npt.NDArray[np.void]) -> None:
-        """Copy the counts (of numbers, and of bytes of names) from a compiled scan's state into this register, after
-        the scan.
-
-        The scan has added the new tables to ``names``.
-        """
-        self.count = int(state["subjects"][0])
-        self.name_bytes = int(state["name_bytes"][0])
 
     def _read_new_tables(self) -> None:
         for number in range(len(self._known), self.count):
