@@ -98,7 +98,7 @@ def without_unsent_ends(
     first: int,
 ) -> tuple[Columns, SentParts]:
     """Return a segment's columns in which XA COMMIT and XA ROLLBACK are dropped if no part of the prepared transaction
-    was sent, and the record of prepared transactions after the segment.
+    was sent. Also return the record of prepared transactions after the segment.
 
     ``parts`` is the record of the prepared transactions before the segment. The index cannot know this, because an
     imposed filter may drop events of unknown types. ``columns`` are the columns after imposed filters have withheld
