@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from dumpfilter.dump import cut as K
 from dumpfilter.dump.chunk import ChunkPlan, Counts, Reported
 from dumpfilter.dump.gaps import NO_GAPS, Gaps
 from dumpfilter.filter.boundary import OnUndecided
-from dumpfilter.filter.flags import MOST_HITS, TableFlags
+from dumpfilter.filter.flags import MOST_HITS
 from dumpfilter.filter.hits import KINDS
 from dumpfilter.index.segment import Segment
 
@@ -52,12 +52,35 @@ class Carry(NamedTuple):
     """
 
 
+class Flags(Protocol):
+    """A filter's decisions about the tables and statements of a binlog set, one uint32 of bits for each (implemented
+    by :class:`~dumpfilter.filter.flags.TableFlags`, and by the outputs of a split).
+    """
+
+    @property
+    def is_on(self) -> bool:
+        """Whether any rule could drop an event."""
+
+    @property
+    def on_undecided(self) -> OnUndecided:
+        """The treatment of an event that no filter can decide about: stop the dump, drop the event, or send it. The
+        imposed filters determine the treatment.
+        """
+
+    def addresses(self) -> tuple[npt.NDArray[np.uint32], int, npt.NDArray[np.int8], int]:
+        """Return the array of flags, the memory address of its first entry, the array of matched rules, and that
+        array's address.
+
+        The arrays have an entry for each table or statement, by its number.
+        """
+
+
 class Asked(NamedTuple):
     """The input for one filter's decision of a segment: the filter's decisions about tables and statements, and the
     position from which the slave needs the segment's events.
     """
 
-    flags: TableFlags
+    flags: Flags
     first: int
     """The number, within the segment, of the first transaction to decide."""
     chunk_size: int
