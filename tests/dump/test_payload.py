@@ -150,6 +150,10 @@ def test_what_is_not_shorter_is_not_made(checksum: bool) -> None:
     plain = event(encode_transaction_payload(events, compression=NONE))
     assert open_payload(tight, fd) == open_payload(plain, fd) == events
     assert close_payload(events, tight, fd) is None
+    grown = close_payload(events, tight, fd, may_grow=True)
+    assert grown is not None
+    assert len(grown) >= len(tight)
+    assert open_payload(grown, fd) == events
     assert close_payload(events, plain, fd) is None
     for source in (tight, plain):
         part = close_payload(events[:400], source, fd)
@@ -207,7 +211,12 @@ def test_a_forbidden_part_never_goes_whole() -> None:
     imposed = TableFlags(Filter(), subjects, imposed=[BoundaryFilter(no_hr)])
     with pytest.MonkeyPatch.context() as patch:
         # No form of the part is smaller than the original event.
-        patch.setattr(payload, "close_payload", lambda *args: None)
+        close = payload.close_payload
+        patch.setattr(
+            payload,
+            "close_payload",
+            lambda *args, may_grow: close(*args, may_grow=True) if may_grow else None,
+        )
         whole = filter_payload(own, segment, number, file.read)
         part = filter_payload(imposed, segment, number, file.read)
     assert (whole.size, whole.replaced, whole.undecided) == (int(segment.size[number]), None, 2)
