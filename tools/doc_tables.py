@@ -69,7 +69,7 @@ def _table(heads: str, rows: Iterable[Iterable[object]]) -> list[str]:
 
 
 def _symbol(symbol: Symbol) -> Iterator[str]:
-    role = GRAMMAR.role[1, symbol, Place.BETWEEN] & R.ROLE_MASK
+    role = GRAMMAR.role[symbol, Place.BETWEEN] & R.ROLE_MASK
     yield from (symbol.name, R.NAMES[role], _EFFECTS[symbol])
     lists = {
         start: [_event(kind) for kind in KINDS if (kind.symbol, kind.writers) == (symbol, writers)]
