@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict
-
 from dumpfilter.analyse.report.audience import Audience
 from dumpfilter.analyse.report.month import GIGABYTE, bytes_of_month, remark_on_month
 from dumpfilter.analyse.report.parquet import UnixTime
-from dumpfilter.analyse.report.periods import OverTime
+from dumpfilter.analyse.report.periods import Model, OverTime
 from dumpfilter.analyse.report.text import human_bytes, human_percent, share
 from dumpfilter.base.printable import visible
 from dumpfilter.spark_jobs.ranges import Damage
@@ -25,11 +23,7 @@ of 16 MiB or more have 4 more bytes per 16 MiB, which the figures ignore.
 """
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Figures(_Model):
+class Figures(Model):
     """An amount of binlog traffic: bytes, events and transactions."""
 
     bytes: int
@@ -40,7 +34,7 @@ class Figures(_Model):
     """Transactions with such an event."""
 
 
-class Ways(_Model):
+class Ways(Model):
     """The bytes of the same traffic, sent in four ways. ``compression`` and ``both`` are estimates for zstd.
 
     The traffic to real replicas is compressed transaction by transaction, and that to slaves of dumpfilter in blocks
@@ -57,7 +51,7 @@ class Ways(_Model):
     """With the filter and compression."""
 
 
-class Savings(_Model):
+class Savings(Model):
     """The bytes that the filter, compression, and both together save, compared with traffic that is neither filtered
     nor compressed.
     """
@@ -67,7 +61,7 @@ class Savings(_Model):
     both: int
 
 
-class Prices(_Model):
+class Prices(Model):
     """The price of a month's binlog traffic, in the currency of ``--price``: sent without a filter, with the filter on
     the master, with compression, and with both.
     """
@@ -82,7 +76,7 @@ class Prices(_Model):
     """With the filter and compression."""
 
 
-class Month(_Model):
+class Month(Model):
     """The traffic of a month of 730 hours, extrapolated from the time span of the binlogs without long pauses, and the
     price of this traffic.
     """
@@ -93,7 +87,7 @@ class Month(_Model):
     """The price of these bytes; None without ``--price``."""
 
 
-class Totals(_Model):
+class Totals(Model):
     """The sums over all slaves, except for slaves whose filters pass nothing.
 
     Such filters probably have misspelled rules, and would otherwise count as the largest saving.
@@ -121,7 +115,7 @@ class Totals(_Model):
     """The extrapolation to a month. None if the binlogs span too little time."""
 
 
-class Peak(_Model):
+class Peak(Model):
     """The time bucket in which a slave receives the most traffic, with the bytes and the mean rate in this bucket."""
 
     start: UnixTime
@@ -132,7 +126,7 @@ class Peak(_Model):
     """Bytes a second."""
 
 
-class RuleSaving(_Model):
+class RuleSaving(Model):
     """The bytes that one rule of a slave's filter saves, while all other rules stay in force.
 
     They are bytes for the readers whom the report is for: real replicas or dumpfilter slaves.
@@ -146,7 +140,7 @@ class RuleSaving(_Model):
     """Bytes that the rule saves. Negative if the rule admits events."""
 
 
-class TableShare(_Model):
+class TableShare(Model):
     """The bytes of one database table's events that one slave receives with its filter on the master."""
 
     table: str
@@ -155,7 +149,7 @@ class TableShare(_Model):
     """Bytes with the filter on the master."""
 
 
-class RealReplica(_Model):
+class RealReplica(Model):
     """The bytes that a real MySQL or MariaDB replica with the same rules receives, in MySQL's own protocol.
 
     They include the 5 bytes that the protocol puts before each event. A real replica receives the transactions of all
@@ -182,7 +176,7 @@ class RealReplica(_Model):
     """Whether these figures are upper bounds, as with stand-ins for MariaDB."""
 
 
-class SlaveFigures(_Model):
+class SlaveFigures(Model):
     """The traffic of one slave over the whole binlog set: unfiltered, filtered on the master, compressed, after a split
     by schema, and sent to a real replica.
     """
@@ -230,7 +224,7 @@ class SlaveFigures(_Model):
     """Bytes or price of a month, None if unknown."""
 
 
-class TableFigures(_Model):
+class TableFigures(Model):
     """The traffic of one table in the binlogs before any filter, or traffic that belongs to no single table, such as
     statements on a schema.
     """
@@ -249,7 +243,7 @@ class TableFigures(_Model):
     """Transactions in the binlog."""
 
 
-class Series(_Model):
+class Series(Model):
     """Bytes of traffic over time. Each tuple has one entry for each time bucket of :attr:`Results.bucket_starts`."""
 
     no_filter: tuple[int, ...]
@@ -258,7 +252,7 @@ class Series(_Model):
     """The traffic of each slave with its filter on the master, by the slave's name."""
 
 
-class SourceFigures(_Model):
+class SourceFigures(Model):
     """The binlog set that the job read: its files, size, server and time span."""
 
     files: tuple[str, ...]
@@ -278,7 +272,7 @@ class SourceFigures(_Model):
     written. Averages are bytes divided by these seconds. It is 0 if all events have the same time."""
 
 
-class Results(_Model):
+class Results(Model):
     """All results of a bandwidth job. The version number ``format`` grows when a release changes the meaning of a
     field.
     """

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from dumpfilter.analyse.report.periods import Model
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class TableWeight(_Model):
+class TableWeight(Model):
     """The bytes of a table in the binlogs, and the number of slaves that receive any of them."""
 
     name: str
@@ -30,7 +26,7 @@ class TableWeight(_Model):
     """
 
 
-class RuleStep(_Model):
+class RuleStep(Model):
     """A suggested rule, with the bytes that it saves in addition to the rules suggested before it."""
 
     rule: str
@@ -47,7 +43,7 @@ class RuleStep(_Model):
     """
 
 
-class RejectedRule(_Model):
+class RejectedRule(Model):
     """A rule that would save much, but would break replication of this set according to ``dumpfilter lint``."""
 
     rule: str
@@ -63,7 +59,7 @@ class RejectedRule(_Model):
     """The first event that shows the fault: file, position and text. Empty if no event shows it."""
 
 
-class Plan(_Model):
+class Plan(Model):
     """The rules suggested for one slave, for slaves with equal filters, or for all slaves together, with the bytes that
     these rules save.
     """
@@ -87,7 +83,7 @@ class Plan(_Model):
     """The rules that would save much but would break replication, in descending order of savings."""
 
 
-class Suggestions(_Model):
+class Suggestions(Model):
     """All suggestions for a binlog set: the tables with their bytes, and the rules to add for each slave. The version
     number ``format`` grows when the meaning of a field changes.
     """

@@ -17,11 +17,13 @@ class Division(enum.StrEnum):
     TABLE = "table"
 
 
-class _Model(BaseModel):
+class Model(BaseModel):
+    """The base class of results' parts. Objects cannot be changed, and JSON with unknown fields is refused."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Period(_Model):
+class Period(Model):
     """The bytes of one period, by the name of the schema or table."""
 
     start: int
@@ -29,7 +31,7 @@ class Period(_Model):
     bytes: dict[str, int]
 
 
-class OverTime(_Model):
+class OverTime(Model):
     """The bytes of each schema or table in the binlog over time, before any filter."""
 
     by: Division
