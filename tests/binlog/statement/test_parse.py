@@ -450,7 +450,8 @@ def test_the_shape_does_not_depend_on_the_values(fragment: str, data: st.DataObj
 def test_a_shape_is_its_own_shape(text: str) -> None:
     shape = statement_shape(text)
     assert len(shape) <= 2 * len(text) + 8
-    if "/*" not in shape and "`" not in shape:
+    # The shape of "----" is two minus signs, which begin a comment when they are read again.
+    if not any(mark in shape for mark in ("/*", "--", "`")):
         assert statement_shape(shape) == shape
 
 
