@@ -129,19 +129,18 @@ class CleverFilter:
         # RENAME TABLE passes when the rules pass any of the renamed tables. A server renames the pairs in order, so
         # that two tables can swap names: RENAME TABLE t1 TO tmp, t2 TO t1, tmp TO t2.
         thread = query.thread_id
-        if query.is_committed_later:
-            followed = [self._followed(self._full(old, query.db), thread) for old, _ in parsed.renames]
-            return Verdict.EXECUTE if any(followed) else Verdict.IGNORE
         followed = []
         for old, new in parsed.renames:
             before, after = self._full(old, query.db), self._full(new, query.db)
             followed.append(self._followed(before, thread))
+            if query.is_committed_later:
+                continue
             temporary = (thread, before) in self._known
             known = self._as(before, thread)
             # A later CREATE TABLE with the old name makes another table, which the rules know under its own name.
             self._forget(before, thread, temporary_only=temporary)
             self._set(after, known, thread, temporary=temporary)
-        if any(followed) and not all(followed):
+        if any(followed) and not all(followed) and not query.is_committed_later:
             text = query.text if len(query.text) <= _SHOWN else query.text[:_SHOWN] + "…"
             self._warn(
                 f"{self.where}: this renames tables that are followed and tables that are not, and fails where the "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -121,9 +121,7 @@ class TableFlags:
         If the master's operator set several filters for the slave, DROP in any of them takes precedence over STOP, and
         STOP over SEND. Without such a filter the event is sent.
         """
-        wanted = {one.on_undecided for one in self.boundary}
-        order = (OnUndecided.DROP, OnUndecided.STOP)
-        return next((fate for fate in order if fate in wanted), OnUndecided.SEND)
+        return _strictest(self.boundary)
 
     def subject(self, number: int) -> Subject:
         """Return the table or statement that has the given number in the binlog set's register of tables and
@@ -184,12 +182,10 @@ class TableFlags:
         sure = [one for one in self._filters if one not in undecided]
         if not undecided or not all(one.verdict(subject).passes for one in sure):
             return bits
-        wanted = {one.on_undecided for one in undecided}
-        if OnUndecided.DROP in wanted:
-            return FILTER_BINLOG_WRITE_F | FILTER_UNDECIDED_F
-        if OnUndecided.STOP in wanted:
-            return FILTER_BINLOG_WRITE_F | FILTER_UNDECIDED_F | FILTER_STOP_F
-        return bits
+        fate = _strictest(undecided)
+        if fate is OnUndecided.SEND:
+            return bits
+        return FILTER_BINLOG_WRITE_F | FILTER_UNDECIDED_F | (FILTER_STOP_F if fate is OnUndecided.STOP else 0)
 
     def _hit(self, number: int) -> int:
         # The slave counts the rule matches of statements that it receives. The master counts the matches of all row
@@ -255,3 +251,9 @@ class TableFlags:
                         self._flags[number] |= self._hit(number)
                 self._known = max(wanted, self._known)
         return self._flags
+
+
+def _strictest(filters: Iterable[BoundaryFilter]) -> OnUndecided:
+    """Return the treatment of an event about which none of the filters can decide."""
+    wanted = {one.on_undecided for one in filters}
+    return next((fate for fate in (OnUndecided.DROP, OnUndecided.STOP) if fate in wanted), OnUndecided.SEND)

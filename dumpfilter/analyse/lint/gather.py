@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -112,15 +114,19 @@ class Gatherer:
 
     def add(self, segment: Segment, reader: SegmentReader) -> None:
         """Collect from the next segment. ``reader`` must have just read this segment."""
-        text = _Texts(segment, reader)
+
+        def read(offset: int, size: int) -> bytes:
+            start = offset - reader.data_offset
+            return reader.data[start : start + size].tobytes()
+
+        texts = _Texts(segment, read)
         for number in np.flatnonzero(self._interesting(segment)).tolist():
             if number in segment.payloads:
-                inner = segment.payloads[number]
-                inside = _InnerTexts(text, number, inner)
-                for each in np.flatnonzero(self._interesting(inner)).tolist():
-                    self._add(inner, each, inside)
+                inside = texts.inside(number)
+                for each in np.flatnonzero(self._interesting(inside.segment)).tolist():
+                    self._add(each, inside)
             else:
-                self._add(segment, number, text)
+                self._add(number, texts)
 
     def _interesting(self, segment: Segment) -> npt.NDArray[np.bool_]:
         """Return a mask of the events to examine: all statements and payloads, and the first row events of each
@@ -139,9 +145,9 @@ class Gatherer:
             wanted[rows[first]] = True
         return np.asarray(wanted, np.bool_)
 
-    def _add(self, segment: Segment, number: int, texts: _Texts) -> None:
-        owner = int(segment.subject[number])
-        if number in segment.xa_ends or self._subjects.members(owner) is not None:
+    def _add(self, number: int, texts: _Texts) -> None:
+        owner = int(texts.segment.subject[number])
+        if number in texts.segment.xa_ends or self._subjects.members(owner) is not None:
             self._add_xa(owner, number, texts)
             return
         if len(self.knowledge.events) >= MOST_EVENTS:
@@ -245,18 +251,37 @@ class Gatherer:
         self.knowledge.xa_transactions.append((subjects, evidence))
 
 
+@dataclass
 class _Texts:
-    """Access to the bytes, statements and positions of a segment's events."""
+    """Access to the bytes, statements and positions of a segment's events, or of the events in a compressed
+    transaction.
+    """
 
-    def __init__(self, segment: Segment, reader: SegmentReader) -> None:
-        self.segment = segment
-        self.fd: FormatDescription = segment.format_description
-        self._reader = reader
+    segment: Segment
+    read: Callable[[int, int], bytes]
+    """Returns bytes of the events, given their offset and their number."""
+    at: Evidence | None = None
+    """The position of the compressed transaction."""
+
+    @property
+    def fd(self) -> FormatDescription:
+        return self.segment.format_description
+
+    def inside(self, number: int) -> _Texts:
+        """Return access to the events of the compressed transaction with index ``number``, which is decompressed at the
+        first access.
+        """
+
+        @cache
+        def opened() -> bytes:
+            return decode_transaction_payload(self.fd.body(self.event(number))).open()
+
+        inner = self.segment.payloads[number]
+        return _Texts(inner, lambda offset, size: opened()[offset : offset + size], self.evidence(number, ""))
 
     def event(self, number: int) -> bytes:
         """Return the bytes of the event with index ``number``."""
-        start = int(self.segment.offset[number]) - self._reader.data_offset
-        return self._reader.data[start : start + int(self.segment.size[number])].tobytes()
+        return self.read(int(self.segment.offset[number]), int(self.segment.size[number]))
 
     def has_word(self, number: int, *words: bytes) -> bool:
         """Tell whether the text of the statement with index ``number`` contains one of ``words``. Case is ignored;
@@ -281,28 +306,10 @@ class _Texts:
 
     def evidence(self, number: int, text: str) -> Evidence:
         """Return the position of the event with index ``number`` as evidence. ``text`` describes the event."""
-        return Evidence(self.segment.file, int(self.segment.offset[number]), text)
-
-
-class _InnerTexts(_Texts):
-    """Access to the events inside a compressed transaction, which is decompressed at the first access."""
-
-    def __init__(self, outer: _Texts, number: int, inner: Segment) -> None:
-        self.segment = inner
-        self.fd = inner.format_description
-        self._outer, self._number = outer, number
-        self._opened: bytes | None = None
-
-    def event(self, number: int) -> bytes:
-        if self._opened is None:
-            payload = decode_transaction_payload(self._outer.fd.body(self._outer.event(self._number)))
-            self._opened = payload.open()
-        start = int(self.segment.offset[number])
-        return self._opened[start : start + int(self.segment.size[number])]
-
-    def evidence(self, number: int, text: str) -> Evidence:
-        position = int(self._outer.segment.offset[self._number])
-        return Evidence(self._outer.segment.file, position, text, inside=int(self.segment.offset[number]))
+        offset = int(self.segment.offset[number])
+        if self.at is None:
+            return Evidence(self.segment.file, offset, text)
+        return replace(self.at, text=text, inside=offset)
 
 
 def _tables(event: SetEvent) -> Iterator[tuple[str, str]]:

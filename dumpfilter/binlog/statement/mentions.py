@@ -21,7 +21,7 @@ from dumpfilter.binlog.statement.reader import (
     read_references,
     sees_alias,
 )
-from dumpfilter.binlog.statement.statement import Change, Mentions
+from dumpfilter.binlog.statement.statement import Change, Mentions, Names
 from dumpfilter.binlog.statement.tokens import Token, TokenKind
 
 _NOT_A_VERB_AFTER = frozenset({"ON", "KEY", "BEFORE", "AFTER", "OR", "CREATE", "GRANT", "REVOKE", "FOR"})
@@ -53,9 +53,9 @@ class BodyReader(StatementReader):
         super().__init__(text, family)
         self.engine = ""
         """The storage engine of the first ENGINE option outside parentheses and before a query, in capitals."""
-        self.merged: tuple[TableName, ...] = ()
+        self.merged: Names = ()
         """The tables in parentheses after the option UNION, of which a MERGE table consists."""
-        self.first_list: tuple[TableName, ...] | None = None
+        self.first_list: Names | None = None
         """The tables that stand directly in the FROM clause of the first query, outside parentheses."""
         self._met_query = False
         self._last = Token(TokenKind.END, "", 0, 0)
@@ -68,7 +68,7 @@ class BodyReader(StatementReader):
         self._tables: dict[TableName, None] = {}
         self._writes: dict[tuple[TableName, Change], None] = {}
         self._changed: dict[tuple[TableName, Change], None] = {}
-        self._inserted: tuple[TableName, ...] = ()
+        self._inserted: Names = ()
         """The table of the INSERT that the scanner has met last."""
         self._functions: dict[TableName, None] = {}
         self._parents: dict[TableName, None] = {}

@@ -22,6 +22,7 @@ from dumpfilter.binlog.statement.reader import References, StatementReader, read
 from dumpfilter.binlog.statement.statement import (
     UNKNOWN,
     Change,
+    Names,
     Statement,
     StatementFacts,
     StatementKind,
@@ -76,7 +77,7 @@ def make_statement(
     current_database: str | None,
     updated_databases: tuple[str, ...] | None = None,
     table_map_for_update: int | None = None,
-    tables_info: tuple[TableName, ...] | None = None,
+    tables_info: Names | None = None,
 ) -> Statement:
     """Return the kind, databases and tables of a statement in the form in which filters decide about it.
 
@@ -136,7 +137,7 @@ def _statement(reader: StatementReader) -> StatementFacts:
     return read(reader, begin) if read else UNKNOWN
 
 
-def _on(kind: StatementKind, names: tuple[TableName, ...] | None, **more: Any) -> StatementFacts:
+def _on(kind: StatementKind, names: Names | None, **more: Any) -> StatementFacts:
     """Return the facts of a statement of the kind ``kind`` that updates the tables ``names``. None means that the
     names cannot be parsed.
     """
@@ -147,9 +148,7 @@ def _on(kind: StatementKind, names: tuple[TableName, ...] | None, **more: Any) -
     )
 
 
-def _without_tables(
-    kind: StatementKind, names: tuple[TableName, ...] | None = (), **more: Any
-) -> StatementFacts:
+def _without_tables(kind: StatementKind, names: Names | None = (), **more: Any) -> StatementFacts:
     """Return the facts of a statement of the kind ``kind`` to which a server applies no table rule.
 
     ``names`` are its objects. None means that the names cannot be parsed.
@@ -203,7 +202,7 @@ def _delete(reader: StatementReader, begin: Token) -> StatementFacts:
     return _on(K.DELETE, names)
 
 
-def _deleted_from(found: References, targets: tuple[TableName, ...]) -> tuple[TableName, ...] | None:
+def _deleted_from(found: References, targets: Names) -> Names | None:
     """Return the tables from which a DELETE with several tables deletes. None when the text does not tell them.
 
     ``targets`` are aliases or names of tables in the FROM clause. The result has the server's order, which is the
@@ -226,7 +225,7 @@ def _deleted_from(found: References, targets: tuple[TableName, ...]) -> tuple[Ta
     return None if wanted else tuple(updated)
 
 
-def _targets(reader: TokenReader) -> tuple[TableName, ...] | None:
+def _targets(reader: TokenReader) -> Names | None:
     found = []
     while True:
         parts = []
@@ -439,8 +438,8 @@ def _alter_table(reader: StatementReader, about: _About) -> StatementFacts:
     if names is None:
         return unknown
     renames: tuple[tuple[TableName, TableName], ...] = ()
-    others: tuple[TableName, ...] = ()
-    absorbed: tuple[TableName, ...] = ()
+    others: Names = ()
+    absorbed: Names = ()
     while verb := reader.skip_to("RENAME", "EXCHANGE", "CONVERT"):
         if verb == "RENAME":
             if reader.sees("COLUMN", "INDEX", "KEY"):
@@ -526,9 +525,7 @@ def _rename_user(reader: StatementReader) -> StatementFacts:
             )
 
 
-def _account(
-    reader: StatementReader, *opened: str, accounts: tuple[TableName, ...] = (), **about: Any
-) -> StatementFacts:
+def _account(reader: StatementReader, *opened: str, accounts: Names = (), **about: Any) -> StatementFacts:
     tables = grant_tables(reader.family, *opened)
     return StatementFacts(K.ACCOUNT, updated=(tables,), objects=(), accounts=accounts, **about)
 
@@ -564,7 +561,7 @@ _MYSQL = (
 _MARIADB = ("db", "tables_priv", "columns_priv", "procs_priv", "proxies_priv", "roles_mapping", "global_priv")
 
 
-def grant_tables(family: Family, *opened: str) -> tuple[TableName, ...]:
+def grant_tables(family: Family, *opened: str) -> Names:
     """Return the grant tables (``mysql.user``, ``mysql.db`` and so on) that a statement such as GRANT or CREATE USER
     opens, in the server's order. The server applies its table rules to them.
 
@@ -597,7 +594,7 @@ def _read_account(reader: TokenReader) -> TableName | None:
     return TableName(host.lower(), token.value)
 
 
-def _read_accounts(reader: TokenReader) -> tuple[TableName, ...]:
+def _read_accounts(reader: TokenReader) -> Names:
     found = []
     while (account := _read_account(reader)) is not None:
         if account.table:
@@ -624,9 +621,9 @@ def _grant(reader: StatementReader, begin: Token) -> StatementFacts:
             columns = True
         else:
             reader.advance()
-    granted: tuple[TableName, ...] = ()
+    granted: Names = ()
     needs: tuple[tuple[Thing, TableName], ...] = ()
-    of_object: tuple[TableName, ...] = ()
+    of_object: Names = ()
     is_known = True
     if is_proxy:
         opened = ["proxies_priv"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.query import TableName
-from dumpfilter.binlog.statement.statement import Change
+from dumpfilter.binlog.statement.statement import Change, Names
 from dumpfilter.binlog.statement.tokens import BINLOG, TokenKind, TokenReader
 
 MOST_TOKENS = 100_000
@@ -159,7 +159,7 @@ class References:
     """Whether the parser has understood the clause to its end. If False, the lists end where the parser stopped."""
 
     @property
-    def in_order(self) -> tuple[TableName, ...]:
+    def in_order(self) -> Names:
         """The tables in the order in which the server checks filters (its global table list)."""
         if not self.first:
             return tuple(self.listed)

@@ -61,6 +61,12 @@ _DATABASE_KINDS = frozenset(
 )
 
 
+Names = tuple[TableName, ...]
+"""Names of tables or other objects in a statement. A name without a database is in the default database."""
+
+TableLists = tuple[Names, ...]
+
+
 class SchemaAndTable(NamedTuple):
     """The schema and the table under which reports count an event. A field is None if the event has no such name, or
     several.
@@ -112,28 +118,26 @@ class Change(enum.Enum):
 class Mentions:
     """The tables and functions that a statement's text names. A name without a database is in the default database."""
 
-    tables: tuple[TableName, ...] = ()
+    tables: Names = ()
     """The tables, views and sequences that the text names, each once."""
     writes: tuple[tuple[TableName, Change], ...] = ()
     """The tables whose rows the text may change, each with the change."""
-    functions: tuple[TableName, ...] = ()
+    functions: Names = ()
     """The names before an opening parenthesis, some of which may be stored functions."""
-    parents: tuple[TableName, ...] = ()
+    parents: Names = ()
     """The tables after REFERENCES, to which foreign keys refer."""
     changed: tuple[tuple[TableName, Change], ...] = ()
     """The tables of ``writes``, without tables of an UPDATE whose columns its SET clause certainly does not change.
 
     For such a table a server opens the triggers for UPDATE, too, but changes no row.
     """
-    sequences: tuple[TableName, ...] = ()
+    sequences: Names = ()
     """The tables after NEXT VALUE FOR, or in functions such as NEXTVAL."""
     is_sure: bool = False
     """Whether ``tables`` has all tables that the text names, for sure."""
 
 
 NO_MENTIONS = Mentions()
-
-TableLists = tuple[tuple[TableName, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +165,7 @@ class Statement:
     lists: the table, and the grant tables. With no list at all, no table rule applies. An empty list never passes: the
     statement has tables and updates none of them. The tables of a list are in the server's order.
     """
-    involved: tuple[TableName, ...] = ()
+    involved: Names = ()
     """The tables that a Query event of the extended format (WL#40) lists. The field is filled only when ``updated`` is
     None.
 
@@ -176,7 +180,7 @@ class Statement:
         """
         return bool(self.involved or any(self.updated or ()))
 
-    def tables(self) -> tuple[TableName, ...]:
+    def tables(self) -> Names:
         """Return the tables that the statement updates. A name without a database gets the default database."""
         named = (table for tables in self.updated or () for table in tables)
         return tuple(
@@ -232,7 +236,7 @@ class StatementFacts:
     :attr:`Statement.updated` explains the lists. The value is also None for an UPDATE of several tables, which has
     ``listed`` instead.
     """
-    listed: tuple[TableName, ...] | None = None
+    listed: Names | None = None
     """The tables of an UPDATE of several tables, in the server's order; None for other statements.
 
     The bits of the event's Q_TABLE_MAP_FOR_UPDATE tell which tables of this list the statement updates. The list may be
@@ -240,11 +244,11 @@ class StatementFacts:
     """
     listed_whole: bool = True
     """Whether ``listed`` holds all tables of the UPDATE. If False, it holds only the first few of them."""
-    objects: tuple[TableName, ...] | None = None
+    objects: Names | None = None
     """The tables, views, routines and other objects that the statement creates, changes or drops; None when they are
     unknown.
     """
-    sources: tuple[TableName, ...] = ()
+    sources: Names = ()
     """The table after LIKE in a CREATE TABLE … LIKE, whose columns the new table gets; empty for other statements."""
     renames: tuple[tuple[TableName, TableName], ...] = ()
     """The pairs of old and new name of renamed objects, in the order of the text."""
@@ -264,7 +268,7 @@ class StatementFacts:
     """The tables and routines that must exist besides ``objects``: a trigger's table, the object of a GRANT."""
     fired_by: tuple[Change, ...] = ()
     """The row changes that fire a trigger."""
-    accounts: tuple[TableName, ...] = ()
+    accounts: Names = ()
     """The accounts that the statement is about, and the roles that a GRANT grants."""
     on: str = ""
     """The object of a GRANT or REVOKE, and the granted roles, as a normalized text."""
@@ -272,14 +276,14 @@ class StatementFacts:
     """The names in a statement that changes data, in a view's query, in a trigger's or routine's body, or in the
     columns and the query of a table.
     """
-    merged: tuple[TableName, ...] = ()
+    merged: Names = ()
     """The tables after UNION in the options of a table, of which a MERGE table consists."""
-    absorbed: tuple[TableName, ...] = ()
+    absorbed: Names = ()
     """The tables that an ALTER TABLE … CONVERT TABLE makes partitions of its table. They exist no longer then."""
     checks_foreign_keys: bool = True
 
     @property
-    def names(self) -> tuple[TableName, ...]:
+    def names(self) -> Names:
         """The objects that the statement creates, changes or removes. RENAME TABLE and ALTER EVENT … RENAME also list
         the new names.
         """
@@ -293,7 +297,7 @@ class StatementFacts:
         return self.objects or () if self.verb is not None else ()
 
     @property
-    def also_makes(self) -> tuple[TableName, ...]:
+    def also_makes(self) -> Names:
         """The tables that MariaDB's ALTER TABLE … CONVERT PARTITION … TO TABLE creates from partitions."""
         if self.thing is not Thing.TABLE or self.verb is not Verb.ALTER:
             return ()
@@ -301,7 +305,7 @@ class StatementFacts:
         return tuple(name for name in self.objects or () if name not in known)
 
     @property
-    def makes(self) -> tuple[TableName, ...]:
+    def makes(self) -> Names:
         """The tables, views and sequences that the statement creates, or to which it gives a new name."""
         if self.thing is not Thing.TABLE:
             return ()
@@ -309,7 +313,7 @@ class StatementFacts:
         return (*made, *self.also_makes, *(new for _, new in self.renames))
 
     @property
-    def tables(self) -> tuple[TableName, ...]:
+    def tables(self) -> Names:
         """All tables, views and sequences that the statement names."""
         if self.verb is None:
             return self.body.tables
@@ -329,7 +333,7 @@ class StatementFacts:
         )
 
     @property
-    def _updated(self) -> tuple[TableName, ...]:
+    def _updated(self) -> Names:
         return tuple(name for listed in self.updated or () for name in listed)
 
 
