@@ -301,28 +301,26 @@ class EventTexts:
     def _encode(self, batch: _Batch, k: int, kind: int, table: _Table | None, raw: bytes) -> None:
         """Add an event to the BINLOG statement, uncompressed and with the database's name on the target."""
         fd = batch.fd
-        batch.encoded.append(k)
         is_changed = kind in _COMPRESSED if table is None else table.is_renamed
-        if not is_changed and fd.checksum == self.checksum and self._as_they_are:
-            return
-        header, body = EventHeader.unpack(raw), raw[HEADER_LENGTH : len(raw) - fd.checksum_length]
-        length = fd.post_header_length(kind)
-        if is_changed and table is not None:
-            body = encode_table_map(
-                replace(decode_table_map(body, length), database=table.map.database), length
+        if is_changed or fd.checksum != self.checksum or not self._as_they_are:
+            header, body = EventHeader.unpack(raw), raw[HEADER_LENGTH : len(raw) - fd.checksum_length]
+            length = fd.post_header_length(kind)
+            if is_changed and table is not None:
+                one = replace(decode_table_map(body, length), database=table.map.database)
+                body = encode_table_map(one, length)
+            elif is_changed:
+                rows = decode_rows_header(kind, body, length or None)
+                body, kind = body[: rows.rows_offset] + bytes(rows_data(rows, body)), T(kind).opened
+            batch.changed[k] = make_event(
+                kind,
+                body,
+                timestamp=header.timestamp,
+                server_id=header.server_id,
+                end_log_pos=header.end_log_pos,
+                flags=header.flags,
+                checksum=self.checksum,
             )
-        elif is_changed:
-            rows = decode_rows_header(kind, body, length or None)
-            body, kind = body[: rows.rows_offset] + bytes(rows_data(rows, body)), T(kind).opened
-        batch.changed[k] = make_event(
-            kind,
-            body,
-            timestamp=header.timestamp,
-            server_id=header.server_id,
-            end_log_pos=header.end_log_pos,
-            flags=header.flags,
-            checksum=self.checksum,
-        )
+        batch.encoded.append(k)
 
     def print(self) -> None:
         """Print the events that :meth:`add` has collected so far. Raises BinlogError for a malformed event, after

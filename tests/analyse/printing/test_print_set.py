@@ -177,6 +177,19 @@ def test_events_before_a_damaged_one_are_printed(tmp_path: Path) -> None:
     assert b"# at %d\n" % rows.offset not in text
 
 
+def test_compressed_rows_that_cannot_be_opened_are_an_error_with_their_place(tmp_path: Path) -> None:
+    first, *rest = events_in(recording("mariadb118-mixed").files[:1])
+    rows = next(event for event in rest if event.type == EventType.WRITE_ROWS_COMPRESSED_V1)
+    broken = make_event(rows.type, bytes(rows.body)[:-4], checksum=rows.fd.checksum)
+    out: list[bytes] = []
+    printer = TextPrinter(out.append, text_options(tmp_path))
+    for event in (first, *rest[: rest.index(rows)]):
+        printer.events(one_event("bin.000001", event.fd, event.offset, event.raw))
+    with pytest.raises(BinlogCorrupt, match=rf"bin\.000001: at {rows.offset}: compressed data"):
+        print_event(printer, broken, rows.offset, rows.fd)
+    assert b"# at %d\n" % rest[rest.index(rows) - 1].offset in b"".join(out)
+
+
 def test_a_large_compressed_transaction_is_printed_in_little_memory(tmp_path: Path) -> None:
     description = next(events_in(recording("mysql-row").files))
     one = make_event(EventType.ROWS_QUERY, b"\xff" + b"x" * (1 << 16), checksum=False)
