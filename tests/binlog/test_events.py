@@ -44,7 +44,7 @@ def test_numbers_ascend_and_names_are_distinct_within_a_family() -> None:
 
 
 def test_roles() -> None:
-    roles = GRAMMAR.role[1, SYMBOLS, Place.BETWEEN] & R.ROLE_MASK
+    roles = GRAMMAR.role[SYMBOLS, Place.BETWEEN] & R.ROLE_MASK
     for role, numbers in ROLES_BY_HAND.items():
         assert set(np.flatnonzero(roles == role)) == numbers, R.NAMES[role]
     assert set(np.flatnonzero(roles != R.KEEP)) == set().union(*ROLES_BY_HAND.values())

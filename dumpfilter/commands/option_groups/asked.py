@@ -46,7 +46,7 @@ class ConsoleLogin(Settings):
 def parse_address(option: str, value: str) -> tuple[str, int]:
     """Parse the value ``HOST:PORT`` of an option, and return host and port. Raises OptionError for another form.
 
-    >>> _address("--slave", "[::1]:3308")
+    >>> parse_address("--slave", "[::1]:3308")
     ('::1', 3308)
     """
     host, colon, port = value.rpartition(":")
