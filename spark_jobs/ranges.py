@@ -1,15 +1,15 @@
-"""The division of a binlog set into ranges, and the reading of a range in blocks.
+"""The division of a binlog set into ranges, and the reading of a range, about 16 MiB (a block) at a time.
 
 A range is a sequence of complete transactions in one file, which one task reads. It also records the XA transactions
 that end in it but were prepared in an earlier range. A task therefore needs no other range, and tasks can run in any
 order on any machine.
 
-The index pass is a fast scan of binlog files that divides them into ranges. It reads event headers and table names,
-and parses no statements. It verifies checksums only if damaged files are to be skipped. Each file can be indexed by a
+The index pass is a fast scan of binlog files that divides them into ranges. It reads event headers and table names, and
+parses no statements. It verifies checksums only if damaged files are to be skipped. Each file can be indexed by a
 separate task.
 
-A set with XA transactions needs a second pass (:func:`look_for_xa`). An XA COMMIT or XA ROLLBACK concerns the tables
-of its prepared transaction, which may be in an earlier range.
+A set with XA transactions needs a second pass (:func:`look_for_xa`). An XA COMMIT or XA ROLLBACK concerns the tables of
+its prepared transaction, which may be in an earlier range.
 """
 
 from __future__ import annotations
@@ -192,8 +192,8 @@ def blocks_of(
     statements: bool = True,
     payloads: bool = True,
 ) -> Iterator[Block]:
-    """Read a range (part of a binlog file) block by block, and yield each block of bytes with the events scanned from
-    it.
+    """Read a range (part of a binlog file) about ``block_size`` bytes at a time. Yield each of these blocks, with the
+    events that a scan found in it.
 
     Parameters:
         file: the open binlog file.
@@ -202,8 +202,8 @@ def blocks_of(
         sources: the register that numbers server UUIDs and domains of GTIDs. The scan adds new ones.
         verify: whether the events' checksums are verified.
         block_size: the number of bytes to read at a time. A block with a larger event is larger.
-        statements: whether statements are parsed. If not, a statement's number is the constant PENDING, and compressed
-            transactions are not decompressed.
+        statements: whether statements are parsed, which gives them numbers in ``subjects``. If not, their number is the
+            constant PENDING, and compressed transactions are not decompressed.
         payloads: whether compressed transactions are decompressed.
 
     Raises BinlogError with file and position.

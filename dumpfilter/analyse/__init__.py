@@ -1,7 +1,7 @@
-"""Analyses of binlogs for people: ``inspect``, ``explain``, ``lint``, the text output of ``binlog``, and shared
-parts of reports.
+"""Analyses of binlogs for people: ``inspect``, ``explain``, ``lint``, the text output of ``binlog``, and shared parts
+of reports.
 
-Input: a binlog set (the binlog files that one index file lists) and filters. Output: results as Python values,
-tables, texts and HTML pages. The package imports the core packages from ``base`` to ``dump``, and ``console`` for
-SQL's reserved words, which a printed statement must quote.
+Input: a binlog set (the binlog files that one index file lists) and filters. Output: results as Python values, tables,
+texts and HTML pages. Of this project's other packages it imports only lower layers: the core, from ``base`` up to
+``dump``, and ``console`` for SQL's reserved words, which a printed statement must quote.
 """

@@ -49,11 +49,11 @@ class FilterKey:
 
     @property
     def is_on(self) -> bool:
-        """Whether the combined filter can drop any event."""
+        """Whether the filters that an event passes on its way to a node can drop any event."""
         return bool(self.layers) or (self.origin is not None and self.origin.is_on)
 
     def filter(self, names: NameRules) -> ReplicationFilter:
-        """Return the filter that passes an event only if all combined filters pass it.
+        """Return one filter that passes an event only if every filter on the event's way to a node passes it.
 
         ``names`` has the server's settings for comparing schema and table names. Raises OptionError for a bad rule.
         """
@@ -64,9 +64,10 @@ class FilterKey:
 
 @dataclass(frozen=True, eq=False)
 class Leg:
-    """One link on the path from a binlog's writer to a node, with the filters of the events that cross the link.
+    """One link on the path from the node that writes a binlog to another node, with the filters of the events that
+    cross the link.
 
-    Legs are compared by identity, since the computation of their rules' hashes would take long.
+    Objects are compared by identity, since the computation of their rules' hashes would take long.
     """
 
     source: str
@@ -95,14 +96,13 @@ class Leg:
 
     @property
     def link(self) -> str:
-        """The link's name, ``SOURCE:TARGET``."""
+        """The name of this network link between two nodes, ``SOURCE:TARGET``."""
         return f"{self.source}:{self.target}"
 
     @property
     def unfiltered(self) -> FilterKey:
-        """The filter of the events that cross the link if no node has filter rules, for comparison.
-
-        A slave still does not get the transactions of server ids and domain ids that it ignores.
+        """The filter of this link in a simulation without filter rules, with which filtering is compared. It passes
+        everything except the server ids and domain ids that a slave on the path ignores.
         """
         return FilterKey((), self.logged.origin)
 

@@ -167,7 +167,7 @@ def without_delay(routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], int]:
 
     A delay without jitter and outages makes each transaction later by this constant, so nodes that differ only in it
     are computed together. If the last link has jitter or outages, or the node has several routes, return ``routes``
-    unchanged and 0. The benchmark ``simulation`` measures 10,000 such nodes at ten rates.
+    unchanged and 0.
     """
     *before, last = routes[0].passages
     hop = last.hop

@@ -111,8 +111,11 @@ class Evaluate:
 
     @property
     def everything(self) -> Mask:
-        """The traffic that a slave without a filter receives, as a Boolean array. The array has one entry for each
-        unit: a row of counts for the traffic under one condition in one time bucket.
+        """For each row of measured counts, whether a slave without a filter receives the row's traffic, as a Boolean
+        array.
+
+        One row has the bytes and events that filters send under one condition (such as "this table is sent") in one
+        time bucket.
         """
         return self.tallied.sent(None)
 
@@ -156,7 +159,7 @@ class Evaluate:
     def series(self, values: Floats) -> Ints:
         """Return the sum of ``values`` in each time bucket of ``self.buckets``, as int64.
 
-        ``values`` has one number of bytes for each unit (a row of measured counts, which belongs to one time bucket).
+        ``values`` has a number of bytes for each row of the measured counts. Each row belongs to one time bucket.
         Events without a timestamp count in the first bucket. Without buckets the result is empty.
         """
         if not len(self.buckets):
@@ -169,11 +172,12 @@ class Evaluate:
         return np.clip(np.searchsorted(self.buckets, self.tallied.bucket), 0, len(self.buckets) - 1)
 
     def received(self, verdicts: Verdicts = ALL, origin: OriginFilter | None = None) -> Floats:
-        """Return the bytes that one reader of the binlog receives, as one number for each unit (row of measured
-        counts).
+        """Return the bytes that one reader of the binlog receives, divided as the measured counts are: one number for
+        each of their rows.
 
-        The reader is a real replica or a dumpfilter slave, as ``self.audience`` says. For a real replica, a dropped
-        unit counts with the empty transactions that the master sends for GTIDs.
+        A row has the traffic under one condition (such as "this table is sent") in one time bucket. The reader is a
+        real replica or a dumpfilter slave, as ``self.audience`` says. A real replica receives empty transactions for
+        dropped GTIDs, which are included.
 
         ``verdicts`` are those of the reader's filter, and ``origin`` has the server ids and domain ids that the reader
         accepts (None: all). A real replica receives all in any case.

@@ -305,7 +305,9 @@ buckets of a minute would hide peaks.
 
 @dataclass(frozen=True)
 class MeasuredFile:
-    """The measurements of one binlog file: its version, the result of the index pass, and the counted traffic."""
+    """The measurements of one binlog file: its version, the result of the index pass (which divides the file into
+    ranges), and the counted traffic.
+    """
 
     version: FileVersion | None
     """The version of the file that was measured. None for a file that could not be opened."""
@@ -347,7 +349,9 @@ class MeasuredSet:
 
     @property
     def indexed(self) -> IndexedSet:
-        """The result of the index pass over all files, without the ranges into which they were divided."""
+        """The facts that the index pass found about all files, such as damage and times. The index pass is the fast
+        scan that divides files into ranges; the ranges themselves are left out.
+        """
         return IndexedSet(tuple(one.index for one in self.files), (), self.unknown_xa)
 
     @cached_property
@@ -361,8 +365,8 @@ class MeasuredSet:
         return self.measured.tallied
 
     def numbers_of(self, filters: Mapping[str, ReplicationFilter]) -> list[int] | None:
-        """Return for each of ``filters`` the number under which the measurements know it, or None if the measurements
-        are not valid for all of them.
+        """Return for each of ``filters`` the number by which :meth:`~dumpfilter.analyse.traffic.facts.Facts.sent`
+        identifies it. Return None if the measurements are not valid for all of them.
 
         ``filters`` has the filters by their digests. Usually the measurements are valid for every filter, and the
         numbers are 0, 1, 2 and so on. If the set has compressed transactions of several tables

@@ -35,10 +35,11 @@ class Figures(Model):
 
 
 class Ways(Model):
-    """The bytes of the same traffic, sent in four ways. ``compression`` and ``both`` are estimates for zstd.
+    """The bytes of the same traffic in four cases: without filter and compression, with the filter on the master, with
+    compression, and with both.
 
-    The traffic to real replicas is compressed transaction by transaction, and that to slaves of dumpfilter in blocks
-    of 256 KiB.
+    The figures with compression are estimates for zstd. The traffic to real replicas is compressed transaction by
+    transaction, and that to slaves of dumpfilter in blocks of 256 KiB.
     """
 
     no_filter: int

@@ -207,7 +207,9 @@ class Search:
         return self._faults[slave]
 
     def measured(self, slave: Slave) -> Slave:
-        """Return the slave with its filter's verdicts about all tables and statements, and the traffic that passes."""
+        """Return the slave with new values of ``flags`` (its filter's verdicts about all tables and statements),
+        ``nbytes`` and ``tables``. The filter includes the rules that the search added.
+        """
         return self._with_flags(slave, self._traffic.ask(slave.filter(self._written_by)))
 
     def _with_flags(self, slave: Slave, flags: SubjectFlags | None) -> Slave:

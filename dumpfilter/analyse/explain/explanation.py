@@ -90,10 +90,11 @@ class Filters:
         return self.slave.decide(subject)
 
     def flags(self, subjects: Subjects) -> TableFlags:
-        """Return both filters' verdicts about all tables and statements in ``subjects``, as one uint32 of flags for
-        each.
+        """Return the verdicts of both filters together (``write``, then ``slave``) about all tables and statements in
+        ``subjects``.
 
-        A :class:`DumpThread`, which selects the events to send, reads verdicts in this form.
+        A verdict is a uint32, whose bits say whether events are sent and whether the filter cannot decide. A
+        :class:`DumpThread`, which selects the events to send, needs verdicts in this form.
         """
         return TableFlags(self.slave, subjects, write_filter=self.write)
 
@@ -331,7 +332,10 @@ def explain_statement(
 
 
 def path_of(statement: Statement, filters: Filters) -> Iterator[PathStep]:
-    """Yield a statement's steps through the manual's flow chart of rules. The last step has the final verdict."""
+    """Yield the steps of a statement through the MySQL manual's flow chart of how a replica evaluates its rules.
+
+    Each step compares the statement with one type of rules. The last step has the final verdict.
+    """
     if filters.write is not None and filters.write.is_on:
         written = filters.write.decide(statement)
         yield _stop(written, go_on=written.verdict.passes)

@@ -34,7 +34,9 @@ def verdict_word(decision: Decision, filters: Filters) -> str:
 
 
 def by_write_side(decision: Decision, filters: Filters) -> bool:
-    """Tell whether rules such as ``--binlog-do-db`` made the decision, rather than the slave's rules."""
+    """Tell whether rules with which the server writes its binlog, such as ``--binlog-do-db``, made the decision, rather
+    than the slave's rules.
+    """
     return filters.write is not None and filters.write.is_on and decision.step.name.startswith("BINLOG_")
 
 
@@ -105,7 +107,10 @@ def subject_as_dict(subject: Subject) -> dict[str, Any]:
 
 
 def set_as_dict(found: ExplainedSet, filters: Filters) -> dict[str, Any]:
-    """Return the explanation of a binlog set as a dictionary for JSON. Sizes are in bytes."""
+    """Return the decisions about all tables and statements of a binlog set as a dictionary for JSON.
+
+    ``filters`` are the filters that made these decisions. Their rules are included. Sizes are in bytes.
+    """
     counts = asdict(found.counts)
     # Stand-ins are sent to real replicas alone.
     del counts["bytes_gtid"]
@@ -126,7 +131,7 @@ def set_as_dict(found: ExplainedSet, filters: Filters) -> dict[str, Any]:
 
 
 def event_as_dict(event: ExplainedEvent, filters: Filters) -> dict[str, Any]:
-    """Return the explanation of one event as a dictionary for JSON."""
+    """Return one event, with the reason why ``filters`` send or drop it, as a dictionary for JSON."""
     return {
         "file": event.file,
         "position": event.position,
@@ -139,22 +144,27 @@ def event_as_dict(event: ExplainedEvent, filters: Filters) -> dict[str, Any]:
 
 
 def statement_as_dict(found: ExplainedStatement, filters: Filters) -> dict[str, Any]:
-    """Return the explanation of a statement as a dictionary for JSON."""
+    """Return the decision of ``filters`` about a statement, and the steps that led to the decision, as a dictionary for
+    JSON.
+    """
     path = [stop._asdict() | {"rule": _rule(stop.rule)} for stop in found.path]
     decided = subject_as_dict(found.statement) | decision_as_dict(found.decision, filters)
     return {"rules": rules_as_list(filters), **decided, "path": path}
 
 
 def rules_as_list(filters: Filters) -> list[str]:
-    """Return the rules of both filters as options such as ``--replicate-do-db=shop``. The rules with which the server
-    writes its binlog, such as ``--binlog-do-db``, come first.
+    """Return all rules of ``filters`` as options such as ``--replicate-do-db=shop``.
+
+    The rules with which the server writes its binlog, such as ``--binlog-do-db``, come before the slave's rules.
     """
     written = filters.write.rules if filters.write is not None else ()
     return [str(rule) for rule in (*written, *filters.slave.rules)]
 
 
 def print_set(found: ExplainedSet, filters: Filters, console: Console, *, top: int) -> None:
-    """Print the explanation of a binlog set: the ``top`` tables and statements with the most bytes, and the totals."""
+    """Print the decisions of ``filters`` about a binlog set: for the ``top`` tables and statements with the most bytes,
+    and in total.
+    """
     _print_rules(filters, console)
     shown = found.subjects[:top]
     rows = [
@@ -195,7 +205,10 @@ def print_set(found: ExplainedSet, filters: Filters, console: Console, *, top: i
 
 
 def print_events(events: Iterable[ExplainedEvent], filters: Filters, console: Console) -> None:
-    """Print one line for each event, immediately after the event is explained. In a pipe, tabs separate the columns."""
+    """Print one line for each event: its position and type, and why the filters send or drop it.
+
+    A line is printed as soon as ``events`` yields the event. In a pipe, tabs separate the columns.
+    """
     separator = "  " if console.is_terminal else "\t"
     for event in events:
         what = "" if event.subject is None else describe(event.subject)

@@ -62,9 +62,10 @@ NOTHING = Volume(0, 0, 0)
 
 @dataclass(frozen=True)
 class HeadingSums:
-    """Sums of events, bytes and transactions by period of time and by heading, stored as columns. One row is one sum.
+    """Sums of events, bytes and transactions, one for each period of time and each heading with traffic in this period.
 
-    A heading is the name under which reports count bytes, such as a table or a schema's statements.
+    A heading is the name under which reports count bytes, such as a table or a schema's statements. The sums are stored
+    as columns: arrays with one entry for each sum.
     """
 
     seconds: int
@@ -94,7 +95,9 @@ class HeadingSums:
         return _summed(replace(self, seconds=seconds, period=self.period // (seconds // self.seconds)))
 
     def in_few(self, most: int) -> HeadingSums:
-        """Return these sums merged into longer periods of time, so that at most ``most`` periods contain events."""
+        """Return the sums of events, bytes and transactions merged into longer periods of time, so that at most
+        ``most`` periods contain events.
+        """
         found = self
         while len(np.unique(found.period)) > most:
             found = found.in_periods(wider(found.seconds))
@@ -142,7 +145,9 @@ class ByHeading:
                 self._saved = self._saved and self._new_tally()
 
     def sums(self) -> HeadingSums:
-        """Return the counts by period and heading, over all segments that were added so far."""
+        """Return the sums of events, bytes and transactions by period of time and by heading (a table, a schema's
+        statements …), over all segments that were added so far.
+        """
         self._take()
         return self._found
 
@@ -223,7 +228,10 @@ class Rates(NamedTuple):
 
 
 def rates(sums: HeadingSums) -> Rates:
-    """Return the bytes and transactions of a binlog set over time."""
+    """Return the bytes and transactions in each period of time, from sums that are also divided by table (``sums``).
+
+    Periods are made longer if more than MOST_RATES of them contain events.
+    """
     sums = sums.in_few(MOST_RATES)
     periods, which = np.unique(sums.period, return_inverse=True)
     columns = (sums_of(which, sums.volume[:, k], len(periods)).tolist() for k in (1, 3))

@@ -48,10 +48,11 @@ class FlatEvents:
 
 
 def flat_events(segment: Segment, data: npt.NDArray[np.uint8], data_offset: int) -> FlatEvents:
-    """Return the events of ``segment`` as rows, with compressed transactions replaced by the events inside them.
+    """Return the events of ``segment`` (consecutive events of one file) as rows, with each compressed transaction
+    replaced by the events inside it.
 
-    ``data`` holds the segment's bytes, beginning at file offset ``data_offset``. A Transaction_payload event stays
-    one row if it contains no events, or if the scan did not open it.
+    ``data`` holds the segment's bytes, beginning at file offset ``data_offset``. A Transaction_payload event
+    (compressed transaction) stays one row if it is empty, damaged or too large to decompress.
     """
     sizes = uncompressed_sizes(
         data, segment.offset - data_offset, segment.size, segment.type, segment.format_description

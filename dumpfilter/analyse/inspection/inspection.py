@@ -180,11 +180,11 @@ def inspect_set(
 
 
 class Inspector:
-    """Computes the statistics of a binlog set and writes them into ``found``.
+    """Computes the statistics of a binlog set and writes them into the :class:`Inspection` ``found``.
 
-    The caller adds the set's segments (consecutive events of one file, at most 4 MiB). ``top`` is the number of
-    largest transactions, and of statements, to find. ``over_time`` has the options for bytes over time (None: do not
-    compute them).
+    The caller adds the set's segments (consecutive events of one file, at most 4 MiB). ``top`` is the number of largest
+    transactions, and of statements, to find. ``over_time`` has the options for bytes over time (None: do not compute
+    them).
     """
 
     def __init__(self, found: Inspection, top: int = TOP, over_time: OverTimeOptions | None = None) -> None:
@@ -200,7 +200,9 @@ class Inspector:
         self._gtids, self._dropped = empty_set(found.family), empty_set(found.family)
 
     def add(self, reader: SegmentReader, segment: Segment) -> None:
-        """Count the events of the next segment. ``reader`` must hold the segment's bytes."""
+        """Count the events of the next segment (consecutive events of one file). ``reader`` must have just read this
+        segment, and still hold its bytes.
+        """
         found = self._found
         flat = flat_events(segment, reader.data, reader.data_offset)
         self._add_types(segment, flat)
@@ -247,8 +249,11 @@ class Inspector:
             compression.bytes_uncompressed += int(inner.size.sum())
 
     def finish(self, binlogs: BinlogSet | None = None) -> None:
-        """Write the final sums into the :class:`Inspection`. The texts of large statements are read from
-        ``binlogs``; with None they stay empty.
+        """Write the final sums into the :class:`Inspection` (the statistics of the set) that was given to the
+        constructor.
+
+        The texts of large statements are read from ``binlogs``, the set whose segments were added. With None these
+        texts stay empty.
         """
         found, sums = self._found, self._by_heading.sums()
         found.gtids, found.gtids_dropped = str(self._gtids), str(self._dropped)

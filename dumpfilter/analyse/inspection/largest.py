@@ -99,7 +99,7 @@ class Large:
         self.kinds = [*dict.fromkeys(kinds), *(f"{change} rows" for change in sorted(self.changes))]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return this object as a dictionary for JSON."""
+        """Return this transaction or statement, with its position, size and tables, as a dictionary for JSON."""
         found = {name: value for name, value in vars(self).items() if name not in _INTERNAL}
         return found | {"tables": self.tables[:_MOST_TABLES], "tables_number": len(self.tables)}
 

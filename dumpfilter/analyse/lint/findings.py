@@ -64,7 +64,7 @@ class Code(enum.Enum):
 
 @dataclass(frozen=True)
 class FilterWarning:
-    """One warning about a filter."""
+    """One warning about the rules of a filter, with the fault, the remedy, and events that show the fault."""
 
     code: Code
     rules: tuple[Rule, ...]
@@ -154,7 +154,7 @@ def listed(names: list[str]) -> str:
 
 
 def few(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Return the first ``_MOST_RULES`` rules, so that a warning does not name hundreds."""
+    """Return the first three of ``rules``, so that a warning does not name hundreds."""
     return tuple(rules)[:_MOST_RULES]
 
 

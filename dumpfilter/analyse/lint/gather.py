@@ -113,7 +113,9 @@ class Gatherer:
         self._xa: set[int] = set()
 
     def add(self, segment: Segment, reader: SegmentReader) -> None:
-        """Collect from the next segment. ``reader`` must have just read this segment."""
+        """Collect the events that lint needs from the next segment (consecutive events of one file). ``reader`` must
+        have just read this segment.
+        """
 
         def read(offset: int, size: int) -> bytes:
             start = offset - reader.data_offset

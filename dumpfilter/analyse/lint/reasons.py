@@ -55,7 +55,10 @@ def reason_of(decision: Decision, statement: Statement) -> str:
 
 
 def cure_of(rule_filter: ReplicationFilter, decision: Decision) -> str:
-    """Return a remedy: the rules that decide about a statement by its tables instead of its default database."""
+    """Return a remedy, as a sentence, for a filter's unwanted decision about a statement.
+
+    If the statement's default database decided, the remedy is to use table rules instead of the database rules.
+    """
     if decision.step in (Step.NO_DO_DB, Step.DO_DB):
         rules = [rule for rule in rule_filter.rules if rule.kind is RuleKind.DO_DB]
         return f"Use {wild_rules(RuleKind.WILD_DO_TABLE, rules)} instead of the do-db rules"
@@ -71,7 +74,8 @@ def cure_of(rule_filter: ReplicationFilter, decision: Decision) -> str:
 
 
 def database_cure(rule_filter: ReplicationFilter, decision: Decision, database: str) -> str:
-    """Return a remedy that lets CREATE DATABASE pass and still drops the tables of ``database``.
+    """Return a remedy for a filter that drops CREATE DATABASE of ``database``. With the remedy the filter passes this
+    statement, and still drops the database's tables.
 
     The server compares CREATE DATABASE hr with wild rules as the text "hr.", which "hr._%" does not match.
     """
@@ -89,9 +93,9 @@ def database_cure(rule_filter: ReplicationFilter, decision: Decision, database: 
 
 
 def wild_rules(kind: RuleKind, rules: Iterable[Rule]) -> str:
-    """Return rules that match all tables of a database, as options such as ``--replicate-wild-do-table=shop.%``.
+    """Return rules that match all tables of databases, as options such as ``--replicate-wild-do-table=shop.%``.
 
-    There is one option of the given ``kind`` for each database that the first few ``rules`` name.
+    There is one option of the given ``kind`` for each of the first three database rules in ``rules``.
     """
     return " ".join(f"--{kind.option}={escaped(rule.value)}.%" for rule in few(rules))
 

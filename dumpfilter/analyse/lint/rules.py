@@ -98,10 +98,11 @@ class RuleAlone:
 def odd_names(
     rule_filter: Filter, knowledge: SetKnowledge, names: RuleNames, deciding: set[Rule | None]
 ) -> Iterator[Item]:
-    """Yield the faults in the names of a classic (``--replicate-*``) filter's rules.
+    """Yield the faults in the names of databases and tables in a classic (``--replicate-*``) filter's rules.
 
-    ``deciding`` are the rules that decide about something in the set. If only part of the set is known, a rule
-    without a match is a fault only if its value is an improbable name.
+    ``names`` has the names in the binlog set as the rules see them, and ``deciding`` the rules that decide about
+    anything in the set. If only part of the set is known, a rule that matches nothing is a fault only if its name is
+    improbable, for example because of a comma.
     """
     unused, notes = compared([rule for rule in rule_filter.rules if rule not in deciding], names)
     yield from notes
@@ -271,10 +272,10 @@ def _option(rule: Rule) -> str:
 
 
 def compared(rules: list[Rule], names: RuleNames) -> tuple[list[Rule], list[Item]]:
-    """Return the first of ``rules``, as many as lint can compare with all names of the set in bounded time.
+    """Return the first of ``rules``, as many as lint can compare with all ``names`` of the set in bounded time.
 
-    The second list has a note for each omitted rule. All notes have equal texts, so that they are joined into one
-    warning.
+    The second list has a note for each omitted rule, saying that lint has not compared this rule. The notes have equal
+    texts, so that they are joined into one warning.
     """
     most = max(1, _MOST_COMPARISONS // (len(names.tables) + len(names.databases) + 1))
     notes = [
@@ -370,6 +371,9 @@ def void_rules(
 ) -> Iterator[Item]:
     """Yield a fault for each rule of a classic (``--replicate-*``) filter that has no effect because of other rules.
     Also yield one if the filter drops everything.
+
+    ``names`` has the names of databases and tables in the binlog set as the rules see them. ``decisions`` has the
+    filter's decision about each table and statement of the set.
     """
     yield from _unasked(rule_filter, names)
     deciding = {decision.rule for decision in decisions.values()}

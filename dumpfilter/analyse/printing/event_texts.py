@@ -93,11 +93,11 @@ _SECTIONS = 3
 
 
 class Shape(NamedTuple):
-    """A template for the text that follows an event's header line. Its variable parts are numbers in the event's
-    bytes.
+    """A template for the text of an event after its time, server id and end position. Its variable parts are numbers in
+    the event's bytes.
 
-    One number stands between each two consecutive ``texts``. ``places`` has the byte offset in the event and the
-    length of each number.
+    One number stands between each two consecutive ``texts``. ``places`` has the byte offset in the event and the length
+    of each number.
     """
 
     texts: Sequence[bytes]
@@ -107,11 +107,12 @@ class Shape(NamedTuple):
 def shape(
     kind: int, text: str | bytes = b"", after: bytes = b"", places: Sequence[tuple[int, int]] = ()
 ) -> Shape:
-    """Return a template for the text of an event of the type ``kind``.
+    """Return a template for the text of an event of the type ``kind``, after the event's time, server id and end
+    position.
 
     ``text`` is the rest of the event's first line, and ``after`` are the further lines. In both, each zero byte is a
-    placeholder for a number that is read from the event. ``places`` has the byte offset in the event and the length
-    of each number, in the order of the placeholders.
+    placeholder for a number that is read from the event. ``places`` has the byte offset in the event and the length of
+    each number, in the order of the placeholders.
     """
     raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     if not places:
@@ -163,10 +164,12 @@ class _Table(NamedTuple):
 class EventTexts:
     """A printer of events that collects a batch of events and then makes their text at once.
 
+    A client can run the text on another server, the target.
+
     Parameters:
         write: receives the text.
         verbosity: how much of the rows is printed as comments: 0 nothing, 1 the rows, 2 the rows with column types.
-        row_events: whether BINLOG statements are printed.
+        row_events: whether BINLOG statements, which carry the row events, are printed.
         as_they_are: whether BINLOG statements contain the events' original bytes. False: checksums may be wrong, and
             are computed again.
         rewrite_db: returns a database's name on the target.
@@ -207,10 +210,11 @@ class EventTexts:
         """The buffered sections of an unfinished statement, by section number."""
 
     def add(self, kept: KeptEvents, text_of: TextOf) -> None:
-        """Add events to the batch of events that are printed together. A full batch is printed at once.
+        """Add the consecutive events ``kept`` to the batch of events that are printed together. A full batch is printed
+        at once.
 
-        ``text_of`` returns the text of an event. Raises BinlogError with file and position for a malformed event,
-        after printing the events before it.
+        ``text_of`` returns the text of an event. Raises BinlogError with file and position for a malformed event, after
+        printing the events before it.
         """
         batch = self._batch
         if batch is None or batch.fd is not kept.fd or batch.file != kept.file or batch.size > _PIECE:
@@ -350,7 +354,7 @@ class EventTexts:
             raise wrong
 
     def finish(self) -> None:
-        """Print all collected events, including a statement that has no end."""
+        """Print all collected events, and also the buffered rows of a last statement whose final event is missing."""
         self.print()
         self._reason = b""
         self._finder.forget_maps()

@@ -46,10 +46,11 @@ _IF_EXISTS_OF_ACCOUNTS = {"mysql": (5, 7), "mariadb": (10, 1)}
 
 
 class Harmless:
-    """Chooses the form in which each statement is printed, and tracks the objects that exist on the target.
+    """Chooses the form in which each statement is printed, so that a client can run the printed text on another server
+    (the target) without an error.
 
-    The caller must pass every statement that may define an object in binlog order, including those that the filter
-    drops.
+    For this purpose it tracks the objects that exist on the target. The caller must pass every statement that may
+    define an object in binlog order, including those that the filter drops.
 
     Parameters:
         world: the model of the target's objects (databases, tables, routines …), which this class updates.
@@ -90,7 +91,9 @@ class Harmless:
         """The options after the name in each database's CREATE DATABASE."""
 
     def dropped(self, query: QueryEvent) -> None:
-        """Update the model of the target's objects for a statement that the filter drops."""
+        """Record that the filter drops a statement, so that the target (the server that runs the printed text) lacks
+        the statement's effect.
+        """
         if query.is_committed_later:
             return
         facts = self._facts(query)
@@ -100,15 +103,16 @@ class Harmless:
             self._lost |= {key for key in self._changed(facts, query) if self.world.has(key) is not False}
 
     def run_before(self, query: QueryEvent) -> None:
-        """Update the model of the target's objects for a statement that passes the filter, but precedes the printed
-        range.
+        """Record the effect of a statement that passes the filter, but precedes the printed part of the binlog.
+
+        The target (the server that runs the printed text) is assumed to have the objects that this statement created.
         """
         facts = self._facts(query)
         if facts.verb is not None and not query.is_committed_later:
             self._follow(facts, query, runs=True)
 
     def form(self, query: QueryEvent, flags: int, *, undecided: bool) -> Form:
-        """Return the form in which a statement that passes the filter is printed.
+        """Return the form in which a statement that passes the filter is printed: unchanged, changed, or as a comment.
 
         ``flags`` are the flags of the event's header. ``undecided`` tells that the filter cannot decide about the
         statement.
@@ -146,14 +150,18 @@ class Harmless:
         )
 
     def missing_table(self, database: str, table: str) -> Key | None:
-        """Return the key of a table if the target is known to lack it, else None. Database and table are named as on
-        the target.
+        """Return the key of a table if the target (the server that runs the printed text) is known to lack this table,
+        else None.
+
+        Database and table are named as on the target, after ``--replicate-rewrite-db``.
         """
         key = self._key(Thing.TABLE, database, table)
         return key if self.world.has(key) is False else None
 
     def changes_rows(self, database: str, table: str) -> None:
-        """Record that row events of a table are printed. Database and table are named as on the target."""
+        """Record that row events of a table are printed. Database and table are named as on the target (the server that
+        runs the printed text).
+        """
         self._note_changed({self._key(Thing.TABLE, database, table)})
 
     def _facts(self, query: QueryEvent) -> StatementFacts:
@@ -325,7 +333,9 @@ def _behind(query: QueryEvent, name: str, start: int, family: Family) -> bytes:
 
 
 def lacking(key: Key) -> Form:
-    """Return the form of a statement that cannot run because the target lacks the object ``key``: a comment."""
+    """Return the form of a statement that cannot run because the target (the server that runs the printed text) lacks
+    the object ``key``. The form is a comment.
+    """
     return Form(
         f"{named(key)} is missing, since the filter dropped the statement that makes it, unless the target has it "
         "(--target-has)"

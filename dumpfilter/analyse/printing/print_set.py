@@ -47,13 +47,20 @@ def print_binlog(
     *,
     verify: bool = True,
 ) -> Counts:
-    """Print the events that pass the filter to ``out``, as SQL text for the client programs ``mysql`` and
-    ``mariadb``. Return the counts of events and bytes.
+    """Print the events that pass the filter to ``out``, as SQL text for the client programs ``mysql`` and ``mariadb``.
+    Return the counts of events and bytes.
 
-    The filters are made here, and the selection is parsed, because names and GTIDs depend on the binlog's server.
-    ``verify`` tells whether event checksums are verified. ``log`` receives warnings, and a progress bar if ``log`` is a
-    terminal and ``out`` is not. Raises BinlogError for a damaged binlog, after printing the events before the damage.
-    Raises OptionError and GtidError for bad options, and OutputError if a LOAD DATA file cannot be written.
+    Parameters:
+        binlogs: the binlog set to print.
+        filters: the rules of the filter, as the user gave them.
+        selection: the positions, times and GTIDs between which events are printed.
+        options: the form of the text.
+        out: receives the text.
+        log: receives warnings, and a progress bar if ``log`` is a terminal and ``out`` is not.
+        verify: whether event checksums are verified.
+
+    Raises BinlogError for a damaged binlog, after printing the events before the damage. Raises OptionError and
+    GtidError for bad options, and OutputError if a LOAD DATA file cannot be written.
     """
     for pattern in options.target_has or ():
         if "." not in pattern:

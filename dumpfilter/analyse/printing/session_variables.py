@@ -73,12 +73,14 @@ class Session:
         ]
 
     def charset(self, collation: int) -> str | None:
-        """Return the name of a collation's character set in the server's version, or None for an unknown collation."""
+        """Return the name of a collation's character set, as the server that wrote the binlog spells it, or None for an
+        unknown collation.
+        """
         name = charset_name(collation, self.family)
         return None if name is None else self.own_name(name)
 
     def own_name(self, name: str) -> str:
-        """Return the name of a character set or collation in the server's version.
+        """Return the name of a character set or collation as the server that wrote the binlog spells it.
 
         Older versions use ``utf8`` for ``utf8mb3``.
         """

@@ -65,7 +65,8 @@ _DOMAIN_AT, _FLAGS_AT = HEADER_LENGTH + 8, HEADER_LENGTH + 12
 
 
 class TextPrinter:
-    """A printer of binlog events as SQL text. The caller must pass the events in binlog order.
+    """A printer of binlog events as SQL text, which a client can run on another server (the target). The caller must
+    pass the events in binlog order.
 
     Parameters:
         write: receives the text as bytes, because statements keep their clients' character sets.
@@ -156,7 +157,9 @@ class TextPrinter:
 
     @property
     def diverged(self) -> list[str]:
-        """The names of tables that the text changes after the filter dropped other changes of their rows."""
+        """The names of tables with inconsistent rows on the server that runs the text. The text changes these tables,
+        although the filter dropped earlier changes of their rows.
+        """
         return [] if self._harmless is None else [named(key) for key in self._harmless.diverged]
 
     def begin(self, fd: FormatDescription) -> None:
@@ -179,8 +182,11 @@ class TextPrinter:
         self._print(self._taken())
 
     def left_out(self, statement: PassedStatement) -> None:
-        """Update the model of the target's objects for a statement that is not printed. Raises BinlogError with file
-        and position for a malformed event.
+        """Take note of a statement that is not printed, because the filter drops it or it precedes the printed part of
+        the binlog.
+
+        From these statements the printer knows which tables and other objects exist on the server that runs the text.
+        Raises BinlogError with file and position for a malformed event.
         """
         if self._harmless is None:
             return
@@ -195,7 +201,7 @@ class TextPrinter:
             self._harmless.dropped(query)
 
     def events(self, kept: KeptEvents) -> None:
-        """Print complete events. The text of some may be delayed until a later call or :meth:`flush`.
+        """Print the consecutive events ``kept``. The text of some may be delayed until a later call or :meth:`flush`.
 
         ``kept.fd`` must be the file's format description event, even for the format description event itself. Raises
         BinlogError with file and position, and OutputError.

@@ -48,7 +48,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Tick:
-    """A label of the axis under the rows. ``place`` is its position as a fraction of the width."""
+    """A label of the axis under rows of bars. ``place`` is its position as a fraction of the width."""
 
     place: float
     text: str

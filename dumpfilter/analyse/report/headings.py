@@ -78,22 +78,23 @@ class Headings:
 
     @property
     def names(self) -> list[str]:
-        """The names under which bytes are counted, such as tables, in the order of the array that :meth:`sums`
+        """The names under which bytes are counted, such as ``shop.orders``, in the order of the sums that :meth:`sums`
         returns.
         """
         return [heading.name for heading in self.all]
 
     def sums(self, column: Ints, mask: Mask) -> Ints:
-        """Return one sum of ``column`` for each table or other heading, over the rows of counts that ``mask``
-        selects.
+        """Return one sum of ``column`` for each table or other heading (such as a schema's statements).
 
-        ``column`` (such as bytes) and ``mask`` have one entry for each row of counts.
+        ``column`` (such as bytes) and ``mask``, which selects the rows to sum, have one entry for each row of counts.
         """
         return sums(self.of_unit[mask], column[mask], len(self.all))
 
     def by_name(self, column: Ints, mask: Mask) -> dict[str, int]:
-        """Return the sums of :meth:`sums` as a dictionary from the name of a table or other heading. Zeros are left
-        out.
+        """Return one sum of ``column`` for each table or other heading (such as a schema's statements), by its name.
+        Zeros are left out.
+
+        ``column`` (such as bytes) and ``mask``, which selects the rows to sum, have one entry for each row of counts.
         """
         found = self.sums(column, mask).tolist()
         return {name: total for name, total in zip(self.names, found, strict=True) if total}

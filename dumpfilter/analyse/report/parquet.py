@@ -96,8 +96,8 @@ def columns_of(
     """Yield a column for each field of a pydantic model. The field's docstring is the column's meaning.
 
     A field whose type is itself a model gives several columns, whose names begin with the field's name (as in
-    :func:`flat`). Fields in ``without`` are left out. ``prefix`` is put before each name. ``about`` describes the
-    subject of an inner model's fields, and begins each meaning.
+    :func:`flat`). Fields in ``without`` are left out. ``prefix`` is put before each column's name, and ``about`` before
+    each meaning, with a colon.
     """
     texts = attribute_texts(model)
     for name, field in model.model_fields.items():

@@ -90,7 +90,8 @@ another's atom.
 
 
 class Columns(NamedTuple):
-    """The columns of a segment's events and transactions, as input of the compiled loop.
+    """The events and transactions of a segment (consecutive events of one file) as columns. They are the input of
+    :func:`group`, the compiled loop that counts events.
 
     A statement may have begun in the previous segment. Its events then precede those of the segment.
     """
@@ -114,7 +115,9 @@ class Columns(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """The arrays of conditions and counts that the compiled loop fills, and the loop's state between two segments."""
+    """The arrays of conditions (such as "table 5 is sent") and counts that :func:`group` fills, and this loop's state
+    between two segments.
+    """
 
     state: Int64s
     subjects: Int64s2
@@ -151,8 +154,8 @@ def _hash(required, members, n):
 
 @kernel
 def rehash(m: Memory):
-    """Insert all conditions about several tables or statements into the hash table ``m.slots``, which the caller has
-    emptied.
+    """Insert all conditions about several tables or statements (such as "table 5 or table 7 is sent") into the hash
+    table ``m.slots``, which the caller has emptied.
     """
     mask = np.uint64(m.slots.size - 1)
     for c in range(C_NEVER + 1, m.state[N_CONDITIONS]):
@@ -282,10 +285,11 @@ def _count_stand_in(m, condition, size):
 
 @kernel
 def add(m: Memory, condition: int, bucket: int, size: int, events: int, undecided: int):
-    """Add ``size`` bytes and ``events`` events to the row of counts for one condition and one time bucket.
+    """Add ``size`` bytes, ``events`` events and ``undecided`` undecided events to one row of counts in ``m``.
 
-    The origin (server and domain) is that of the open transaction. The arrays must have room for another row. Python
-    code that is not compiled calls this function.
+    A row counts the traffic under one condition (such as "table 5 is sent"), from one origin (server and domain), in
+    one time bucket. The origin is that of the open transaction. The arrays must have room for another row. Python code
+    that is not compiled calls this function.
     """
     _count(m, condition, bucket, size, events, np.int64(0), undecided)
 
@@ -413,7 +417,8 @@ def _frame_condition(m):
 
 @kernel
 def group(c: Columns, m: Memory, t: int, until: int):
-    """Count the events of a segment, from the transaction with index ``t`` to the one before ``until``.
+    """Count the events of the segment ``c``, from the transaction with index ``t`` to the one before ``until``. The
+    counts are added to the arrays in ``m``.
 
     Return the index of the first transaction that was not counted: ``until``, or less if the arrays are full. The
     caller must then enlarge the arrays and continue with this index.

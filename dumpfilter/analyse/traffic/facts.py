@@ -112,25 +112,31 @@ class Conditions(_Narrow):
         return len(self.required)
 
     def members(self, number: int) -> Int32:
-        """Return the members of one condition: the numbers of tables and statements of which a filter must send one.
+        """Return the members of the condition with this number. A filter meets the condition if it sends one of the
+        members.
 
-        Negative members stand for single filters. ``number`` is the condition's number.
+        A member is the number of a table or statement. Negative members stand for single filters.
         """
         return self.member[self.start[number] : self.start[number + 1]]
 
     @property
     def lengths(self) -> Ints:
-        """The number of members (tables, statements, or single filters) of each condition."""
+        """The number of members of each condition. Members are the tables, statements or single filters that the
+        condition lists.
+        """
         return np.diff(self.start)
 
     @property
     def first(self) -> Int32:
-        """The first member (number of a table or statement, or negative for a single filter) of each condition."""
+        """The first member of each condition: the number of a table or statement, or a negative number for a single
+        filter.
+        """
         return self.member[self.start[:-1]]
 
     @property
     def has_subjects(self) -> Mask:
-        """For each condition, whether it depends on a table, a statement or a single filter.
+        """For each condition (such as "this table is sent"), whether it depends on a table, a statement or a single
+        filter.
 
         The other conditions hold for every filter, or only for slaves without a filter.
         """
@@ -138,23 +144,25 @@ class Conditions(_Narrow):
         return found
 
     def chosen(self, numbers: Ints) -> Conditions:
-        """Return a copy with only the conditions whose numbers are in ``numbers``, renumbered from 0."""
+        """Return a copy with only some of the conditions (such as "this table is sent"): those with the given
+        ``numbers``, renumbered from 0 in this order.
+        """
         lengths = self.lengths[numbers]
         start = _starts(lengths)
         member = self.member[_places(self.start[numbers], lengths)]
         return Conditions(self.required[numbers], start, member)
 
     def met(self) -> Ints:
-        """Return the numbers of all tables and statements that occur in the conditions, in ascending order."""
+        """Return the numbers of all tables and statements that occur in any of the conditions, in ascending order."""
         return np.unique(np.concatenate([one[one >= 0] for one in (self.required, self.member)])).astype(
             np.int64
         )
 
     def passing(self, sent: Mask, *others: int) -> Mask:
-        """Return for each condition whether it holds for a given filter.
+        """Return for each condition (such as "one of these tables is sent") whether it holds for a given filter.
 
         ``sent`` marks the tables and statements that the filter sends. ``others`` are the negative members that hold
-        for the filter: ALWAYS, NO_SUBJECT, or the member of this filter alone.
+        for the filter: ALWAYS, NO_SUBJECT (a slave without a filter), or the member of this filter alone.
         """
         found: Mask = np.logical_or.reduceat(
             of_numbers(sent, self.member) | np.isin(self.member, others), self.start[:-1]
@@ -179,9 +187,10 @@ class Conditions(_Narrow):
     def folded(self, alike: Ints | None = None) -> tuple[Conditions, Ints]:
         """Return the distinct conditions with sorted members, and for each old condition its new number.
 
-        ``alike`` maps each table or statement to another one that stands for it, so that more conditions become equal
-        (None: no change). Only conditions with several members are changed. They get the additional member
-        NO_SUBJECT, so that reports still see several members.
+        The members of a condition are the tables and statements of which a filter must send one. ``alike`` maps each
+        table or statement to another one that stands for it, so that more conditions become equal (None: no change).
+        Only conditions with several members are changed. They get the additional member NO_SUBJECT, so that reports
+        still see several members.
         """
         row, member = np.repeat(np.arange(len(self)), self.lengths), self.member.copy()
         if alike is not None:
@@ -270,13 +279,17 @@ class Facts(_Narrow):
     def sent(
         self, flags: SubjectFlags | None, origin: OriginFilter | None = None, number: int | None = None
     ) -> Mask:
-        """Return for each row of counts whether the master sends its events to a slave.
+        """Return for each row of counts whether the master sends its events to a slave, as a Boolean array.
+
+        One row counts the traffic under one condition (such as "this table is sent"), from one server and domain, in
+        one time bucket.
 
         Parameters:
-            flags: the verdicts of the slave's filter (:func:`flags_of`). None: no rules.
-            origin: the server ids and domains that the slave wants (None: all). It must be None or one of those that
-                were given to the tally.
-            number: the filter's index in the list of filters that were given to the tally.
+            flags: the verdicts of the slave's filter about all tables and statements (:func:`flags_of`). None: no
+                rules.
+            origin: the server ids and domains that the slave wants (None: all). It must be None or one of those for
+                which the events were counted.
+            number: the filter's index in the list of filters for which the events were counted.
 
         Raises ValueError for a filter with rules but no number if ``given_only`` is set.
         """
@@ -294,14 +307,14 @@ class Facts(_Narrow):
         return sent
 
     def stand_ins_for(self, flags: SubjectFlags | None, number: int | None = None) -> StandIns:
-        """Return the number and bytes of the stand-ins that a MySQL or MariaDB replica gets if it has the given
-        filter.
+        """Return the number and bytes of the stand-ins that a MySQL or MariaDB replica gets if it has the given filter.
 
-        A stand-in is an empty transaction, sent in place of a dropped one so that the replica has its GTID. For
-        MariaDB the result is an upper bound. Its number is exact if the filter drops all transactions or none, and
-        then its bytes are exact, too, unless only some binlogs have checksums.
+        A stand-in is an empty transaction, sent in place of a dropped one so that the replica has its GTID. For MariaDB
+        the result is an upper bound. Its number is exact if the filter drops all transactions or none, and then its
+        bytes are exact, too, unless only some binlogs have checksums.
 
-        ``flags`` and ``number`` are as in :meth:`sent`. Rules about servers and domains are ignored, since such a
+        ``flags`` has the filter's verdicts about all tables and statements (None: no rules). ``number`` is its index in
+        the list of filters for which the events were counted. Rules about servers and domains are ignored, since such a
         replica gets the transactions of all origins.
         """
         sent = self.sent(flags, None, number)
@@ -311,10 +324,12 @@ class Facts(_Narrow):
         return at_most(dropped, int(self.transactions[sent].sum()), self.stretches)
 
     def unsure(self, flags: SubjectFlags | None) -> Mask:
-        """Return for each row of counts whether a filter sends its ``undecided`` events because it cannot decide
-        about them.
+        """Return for each row of counts whether a filter sends the row's events only because the filter cannot decide
+        about them. The slave then decides.
 
-        The answer is meaningful only for the rows that :meth:`sent` marks.
+        A row counts the traffic under one condition (such as "this table is sent"). ``flags`` has the filter's verdicts
+        about all tables and statements (None: no rules, so nothing is unsure). The answer is meaningful only for rows
+        that the filter sends (:meth:`sent`).
         """
         if flags is None:
             return np.zeros(len(self.condition), np.bool_)
@@ -324,8 +339,8 @@ class Facts(_Narrow):
 
     @property
     def subject_of_condition(self) -> Ints:
-        """For each condition, the number of the only table or statement that it depends on; -1 if there are several
-        or none.
+        """For each condition (such as "this table is sent"), the number of the only table or statement that it depends
+        on; -1 if there are several or none.
 
         If a condition requires a certain table in any case, this table counts as the only one. Reports by table use
         this number.
@@ -335,12 +350,13 @@ class Facts(_Narrow):
         return np.where(conditions.required < 0, only, conditions.required).astype(np.int64)
 
     def folded(self, flags: Sequence[SubjectFlags | None]) -> Facts:
-        """Return smaller counts with fewer conditions and rows, which are valid only for the given filters.
+        """Return the counts with fewer conditions and rows. They are smaller, but valid only for the given filters.
 
-        ``flags`` has the verdicts of every filter that was given to the
-        :class:`~dumpfilter.analyse.traffic.tally.Tally`. If all filters treat two tables alike, conditions about
-        several tables name only one of them. Many conditions become equal and are merged. Their number then depends
-        on the differences between the filters, and not on the size of the binlogs.
+        A condition is, for example, "one of these tables is sent". If all filters treat two tables alike, conditions
+        about several tables name only one of the two. Many conditions become equal and are merged, so that their number
+        does not depend on the size of the binlogs.
+
+        ``flags`` has the verdicts of every filter for which the events were counted, in the same order.
         """
         with_rules = [each & DECIDING for each in flags if each is not None]
         answers = np.array(with_rules, np.uint32).reshape(len(with_rules), len(self.subjects))
@@ -349,11 +365,10 @@ class Facts(_Narrow):
         return replace(self.unified(np.array(alike, np.int64)), given_only=True)
 
     def merged(self, labels: Iterable[Hashable]) -> Facts:
-        """Return counts in which tables and statements with equal ``labels`` are one, and equal rows of counts are
-        merged.
+        """Return the counts with tables and statements of equal ``labels`` merged into one, and with equal rows merged.
 
-        ``labels`` has one value for each table and statement. Its value must include the verdicts of all filters that
-        were given to the tally. The result is valid for these filters only.
+        ``labels`` has one value for each table and statement. It must include the verdicts of all filters for which the
+        events were counted, and the result is valid for these filters only.
         """
         classes: dict[Hashable, int] = {}
         numbers = np.array([classes.setdefault(label, len(classes)) for label in labels], np.int32)
@@ -363,7 +378,8 @@ class Facts(_Narrow):
         return replace(self, subjects=subjects, conditions=conditions, given_only=True).unified()
 
     def unified(self, alike: Ints | None = None) -> Facts:
-        """Return counts in which equal conditions, and then rows of counts with equal keys, are merged.
+        """Return the counts with equal conditions (such as "this table is sent") merged, and then rows with equal
+        condition, origin and time bucket merged.
 
         ``alike`` maps each table or statement to another one that stands for it in conditions about several (None: no
         change).
@@ -372,7 +388,7 @@ class Facts(_Narrow):
         return replace(self, conditions=conditions, condition=numbers[self.condition]).summed()
 
     def in_buckets(self, bucket_seconds: int) -> Facts:
-        """Return these counts in longer time buckets of ``bucket_seconds``.
+        """Return the counts merged into longer time buckets, of ``bucket_seconds`` each.
 
         Raises ValueError if ``bucket_seconds`` is not a multiple of the current bucket length.
         """
@@ -384,8 +400,8 @@ class Facts(_Narrow):
         return replace(self, bucket=self.bucket // times, bucket_seconds=bucket_seconds).summed()
 
     def summed(self) -> Facts:
-        """Return counts in which rows with equal condition, origin and time bucket are merged by adding up their
-        counts.
+        """Return the counts with rows merged that have equal condition (such as "this table is sent"), origin (server
+        and domain) and time bucket. Their counts are added up.
         """
         units = added_up(np.stack([getattr(self, name) for name in COLUMNS], axis=1))
         return replace(self, **dict(zip(COLUMNS, np.ascontiguousarray(units.T), strict=True)))
@@ -396,10 +412,11 @@ bytes_ = bytes
 
 
 def added_up(rows: Ints, keys: int = 3) -> Ints:
-    """Merge rows whose first ``keys`` columns are equal, by adding up the other columns. The result is sorted by the
-    keys.
+    """Merge the rows of a two-dimensional array whose first ``keys`` columns are equal. The other columns are added up,
+    and the result is sorted by the keys.
 
-    By default the rows have the columns :data:`COLUMNS`, and the keys are condition, origin and bucket.
+    By default the rows are traffic counts with the columns :data:`COLUMNS`, and the keys are condition, origin and time
+    bucket.
     """
     if not len(rows):
         return rows
@@ -452,19 +469,19 @@ def wants(origin: OriginFilter | None, of: Origin | None) -> bool:
 
 
 def merge(parts: Sequence[Facts]) -> Facts:
-    """Merge the counts of several passes, for example over different parts of a binlog set.
+    """Merge the traffic counts of several passes over binlogs, for example over different parts of a binlog set.
 
-    All passes must have been made for the same filters. The parts may number tables and origins differently. Raises
-    ValueError if ``parts`` is empty or has different bucket lengths.
+    All passes must have counted for the same filters. The parts may number tables and origins (servers and domains)
+    differently. Raises ValueError if ``parts`` is empty or has different bucket lengths.
     """
     return side_by_side(parts).unified()
 
 
 def side_by_side(parts: Sequence[Facts]) -> Facts:
-    """Concatenate the counts of several passes, without merging equal conditions and rows of counts.
+    """Concatenate the traffic counts of several passes over binlogs, without merging equal conditions and rows.
 
     This is much faster than :func:`merge`, and sufficient for sums over all rows, such as the traffic of a filter.
-    The errors are those of :func:`merge`.
+    Raises ValueError if ``parts`` is empty or has different bucket lengths.
     """
     if len({part.bucket_seconds for part in parts}) != 1:
         raise ValueError("there must be facts, all with buckets of one length")

@@ -78,15 +78,15 @@ _NO_EVENTS = _Events(
 
 
 class Tally:
-    """Counts bytes and events by the condition under which a filter sends them. Segments must be added in binlog
-    order.
+    """Counts bytes and events by the condition under which a filter sends them, such as "this table is sent". Segments
+    (consecutive events of one file) must be added in binlog order.
 
     The result describes dumps that begin at the start of the set and whose filter never changes.
 
     Parameters:
-        subjects: the register of the set's tables and statements. The segments must have been scanned with statements
-            and compressed transactions.
-        sources: the register of the set's GTID sources (server UUIDs, or domains and server ids).
+        subjects: the register that numbers the set's tables and statements. The segments must have been scanned with
+            statements and compressed transactions.
+        sources: the register that numbers the set's GTID sources (server UUIDs, or domains and server ids).
         filters: for each slave, the verdicts of its filter, and the server ids and domains that it wants. A filter's
             index in this list is its number in :meth:`~dumpfilter.analyse.traffic.facts.Facts.sent`.
         bucket_seconds: the length of a time bucket. The part of a transaction in one segment counts in the bucket of
@@ -136,9 +136,11 @@ class Tally:
         self._memory.lists[: A.ROOTS, A.L_ONLY] = A.NO_SUBJECT
 
     def beside(self) -> Tally:
-        """Return a tally for other sizes of the same events, which begins here with sums of 0 bytes.
+        """Return a second tally for the same events but another size of each, for example the bytes that compression
+        saved.
 
-        It shares the registers, and knows what has been read of an open transaction.
+        Its sums begin at 0. It continues after the segments that were added here, possibly inside a transaction, and
+        uses the same numbers of tables and statements. The caller must add each further segment to both tallies.
         """
         found = copy(self)
         found._stand_ins = copy(self._stand_ins)
@@ -152,9 +154,9 @@ class Tally:
     def add(self, segment: Segment, read: ReadAt, *, keys: Ints | None = None) -> None:
         """Count the events of the next segment (consecutive events of one file).
 
-        ``read`` reads bytes of the segment's file, which is needed for compressed transactions that filters cut.
-        ``keys`` are numbers, one per transaction, under which transactions are counted instead of time buckets.
-        Raises BinlogCorrupt for a compressed transaction that cannot be opened.
+        ``read`` reads bytes of the segment's file, which is needed for compressed transactions of which a filter drops
+        a part. ``keys`` has a number for each transaction; counts are then kept by this number instead of by time
+        bucket. Raises BinlogCorrupt for a compressed transaction that cannot be opened.
         """
         if not segment.continues:
             self._held = _NO_EVENTS
@@ -329,9 +331,11 @@ class Tally:
     def take(self, *, add_up: bool = True) -> Facts:
         """Return the counts since the last call of this method, and reset them.
 
-        ``add_up`` False is quicker and does not merge rows of counts with equal condition, origin and time bucket. If
-        a transaction has not ended, later events may decide who gets its earlier ones. Such events are not included,
-        but returned by a later call.
+        If a transaction has not ended, its later events may decide which filters send its earlier ones. These earlier
+        events are not included, but returned by a later call.
+
+        ``add_up`` tells whether rows of counts with equal condition, origin and time bucket are merged. False is
+        quicker.
         """
         units = self._take_units().copy()
         is_used = np.zeros(self.conditions_count, np.bool_)

@@ -91,22 +91,22 @@ class TransactionTraffic:
         return len(self.time)
 
     def of_filter(self, given: GivenFilter, number: int, ratio: Ints | None = None) -> Sums:
-        """Return the bytes and events of each transaction that a slave with the filter ``given`` is sent.
+        """Return the bytes and events of each transaction that a slave receives if it has the filter ``given``.
 
-        ``number`` is the filter's index in the filters that were given to the tally. ``ratio`` is as in
-        :meth:`weighted`.
+        ``number`` is the filter's index in the list of filters for which the transactions were counted. ``ratio`` has
+        the compression ratio of each condition (such as "this table is sent"), in millionths (None: no compression).
         """
         flags = flags_of(given[0], self.facts.subjects)
         return self.weighted(self.facts.sent(flags, given[1], number), ratio)
 
     def weighted(self, weight: npt.NDArray[Any], ratio: Ints | None = None) -> Sums:
-        """Return the bytes and events of each transaction that is sent, if row k of the counts is sent ``weight[k]``
-        times.
+        """Return the bytes and events of each transaction that is sent, with a weight for each row of counts: row ``k``
+        is sent ``weight[k]`` times, and dropped if this is 0.
 
-        A weight of 0 means that these events are dropped. ``ratio`` has the compression ratio of each condition, in
-        millionths (None: no compression). Events between transactions count with the sent transaction before them,
-        and events before the first sent transaction count with that transaction. If no transaction is sent, the
-        result is empty.
+        A row counts the events of one transaction under one condition (such as "this table is sent"). ``ratio`` has the
+        compression ratio of each condition, in millionths (None: no compression). Events between transactions count
+        with the sent transaction before them, and events before the first sent transaction count with that transaction.
+        If no transaction is sent, the result is empty.
         """
         facts, sent = self.facts, np.flatnonzero(weight)
         of, weight = facts.bucket[sent], weight[sent]
@@ -167,8 +167,8 @@ class Verdicts:
         self._lock = threading.Lock()
 
     def of(self, subject: Subject) -> int:
-        """Return the filters that send ``subject``, a table or statement: bit ``n`` for the filter with the index
-        ``n``.
+        """Return which filters send ``subject`` (a table or statement), as bits: bit ``n`` is set if the filter with
+        index ``n`` sends it.
         """
         with self._lock:
             if subject not in self._of:
@@ -179,11 +179,12 @@ class Verdicts:
 
 
 class TransactionTally:
-    """Counts the traffic of each transaction of a binlog file under any number of filters, segment by segment.
+    """Counts the traffic of each transaction of a binlog file under any number of filters, segment by segment. A
+    segment is a run of consecutive events of one file.
 
     Parameters:
-        subjects, sources: the registers of the set's tables and statements, and of its GTID sources. The segments must
-            have been scanned with statements and compressed transactions.
+        subjects, sources: the registers that number the set's tables and statements, and its GTID sources. The segments
+            must have been scanned with statements and compressed transactions.
         filters: each filter, with the server ids and domains that its slave wants. A filter's index is its number.
         verdicts: the cached verdicts of these filters, which several tallies may share. None: a new cache.
         schemas_of: returns the schemas of a table or statement. Tables of different schemas are counted apart. None:
@@ -256,11 +257,11 @@ class TransactionTally:
         return found
 
     def new_subjects(self) -> frozenset[tuple[int, frozenset[str]]]:
-        """Return which filters send the tables and statements that were registered since the last call, and their
-        schemas.
+        """Return pairs of filters and schemas, for the tables and statements that were first seen since the last call.
 
-        Each pair stands for all tables and statements with the same filters (one bit for each) and the same schemas.
-        Settings such as ``IGNORE_SERVER_IDS``, by which a slave leaves out servers, are not considered.
+        In each pair, bit ``n`` of the number tells whether the filter with index ``n`` sends the table or statement,
+        and the set has its schemas. Equal pairs of several tables are returned once. Settings such as
+        ``IGNORE_SERVER_IDS``, by which a slave leaves out servers, are not considered.
         """
         first, self._told = self._told, len(self._subjects)
         found = set()

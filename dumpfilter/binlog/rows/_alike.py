@@ -86,9 +86,9 @@ def find_alike(
     Write the result to ``found``.
 
     Event k has its body in ``data[first[k]:last[k]]``. ``class_of`` (Table_map, rows or other) and ``has_extra``
-    (whether the rows header has extra data) are indexed by event type. ``closes`` marks the events after which no
-    earlier Table_map event is valid, as after a rows event with STMT_END_F. Return the number of events that end this
-    validity.
+    (whether the rows header has extra data) are indexed by event type. ``id_length`` is the number of bytes of a table
+    id. ``closes`` marks the events after which no earlier Table_map event is valid, as after a rows event with
+    STMT_END_F. Return the number of events that end this validity.
     """
     map_of, same_as, length, before = found.map_of, found.same_as, found.length, found.before
     id, number, begin, end = found.id, found.number, found.begin, found.end

@@ -432,10 +432,12 @@ def write_texts(
     """Write the texts of the cells (values of single columns) from index ``k`` on to ``out`` from offset ``o`` on,
     until ``out`` may be full.
 
-    Cell i lies at ``start[i]`` in ``data`` with ``length[i]`` bytes, and ``column[i]`` is its column. ``more`` and
-    ``more_at`` hold texts that Python code has made, of which text ``n`` is the next. ``out_at``, unless it is empty,
-    gets the offset of each cell's text, and the end. Return the index of the first cell that was not written, the next
-    ``n``, and the offset after the texts.
+    Cell i lies at ``start[i]`` in ``data`` with ``length[i]`` bytes. ``column[i]`` is the index in ``columns`` of the
+    cell's column, which tells how its values become text. ``more`` has the texts that Python code has made, and
+    ``more_at`` their offsets. Text ``n`` is the next of them. ``out_at``, unless it is empty, gets the offset of each
+    cell's text, and the end.
+
+    Return the index of the first cell that was not written, the next ``n``, and the offset after the texts.
     """
     forms, parameters, label, label_at, around, around_at, rooms, rooms_per_byte = columns
     while k < start.size:

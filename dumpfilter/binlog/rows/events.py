@@ -175,7 +175,7 @@ class LayoutTable:
         return self._arrays
 
     def styled(self) -> StyledColumns:
-        """Return how the values of each cached column become text, as arrays for compiled code."""
+        """Return the styles of all cached columns (how the values of each become text), as arrays for compiled code."""
         if self._styled is None:
             self._styled = StyledColumns.of(self._styles)
         return self._styled

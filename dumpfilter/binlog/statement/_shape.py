@@ -1,7 +1,7 @@
 """The compiled code that makes the shape of a statement: its text without comments, with question marks for literals.
 
-:func:`shape` reads the byte at ``at`` and writes to ``out`` at ``n``. Zero bytes precede the first byte of ``out`` and
-follow the last byte of ``text``, so that reading neighbouring bytes needs no bounds checks.
+For example, the shape of ``INSERT INTO t VALUES (1, 'a') /* c */`` is ``INSERT INTO t VALUES (?)``. Statements of one
+shape name the same tables, so that the parser runs once per shape.
 """
 
 # ruff: noqa: SIM109 (numba compares with a tuple more slowly)
@@ -154,11 +154,16 @@ def _end_of_quoted(text, at, escape):
 
 @kernel
 def shape(text: Bytes, out: Bytes, ansi_quotes: bool, backslash_escapes: bool, mariadb: bool):
-    """Write the shape of a statement (its text without comments, with question marks for literals) to ``out``.
+    """Write the shape of a statement (its text without comments, with question marks for literals) into the buffer
+    ``out``, and return the offset at which the shape ends.
 
-    The shape begins at offset PADDING of ``out``. Return the offset of its end. ``text`` and ``out`` are uint8.
-    ``out`` must have at least ``2 * text.size + 8`` bytes, since a space is added after the opening of each version
-    comment.
+    Parameters:
+        text: the statement in UTF-8, followed by PADDING zero bytes, so that reading ahead needs no bounds checks.
+        out: the output. The shape begins at offset PADDING, after zero bytes. The size must be at least ``2 * text.size
+            + 8``, since a space is added after the opening of each version comment.
+        ansi_quotes: whether double quotes enclose names (ANSI_QUOTES) instead of strings.
+        backslash_escapes: whether a backslash in a string is an escape character.
+        mariadb: whether MariaDB's version comments (``/*M!``) are kept, as MySQL's (``/*!``) always are.
     """
     at = 0
     n = PADDING

@@ -1,13 +1,13 @@
-"""The facts of a statement, from its text: the entry points of the parser, and its caches.
+"""The functions that parse a statement's text into facts: the kind of statement, and the tables and other objects that
+it names.
 
-A *shape* is a statement's text without comments and with question marks for literals. Each literal becomes a question
-mark, and a list of literals becomes a single question mark. Comments are removed, and white space becomes one space.
-Names, keywords and version comments stay. Statements of the same shape name the same tables, so that each shape is
-parsed once and cached. A repeated statement with other values then costs one pass and a look-up.
+A *shape* is a statement's text without comments and with a question mark for each literal or list of literals. White
+space becomes one space. Names, keywords and version comments stay. Statements of one shape name the same tables, so
+that each shape is parsed once and cached.
 
-A server's filter does not look at tables that are only read. The extended Query event (WL#40) lists them. An imposed
-filter must know every table that a text names. The tables info of a statement is the list of its tables in such an
-event (section 4 of WL#40).
+Other functions return the tables that a statement only reads. A replica's filter ignores these tables. A filter that
+the master's operator sets for a slave must know them. Query events of the extended format (MySQL's worklog 40) also
+list them. This list is called the tables info of a statement.
 """
 
 from __future__ import annotations

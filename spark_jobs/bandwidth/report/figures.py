@@ -74,8 +74,8 @@ class Group:
         return len(self.members)
 
     def ways(self, audience: Audience) -> Ways:
-        """Return the bytes that one slave of the group receives, sent in four ways: with and without filter and
-        compression.
+        """Return the bytes that one slave of the group receives in four cases: without filter and compression, with one
+        of them, and with both.
 
         ``audience`` says for whom bytes are counted: real replicas with MySQL's protocol, or dumpfilter slaves with
         gRPC.
