@@ -90,7 +90,8 @@ class UnregisterReplica(C.Command):
 class DrainReplicas(C.Command):
     """The statement ``DRAIN {REPLICA … | ALL REPLICAS} [FOR CHANNEL 'name'] [REASON 'text']``.
 
-    The dumps of these replicas end between two transactions, and the master refuses the replicas until UNDRAIN.
+    The master ends the dumps (event streams) to these replicas between two transactions. It refuses the replicas until
+    the statement UNDRAIN.
     """
 
     who: Who
@@ -99,8 +100,8 @@ class DrainReplicas(C.Command):
 
 @C.statement("UNDRAIN", Role.ALL, "UNDRAIN who:slaves", changes=True)
 class UndrainReplicas(C.Command):
-    """The statement ``UNDRAIN {REPLICA … | ALL REPLICAS} [FOR CHANNEL 'name']``, which ends a drain. The master serves
-    the replicas again.
+    """The statement ``UNDRAIN {REPLICA … | ALL REPLICAS} [FOR CHANNEL 'name']``, which ends the effect of DRAIN. The
+    master serves the replicas again.
     """
 
     who: Who
@@ -115,7 +116,9 @@ class MasterConsole:
     Parameters:
         service: the gRPC service whose binlog set and slaves the console shows.
         port: the port that slaves connect to, shown as the system variable ``port``.
-        lower_case_table_names: the server's option, by which the rules of CHANGE BINLOG compare database names.
+        lower_case_table_names: 0, 1 or 2, the value of this variable on the server that wrote the binlog, as the
+            master's option states it. The statement CHANGE BINLOG sets rules by which the master hides databases and
+            tables from all slaves. With 1 or 2 these rules ignore the case of names.
         reload: reads the master's configuration file again, and raises OptionError if the file cannot be used.
         replicas: changes the filters of real replicas; None for a master without them.
         source: the running server that the master follows, if it follows one.

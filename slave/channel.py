@@ -72,8 +72,8 @@ class RelayReader(Protocol):
     """
 
     def note(self, position: RelayPosition | None) -> None:
-        """Take note of the position up to which the relay log is complete. None: there is no relay log. Any thread may
-        call this method.
+        """Tell the reader up to which position the relay log is complete, so that it may read up to there. None: there
+        is no relay log. Any thread may call this method.
 
         The channel calls this method whenever the position moves. Before the channel truncates the relay log, it calls
         the method with the position further back. When the method returns, the reader no longer reads beyond the
@@ -89,7 +89,7 @@ class RelayReader(Protocol):
 
 @dataclass(frozen=True)
 class Watching:
-    """The functions and readers with which other parts of the program follow what a slave receives.
+    """The functions to call when a slave receives something, and the readers of its relay logs besides the SQL threads.
 
     ``on_chunk`` is called after each message of the master's stream, and ``on_connect`` after each registration at the
     master. The first argument of both is the channel's name. ``readers`` maps a channel's name to a reader of the
@@ -183,8 +183,8 @@ class Channel:
         self._follow_filter()
 
     def check(self, info: SourceInfo) -> None:
-        """Check a configuration for this channel, before it is used. Raises OptionError when two options contradict
-        each other, or a filter rule is invalid.
+        """Check the configuration ``info`` before it is used for this channel. Raises OptionError when two options
+        contradict each other, or a filter rule is invalid.
         """
         if info.auto_position and info.log_file:
             raise OptionError("--start-file and --auto-position: give one of them")
@@ -276,7 +276,9 @@ class Channel:
 
     @property
     def origin(self) -> OriginFilter:
-        """The filter that drops whole transactions by their origin (server id, or MariaDB domain id)."""
+        """The filter that drops whole transactions by the server id, or the MariaDB domain id, of the server that wrote
+        them (``IGNORE_SERVER_IDS`` and similar options).
+        """
         return self._origin(self.info)
 
     def _origin(self, info: SourceInfo) -> OriginFilter:
@@ -549,15 +551,15 @@ class Channel:
         return IoThread(self, Source(info, self.options, self._uuid, self._secret, self._registered_filter()))
 
     def hit(self, hits: Hits) -> None:
-        """Add to the numbers of uses of filter rules, for the channel's counts and for ``replication_applier_filters``.
-        ``hits`` has the new uses by kind of rule.
+        """Add new uses of filter rules, by the slave or by the master, to the counts of this channel and of
+        ``replication_applier_filters``. ``hits`` has their number by kind of rule, such as Replicate_Do_DB.
         """
         self.counters.count_hits(hits)
         self._filters.count(self.name, hits)
 
     def received_chunk(self, chunk: pb.Chunk) -> None:
-        """Pass a chunk (message of the master's stream) to the function ``on_chunk`` of :class:`Watching`. Its events
-        are in the relay log already.
+        """Call the function ``on_chunk`` of :class:`Watching` with a received chunk (message of the master's stream).
+        The relay log has the chunk's events already.
         """
         self._watching.on_chunk(self.name, chunk)
 

@@ -68,16 +68,16 @@ They name another master or another position in its binlog.
 
 
 class SlaveConsole:
-    """Executes the console's SQL statements on a slave.
+    """The executor of the SQL statements that clients send to a slave's console.
 
-    The console's server calls it through the protocol :class:`~dumpfilter.console.executor.Executor`.
+    The server of the console calls the object through the protocol :class:`~dumpfilter.console.executor.Executor`.
     """
 
     def __init__(
         self, slave: Slave, replicas: Callable[[], Sequence[tuple[int, str, int, int, str]]] = lambda: ()
     ) -> None:
-        """Store the slave. ``replicas`` returns the rows of SHOW REPLICAS, one for each replica that is connected to
-        this slave.
+        """Make the executor of ``slave``'s console. ``replicas`` returns the rows of SHOW REPLICAS, one for each
+        replica that is connected to this slave.
         """
         self._slave = slave
         self._replicas = replicas

@@ -286,20 +286,20 @@ METRICS = (THREADS, CHANNELS, PROCESS)
 
 
 def views(channels: Iterable[Channel]) -> list[ChannelView]:
-    """Return the state of each of the channels at this moment, for status tables and metrics."""
+    """Return a snapshot of the state of each channel, from which status tables and metrics are computed."""
     return [ChannelView(channel) for channel in channels]
 
 
 class SlaveCollector(Collector):
-    """A Prometheus collector that reads a slave's metrics at each scrape, without the lock that console statements
-    hold.
+    """A collector for Prometheus, which reads a slave's metrics when they are requested. It does not wait for console
+    statements that change the slave.
     """
 
     def __init__(self, slave: Slave) -> None:
         self._slave = slave
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics of the slave."""
+        """Yield the present values of all metrics of the slave."""
         channels = views(self._slave.channels_now)
         yield from THREADS.families([thread for view in channels for thread in (view.io, view.sql)])
         yield from CHANNELS.families(channels)

@@ -70,7 +70,9 @@ class ReplicaPorts(Protocol):
 
     @property
     def channels(self) -> Mapping[str, RelayReader]:
-        """The readers of the slave's relay logs behind the ports, by the name of the channel that each serves."""
+        """The objects that read the slave's relay logs for the ports, by the name of the channel whose relay log each
+        reads.
+        """
 
     def replicas(self) -> Sequence[tuple[int, str, int, int, str]]:
         """Return the rows of SHOW REPLICAS, one for each replica that is connected to the ports."""

@@ -1,5 +1,5 @@
-"""The report that a slave prints at its end. It has the positions, GTID sets and counts of each channel, and its
-target's state.
+"""The report that a slave prints at its end: the positions, GTID sets and counts of each channel, and a summary of the
+applied changes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ Report = dict[str, Any]
 
 
 def report(channel: Channel) -> Report:
-    """Return the report of a channel whose two threads have ended, as a dictionary that JSON can represent.
+    """Return the final report of a channel whose two threads have ended, as a dictionary that JSON can represent.
 
-    It has the target's state, the positions and GTID sets of both threads, and the counts.
+    It has the state of the target (such as counts and hashes of the applied changes by table). It also has the
+    positions and GTID sets of both threads, and the counts of received messages and bytes.
     """
     master, relay, received = channel.master_info, channel.relay_log_info, channel.received
     return {

@@ -92,7 +92,9 @@ class Slave:
 
     @property
     def channels_now(self) -> list[Channel]:
-        """The channels of the slave, ordered by name, without a wait for a statement that is changing the channels."""
+        """The channels of the slave, ordered by name. Unlike :attr:`channels`, this does not wait until a statement
+        that changes the channels has ended.
+        """
         return sorted(self._channels.values(), key=lambda one: one.name.encode())
 
     def get(self, name: str) -> Channel:
@@ -112,10 +114,11 @@ class Slave:
     ) -> None:
         """Add a channel, or change the configuration of an existing one (``CHANGE REPLICATION SOURCE TO``).
 
-        The threads of an existing channel must be stopped. ``clauses`` are filter rules that the statement has, too
-        (WL#2387, WL#2516). With ``afresh`` an existing channel forgets its position in the master's binlog, because
-        ``info`` names another master or another position. Raises OptionError before anything has changed, StateCorrupt
-        when a file of the channel is unusable, and OutputError when a file cannot be written.
+        ``info`` is the new configuration. The threads of an existing channel must be stopped. ``clauses`` are the
+        filter rules in the same statement, if it has any (WL#2387, WL#2516). With ``afresh`` an existing channel
+        forgets its position in the master's binlog, because ``info`` names another master or another position. Raises
+        OptionError before anything has changed, StateCorrupt when a file of the channel is unusable, and OutputError
+        when a file cannot be written.
         """
         info = _folded(info)
         name = info.channel
@@ -138,10 +141,11 @@ class Slave:
                 raise
 
     def change_filter(self, clauses: Sequence[FilterClause], name: str | None) -> None:
-        """Change the filter of the channel ``name``, or of all channels if ``name`` is None.
+        """Change the filter of the channel ``name``, or of all channels if ``name`` is None (``CHANGE REPLICATION
+        FILTER``).
 
-        This is CHANGE REPLICATION FILTER. The appliers of these channels must not be running. Raises OptionError for
-        invalid rules, before any filter has changed.
+        Each of ``clauses`` replaces the rules of one kind. The appliers of these channels must not be running. Raises
+        OptionError for invalid rules, before any filter has changed.
         """
         with self.lock:
             self.filters.change(clauses, name)

@@ -36,7 +36,9 @@ Value = int | float | str | None
 
 
 def wait_functions(slave: Slave) -> Mapping[str, Callable[..., int | None]]:
-    """Return the SQL functions that wait for an applier of ``slave``, by name in lower case. They raise SqlError."""
+    """Return the SQL functions that wait until ``slave`` has applied a position or GTID set, such as SOURCE_POS_WAIT,
+    by name in lower case. They raise SqlError.
+    """
     return {
         "source_pos_wait": partial(_source_pos_wait, slave),
         "master_pos_wait": partial(_master_pos_wait, slave),

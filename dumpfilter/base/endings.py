@@ -21,10 +21,10 @@ Handler = Callable[[int, FrameType | None], object]
 
 @contextlib.contextmanager
 def handling(handler: Handler, *numbers: signal.Signals) -> Iterator[Callable[[], None]]:
-    """Call ``handler`` for the signals ``numbers`` inside the ``with`` block.
+    """Call the function ``handler`` when the process gets one of the signals ``numbers`` inside the ``with`` block.
 
-    The block receives a function that restores the earlier handlers at once. Otherwise they are restored at the end
-    of the block. In a thread other than the main one nothing changes, since only the main thread gets signals.
+    The block receives a function that restores the earlier handlers at once. Otherwise they are restored at the end of
+    the block. In a thread other than the main one nothing changes, since only the main thread gets signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
@@ -81,8 +81,8 @@ def uninterrupted() -> Iterator[None]:
 
 
 def ignore_endings() -> None:
-    """Ignore SIGINT, SIGTERM and SIGHUP from now on, since a second Ctrl-C during cleanup would leave processes
-    behind.
+    """Ignore SIGINT, SIGTERM and SIGHUP for the rest of the process. A program calls this before its cleanup, since a
+    second Ctrl-C would leave child processes behind.
     """
     for number in ENDINGS:
         signal.signal(number, signal.SIG_IGN)

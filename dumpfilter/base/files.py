@@ -211,5 +211,5 @@ class DirectoryLock:
         return True
 
     def release(self) -> None:
-        """Release the lock, so that another process can use the directory."""
+        """Release the lock, so that another process can lock the directory."""
         os.close(self._fd)

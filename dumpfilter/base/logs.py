@@ -57,7 +57,7 @@ class Level(enum.StrEnum):
 
     @property
     def number(self) -> int:
-        """The number of the level in Python's ``logging``."""
+        """The number that Python's module ``logging`` has for this level."""
         return int(logging.getLevelNamesMapping()[self.value.upper()])
 
 
@@ -94,7 +94,7 @@ class Seldom:
 
     @property
     def is_shut(self) -> bool:
-        """Whether the limit of lines is reached, so that further lines of this period will be dropped.
+        """Whether further lines will be dropped, because the present period has had as many lines as the limit allows.
 
         Callers read it after :meth:`allows`.
         """
@@ -225,7 +225,7 @@ class ErrorHandler(logging.StreamHandler[Any]):
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one log record to the present ``sys.stderr``."""
+        """Write one log record to the stream that ``sys.stderr`` is at this moment."""
         self.stream = sys.stderr
         super().emit(record)
 

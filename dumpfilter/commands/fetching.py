@@ -1,4 +1,4 @@
-"""Fetching a running server's binlog into a directory, for a command."""
+"""The reception of a running server's binlog into a directory, with progress bar and signals, for several commands."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from dumpfilter.base.errors import OptionError
 
 
 class HelpPage:
-    """A mixin for commands and groups of commands that prints the project's own ``--help`` page instead of
-    Typer's.
+    """A mixin for commands and groups of commands whose ``--help`` prints the page of
+    :mod:`dumpfilter.commands.help_page` instead of Typer's.
     """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -33,11 +33,12 @@ _LONGEST_NAME = 120
 
 
 def save(testbed: Testbed, parent: Path, test: str) -> str:
-    """Write the artifacts of a running topology, and return their summary as a text for the test's report.
+    """Write files that show the state of a running topology for a failed test, and return a summary of them as a text
+    for the test's report.
 
-    The artifacts are the status, the report, the history of links, logs, relay logs and binlogs. They are in a new
-    directory below ``parent``, whose name is made from ``test``, the test's id. The directory of the same test from an
-    earlier run is replaced. The summary names each artifact that cannot be written.
+    They are the status, the report, the history of links, logs, relay logs and binlogs. They are in a new directory
+    below ``parent``, whose name is made from ``test``, the test's id. The directory of the same test from an earlier
+    run is replaced. The summary names each file that cannot be written.
     """
     directory = _new_directory(parent, test)
     told: list[str] = []

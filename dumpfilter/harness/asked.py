@@ -1,4 +1,6 @@
-"""The requests of the user of the pytest plugin: options, the topology of a test, and the programs of its servers."""
+"""The requests of the user of the pytest plugin: options, the topology that a test needs, and the programs of its
+servers.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ _OPTIONS = {
 
 
 class Settings(NamedTuple):
-    """The plugin's options of one run."""
+    """The values of the pytest plugin's options, such as the server programs to use, in one run of pytest."""
 
     programs: tuple[ServerProgram, ...]
     timeout: float
@@ -92,7 +94,7 @@ def read_settings(config: pytest.Config) -> Settings:
 
 
 class Spec(NamedTuple):
-    """The arguments of a marker ``@pytest.mark.topology``."""
+    """The arguments of a test's marker ``@pytest.mark.topology``: the topology to start for the test, and how."""
 
     topology: str | Path | Topology
     """A short string such as ``m >> web``, the path of a TOML file, or a model."""
@@ -157,7 +159,9 @@ class ServerProgram(NamedTuple):
 
 
 class ServerCase(NamedTuple):
-    """The server programs and the family with which one run of a test starts the servers of its topology."""
+    """The choice of server programs with which one run of a test starts the servers of its topology. A test runs once
+    for each choice.
+    """
 
     programs: tuple[ServerProgram, ...] = ()
     """At most one program of each family. A family without a program is looked for on the PATH."""

@@ -49,7 +49,9 @@ MOST_SHARED = 3
 
 
 class Pool:
-    """Running topologies. A full pool stops the topology that has been unused for the longest time."""
+    """The running topologies that tests share, of a limited number. A full pool stops the topology that has been unused
+    for the longest time.
+    """
 
     def __init__(self, most: int = MOST_SHARED) -> None:
         self._most = most
@@ -124,7 +126,9 @@ def _tell_of_compilation(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Send the names of the kept topology directories from a worker of pytest-xdist to the main process."""
+    """Tell the main process of pytest-xdist, from one of its workers, which directories of topologies are kept after
+    the run.
+    """
     output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
     if output is not None:
         output[_KEPT_BY_WORKER] = session.config.stash[_kept]
@@ -132,12 +136,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Collect the names of the kept topology directories from a worker that has ended. A crashed worker sends none."""
+    """Take from a worker of pytest-xdist that has ended the names of the topology directories that are kept. A crashed
+    worker sends none.
+    """
     node.config.stash[_kept].extend(getattr(node, "workeroutput", {}).get(_KEPT_BY_WORKER, []))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print the names of the topology directories that stay after the run."""
+    """Print at the end of the run which directories of topologies are kept, so that the user can look at them."""
     if kept := config.stash[_kept]:
         terminalreporter.section("kept topologies")
         for directory in kept:
@@ -185,7 +191,9 @@ def _directories(node: pytest.Item) -> tuple[Path, Path]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Write the artifacts of a failed test while its topologies still run, and add their summary to its report."""
+    """Save logs, binlogs and status of a failed test's topologies while these still run, and add a summary to the
+    test's report.
+    """
     report = yield
     running = item.stash.get(_running, [])
     if report.failed and running:
@@ -202,14 +210,20 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def topology_servers(request: pytest.FixtureRequest) -> ServerCase:
-    """The servers' programs with which the test runs."""
+    """The choice of MySQL and MariaDB programs with which the test's topologies start their servers. The test runs once
+    for each choice.
+    """
     case: ServerCase = getattr(request, "param", None) or _default_case(request.config.stash[_settings])
     return case
 
 
 @pytest.fixture
 def topology_factory(request: pytest.FixtureRequest, topology_servers: ServerCase) -> Iterator[Start]:
-    """A function that starts a topology: a short string, a file or a model. All of them end with the test."""
+    """A function that starts a topology and returns it as a :class:`~dumpfilter.testbed.bed.Testbed`. Its argument is a
+    short string such as ``m >> web``, a TOML file or a model.
+
+    All topologies that the function started end with the test.
+    """
     with contextlib.ExitStack() as ending:
 
         def start(topology: str | Path | Topology, *, timeout: float | None = None) -> Testbed:
@@ -231,7 +245,7 @@ def _in_use(request: pytest.FixtureRequest, testbed: Testbed) -> Iterator[Testbe
 
 @pytest.fixture
 def topology(request: pytest.FixtureRequest, topology_factory: Start) -> Testbed:
-    """The running topology of the test's mark, started for this test alone."""
+    """The running topology that the marker ``@pytest.mark.topology`` of the test names, started for this test alone."""
     with _told_briefly():
         spec = _wanted(request)
         return topology_factory(spec.topology, timeout=spec.timeout)
@@ -248,7 +262,9 @@ def _topology_pool() -> Iterator[Pool]:
 def topology_session(
     request: pytest.FixtureRequest, topology_servers: ServerCase, _topology_pool: Pool
 ) -> Iterator[Testbed]:
-    """The running topology of the test's mark, shared with the tests of equal marks and reset before each test."""
+    """The running topology that the marker ``@pytest.mark.topology`` of the test names. Tests with equal markers share
+    it, and it is reset before each test.
+    """
     with _told_briefly():
         spec = _wanted(request)
         loaded = topology_servers.applied(asked.load(spec.topology, *_directories(request.node)))

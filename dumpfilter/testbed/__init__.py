@@ -1,7 +1,8 @@
 """Running replication topologies for tests: real processes, network links with rate and delay, and their status.
 
-Enters: a topology. Leaves: running processes, positions, lags, the results of checks against the law (filtering must be
-invisible to a node's data), and the artifacts of a run. The package imports everything but harness and commands.
+Input: a topology (database servers, masters and slaves of dumpfilter, and the links between them). Output: running
+processes, their positions and lags, and a report. The package also checks the law, which says that filtering must be
+invisible to a node's data. It imports everything but harness and commands.
 
 The modules that run a topology are imported when one of their names is first used, so that commands that only query a
 running topology answer at once.

@@ -1,6 +1,7 @@
-"""The running topology: its nodes and links, waiting, the check of the law, and the end.
+"""The running topology: its nodes (servers, masters, slaves) and the links between them, waiting, checks, and its end.
 
-The law says that filtering on the way must be invisible to a node's data, position and GTID set.
+The check is about the law of dumpfilter. Filtering between the server that wrote a binlog and a node must be invisible
+to the node's data, position and GTID set.
 """
 
 from __future__ import annotations
@@ -44,13 +45,14 @@ _KINDS: Mapping[Kind, type[TestbedNode]] = {
 
 
 class Testbed(AbstractContextManager["Testbed"]):
-    """A running topology. At the end of the ``with`` block all processes that it started are ended.
+    """A running topology: the processes of database servers, masters and slaves, and the links that connect them. At
+    the end of the ``with`` block all its processes are ended.
 
     Parameters:
-        ground: the directory, processes and secrets that the nodes share.
-        state: the lock and the state file of the directory.
+        ground: the topology's model, directory, processes and passwords, which all nodes share.
+        state: the lock of the directory, and the file that names this process.
         links: the process through which all connections between nodes go.
-        keep: whether the files stay after the end.
+        keep: whether the files in the directory stay after the end.
     """
 
     __test__ = False
@@ -91,7 +93,7 @@ class Testbed(AbstractContextManager["Testbed"]):
     # -- start
 
     def start(self) -> None:
-        """Start all nodes, each as soon as the nodes that it reads run. Raises StartFailed."""
+        """Start all nodes, each after the nodes from which it replicates. Raises StartFailed."""
         started: dict[str, Future[None]] = {}
         with ThreadPoolExecutor(len(self.nodes) or 1, "start") as pool:
             try:
@@ -120,7 +122,11 @@ class Testbed(AbstractContextManager["Testbed"]):
         node.start()
 
     def release(self) -> None:
-        """Let the recordings, workloads and scheduled outages of a topology begin that was started with ``hold``."""
+        """Begin what a topology that was started with ``hold=True`` (see :func:`up`) has not begun.
+
+        Nodes that are recorded or generated binlogs begin to write their files, transaction by transaction. The times
+        of the links' scheduled outages count from this call.
+        """
         for link in self.links.values():
             link.begin_outages()
         for node in self.nodes.values():
@@ -166,8 +172,8 @@ class Testbed(AbstractContextManager["Testbed"]):
         """Wait until every node has applied everything that its origins wrote before the call.
 
         The origins of a node are the nodes that wrote its data. With ``running_only`` nodes that do not run are left
-        out. Otherwise NodeIsDown is raised for such a node. Raises NotCaughtUp after ``timeout`` seconds; None: the
-        limit of :func:`up`.
+        out. Otherwise NodeIsDown is raised for such a node. Raises NotCaughtUp after ``timeout`` seconds. None stands
+        for the limit ``wait_timeout`` of :func:`up`.
         """
         self._catch_up(self._ground.deadline(timeout), running_only=running_only)
 
@@ -192,7 +198,12 @@ class Testbed(AbstractContextManager["Testbed"]):
             )
 
     def wait_done(self, timeout: float | None = None) -> None:
-        """Wait until all recordings and workloads have written everything. Raises NotCaughtUp."""
+        """Wait until the binlog files of all recordings and workloads are complete.
+
+        Such a node has no server. A recording replays a recorded binlog set, and a workload a generated one. Its
+        transactions are written over time into files, which a master reads. Raises NotCaughtUp after ``timeout``
+        seconds. None stands for the limit ``wait_timeout`` of :func:`up`.
+        """
         deadline = self._ground.deadline(timeout)
         for node in self.nodes.values():
             if isinstance(node, Files) and not node.wait_done(max(deadline - time.monotonic(), 0.0)):
@@ -202,11 +213,13 @@ class Testbed(AbstractContextManager["Testbed"]):
                 )
 
     def check(self, timeout: float | None = None, *, running_only: bool = False) -> None:
-        """Wait until all nodes have caught up, and check for each that filtering on the way has not changed its data.
+        """Wait until all nodes have caught up, and compare the data of each replica with what it would have if it read
+        everything and filtered for itself.
 
-        With ``running_only`` nothing waits for nodes that do not run, and real replicas that do not run are left out.
-        A slave is checked even then, since its files have its state. Raises LawBroken for a difference, NotCaughtUp
-        after ``timeout`` seconds, and without ``running_only`` NodeIsDown for a node that does not run.
+        With ``running_only`` nothing waits for nodes that do not run, and real replicas that do not run are left out. A
+        slave of dumpfilter is checked even then, since its files have its state. Raises LawBroken for a difference, and
+        NotCaughtUp after ``timeout`` seconds. Without ``running_only`` it raises NodeIsDown for a node that does not
+        run.
         """
         deadline = self._ground.deadline(timeout)
         self._catch_up(deadline, running_only=running_only)
@@ -216,7 +229,9 @@ class Testbed(AbstractContextManager["Testbed"]):
     # -- status
 
     def status(self) -> TestbedStatus:
-        """Return the status of all nodes and links (network connections)."""
+        """Return the status of the topology: state, position, lag and problems of each node, and state and bytes of
+        each link (network connection).
+        """
         # Nodes are asked together, so that their places are those of about one moment.
         nodes = dict(zip(self.nodes, self._at_once(TestbedNode.status), strict=True))
         counters = self._link_process.counters() if self.links else {}
@@ -232,17 +247,20 @@ class Testbed(AbstractContextManager["Testbed"]):
         )
 
     def report(self) -> dict[str, Any]:
-        """Return the report of the run (bytes of links, saved bytes and lag of nodes) as values for JSON."""
+        """Return a report of the run so far, as values that JSON can represent: the bytes of each link, and for each
+        node the bytes that filters saved and the lag over time.
+        """
         return self._monitor.report(self.status())
 
     # -- the end
 
     def reset(self, timeout: float | None = None) -> None:
-        """Restore the state after :func:`up`, for the next test.
+        """Bring the running topology back to the state that it had after :func:`up`, so that the next test can use it.
 
-        Links are healed and have the topology's rate and delay. All nodes run. Databases that were created on real
-        servers since are dropped, and the statements of ``init`` run again. The connections of all clients of real
-        servers end. All nodes have caught up. Raises DumpfilterError.
+        All faults, pauses and delays end, links get the rate and delay of the topology, and stopped nodes start. On
+        servers whose data only servers of the topology wrote, clients are disconnected, databases are dropped, and the
+        ``init`` statements run again. Then all nodes have caught up. Raises DumpfilterError. ``timeout`` is in seconds.
+        None stands for the limit ``wait_timeout`` of :func:`up`.
         """
         deadline = self._ground.deadline(timeout)
         for link in self.links.values():
@@ -271,9 +289,10 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._catch_up(deadline)
 
     def down(self) -> None:
-        """End all processes, and remove the directory if :func:`up` created it. Further calls do nothing.
+        """End all processes of the topology, and remove its files unless they shall be kept. Further calls do nothing.
 
-        If the user named the directory, logs and report stay.
+        A temporary directory, which :func:`up` created, is removed. In a directory that the user named, the logs and
+        the report stay.
         """
         with self._lock:
             if self._is_down:

@@ -1,4 +1,4 @@
-"""The binlog files of the nodes that write them, and the positions that their readers have reached in them.
+"""The binlog files of a topology's nodes, and how far the readers of these files are behind.
 
 A set of files has names, sizes, an end, and the times at which the end advanced. The position of a real replica is
 found by its GTIDs.
@@ -30,7 +30,9 @@ exact.
 
 
 class WatchedSet:
-    """A binlog set that a node writes, with the positions of its end over time. Any thread may call the methods."""
+    """The binlog files of one node of a topology, with a record of how their end advanced. Lags are computed from this
+    record. Any thread may call the methods.
+    """
 
     def __init__(self, source: Path) -> None:
         self.source = source
@@ -39,7 +41,7 @@ class WatchedSet:
         self.history = EndHistory()
 
     def opened(self) -> BinlogSet | None:
-        """Return the set with its current files, or None if the set does not exist yet."""
+        """Open the node's binlog files as they are at this moment, and return them. None if there are none yet."""
         with self._lock:
             try:
                 if self._opened is None:
@@ -52,7 +54,7 @@ class WatchedSet:
             return self._opened
 
     def files(self) -> Files:
-        """Return the paths and sizes of the files."""
+        """Return the paths and the sizes (bytes) of the node's binlog files, oldest first."""
         found: Files = []
         opened = self.opened()
         if opened is not None:
@@ -63,8 +65,8 @@ class WatchedSet:
         return found
 
     def note(self) -> Files:
-        """Record the binlog set's end with the present time, from which lags are computed later. Return all files of
-        the set.
+        """Record where the node's binlog ends at this moment, so that lags can be computed later. Return the paths and
+        sizes of all its files.
         """
         files = self.files()
         if files:
@@ -72,7 +74,9 @@ class WatchedSet:
         return files
 
     def lag_of(self, place: Place) -> Lag:
-        """Return how far a position is behind the end of the set, in seconds and bytes."""
+        """Return how far the position ``place`` of a reader is behind the end of the node's binlog, in seconds and
+        bytes.
+        """
         behind = bytes_after(self.note(), place)
         return Lag(self.history.age_after(place, time.monotonic()), behind) if behind else NO_LAG
 
@@ -83,7 +87,8 @@ def end_of(files: Files) -> Place:
 
 
 def bytes_after(files: Files, place: Place) -> int:
-    """Return the number of bytes of a binlog set after a position.
+    """Return the number of bytes of a binlog after the position ``place``. ``files`` has the paths and sizes of its
+    files.
 
     >>> bytes_after([(Path("b.1"), 100), (Path("b.2"), 50)], Place("b.1", 90))
     60
@@ -94,7 +99,9 @@ def bytes_after(files: Files, place: Place) -> int:
 
 
 class EndHistory:
-    """The history of a binlog set's end: the position at each moment. It tells how long data has been in the binlog."""
+    """A record of the times at which the end of a binlog advanced. From the record follows how long a reader's next
+    transaction has been in the binlog, which is the reader's lag.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -102,7 +109,7 @@ class EndHistory:
         self._times: list[float] = []
 
     def note(self, end: Place, now: float) -> None:
-        """Record the end of the set at a time (``time.monotonic``)."""
+        """Record that the binlog ends at the position ``end`` at the time ``now`` (of ``time.monotonic``)."""
         with self._lock:
             if self._keys and end.key <= self._keys[-1]:
                 return

@@ -74,7 +74,8 @@ def temporary_directory() -> Path:
 
 
 class State:
-    """The lock and the state file of the directory of a topology that this process runs.
+    """The lock on the directory of a topology that this process runs, and the file that names this process as its
+    owner.
 
     The directory stays locked until :meth:`close`.
     """
@@ -113,7 +114,7 @@ def take(directory: Path | None, *, is_command: bool = False) -> State:
 
 
 class Owner(NamedTuple):
-    """The process that runs a directory's topology."""
+    """The process that runs the topology of a directory, as the directory's state file names it."""
 
     pid: int
     is_command: bool
@@ -159,7 +160,7 @@ def clean_temporary() -> None:
 
 
 def remove_files(directory: Path, *, keep: tuple[str, ...] = (LOCK,)) -> None:
-    """Remove the files of a topology from its directory. Files whose names are in ``keep`` stay."""
+    """Remove the files that a topology has written into its directory. Files whose names are in ``keep`` stay."""
     # The state file is the last to go. Without it nobody would clean the rest.
     for path in sorted(directory.iterdir(), key=lambda path: path.name == STATE):
         if path.name in keep:
@@ -210,9 +211,10 @@ class ControlFailed(TestbedError):
 
 
 class ControlServer(socketserver.ThreadingUnixStreamServer):
-    """The server of a topology's control socket, which carries out requests such as ``status`` in own threads.
+    """The server of a topology's control socket, through which other commands call methods such as ``status``. Each
+    request has its own thread.
 
-    ``bed`` is the :class:`~dumpfilter.testbed.bed.Testbed`, whose module imports this one.
+    ``bed`` is the running topology, a :class:`~dumpfilter.testbed.bed.Testbed`. Its module imports this one.
     """
 
     daemon_threads = True

@@ -26,7 +26,7 @@ class StartFailed(TestbedError):
 
 
 class NodeIsDown(TestbedError, ConnectionLost):
-    """An error about a node or server that does not run or cannot be reached, although the call needs it."""
+    """An error about a node or server that is not running or cannot be reached, although the call needs it."""
 
 
 class NotCaughtUp(TestbedError):
@@ -39,7 +39,8 @@ class NotCaughtUp(TestbedError):
 
 
 class LawBroken(TestbedError):
-    """An error about a node whose data, position or GTID set was changed by filtering on the way.
+    """An error about a replica whose data, position or GTID set differs from that of a replica that reads everything
+    and filters for itself. So a filter between source and replica has changed its data.
 
     The text names the node, the table and the difference.
     """

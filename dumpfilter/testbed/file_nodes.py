@@ -113,9 +113,9 @@ class Replay:
         self._thread = threading.Thread(target=self._run, name=f"replay {directory.name}", daemon=True)
 
     def start(self, *, is_paused: bool = False) -> None:
-        """Start writing. The first file and the index exist when the method returns.
+        """Start the thread that writes. The first file and the index exist when the method returns.
 
-        A replay that begins paused writes its first transaction after :meth:`resume`.
+        With ``is_paused`` the first transaction is written only after :meth:`resume`.
         """
         self._directory.mkdir(parents=True, exist_ok=True)
         self._began = time.monotonic()
@@ -124,7 +124,7 @@ class Replay:
         self._wait(lambda: self._is_ready, None)
 
     def wait_done(self, timeout: float) -> bool:
-        """Wait until everything has been written. Return False after ``timeout`` seconds.
+        """Wait until all transactions are written. Return False if that takes longer than ``timeout`` seconds.
 
         Raises the error that ended the replay.
         """
@@ -147,13 +147,13 @@ class Replay:
                 self._change(_paused_at=time.monotonic())
 
     def resume(self) -> None:
-        """Go on with the transactions after :meth:`pause`. Without a pause nothing changes."""
+        """Write further transactions after a :meth:`pause`. Without a pause nothing changes."""
         with self._changed:
             if self._paused_at is not None:
                 self._change(_began=self._began + time.monotonic() - self._paused_at, _paused_at=None)
 
     def close(self) -> None:
-        """End the thread. Transactions that are not written yet are never written."""
+        """End the thread. Transactions that it has not written yet are never written."""
         self._change(_is_closed=True)
         if self._thread.ident is not None:
             self._thread.join()
@@ -222,9 +222,10 @@ def _copy(source: BinlogFile, made: OpenFile, start: int, end: int) -> None:
 
 
 class Files(TestbedNode):
-    """A node that is a recording (a server's recorded binlogs) or a generated workload, without a process.
+    """A node of a topology that is a set of binlog files without a server: a replayed recording, or a generated
+    workload.
 
-    The binlog set is written over time, or is complete at once.
+    The files are written over time, as by a server, or are complete at once.
     """
 
     writes_binlog = True
@@ -240,7 +241,9 @@ class Files(TestbedNode):
             self._make()
 
     def release(self) -> None:
-        """Continue to write, or begin to write in a topology that was started with ``hold``."""
+        """Write further transactions into the node's binlog files, after a pause or after a start with ``hold`` (see
+        :func:`dumpfilter.testbed.starting.up`).
+        """
         if self._replay is not None:
             self._replay.resume()
 
@@ -272,11 +275,13 @@ class Files(TestbedNode):
 
     @property
     def is_done(self) -> bool:
-        """Whether everything has been written."""
+        """Whether all transactions of the recording or workload are in the node's binlog files."""
         return self._replay is None or self._replay.is_done
 
     def wait_done(self, timeout: float) -> bool:
-        """Wait until everything has been written. Return False after ``timeout`` seconds."""
+        """Wait until all transactions are in the node's binlog files. Return False if that takes longer than
+        ``timeout`` seconds.
+        """
         return self._replay is None or self._replay.wait_done(timeout)
 
     def arguments_for_master(self, feed: Feed, store: Path) -> list[str]:
@@ -286,7 +291,7 @@ class Files(TestbedNode):
         return Goal(self, end_of(self.watched.note()))
 
     def all_gtids(self) -> str:
-        """Return the GTID set of the transactions written so far."""
+        """Return the GTIDs of all transactions in the node's binlog files at this moment."""
         opened = self.watched.opened()
         return "" if opened is None else inspect_set(opened, verify=False).gtids
 
@@ -297,10 +302,10 @@ class Files(TestbedNode):
 
 
 def generated_set(model: Workload, directory: Path) -> GeneratedSet:
-    """Write the binlog set of a generated workload into ``directory``, and return it.
+    """Write a generated binlog set (a workload) into ``directory``, and return its description.
 
-    The commit times are approximately the times at which a replay writes the transactions, so that a simulation of the
-    saved files has the same times.
+    ``model`` has the size, the server family, the seed and the rate. The commit times are approximately those at which
+    a replay would write the transactions, so that a simulation of the files has the same times.
     """
     span = None if model.rate is None else Span(START, max(1, model.size * 8 // model.rate))
     return generate(directory, model.size, style=model.style or DEFAULT_STYLE, seed=model.seed, span=span)

@@ -27,7 +27,9 @@ REPLICATION_USER = "repl"
 
 @dataclass
 class Ground:
-    """The directory, the processes and the secrets of one running topology."""
+    """The directory, the processes, the server ids and the passwords of one running topology, which all its nodes
+    share.
+    """
 
     topology: Topology
     directory: Path
@@ -71,7 +73,9 @@ class Ground:
         return time.monotonic() + (self.wait_timeout if timeout is None else timeout)
 
     def server_id(self, name: str) -> int:
-        """Return the server id of a node. A hidden node, which the topology does not have, gets the next id."""
+        """Return the server id of the node ``name``. A server with which only checks compare a replica is no node of
+        the topology, and gets the next free id.
+        """
         return self._server_ids.setdefault(name, FIRST_SERVER_ID + len(self._server_ids))
 
     def start(self, program: Program) -> Child:
@@ -83,11 +87,13 @@ class Ground:
         return child
 
     def spawner(self, name: str, log: Path) -> Spawn:
-        """Return the function that starts a real server as the child ``name``, with its output in the file ``log``."""
+        """Return a function that starts a database server's command as a process of the topology. ``name`` is the
+        node's name, and ``log`` the file for the server's output.
+        """
         return lambda command, environment: self.start(Program(name, command, log, environment, True))
 
     def end_all(self) -> None:
-        """Kill all processes that still run. The start of a node that is starting fails."""
+        """Kill all processes of the topology. Processes that are started later are killed at once."""
         self.is_ending.set()
         self.keeper.end_if_importing()
         for child in tuple(self._children):

@@ -28,7 +28,9 @@ _ANSWER_TIMEOUT = 1200.0
 
 
 class Program(NamedTuple):
-    """A program that the keeper (the process that starts a topology's processes) starts as a child process."""
+    """A command line, with its log file and environment, that the keeper runs as a child process. The keeper is the
+    process that starts all processes of a topology.
+    """
 
     name: str
     """The child's name in ``ps`` and in errors."""
@@ -191,7 +193,8 @@ _sharing = threading.Lock()
 
 
 def shared_keeper() -> Keeper:
-    """Return the process that starts topologies' processes for this process. It starts at the first call.
+    """Return the keeper that all topologies of this process share: the process that starts their processes. The first
+    call starts the keeper.
 
     The keeper ends with this process. Only the first topology of a process waits for the keeper's imports.
     """

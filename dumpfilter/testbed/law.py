@@ -1,12 +1,13 @@
-"""The check of the law: filtering between an origin and a node must be invisible to the node's data.
+"""The check of the law: filtering between an origin (the node that wrote a binlog) and a node must be invisible to the
+node's data.
 
-An origin is the node that wrote the binlog. A slave of dumpfilter is compared with a computed reference: the state of a
-slave that reads everything of the origin and filters for itself.
+A slave of dumpfilter is compared with a computed reference: the state of a slave that reads everything of the origin
+and filters for itself.
 
-The reference of a real replica is a hidden server of the same program with the same rules. The reference reads the
-origin itself, and no other filter comes before its own. Replica and reference must have the same data and GTID set. A
-filter between origin and replica that differs from the replica's own filter gets a hidden server, too. The reference
-then reads from this server.
+The reference of a real replica is another server, which the check starts. It has the same program and rules, and reads
+the origin itself, so that no other filter comes before its own. Replica and reference must have the same data and GTID
+set. A filter between origin and replica may differ from the replica's own filter. Then a further server with that
+filter stands between the origin and the reference.
 """
 
 from __future__ import annotations
@@ -42,10 +43,11 @@ Filters = tuple[tuple[str, ...], ...]
 
 
 def check_law(nodes: Mapping[str, TestbedNode], references: References, timeout: float) -> None:
-    """Check that filtering on the way has not changed the data of any slave or running real replica.
+    """Compare each slave of dumpfilter, and each running real replica, with a reference that reads everything and
+    filters for itself.
 
-    Each node is compared with a reference that reads everything and filters for itself. ``timeout`` is in seconds.
-    Raises LawBroken with all differences, and NotCaughtUp.
+    ``references`` has the references of real replicas, and ``timeout`` is in seconds. Raises LawBroken with all
+    differences, and NotCaughtUp.
     """
     deadline = time.monotonic() + timeout
     broken: list[str] = []
@@ -67,17 +69,20 @@ def check_law(nodes: Mapping[str, TestbedNode], references: References, timeout:
 
 
 def filters_on_the_way(feed: Feed) -> Filters:
-    """Return the rules of each filter between the origin (the node that wrote the binlog) and the node of a feed.
+    """Return the filter rules that transactions pass from the server that wrote them to a replicating node, one tuple
+    of rules for each filter.
 
-    The last filter is the node's own one.
+    ``feed`` is one source of the node. The last filter is the node's own one.
     """
     return tuple(one.reading.rules for one in feed.way)
 
 
 def distinct(filters: Filters) -> Filters:
-    """Return the filters without those that change nothing. If none is left, the result is one filter without rules.
+    """Return ``filters``, the rules of consecutive filters, without the filters that change nothing. If none is left,
+    the result is one filter without rules.
 
-    A filter changes nothing if it has no rules, or repeats the filter before without renaming databases.
+    A filter changes nothing if it has no rules. It also changes nothing if its rules are those of the filter before it,
+    and they rename no database.
     """
     found: list[tuple[str, ...]] = []
     for rules in filters:
@@ -91,9 +96,11 @@ def distinct(filters: Filters) -> Filters:
 
 
 def slave_differences(node: Slave, feed: Feed) -> list[str]:
-    """Return the differences between a slave's channel (``feed``) and its reference, as sentences.
+    """Compare what a slave of dumpfilter has applied from one source (``feed``) with its reference. Return the
+    differences as sentences.
 
-    The reference is the state of a slave that read everything up to the same position, and filtered for itself.
+    The reference is the computed state of a slave that read the whole binlog up to the same position, and filtered for
+    itself.
     """
     found = node.applied(feed)
     if not found.source_file:
@@ -120,10 +127,11 @@ def slave_differences(node: Slave, feed: Feed) -> list[str]:
 
 
 def reference(binlogs: BinlogSet, end: Place, filters: Filters) -> tuple[dict[str, Any], str]:
-    """Return the state of a slave that read everything of a binlog set up to the position ``end`` and filtered itself.
+    """Compute what a slave must have applied that reads the whole binlog up to the position ``end`` and filters for
+    itself.
 
-    ``filters`` are the rules of the filters on the way. The result is the state of the slave's target, and its GTID
-    set.
+    ``filters`` has the rules of each filter between the server that wrote ``binlogs`` and the slave, the slave's own
+    last. Return the counts and hashes of the row changes of each table, and the GTID set.
     """
     with binlogs.file(binlogs.names[0]) as first:
         names, family = first.format_description.names, first.format_description.family
@@ -183,7 +191,9 @@ class _Reference(NamedTuple):
 
 
 class References:
-    """The references of a topology's real replicas. A check starts them, and they end with the topology."""
+    """The servers with which real replicas of a topology are compared, their references. A reference reads the
+    unfiltered source and filters for itself. It is started by the first check, and runs until :meth:`close`.
+    """
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
@@ -191,11 +201,12 @@ class References:
         """The hidden nodes by name: references, servers between, and masters without filters."""
 
     def check(self, node: StartedServer, timeout: float) -> list[str]:
-        """Return the differences between a real replica and its reference, as sentences.
+        """Compare a real replica with its reference, and return the differences as sentences.
 
-        Both servers are compared when they have the same GTID set, or after ``timeout`` seconds. Raises StartFailed.
-        Raises NotCaughtUp if the reference does not reach the replica's GTID set in time, or if a server still applies
-        transactions then. A replica that can have no reference is NotCaughtUp, too.
+        The reference is a server with the replica's own rules that reads the unfiltered source. Both are compared when
+        they have the same GTID set, or after ``timeout`` seconds. Raises StartFailed. Raises NotCaughtUp if a server
+        has not caught up in time, still applies transactions, or cannot be asked. It is also raised for a replica to
+        which no reference can be made.
         """
         try:
             return self._check(node.server, self._reference(node), time.monotonic() + timeout)
@@ -227,7 +238,7 @@ class References:
                 )
 
     def close(self) -> None:
-        """End all hidden nodes."""
+        """End the references, and the other servers and masters that checks have started for them."""
         for node in self._nodes.values():
             node.close()
 

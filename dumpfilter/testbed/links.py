@@ -20,7 +20,9 @@ _UNCHANGED: Any = object()
 
 
 class TestbedLink(OpenLink):
-    """A link of a running topology: the connections between two nodes, with a limited rate, a delay, and faults."""
+    """A link of a running topology: the network connections between two nodes, with a limited rate, a delay, and faults
+    that tests can cause.
+    """
 
     __test__ = False
 
@@ -41,7 +43,9 @@ class TestbedLink(OpenLink):
         """The port of 127.0.0.1 to which the target (the reading node) connects."""
 
     def open(self, host: str, port: int) -> None:
-        """Open the link to a port of the source on the host ``host``, or redirect an open link to this port."""
+        """Start the proxy of the link, which passes connections on to ``host`` and ``port``, the address of the source.
+        If the link is open, new connections go to this address.
+        """
         if self.port:
             self.retarget(port, host=host)
         else:
@@ -49,7 +53,9 @@ class TestbedLink(OpenLink):
             self.port = self._process.open(self.name, port, replace(self.shape, outages=()), host=host)
 
     def begin_outages(self) -> None:
-        """Start the clock to which the times of the link's scheduled outages refer. Call this once."""
+        """Begin to count the time for the link's scheduled outages, which begin and end at given seconds. Call this
+        once.
+        """
         if self.shape.outages:
             self._outages = self.shape.outages
             self._set(self.shape)
@@ -95,7 +101,7 @@ class TestbedLink(OpenLink):
         self._set(self.shape)
 
     def restore(self) -> None:
-        """Restore the rate and delay of the topology's definition, and heal the link."""
+        """End all faults of the link, and give it the rate and delay that the topology defines."""
         self._held = 0.0
         self._set(self._link.shape)
         self.heal()
@@ -105,7 +111,9 @@ class TestbedLink(OpenLink):
         self.shape = shape
 
     def status(self, counters: Counters | None = None) -> LinkStatus:
-        """Return the link's state, rate, delay and bytes. ``counters`` are the current counters; None: read them."""
+        """Return the link's state (such as ``cut``), rate, delay and number of bytes. ``counters`` are its byte
+        counters, if the caller has read them already. None: read them.
+        """
         found = self.counters if counters is None else counters
         return LinkStatus(
             name=self.name,

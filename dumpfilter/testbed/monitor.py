@@ -27,7 +27,9 @@ _MOST_PLOTTED = 300
 
 
 class Monitor:
-    """A thread that samples a running topology at intervals, with the samples of the run."""
+    """A thread that measures a running topology at intervals: the ends of the nodes' binlogs, each node's lag, and the
+    bytes of each link. It keeps the lags for the report.
+    """
 
     def __init__(
         self, nodes: Mapping[str, TestbedNode], links: Mapping[str, TestbedLink], process: LinkProcess
@@ -44,11 +46,11 @@ class Monitor:
         self._down: dict[str, deque[tuple[float, int]]] = {name: deque() for name in links}
 
     def start(self) -> None:
-        """Start sampling."""
+        """Start the thread, which measures until :meth:`close`."""
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread. The measurements stay available."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -85,7 +87,8 @@ class Monitor:
     def report(self, status: TestbedStatus) -> dict[str, Any]:
         """Return the report of the run as values that JSON can represent.
 
-        The report has the bytes of each link, and for each node with sources the saved bytes and the lag over time.
+        The report has the bytes of each link. For each node with sources it has the bytes that filters saved, and the
+        lag over time. ``status`` is the present status of the topology.
         """
         nodes = {}
         for name, samples in self._samples.items():

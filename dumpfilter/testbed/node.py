@@ -30,7 +30,9 @@ PAUSED = "is paused (resume() it)"
 
 @dataclass(frozen=True)
 class Goal:
-    """A position that a node is to reach: the end of a binlog at one moment. The origin is the node that wrote it."""
+    """A position that a replicating node is to reach: the end, at one moment, of the binlog that the node ``origin``
+    wrote.
+    """
 
     origin: TestbedNode
     place: Place
@@ -40,9 +42,11 @@ class Goal:
 
 @dataclass
 class Feed:
-    """One source of a node: the node that is read, the link (network connection) to it, and the channel that reads.
+    """One source of a node: the node that is read, the link (network connection) to it, and the replication channel
+    that reads.
 
-    ``link`` is None for a node that reads the source's files, and for the hidden servers of the law.
+    ``link`` is None for a node that reads the source's files. It is also None for a reference, a server with which a
+    check compares a replica.
     """
 
     reading: Reading
@@ -52,12 +56,16 @@ class Feed:
 
     @property
     def address(self) -> tuple[str, int]:
-        """The host and the port to which the node connects: the link's, or without a link those of the source."""
+        """The host and the port to which the node connects to read this source. With a link, that is the link's proxy,
+        otherwise the source itself.
+        """
         return self.source.address_for("server") if self.link is None else (HOST, self.link.port)
 
     @property
     def way(self) -> tuple[Feed, ...]:
-        """The feeds that lead from the origin (the node that wrote the binlog) to the node. This feed is the last."""
+        """The chain of replication steps from the node that wrote the binlog to this one, in order. The last item is
+        this feed.
+        """
         return (*(() if self.source.writes_binlog else self.source.feeds[0].way), self)
 
     @property
@@ -67,13 +75,15 @@ class Feed:
 
     @property
     def fault(self) -> str:
-        """A text that names the link and its state if the link is cut or silent; otherwise empty."""
+        """A text for errors that names the link and its state if the link is cut or silent; otherwise empty."""
         state = "up" if self.link is None else self.link.counters.state
         return "" if self.link is None or state == "up" else f"; the link {self.link.name} is {state}"
 
 
 class TestbedNode(abc.ABC):
-    """A node of a running topology: a process of dumpfilter, a real server, a recording or a workload."""
+    """A node of a running topology: a process of dumpfilter, a MySQL or MariaDB server, or a binlog set without a
+    server. Such a set is replayed (a recording) or generated (a workload).
+    """
 
     __test__ = False
     writes_binlog = False
@@ -118,11 +128,15 @@ class TestbedNode(abc.ABC):
             self.state = "running"
 
     def stop(self) -> None:
-        """Stop the node's process with its regular shutdown. A recording or workload pauses."""
+        """Stop the node's process with its regular shutdown. A node without a process (recorded or generated binlog
+        files) stops writing its files.
+        """
         self._end_if_running(in_order=True)
 
     def kill(self) -> None:
-        """Kill the node's process with SIGKILL, and wait for its end. A recording or workload pauses."""
+        """Kill the node's process with SIGKILL, and wait for its end. A node without a process (recorded or generated
+        binlog files) stops writing its files.
+        """
         self._end_if_running(in_order=False)
 
     def restart(self) -> None:
@@ -131,7 +145,7 @@ class TestbedNode(abc.ABC):
         self.start()
 
     def close(self) -> None:
-        """End the node for good, as fast as possible."""
+        """Kill the node's process at the end of the topology. The node is not started again."""
         # Whoever starts the node at this moment must not leave a process behind.
         with self._lock:
             self._end(in_order=False)
@@ -157,7 +171,7 @@ class TestbedNode(abc.ABC):
 
     @property
     def is_running(self) -> bool:
-        """Whether the node runs."""
+        """Whether the node was started, and its process has not ended since."""
         process = self._process()
         if self.state == "running" and process is not None and process.poll() is not None:
             self.state = "failed"
@@ -173,27 +187,29 @@ class TestbedNode(abc.ABC):
 
     @property
     def server(self) -> SqlServer:
-        """The SQL connection to the node: a real server, or the console of a node of dumpfilter."""
+        """A client for SQL statements to the node: to the MySQL or MariaDB server, or to the SQL console of a
+        dumpfilter process. Raises SqlFailed for a node that is only files.
+        """
         raise SqlFailed(f"{self.name} is a {self.kind}, and takes no SQL: ask the node that reads it")
 
     @property
     def host(self) -> str:
-        """The host for SQL clients."""
+        """The host to which SQL clients connect."""
         return self.server.host
 
     @property
     def port(self) -> int:
-        """The port for SQL clients: the server's port, or the console's port of a node of dumpfilter."""
+        """The port to which SQL clients connect: the server's port, or the console's port of a dumpfilter process."""
         return self.server.port
 
     @property
     def user(self) -> str:
-        """The user for SQL clients."""
+        """The user name for SQL clients."""
         return self.server.account.user
 
     @property
     def password(self) -> str:
-        """The user's password."""
+        """The password of :attr:`user`, for SQL clients."""
         return self.server.account.password
 
     @property
@@ -225,7 +241,7 @@ class TestbedNode(abc.ABC):
     # -- progress
 
     def status(self) -> NodeStatus:
-        """Return the node's status."""
+        """Return the node's status: its state, ports, position, GTIDs, lag, and problems as texts."""
         problems = []
         process = self._process()
         if not self.is_running and self.state == "failed":
@@ -274,11 +290,15 @@ class TestbedNode(abc.ABC):
 
     @property
     def is_done(self) -> bool | None:
-        """Whether a recording or workload has been written completely. None for other nodes."""
+        """Whether the binlog files of a recording or workload (a node without a server) are complete. None for other
+        nodes.
+        """
         return None
 
     def channels(self) -> tuple[ChannelState, ...]:
-        """Return the state of each of the node's sources; empty for a node without sources."""
+        """Return the state of each replication channel of the node, one for each source. Empty for a node without
+        sources.
+        """
         return ()
 
     @property
@@ -298,9 +318,11 @@ class TestbedNode(abc.ABC):
         self.catch_up(self._ground.deadline(timeout))
 
     def catch_up(self, deadline: float) -> None:
-        """Wait as :meth:`wait_caught_up` does, but until the time ``deadline`` of ``time.monotonic``.
+        """Wait until the node has applied everything that its origins (the nodes that wrote its data) wrote before the
+        call.
 
-        Origins that are replicas catch up first.
+        ``deadline`` is a time of ``time.monotonic``. If an origin is itself a replica, the method first waits for the
+        origin. Raises NotCaughtUp, and NodeIsDown for a node that does not run.
         """
         self._check_running()
         goals = {}
@@ -312,14 +334,18 @@ class TestbedNode(abc.ABC):
             self.wait_for(goal, deadline)
 
     def wait_for(self, goal: Goal, deadline: float) -> None:
-        """Wait until the node has applied its origin's binlog up to the position ``goal``. Raises NotCaughtUp."""
+        """Wait until the node has applied an origin's binlog up to the end that ``goal`` records. Raises NotCaughtUp at
+        ``deadline``, a time of ``time.monotonic``.
+        """
         raise NotImplementedError
 
     # -- for readers
 
     @property
     def watched(self) -> WatchedSet:
-        """The binlog set that the node writes. Raises NodeIsDown for a node that has no binlog files here (yet)."""
+        """The binlog files that the node writes. Raises NodeIsDown if this machine has none of the node's files
+        (yet).
+        """
         if self._watched is None:
             raise NodeIsDown(
                 f"{self.name}: there are no binlog files: start the node, or let a master of dumpfilter read it"
@@ -327,7 +353,9 @@ class TestbedNode(abc.ABC):
         return self._watched
 
     def goal(self) -> Goal:
-        """Return the end of the node's binlog. Only nodes that write a binlog have this method."""
+        """Return the present end of the node's binlog, as a position that replicas of the node shall reach. Only nodes
+        that write a binlog have this method.
+        """
         raise NotImplementedError
 
     def all_gtids(self) -> str:
@@ -335,25 +363,32 @@ class TestbedNode(abc.ABC):
         return self.goal().gtids
 
     def address_for(self, reader: Kind) -> tuple[str, int]:
-        """Return the host and port at which nodes of the kind ``reader`` read this one. Recordings have none."""
+        """Return the host and port of this node to which nodes that replicate from it connect. ``reader`` is their
+        kind, such as ``slave`` or ``server``. Nodes without a server process have no address.
+        """
         raise NotImplementedError
 
     @property
     def account(self) -> Account:
-        """The account with which real replicas and masters read this node."""
+        """The user and password with which MySQL or MariaDB replicas and masters of dumpfilter log in to read this
+        node's binlog.
+        """
         raise NotImplementedError
 
     def arguments_for_master(self, feed: Feed, store: Path) -> list[str]:
-        """Return the arguments with which a master of dumpfilter reads this node.
+        """Return the arguments of ``dumpfilter master`` with which it reads this node's binlog.
 
-        ``feed`` is the master's feed, and ``store`` the directory for the received binlog.
+        ``feed`` is the connection from the master to this node. ``store`` is the directory in which the master keeps a
+        binlog that it receives from a server.
         """
         raise NotImplementedError
 
     def counted_for(self, server_id: int) -> dict[str, Any]:
-        """Return the byte counters of the real replica ``server_id`` that reads this node, as fields of ChannelState.
+        """Return how many bytes this node, if it is a process of dumpfilter, has sent to a MySQL or MariaDB replica and
+        dropped for it.
 
-        The result is empty for a node that counts nothing for a replica, such as a real server.
+        ``server_id`` is that of the replica. The keys are fields of :class:`~dumpfilter.testbed.values.ChannelState`.
+        The result is empty for a node that does not count them, such as a server.
         """
         return {}
 
@@ -361,7 +396,7 @@ class TestbedNode(abc.ABC):
 
     @property
     def logs(self) -> str:
-        """The text of the node's log."""
+        """The whole text of the node's log file, empty before the first start."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def hold_behind(self, seconds: float) -> None:
@@ -376,8 +411,10 @@ class TestbedNode(abc.ABC):
         self._held_behind = seconds
 
     def pause(self) -> None:
-        """Stop applying, but continue to receive, until :meth:`resume`. A restart of the node does not end the
-        pause.
+        """Stop the node's SQL threads, so that it receives transactions but does not apply them until :meth:`resume`.
+
+        A restart of the node does not end the pause. Raises TestbedError for a node that has no SQL threads, such as a
+        master, and NodeIsDown.
         """
         self._check_applies()
         self._check_running()
@@ -386,7 +423,10 @@ class TestbedNode(abc.ABC):
         self._control("STOP", "SQL_THREAD")
 
     def resume(self) -> None:
-        """Apply again after :meth:`pause`."""
+        """End a :meth:`pause`: start the node's SQL threads again, which apply the transactions received meanwhile.
+
+        If the node does not run, the threads start with it.
+        """
         self._check_applies()
         if self.is_running:
             self._control("START", "SQL_THREAD")
@@ -403,7 +443,9 @@ class TestbedNode(abc.ABC):
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Pause the node (:meth:`pause`) inside the context."""
+        """Keep the node's SQL threads stopped inside the ``with`` block, so that received transactions are not
+        applied.
+        """
         self.pause()
         try:
             yield
@@ -411,7 +453,9 @@ class TestbedNode(abc.ABC):
             self.resume()
 
     def let_go(self) -> None:
-        """End a pause (:meth:`pause`) and a delay (:meth:`hold_behind`) of the node."""
+        """Start the SQL threads again if the node is paused (:meth:`pause`), and end a delay of its data
+        (:meth:`hold_behind`).
+        """
         if self._is_paused:
             self.resume()
         if self._held_behind:

@@ -39,7 +39,7 @@ _CONNECT_RETRY = "0.5"
 
 
 class OwnNode(TestbedNode):
-    """A node that is a process of dumpfilter (a master or a slave), with a console."""
+    """A node of a topology that is a process of dumpfilter (a master or a slave). It has an SQL console."""
 
     grpc_option: str
     """The option that sets the port at which slaves read the node."""
@@ -149,7 +149,11 @@ class OwnNode(TestbedNode):
         return channels[0].applied, ", ".join(sorted({one.gtids for one in channels if one.gtids}))
 
     def applied_place(self, feed: Feed) -> Place:
-        """Return the position up to which a channel (``feed``) has applied the binlog that its origin node wrote."""
+        """Return how far the node has applied the binlog of one source, or for a master received it. The result is a
+        position in the files of the server that wrote this binlog.
+
+        ``feed`` is the source, with the channel that reads it.
+        """
         raise NotImplementedError
 
     def wait_for(self, goal: Goal, deadline: float) -> None:
@@ -210,7 +214,9 @@ class Master(OwnNode):
 
     @property
     def store(self) -> WatchedSet:
-        """The binlog set that the master serves: its own copy, or the files that its source writes."""
+        """The binlog files that the master serves: those that it has received from a server, or those that a recording
+        or workload writes.
+        """
         (feed,) = self.feeds
         return feed.source.watched if feed.link is None else self._store
 
@@ -279,12 +285,18 @@ class Slave(OwnNode):
         ]
 
     def relay_directory(self, feed: Feed) -> Path:
-        """Return the directory of a channel's relay logs and state files."""
+        """Return the directory of the relay logs and state files of one replication channel. ``feed`` is the channel's
+        source.
+        """
         relay = self.directory / "relay"
         return relay / CHANNELS / feed.channel if feed.channel else relay
 
     def applied(self, feed: Feed) -> RelayLogInfo:
-        """Return the position up to which a channel (``feed``) has applied, with the applied changes of its target."""
+        """Return the content of ``relay-log.info`` of one replication channel: the applied position, the executed
+        GTIDs, and the counts and hashes of the applied changes by table.
+
+        ``feed`` is the channel's source. The file is read even while the slave runs.
+        """
         return RelayLogInfo.read(self.relay_directory(feed))
 
     def applied_place(self, feed: Feed) -> Place:

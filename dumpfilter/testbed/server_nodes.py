@@ -69,7 +69,7 @@ class SqlNode(TestbedNode):
 
 
 class StartedServer(SqlNode):
-    """A server that was started for the topology, with or without sources."""
+    """A node that is a MySQL or MariaDB server started for the topology. With sources it is a real replica."""
 
     applies = True
 
@@ -171,9 +171,10 @@ class StartedServer(SqlNode):
         looking.join(_LAST_LOOK)
 
     def channels(self) -> tuple[ChannelState, ...]:
-        """Return the state of each channel.
+        """Return the state of each replication channel.
 
-        For a server that does not answer, the positions are the last known ones, with the lag of now.
+        If the server does not answer, the channels have their last known positions. The lags are then those of these
+        positions behind the origins' present ends.
         """
         now = {name: replace(last, io="No", sql="No", errors=()) for name, last in self._last.items()}
         if self.feeds and self.is_running:
@@ -227,7 +228,9 @@ class StartedServer(SqlNode):
             raise NotCaughtUp(f"{error}{''.join(feed.fault for feed in self.feeds)}") from None
 
     def hold_behind(self, seconds: float) -> None:
-        """Keep the replica's data ``seconds`` behind its sources, by the servers' delayed replication."""
+        """Make the replica apply each transaction ``seconds`` after its commit at the source, by the server's delayed
+        replication (``SOURCE_DELAY``). 0 ends the delay.
+        """
         self._check_running()
         for feed in self.feeds:
             self.server.channel(feed.channel).set_delay(round(seconds), applies=not self._is_paused)
@@ -238,7 +241,8 @@ class StartedServer(SqlNode):
         return [name for (name,) in self.server.sql("SHOW DATABASES") if name not in _OF_THE_SERVER]
 
     def end_connections(self) -> None:
-        """End the connections of all clients, since their locks and transactions would stop a replica or a DROP.
+        """Close the connections of all clients of the server. Their locks and open transactions could block the SQL
+        thread or a DROP DATABASE.
 
         The server's replication threads and the connections that read its binlog stay.
         """
@@ -265,7 +269,9 @@ class StartedServer(SqlNode):
 
 
 class RunningServerNode(SqlNode):
-    """A server that runs already. The topology reads its binlog, and changes nothing."""
+    """A node that is a server which runs already, outside the topology. Its binlog is read, and nothing is changed in
+    it.
+    """
 
     def __init__(self, ground: Ground, node: Node, feeds: Sequence[Feed]) -> None:
         super().__init__(ground, node, feeds)
@@ -281,7 +287,7 @@ class RunningServerNode(SqlNode):
 
     @property
     def server(self) -> SqlServer:
-        """The server. Raises NodeIsDown before the start."""
+        """The client for SQL statements to the server. Raises NodeIsDown before the start of the topology."""
         if self._server is None:
             raise NodeIsDown(f"{self.name}: the server has not been asked yet")
         return self._server

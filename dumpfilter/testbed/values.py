@@ -46,7 +46,9 @@ NOWHERE = Place("", 0)
 
 
 class Lag(NamedTuple):
-    """The distance of a node behind its origins (the nodes that wrote its data)."""
+    """The distance of a replicating node behind the binlogs of the nodes that wrote its data, in seconds and in
+    bytes.
+    """
 
     seconds: float
     """The age of the oldest transaction of an origin that the node has not applied, seconds; 0 if it has
@@ -61,7 +63,9 @@ NO_LAG = Lag(0.0, 0)
 
 @dataclass(frozen=True)
 class ChannelState:
-    """The state of one replication channel of a node: its source, and the received and applied positions."""
+    """The state of one replication channel of a node: its source, the positions received and applied, the lag, the
+    states and errors of its threads, and the bytes received and dropped.
+    """
 
     channel: str
     """The channel's name; empty for a node with one source."""
@@ -85,12 +89,14 @@ class ChannelState:
 
     @property
     def threads(self) -> str:
-        """The states of the threads and their errors, as text."""
+        """The states of the channel's I/O thread and SQL thread, and their errors, as one text."""
         return f"I/O thread {self.io}, SQL thread {self.sql}{''.join(f'; {error}' for error in self.errors)}"
 
     @property
     def problem(self) -> str:
-        """The states of the threads and their errors, if a thread does not run; otherwise empty."""
+        """A text with the states and errors of the channel's threads, if one of the two does not run; otherwise
+        empty.
+        """
         if (self.io, self.sql) in (("Yes", "Yes"), ("", "")):
             return ""
         return f"{f'channel {self.channel}: ' if self.channel else ''}{self.threads}"
@@ -107,7 +113,9 @@ class _Status:
 
 @dataclass(frozen=True)
 class NodeStatus(_Status):
-    """The status of one node of a running topology."""
+    """The status of one node of a running topology at one moment: its process, ports, SQL login, position, GTIDs, lag,
+    channels and problems.
+    """
 
     name: str
     kind: Kind
@@ -137,7 +145,9 @@ class NodeStatus(_Status):
 
 @dataclass(frozen=True)
 class LinkStatus(_Status):
-    """The status of one link (network connection of two nodes) of a running topology."""
+    """The status of one link (network connection between two nodes) at one moment: ``up``, ``cut`` or ``silent``, its
+    rate and delay, and the bytes and connections that it has carried.
+    """
 
     name: str
     source: str
@@ -159,7 +169,9 @@ class LinkStatus(_Status):
 
 @dataclass(frozen=True)
 class TestbedStatus(_Status):
-    """The status of a running topology."""
+    """The status of a running topology at one moment: its directory and process, how long it has run, and the status of
+    each node and link by name.
+    """
 
     __test__ = False
 
@@ -172,11 +184,13 @@ class TestbedStatus(_Status):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """The problems of all nodes, as sentences."""
+        """The problems of all nodes, as sentences, such as a process that has ended or a stopped replication thread."""
         return tuple(problem for node in self.nodes.values() for problem in node.problems)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the status as values that JSON can represent."""
+        """Return the status of the topology as nested dictionaries that JSON can represent, with the problems of all
+        nodes.
+        """
         return {**super().as_dict(), "problems": self.problems}
 
 

@@ -1,8 +1,8 @@
 """Topologies: nodes (servers, masters, slaves, recordings) and the links between them, from a file, a short string or
 Python.
 
-Enters: TOML, a short string or Python calls. Leaves: one checked model of nodes and links, and links that delay and
-cut connections. The package imports filter, binlog and base.
+Input: TOML, a short string or Python calls. Output: one checked model of nodes and links, and links that delay and cut
+connections. The package imports filter, binlog and base.
 
 A name's module is imported when the name is first used, since the check of filter rules takes half a second to import.
 """

@@ -52,9 +52,11 @@ def link(
 
 
 def read(source: str | Node, *, rules: Sequence[str] = (), link: LinkShape = PLAIN) -> Reading:
-    """Return a source for the argument ``reads`` of a node with several sources.
+    """Return one source of a node with its own filter rules and link, for the argument ``reads`` of :func:`slave` or
+    :func:`server`.
 
-    ``source`` is the node that is read, or its name. The filter rules and the link apply to this source alone.
+    ``source`` is the node to replicate from, or its name. ``rules`` are filter rules such as ``"do-db=shop"``, and
+    ``link`` is the rate and delay of the connection.
     """
     name = source if isinstance(source, str) else source.name
     return _node(name, {}, name, rules, link).reads[0]
@@ -74,14 +76,13 @@ def server(
     gtid: bool = True,
     tls: bool = False,
 ) -> Node:
-    """Return the node of a database server that is started for the topology.
+    """Return the node of a database server (``family``: MariaDB or MySQL) that is started for the topology.
 
     A server with ``reads`` (the nodes to replicate from) is a replica. ``rules`` are its filter rules, such as
     ``"do-db=shop"``, and ``link`` is the connection to each source. ``options`` are for the server's command line.
-
     ``program`` is the server's executable (None: the one on the PATH), and ``root`` a root directory that contains it.
     ``init`` are SQL statements that run once, when the server is new. With ``gtid`` False a replica continues by file
-    and position.
+    and position. With ``tls`` the server's readers connect by TLS.
     """
     own = {"server": family, "program": program, "root": root, "init": tuple(init), "gtid": gtid, "tls": tls}
     return _node(name, own, reads, rules, link, options)
@@ -96,7 +97,8 @@ def running(name: str, url: str) -> Node:
 
 
 def recording(name: str, binlogs: str | PathLike[str], *, speed: float | None = 1.0) -> Node:
-    """Return the node of a recorded binlog set, which is replayed ``speed`` times as fast as it was written.
+    """Return the node of a recorded binlog set, whose files ``binlogs`` names. Its transactions are written again,
+    ``speed`` times as fast as at the recording.
 
     With ``speed`` None the whole set exists from the beginning.
     """
@@ -111,11 +113,11 @@ def workload(
     seed: int = 1,
     style: Family | None = None,
 ) -> Node:
-    """Return the node of a generated binlog set of ``size`` bytes, with a master that serves the set.
+    """Return the node of a master that serves a generated binlog set of ``size`` bytes (a workload).
 
-    The set grows by ``rate`` bits per second; with None it is complete at once. ``style`` is the server family whose
-    events the set has; None: the family of the first server that reads the set. The master has the name ``name``, and
-    the node of the files is called ``NAME-workload``.
+    The set grows by ``rate`` bits per second; with None it is complete at once. ``seed`` starts the random generator.
+    ``style`` is the server family whose events the set has; None: the family of the first server that reads the set.
+    The node of the files themselves is called ``NAME-workload``.
     """
     return _node(
         name, {"workload": {"size": size, "rate": rate, "seed": seed, "style": style}, "role": "master"}

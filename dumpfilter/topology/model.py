@@ -37,7 +37,9 @@ Kind = Literal["server", "running", "recording", "workload", "master", "slave"]
 
 
 class KindOfNode(NamedTuple):
-    """One kind of nodes, such as servers or recordings: the keys that such a node may have, and how it is read."""
+    """One kind of nodes of a topology, such as servers or recordings. It has the keys that a TOML table of such a node
+    may have, and whether the node consists of files.
+    """
 
     key: str = ""
     """The key of a node's table that determines this kind. Empty: a node of dumpfilter, whose role determines it."""
@@ -171,7 +173,11 @@ def full_rule(text: str) -> str:
 
 
 def semantics_of(rules: Iterable[str]) -> FilterSemantics:
-    """Return the semantics of a channel's filter rules: EFFECTIVE for DO, IGNORE and REWRITE rules, otherwise CLASSIC.
+    """Return how a channel's filter rules are to be read: EFFECTIVE if one is a DO, IGNORE or REWRITE rule, otherwise
+    CLASSIC.
+
+    Classic rules are those of the servers' manuals. Effective rules (WL#2516) decide by the tables that a statement
+    changes.
 
     >>> str(semantics_of(("do=shop.%",)))
     'effective'
@@ -185,8 +191,9 @@ def filter_of(
 ) -> ReplicationFilter:
     """Return the replication filter that a channel's rules describe. Raises OptionError for an invalid rule.
 
-    A rule may have leading dashes. ``names`` says how the server compares schema and table names. With ``semantics``
-    None, the names of the rules decide about the semantics (see :func:`semantics_of`).
+    A rule is a text such as ``replicate-do-db=shop``, with or without leading dashes. ``names`` says how the server
+    compares schema and table names. With ``semantics`` None, the names of the rules decide whether they are classic or
+    effective (see :func:`semantics_of`).
     """
     semantics = semantics or semantics_of(rules)
     options = [parse_option(f"--{rule.removeprefix('--')}", semantics) for rule in rules]
@@ -247,7 +254,9 @@ else:
 
 
 class Reading(Model):
-    """One source that a node replicates from: its name, the channel's filter rules, and the link to the source."""
+    """One source of a node: the name of the node to replicate from, the channel's filter rules, and the link to the
+    source.
+    """
 
     source: Annotated[str, Field(alias="node")]
     """The name of the node that is read."""
@@ -271,10 +280,11 @@ class Workload(Model):
 
 
 class Node(Model):
-    """A node of a topology: a server, a binlog set (recording or workload), or a master or slave of dumpfilter.
+    """A node of a topology: a database server, a binlog set (recorded or generated), or a master or slave of
+    dumpfilter.
 
-    The kind follows from the fields that are set. In a checked :class:`Topology` a master or slave has its role, and
-    the fields ``rules`` and ``link`` have been copied to each source.
+    The fields that are set determine its kind. In a checked :class:`Topology` the field ``role`` of a master or slave
+    is set. The fields ``rules`` and ``link`` have been copied there to each source.
     """
 
     name: Annotated[str, Field(exclude=True)] = ""
@@ -317,7 +327,9 @@ class Node(Model):
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The kinds that the fields name, such as ``server``. A master or slave has none. Several are an error."""
+        """The kinds of node, such as ``server``, whose characteristic field is set. A master or slave of dumpfilter has
+        none, and several are an error.
+        """
         return tuple(
             kind for kind, facts in KINDS.items() if facts.key and getattr(self, facts.key) is not None
         )
@@ -329,17 +341,21 @@ class Node(Model):
 
     @property
     def is_files(self) -> bool:
-        """Whether the node is a binlog set, which its master reads without a network."""
+        """Whether the node is a binlog set without a server, whose files a master reads on the same machine."""
         return KINDS[self.kind].is_files
 
     @property
     def is_own(self) -> bool:
-        """Whether the node is a master or a slave of dumpfilter, and not a server or files."""
+        """Whether the node is a process of dumpfilter (a master or a slave), and not a database server or binlog
+        files.
+        """
         return not KINDS[self.kind].key
 
     @property
     def family(self) -> Family:
-        """The family (``mariadb`` or ``mysql``) of a server that the topology starts. Other nodes have no family."""
+        """The family (``mariadb`` or ``mysql``) of a server that the topology starts. Only such nodes have this
+        property.
+        """
         assert self.server is not None
         return self.server
 
@@ -364,7 +380,7 @@ class Node(Model):
         return self.with_(reads=reads, rules=(), link=PLAIN)
 
     def with_options(self, *options: str) -> Node:
-        """Return a copy with further command line options at the end."""
+        """Return a copy of the node with further options at the end of its process's command line."""
         return self.with_(options=(*self.options, *options))
 
 
@@ -422,7 +438,9 @@ class Topology:
         return found
 
     def writers(self, name: str) -> tuple[Node, ...]:
-        """Return the servers, recordings and workloads that wrote the events which the node ``name`` serves."""
+        """Return the nodes (servers, recordings and workloads) that wrote the binlog events which the node ``name``
+        passes on to its readers.
+        """
         return tuple(self._writers[name].values())
 
     @property

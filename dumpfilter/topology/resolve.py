@@ -63,24 +63,27 @@ one, so a later rule may rely on an earlier one.
 
 
 def of_node(node: str, key: str) -> str:
-    """Return the beginning of an error about the key ``key`` of a node that Python code made: ``node web: rules``."""
+    """Return the beginning of an error text about a field of a node that Python code made. ``key`` is the field, as in
+    ``node web: rules``.
+    """
     return f"node {node}: {key}".rstrip(": ")
 
 
 def refuse(node: Node, problems: Problems, where: Where) -> None:
-    """Raise OptionError for the first of a node's ``problems`` (pairs of a key and what is wrong), if there is one.
+    """Raise OptionError for the first of ``problems``, the broken rules of ``node``, if there is one.
 
-    The text begins with the result of ``where`` for the node's name and the key.
+    A problem is a pair of a wrong key and a text that says what is wrong. ``where`` is called with the node's name and
+    the key, and returns the beginning of the error's text.
     """
     for key, text in problems:
         raise OptionError(f"{where(node.name, key)}: {text}")
 
 
 def node_of(name: str, table: Mapping[str, Any], where: Where, *, written: bool = True) -> Node:
-    """Return the node ``name`` with the fields of ``table``, whose keys are those of a TOML table ``[node.NAME]``.
+    """Check the TOML table ``[node.NAME]`` of the node ``name``, and return the node.
 
-    ``written`` means that a person wrote the table, so that sizes and times need units. Raises OptionError, whose text
-    begins with ``where(NODE, KEY)``.
+    ``written`` means that a person wrote the table, so that sizes and times need units. Raises OptionError. ``where``
+    is called with the node's name and the wrong key, and returns the beginning of the error's text.
     """
     if "name" in table:
         raise OptionError(f"{where(name, 'name')}: there is no such key; the table has the node's name")
@@ -97,9 +100,11 @@ def node_of(name: str, table: Mapping[str, Any], where: Where, *, written: bool 
 def topology_of(
     tables: Mapping[str, Mapping[str, Any]], name: str, where: Where, directory: Path
 ) -> Topology:
-    """Return the checked topology that a person has written as tables, one for each node's name.
+    """Check the nodes that a person has written as tables, and return their topology. ``tables`` maps a node's name to
+    its table.
 
-    Relative paths of binlogs begin at ``directory``. Raises OptionError, whose text begins with ``where(NODE, KEY)``.
+    ``name`` is the topology's name. Relative paths of binlogs begin at ``directory``. Raises OptionError. ``where`` is
+    called with a node's name and the wrong key, and returns the beginning of the error's text.
     """
     nodes = [node_of(key, table, where) for key, table in tables.items()]
     return resolve(
@@ -110,10 +115,11 @@ def topology_of(
 
 
 def resolve(nodes: Iterable[Node], name: str = "topology", where: Where = of_node) -> Topology:
-    """Return the checked topology of the given nodes, in which each source stands before its readers.
+    """Complete and check the given nodes, and return their topology, in which each source stands before its readers.
 
-    Nodes without a role get one, and a master is inserted where a slave reads a server or files. Raises OptionError,
-    whose text begins with ``where(NODE, KEY)`` and says the remedy.
+    A node whose role (master or slave of dumpfilter) is not given gets one. A master is inserted where a slave reads a
+    server or files. Raises OptionError, whose text says the remedy. ``where`` is called with a node's name and the
+    wrong key, and returns the beginning of the text.
     """
     written = _by_name([node.with_own_sources() for node in nodes], where)
     for node in written.values():
@@ -275,14 +281,16 @@ def _with_styles(topology: Topology) -> Topology:
 def check_topology(topology: Topology, where: Where = of_node) -> None:
     """Check that each node of a topology can replicate from its sources, and that its filter rules are valid.
 
-    Raises OptionError. The text begins with ``where(NODE, KEY)``, which says where the wrong key was written.
+    Raises OptionError. ``where`` is called with a node's name and the wrong key, and returns the beginning of the
+    error's text.
     """
     for node in topology.nodes:
         refuse(node, _problems(topology, node), where)
 
 
 def problems_of_keys(node: Node, nodes: Mapping[str, Node]) -> Problems:
-    """Yield pairs of a wrong key of a node and what is wrong: keys that exclude each other, and unknown sources.
+    """Yield the problems of a node's keys: keys that exclude each other, and sources that do not exist. A problem is a
+    pair of the wrong key and a text about it.
 
     ``nodes`` are all nodes of the topology by name.
     """

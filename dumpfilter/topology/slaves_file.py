@@ -50,7 +50,8 @@ _NO_NAME = ("", "my")
 
 @dataclass(frozen=True)
 class SlaveDefinition:
-    """A slave of one master, with its filter rules and the link to the master, for simulations and for Spark jobs.
+    """A slave of one master, with its filter rules and the link to the master, for simulations and for Spark jobs. It
+    need not run.
 
     A slave with a ``server_id`` does not receive transactions with this server id, as in real replication. ``origin``
     is the slave's filter of server ids and domain ids, or None.
@@ -78,10 +79,11 @@ class SlaveDefinition:
 
 
 def slaves_of(files: Iterable[Path], texts: Iterable[str]) -> list[SlaveDefinition]:
-    """Return the slaves that the files ``files`` and the texts ``texts`` describe.
+    """Return the slaves, with their filters, that files and command line texts describe.
 
-    A file is a slaves file (TOML), or a replica's option file, whose name ends in ``.cnf`` or ``.ini``. A text has the
-    form ``NAME:OPTIONS``. Raises OptionError for a wrong file or text, and for two slaves of one name.
+    A file is a list of slaves in TOML, or a replica's option file, whose name ends in ``.cnf`` or ``.ini``. A text is a
+    slave's name, a colon, and its filter options, such as ``web:--replicate-do-db=shop
+    --replicate-ignore-table=shop.log``. Raises OptionError for a wrong file or text, and for two slaves of one name.
     """
     found: list[SlaveDefinition] = []
     for file in files:
@@ -161,7 +163,8 @@ def _origin(*filter_: Any) -> OriginFilter | None:
 
 
 def slaves_of_text(text: str) -> list[SlaveDefinition]:
-    """Return the slaves that a text such as ``web:--replicate-do-db=shop`` describes: one, or one for each channel.
+    """Return the slaves that a text such as ``web:--replicate-do-db=shop`` describes: a slave's name, a colon, and the
+    filter options of a replica. An option for a channel (``--replicate-do-db=ch1:shop``) makes a slave of each channel.
 
     The options are quoted as in a shell. Raises OptionError.
 

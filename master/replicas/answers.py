@@ -51,8 +51,8 @@ _ON = (1, "1")
 
 
 class SessionState(NamedTuple):
-    """The properties of a replica that it has set as user variables on its connection, such as its UUID and heartbeat
-    interval.
+    """The properties that a replica has told the master by user variables on its connection, such as its UUID, its
+    heartbeat interval and its GTIDs.
     """
 
     heartbeat_seconds: float | None
@@ -81,8 +81,8 @@ def answer(statement: str, source: Source, session: Session) -> Result | None:
     """Return the result of a statement that replicas send before a dump, such as SET of user variables or SELECT of a
     system variable. Return None for a statement that the SQL console must execute.
 
-    ``source`` is the server that wrote the binlog, and may have to read binlog files. A SET changes the user variables
-    of ``session``. Raises SqlError.
+    ``source`` tells the properties of the server that wrote the binlog, and may read binlog files. A SET changes the
+    user variables of ``session``, the client's connection. Raises SqlError.
     """
     if (item := plain_select(statement)) is not None:
         return _select(item, source)
@@ -152,7 +152,8 @@ def _show(words: Sequence[Token], source: Source) -> Result | None:
 
 
 def session_state(variables: Mapping[str, object]) -> SessionState:
-    """Return the properties of a replica that its user variables state so far. ``variables`` has their values by name.
+    """Read what a replica has told the master about itself by user variables. ``variables`` has their values by name,
+    without ``@``.
 
     Newer replicas call some variables ``source_…`` or ``replica_…``, and older ones ``master_…`` or ``slave_…``.
     """
@@ -189,8 +190,8 @@ _MOST_FILES = 16
 
 
 class Source:
-    """The properties of the server that wrote a binlog set, for the queries of replicas. The methods may read binlog
-    files.
+    """The server that wrote a binlog set, as its replicas query it: version, server id, and values of system variables.
+    The methods may read binlog files.
     """
 
     def __init__(self, store: BinlogStore, server_uuid: str) -> None:

@@ -104,9 +104,9 @@ class ReplicaPort:
         self._asking = asyncio.Semaphore(_MOST_ASKED)
 
     async def ask(self, work: Callable[[], _T]) -> _T:
-        """Call ``work``, which connects to a replica, in a new thread, and return its result.
+        """Call ``work``, a function that connects to a replica to read its filter, in a new thread. Return its result.
 
-        At most _MOST_ASKED such threads run, also if the caller is cancelled. The end of the process does not wait for
+        The number of such threads is limited, also if the caller is cancelled. The end of the process does not wait for
         these threads, because a replica may not answer for minutes.
         """
         loop = asyncio.get_running_loop()
@@ -135,10 +135,11 @@ class ReplicaPort:
 
 
 class ReplicaConnection(Connection):
-    """The connection of one replica, or of a program that reads the binlog like a replica.
+    """The connection of one MySQL or MariaDB replica, or of a program such as mysqlbinlog that reads the binlog like a
+    replica.
 
-    ``door`` carries out the login. ``shared`` has the filters and limits of the replication port, and ``service``
-    serves the replica's dump.
+    ``door`` checks the client's login. ``shared`` has the filters and limits of the replication port, and ``service``
+    is the master's gRPC service, whose binlog and register of slaves the dump uses.
     """
 
     def __init__(self, door: Doorkeeper, shared: ReplicaPort, service: DumpFilterService) -> None:

@@ -34,7 +34,9 @@ _MOMENTARY = {
 
 
 class Said(enum.Enum):
-    """The texts of replication errors (number 1236), each as MySQL and as MariaDB send it."""
+    """The texts of the replication errors (number 1236) that a source sends to a replica, each as MySQL and as MariaDB
+    word it.
+    """
 
     SAME_REPLICA = (
         "A replica with the same server_uuid/server_id as this replica has connected to the source",
@@ -97,8 +99,9 @@ def needs_gtids() -> SqlError:
 
 
 def no_such_part(file: str, position: int) -> SqlError:
-    """Return error 1236 for a replica that lost its connection inside a transaction, if the master would now send other
-    events of that transaction. The cause may be a changed filter.
+    """Return error 1236 for a replica that lost its connection inside a transaction and asks for the rest, which the
+    master cannot send. The master would send other events of that transaction now, for example after a change of the
+    filter.
 
     ``file`` and ``position`` say up to where the replica has the transaction.
     """

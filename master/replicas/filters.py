@@ -127,9 +127,11 @@ ReadFilter = Callable[[ConnectBack, Peer], OwnFilter]
 
 
 def read_own_filter(connect: ConnectBack, peer: Peer) -> OwnFilter:
-    """Connect to a replica and return the filter of its replication channel from this master.
+    """Connect to the replica ``peer``, and return the filter that the replica itself applies to what it gets from this
+    master.
 
-    Each step of the connection takes at most ``connect.timeout`` seconds. Raises FilterUnreadable.
+    ``connect`` is the table of the configuration file that says how to log in to the replica. Each step of the
+    connection takes at most ``connect.timeout`` seconds. Raises FilterUnreadable.
     """
     host = connect.host or (str(peer.address) if peer.address is not None else "")
     port = connect.port or peer.port
@@ -337,7 +339,9 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class ChangedFilter:
-    """A change of the rules of one ``[[replica]]`` table that an operator made on the console."""
+    """The rules that an operator has given to one ``[[replica]]`` table of the configuration by a console statement, in
+    place of the rules in the file.
+    """
 
     who: Who
     """The condition of the changed table, by which the table is found again after the file has changed."""
@@ -513,8 +517,8 @@ class ReplicaFilters:
             self._register.remove_all(lambda one: failed if one.slave_id == slave.slave_id else None)
 
     def replicas(self) -> dict[Who, list[RegisteredSlave]]:
-        """Return the registered replicas, grouped by the condition of the ``[[replica]]`` table that gives them their
-        filter.
+        """Return the real replicas that are registered now, grouped by the ``[[replica]]`` table that gives them their
+        filter. The keys are the tables' conditions (such as users and channels).
         """
         found: dict[Who, list[RegisteredSlave]] = {}
         for slave in self._register.all():
@@ -548,13 +552,15 @@ class ReplicaFilters:
         return {entry.user: entry.stored for entry in self.entries}
 
     def find(self, peer: Peer) -> ReplicaEntry | None:
-        """Return the first ``[[replica]]`` table whose conditions the replica ``peer`` meets, or None if there is
-        none.
+        """Return the first ``[[replica]]`` table of the configuration whose conditions (such as user and channel) the
+        replica ``peer`` meets, or None.
         """
         return first_fitting(self.entries, peer)
 
     def asks(self, peer: Peer) -> bool:
-        """Tell whether :meth:`filter_for` may connect to the replica ``peer``, and so may take seconds."""
+        """Tell whether :meth:`filter_for` may have to connect to the replica ``peer`` to read its own filter, which may
+        take seconds.
+        """
         entry = self.find(peer)
         return entry is not None and entry.connect is not None
 
@@ -645,8 +651,8 @@ class ReplicaFilters:
         raise ReplicaRefused(f"warning: {text} (the next attempt is served)", momentary=True)
 
     def drifting(self) -> list[Drift]:
-        """Return the warnings about replicas whose own filter, when last compared, would apply events that the master
-        drops. The newest comes last.
+        """Return the warnings about drift: replicas whose own filter, when last compared, would apply events that the
+        master drops. The newest comes last.
         """
         with self._lock:
             return list(self._drifts.values())

@@ -58,8 +58,8 @@ _MARIADB_PREFIX = "5.5.5-"
 
 
 class OwnReplicas:
-    """An executor of console statements for a user of the replication port. SHOW REPLICAS lists only the replicas that
-    log in as this user. The tables of the schema ``dumpfilter``, which are for operators, are missing.
+    """An executor of the SQL statements that a user of the replication port sends. SHOW REPLICAS lists only the
+    replicas that log in as this user. The tables of the schema ``dumpfilter``, which are for operators, are missing.
     """
 
     def __init__(self, executor: Executor, user: str, register: Register) -> None:
@@ -188,5 +188,7 @@ class ReplicaServer(ClientPort):
         return ReplicaConnection(Doorkeeper(stream, self, number, address), self._shared, self._service)
 
     def executor_of(self, user: str) -> Executor:
-        """Return the executor of a user's statements, which shows the user's own replicas only."""
+        """Return the executor of SQL statements for ``user``, which shows only the replicas that log in as this
+        user.
+        """
         return OwnReplicas(self._executor, user, self._service.register)

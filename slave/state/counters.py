@@ -77,7 +77,7 @@ class ChannelCounters:
         self.begin()
 
     def begin(self) -> None:
-        """Record that the I/O thread starts. The counts of :attr:`received` begin at zero with this call."""
+        """Let the counts of :attr:`received` begin at zero, because the I/O thread starts."""
         self._begun = self.info
         self.last_heartbeat_at = 0.0
         """The Unix time of the newest heartbeat since the start of the I/O thread, seconds; 0 before the first
@@ -107,7 +107,9 @@ class ChannelCounters:
         self._add(connections=1)
 
     def count_hits(self, hits: Hits) -> None:
-        """Add to the numbers of uses of filter rules. ``hits`` has the new uses by kind of rule."""
+        """Add new uses of filter rules to the counts. ``hits`` has the number of new uses by kind of rule, such as
+        Replicate_Do_DB.
+        """
         self._add(hits={kind.option: count for kind, count in hits.items()})
 
     def count_error(self, thread: Literal["io", "sql"], text: str) -> None:

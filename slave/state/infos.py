@@ -330,8 +330,8 @@ P = TypeVar("P", bound=PlaceInfo)
 
 
 class Place(Generic[P]):
-    """The current position and GTIDs of the I/O thread or of the applier in memory, and the state file to which they
-    are saved.
+    """The position and the GTIDs up to which the I/O thread has received, or the applier has applied, in memory and in
+    a state file.
 
     One thread at a time changes the position. Any thread may read :attr:`info`. ``kind`` is the class of the file's
     content, and ``save_period`` the shortest time between two periodic saves, seconds. The constructor reads the file
@@ -366,8 +366,8 @@ class Place(Generic[P]):
             self._has_moved = False
 
     def move(self, **members: Any) -> None:
-        """Change fields of the position in memory, given by name. The caller holds :attr:`lock` if it changes
-        :attr:`gtids`, too.
+        """Change fields of the position in memory. ``members`` has the new values by the names of the fields. The
+        caller holds :attr:`lock` if it changes :attr:`gtids`, too.
         """
         self.now = self.now.model_copy(update=members)
         self._has_moved = True

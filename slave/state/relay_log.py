@@ -57,8 +57,8 @@ def place_order(position: tuple[str, int] | None) -> tuple[int, int]:
 
 
 def read_head(path: Path) -> FileBegin:
-    """Return the facts in the first events of a relay log file, such as the master's binlog file and the position in it
-    where the relay log file begins.
+    """Read what the first events of a relay log file say about it, such as the master's binlog file and the position
+    there from which its events come.
 
     Raises RelayLogDamaged when the file is missing, too short or damaged.
     """
@@ -265,7 +265,9 @@ class RelayLog(LogWriter[GrowingFile]):
 
 
 class RelayLag(NamedTuple):
-    """The number and total size of a relay log's files, and how far the applier is behind, in bytes and seconds."""
+    """The number and total size of a relay log's files, and how far the applier is behind the received events: in
+    bytes, and in seconds.
+    """
 
     files: int
     bytes: int
@@ -279,8 +281,8 @@ class RelayLag(NamedTuple):
 def relay_lag(
     directory: Path, applied: RelayPosition | None, received: RelayPosition | None, now: float
 ) -> RelayLag:
-    """Return the number and size of the relay log files in ``directory``, with the size and the age of the part after
-    the applier's position.
+    """Return the number and size of the relay log files in ``directory``, and how far the applier is behind: the size
+    and the age of what it has not applied.
 
     ``applied`` and ``received`` are the positions of the applier and of the I/O thread in the relay log; None before
     the first file. ``now`` is a Unix time, seconds.

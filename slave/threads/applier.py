@@ -185,7 +185,9 @@ class EventApplier:
 
     @property
     def inside(self) -> bool:
-        """Whether the newest event lies inside a transaction, or a statement, that is not complete yet."""
+        """Whether the newest event belongs to a transaction, or to a statement outside of transactions, that is not
+        complete yet.
+        """
         return self._groups.inside
 
     def take_hits(self) -> Counter[BaseRuleKind]:
@@ -194,7 +196,8 @@ class EventApplier:
         return hits
 
     def feed(self, event: Event, *, file: str) -> None:
-        """Filter the next event of the binlog or relay log, and apply it to the target (a slave's data) if it passes.
+        """Process the next event of the binlog or relay log: if it passes the filter, apply it to the target (the
+        object that holds the slave's data).
 
         ``file`` is the file's path, for the texts of errors. Raises BinlogCorrupt or BinlogUnsupported for an event
         that cannot be read, and SlaveIncident when the master logged an incident such as lost events. Errors of the

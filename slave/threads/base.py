@@ -10,10 +10,11 @@ from dumpfilter.slave.state.relay_log import RelayPosition
 
 
 class Progress:
-    """A condition variable whose waiters test their conditions without a lock.
+    """A condition variable on which threads wait until something has happened. A waiting thread tests its condition
+    without holding a lock.
 
-    All channels of a slave share one such object, on which SQL statements wait for an applier. These statements wake
-    when an applier has completed a transaction or has ended.
+    All channels of a slave share one such object. SQL statements that wait for an applier wake when an applier has
+    completed a transaction or has ended.
     """
 
     def __init__(self) -> None:
@@ -23,7 +24,7 @@ class Progress:
         """The number of threads that wait."""
 
     def told(self) -> None:
-        """Wake all threads that wait in :meth:`until`, so that they test their conditions again. Any thread may call
+        """Notify all threads that wait in :meth:`until`, so that they test their conditions again. Any thread may call
         this method.
         """
         if self.waiting:
@@ -32,7 +33,7 @@ class Progress:
                 self._changed.notify_all()
 
     def until(self, ask: Callable[[], bool], seconds: float | None) -> bool:
-        """Wait until the condition ``ask`` returns true, for at most ``seconds`` (None: no limit). Return the last
+        """Wait until the function ``ask`` returns True, for at most ``seconds`` (None: no limit). Return the last
         result of ``ask``.
 
         ``ask`` is called at once, and again after each call of :meth:`told`.
@@ -75,8 +76,8 @@ class RelayEnd(Progress):
         """
 
     def publish(self, position: RelayPosition | None) -> None:
-        """Set the position up to which the relay log is complete, and wake the applier. The position may also move
-        back. None: there is no relay log.
+        """Set the position up to which the relay log is complete, and wake the applier, which may read up to there. The
+        position may also move back. None: there is no relay log.
         """
         self.position = position
         self.told()

@@ -139,18 +139,20 @@ def _rate(size: int, seconds: float) -> int:
 
 
 class Receiving(Protocol):
-    """The owner of an I/O thread (a channel) as the thread sees it: the writer of the relay log, and the functions that
-    the thread calls.
+    """The interface through which an I/O thread uses its channel: the writer of the relay log, the counts, and the
+    methods that the thread calls.
     """
 
     receiver: Receiver
     counters: ChannelCounters
 
     def received_chunk(self, chunk: pb.Chunk) -> None:
-        """Take note of a chunk (message of the master's stream), whose events are in the relay log already."""
+        """Process a received chunk (message of the master's stream). The relay log has the chunk's events already."""
 
     def connected(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
-        """Take note of a registration, with the gRPC stub of the connection and the master's answer."""
+        """Process a registration of the slave at the master. ``answer`` is the master's answer, and ``stub`` makes
+        further calls on the same gRPC connection.
+        """
 
     def discard_damaged(self, damage: RelayLogDamaged, finder: ChannelThread) -> bool:
         """Discard the damaged part of the relay log, which the thread ``finder`` has found. Return True if that thread
@@ -158,12 +160,12 @@ class Receiving(Protocol):
         """
 
     def io_ended(self, error: BaseException | None) -> None:
-        """Take note that the thread has ended, by ``error`` or, for None, without an error."""
+        """Process the end of the I/O thread: by ``error`` or, for None, without an error."""
 
 
 class IoThread(ChannelThread):
-    """The I/O thread, which receives events from the master ``source``. The receiver of ``owner`` (the channel) writes
-    the events to the relay log.
+    """The I/O thread of a channel, which receives events from the master ``source``. ``owner`` is the channel, whose
+    receiver writes the events to the relay log.
     """
 
     def __init__(self, owner: Receiving, source: Source) -> None:

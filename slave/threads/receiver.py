@@ -225,8 +225,9 @@ class Receiver:
         }
 
     def rewind(self, to: MasterInfo) -> None:
-        """Truncate the relay log to the position of ``to``, because the master sends everything after that position
-        again. No stream may be running. Raises RelayLogDamaged if the relay log is shorter.
+        """Truncate the relay log to the position that ``to`` (a content of ``master.info``) has, because the master
+        sends everything after that position again. No stream may be running. Raises RelayLogDamaged if the relay log is
+        shorter.
         """
         with self._lock:
             # Whoever reads the relay log must know before the events are gone.

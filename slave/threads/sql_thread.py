@@ -69,7 +69,7 @@ def _widened(position: int, end_log_pos: int) -> int:
 
 
 class Applying(Protocol):
-    """The owner of an applier (a channel) as the applier sees it: the relay log, the target, and the functions that the
+    """The interface through which an applier uses its channel: the relay log, the target, and the methods that the
     applier calls. The target is the object to which transactions are applied.
     """
 
@@ -86,7 +86,9 @@ class Applying(Protocol):
 
     @property
     def origin(self) -> OriginFilter:
-        """The filter that drops whole transactions by server id or domain."""
+        """The filter that drops whole transactions by the server id or MariaDB domain id of the server that wrote
+        them.
+        """
 
     def applied_filter(self, names: NameRules) -> ReplicationFilter:
         """Return the filter by which the slave itself drops events of the relay log. ``names`` says which family of
@@ -94,8 +96,10 @@ class Applying(Protocol):
         """
 
     def hit(self, hits: Hits) -> None:
-        """Count uses of filter rules, on the slave and on the master. ``hits`` has the uses since the last call, by
-        kind of rule.
+        """Add new uses of filter rules to the channel's counts. ``hits`` has their number by kind of rule, such as
+        Replicate_Do_DB.
+
+        The applier has used the rules, or the master, whose uses are in the Gap events of the relay log.
         """
 
     def discard_damaged(self, damage: RelayLogDamaged, finder: ChannelThread) -> bool:
@@ -104,7 +108,7 @@ class Applying(Protocol):
         """
 
     def sql_ended(self, error: BaseException | None) -> None:
-        """Take note that the thread has ended, by ``error`` or, for None, without an error."""
+        """Process the end of the applier: by ``error`` or, for None, without an error."""
 
 
 class SqlThread(ChannelThread):
@@ -150,8 +154,8 @@ class SqlThread(ChannelThread):
                 ) from error
 
     def follow_filter(self) -> None:
-        """Make the slave's filter again, because the filters that the master's operator imposes on this slave have
-        changed.
+        """Use the slave's filter anew, because the master's operator has changed the filters that are imposed on this
+        slave.
 
         The thread first applies the part of the relay log that it is working on with the old filter.
         """

@@ -35,8 +35,7 @@ def on_compilation_by_default(tell: Callable[[], object]) -> None:
 
 
 def told_once() -> None:
-    """Call the function that :func:`on_compilation` has set, so that the user learns that functions are being
-    compiled.
+    """Call the function that :func:`on_compilation` has set, which tells the user that functions are being compiled.
 
     The compiler calls this when it begins. Only the first call has an effect.
     """

@@ -140,8 +140,8 @@ def _truth(spelled: str, value: str | None) -> bool:
 def arguments_of(
     typed: Sequence[str], command: str, commands: Mapping[str, OptionNames], of_servers: OptionNames
 ) -> list[Named | str]:
-    """Return the arguments of a command: first those from the option files that the command line names, then those of
-    the command line. An argument that is no known option is a word of the command line.
+    """Return the arguments of a command: first the options from the option files (``my.cnf``) that the command line
+    names, then those of the command line. A text that is no known option is returned as it is.
 
     ``typed`` has the words of the command line after the name ``command``. ``commands`` has the option names of every
     command that may read an option file, since several commands can share one file. A server's section, such as

@@ -83,10 +83,10 @@ def _within(value: object) -> Iterable[object]:
 
 
 def load_toml(path: Path, model: type[_Model], context: Any = WRITTEN) -> _Model:
-    """Read a TOML file, check its content with the pydantic model ``model``, and return the model's object.
+    """Read a TOML file, check its content with the pydantic class ``model``, and return an object of this class.
 
-    ``context`` is pydantic's validation context for the model's validators. By default it says that a person wrote the
-    file. Raises OptionError that names the file and the bad key, and never shows a value.
+    ``context`` is passed to the validators of the class. By default it says that a person wrote the file. Raises
+    OptionError that names the file and the bad key, and never shows a value.
     """
     try:
         return model.model_validate(read_toml(path), context=context)

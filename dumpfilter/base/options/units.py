@@ -113,7 +113,7 @@ def parse_time(text: str, *, option: str = "") -> float:
 
 
 def format_time(seconds: float) -> str:
-    """Return the text of a time in seconds, with a suitable unit.
+    """Return a number of seconds as a text with a unit, such as ``50ms``, which :func:`parse_time` reads.
 
     >>> format_time(0.05), format_time(90), format_time(7200), format_time(0)
     ('50ms', '90s', '2h', '0s')

@@ -94,8 +94,10 @@ class ClientTls:
 
 
 def trust(context: ssl.SSLContext, ca: Path, option: str) -> bytes:
-    """Let a TLS context accept certificates of the CAs in the file ``ca``. Return the file's bytes. Raises
-    TlsFileError, which names the option.
+    """Let the TLS context ``context`` accept certificates that the CAs in the file ``ca`` have signed. Return the
+    file's bytes.
+
+    Raises TlsFileError, whose text names ``option``, the command line option that gave the file.
     """
     # Only OpenSSL parses the CA file, because bundles of CAs hold certificates that stricter parsers warn about.
     data = read_tls_file(option, ca)
@@ -109,7 +111,11 @@ def trust(context: ssl.SSLContext, ca: Path, option: str) -> bytes:
 
 
 def load_chain(context: ssl.SSLContext, option: str, certificate: Path, key: Path | None) -> None:
-    """Let a TLS context present a certificate with its private key. Raises TlsFileError, which names the option."""
+    """Let the TLS context ``context`` show a certificate and use its private key. Without ``key`` the key is in the
+    file of the certificate.
+
+    Raises TlsFileError, whose text names ``option``, the command line option that gave the file.
+    """
     try:
         # The function stands for the password of the key. Without it OpenSSL asks on the terminal.
         context.load_cert_chain(certificate, key, lambda: b"")
@@ -120,7 +126,9 @@ def load_chain(context: ssl.SSLContext, option: str, certificate: Path, key: Pat
 
 
 def read_tls_file(option: str, path: Path) -> bytes:
-    """Return the bytes of a certificate or key file. Raises TlsFileError, which names the option."""
+    """Return the bytes of a certificate or key file. Raises TlsFileError, whose text names ``option``, the command line
+    option that gave the file.
+    """
     try:
         return path.read_bytes()
     except (OSError, ValueError) as error:
@@ -129,5 +137,5 @@ def read_tls_file(option: str, path: Path) -> bytes:
 
 
 def ssl_reason(error: ssl.SSLError) -> str:
-    """Return the reason of an OpenSSL error in small letters, such as ``wrong version number``."""
+    """Return the reason in an error of OpenSSL as text in small letters, such as ``wrong version number``."""
     return (error.reason or str(error)).replace("_", " ").lower()

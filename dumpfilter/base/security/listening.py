@@ -130,7 +130,9 @@ class Endpoint:
 
 
 class Lack(NamedTuple):
-    """A protection that a listening server does not have, such as TLS, and the options that would add it."""
+    """A protection that a server on a port does not have, such as TLS, with the command line options that would add
+    it.
+    """
 
     what: str
     """The missing protection, as ``without TLS``."""

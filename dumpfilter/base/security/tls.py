@@ -96,7 +96,9 @@ class TlsSource(Protocol):
     """
 
     def current(self) -> ServerTls:
-        """Return the TLS settings for a connection that begins now."""
+        """Return the certificate and key for a connection that begins now. They may have changed since the last
+        call.
+        """
 
 
 @dataclass(frozen=True)

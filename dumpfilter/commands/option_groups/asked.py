@@ -44,7 +44,8 @@ class ConsoleLogin(Settings):
 
 
 def parse_address(option: str, value: str) -> tuple[str, int]:
-    """Parse the value ``HOST:PORT`` of an option, and return host and port. Raises OptionError for another form.
+    """Parse the value ``HOST:PORT`` of the command line option ``option``, and return host and port. Raises OptionError
+    for another form.
 
     >>> parse_address("--slave", "[::1]:3308")
     ('::1', 3308)

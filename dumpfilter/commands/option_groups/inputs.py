@@ -36,8 +36,8 @@ class OptionalBinlogArguments(Settings):
     files are temporary."""
 
     def source(self) -> list[str]:
-        """Return the paths of the set, as an argument for ``BinlogSet.open``. A running server's binlog is fetched
-        first.
+        """Return the paths of the binlog set that the command line names, as an argument for ``BinlogSet.open``. The
+        binlog of a running server is fetched first.
         """
         return fetched(self.binlogs or [], self.store)
 
@@ -116,7 +116,7 @@ class JobReadOptions(Settings):
 
     @property
     def read_options(self) -> dict[str, Any]:
-        """The keyword arguments for the ``ReadOptions`` of a job."""
+        """The values of these options as keyword arguments for ``ReadOptions``, with which a job reads binlogs."""
         return {
             "on_corrupt": self.on_corrupt,
             "verify": self.verify_checksum,
@@ -143,10 +143,12 @@ class EngineOptions(Settings, panel=PANEL):
     """A setting of Spark, such as spark.executorEnv.NAME=VALUE, a worker's variable. Repeatable."""
 
     def runner(self, progress: Console, *, default: Engine) -> AbstractContextManager[Runner]:
-        """Return the runner of the job's tasks, as a context manager that stops Spark at its end.
+        """Return the object that runs the parallel tasks of a job, on threads or on Spark. It is a context manager that
+        stops Spark at its end.
 
-        ``default`` is the engine if the user named none. ``progress`` is the console for the progress bar. Raises
-        OptionError for an option of Spark with the local engine, and SparkMissing when Spark cannot start here.
+        ``default`` is the engine (threads or Spark) if the user named none. ``progress`` is the console for the
+        progress bar. Raises OptionError for an option of Spark with the local engine, and SparkMissing when Spark
+        cannot start here.
         """
         if (self.engine or default) == "spark":
             from dumpfilter.spark_jobs.spark.context import SparkSettings

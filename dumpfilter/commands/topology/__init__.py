@@ -1,4 +1,4 @@
-"""Runs a topology of sources, slaves and shaped links, and asks it."""
+"""Run a topology of sources, slaves, and links with limited rate and delay, and query it."""
 
 # The docstring is the text of --help.
 

@@ -1,4 +1,4 @@
-"""The run of a topology in this process or in the background."""
+"""The start of a topology (servers, masters, slaves and links), to run in this process or in the background."""
 
 from __future__ import annotations
 

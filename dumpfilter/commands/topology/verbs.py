@@ -1,4 +1,4 @@
-"""The verbs of ``dumpfilter topology``, with their options."""
+"""The sub-commands of ``dumpfilter topology``, such as ``up`` and ``status``, with their options."""
 
 from __future__ import annotations
 
@@ -63,9 +63,10 @@ class TopologyOptions(Settings):
     """The directory of the topology: its files, and the socket for the other verbs."""
 
     def ask(self, verb: str, **arguments: Any) -> Any:
-        """Call a method of the topology that runs in the directory, and return the method's result.
+        """Call a method of the running topology in the directory that the option names, and return the method's result.
 
-        ``verb`` is the method's name, such as ``status``. Raises DumpfilterError, such as NotUp if none runs.
+        ``verb`` is the method's name, such as ``status``, and ``arguments`` are its arguments. Raises DumpfilterError,
+        such as NotUp if no topology runs there.
         """
         from dumpfilter.testbed.directory import Control
 
@@ -79,7 +80,8 @@ class JsonOption(Settings):
     """Print JSON instead of tables."""
 
     def print(self, told: Any, view: Callable[[Any], RenderableType], *, indent: int | None = 1) -> None:
-        """Print a result ``told`` of a topology: as JSON with ``--json``, otherwise as the tables that ``view`` makes.
+        """Print ``told``, the result of a call to a running topology. With ``--json`` it is printed as JSON, otherwise
+        as the tables that ``view`` makes of it.
 
         ``indent`` is the indentation of the JSON; with None the JSON is one line.
         """
@@ -290,7 +292,9 @@ class WaitOptions(TopologyOptions):
 
     @property
     def limits(self) -> dict[str, float | bool]:
-        """The limit of a wait in seconds (key ``timeout``), and whether only running nodes count (``running_only``)."""
+        """The arguments of a wait: ``timeout`` in seconds, and ``running_only``, which says whether nodes that do not
+        run are left out.
+        """
         return {"timeout": parse_time(self.timeout, option="--timeout"), "running_only": self.running_only}
 
 

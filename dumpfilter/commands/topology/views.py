@@ -120,7 +120,7 @@ def watch_status(
     is_transient: bool = False,
     hint: str = "",
 ) -> NoReturn:
-    """Show a topology's status on the terminal, refreshed every ``seconds``, until Ctrl-C.
+    """Show the status of a running topology as tables on the terminal, refreshed every ``seconds``, until Ctrl-C.
 
     ``ask`` returns the status. With ``is_transient`` the display disappears at its end. ``hint`` is a line below the
     tables.

@@ -41,8 +41,8 @@ class Load:
 
 @dataclass(frozen=True, config=STRICT)
 class Change:
-    """A table below ``[phase.links]``: the rate, delay and jitter of a link (a connection between two nodes) during a
-    phase. None: the value of the topology.
+    """A table below ``[phase.links]`` of an experiment's file: the rate, delay and jitter that a link (a connection
+    between two nodes) has during a phase. None: the value of the topology.
     """
 
     rate: Rate | None = None
@@ -52,8 +52,8 @@ class Change:
 
 @dataclass(frozen=True, config=STRICT)
 class Phase:
-    """The table ``[[phase]]`` of an experiment's file: a period of the experiment, with the faults that last for it,
-    such as cut connections or killed processes.
+    """The table ``[[phase]]`` of an experiment's file: a period of the experiment, with its faults, such as cut
+    connections or killed processes. The faults end with the phase.
     """
 
     seconds: Annotated[Time, Field(alias="for")]

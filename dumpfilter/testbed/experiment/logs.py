@@ -34,7 +34,7 @@ LogName = str | tuple[str, str]
 
 
 class Watched(NamedTuple):
-    """A binlog or relay log: the files in a directory whose names have the same prefix and end in a number."""
+    """A binlog or relay log to observe: the files of one directory whose names are a common prefix and a number."""
 
     directory: Path
     prefix: str = ""
@@ -62,10 +62,9 @@ Grown = Mapping[Path, Growth]
 
 def reached(growth: Growth, ends: Ints) -> Ints:
     """Return, for each size in ``ends``, the time from which on a file had at least this many bytes, microseconds.
-    ``growth`` has the sizes of the file over time.
 
-    A size counts from the moment after which the file was never shorter, since it may be truncated in between. The time
-    of a size that the file never had is -1.
+    ``growth`` has pairs of a time and the file's size at that time. A size counts from the moment after which the file
+    was never shorter, since it may be truncated in between. The time of a size that the file never had is -1.
 
     >>> reached([(10, 4), (20, 100), (30, 50), (40, 100)], np.array([4, 50, 60, 101])).tolist()
     [10, 20, 40, -1]
@@ -78,7 +77,9 @@ def reached(growth: Growth, ends: Ints) -> Ints:
 
 
 class Recorder:
-    """A recorder of the file sizes of binlogs and relay logs over time. The files need not exist yet."""
+    """A recorder that notes over time how large the files of several binlogs and relay logs are. The files need not
+    exist yet.
+    """
 
     def __init__(self, logs: Mapping[LogName, Watched]) -> None:
         self.grown: dict[LogName, dict[Path, list[tuple[int, int]]]] = {name: {} for name in logs}
@@ -91,7 +92,7 @@ class Recorder:
             self.look()
 
     def look(self) -> None:
-        """Record the present file sizes of all logs."""
+        """Record the sizes that the files of all logs have at this moment."""
         for name, files in self.grown.items():
             for path in _onward(next(reversed(files))) if files else self._logs[name].files():
                 with contextlib.suppress(FileNotFoundError):
@@ -151,10 +152,11 @@ class Log(NamedTuple):
 
 
 def read_log(grown: Grown) -> Log:
-    """Read consecutive files of a binlog or relay log, and return their transactions. An incomplete last event is left
-    out.
+    """Read consecutive files of a binlog or relay log, and return their transactions with the times at which these were
+    written. An incomplete last event is left out.
 
-    ``grown`` has the sizes of the files over time, from which the times of the transactions come.
+    ``grown`` maps the path of each file to its sizes over time: pairs of a time (microseconds) and the size at that
+    time.
     """
     before, *read = _read(grown)
     # An outage cut a transaction that is followed by itself. The source sent it again from its beginning.

@@ -79,8 +79,8 @@ class Crossing:
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurements of one run of an experiment, from which its results are computed: commits, received logs, and
-    traffic of each connection.
+    """The measurements of one run of an experiment: the transactions that servers committed, the logs that nodes
+    received, and the traffic of each link. The results of the run are computed from them.
     """
 
     plan: Plan
@@ -204,10 +204,11 @@ def _received_log(node: TestbedNode, feed: Feed) -> Watched:
 
 
 def run_phase(bed: Testbed, phase: Phase, names: Mapping[str, str], wait: Callable[[float], None]) -> None:
-    """Run one phase of an experiment: inject its faults, call ``wait`` with its time, and remove the faults.
+    """Run one phase of an experiment: cause its faults (such as cut links and killed processes), call ``wait`` with its
+    length in seconds, and end the faults.
 
-    ``bed`` is the running topology, and ``names`` has the names of the links there. Faults of links and nodes that the
-    running topology does not have are left out.
+    ``bed`` is the running topology. ``names`` maps the name that a link has in the experiment to its name in ``bed``.
+    Faults of links and nodes that ``bed`` does not have are left out.
     """
     end = time.monotonic() + phase.seconds
     undo: list[Callable[[], object]] = []

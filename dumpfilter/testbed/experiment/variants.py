@@ -50,11 +50,11 @@ def planned(topology: Topology, variant: Variant) -> Topology:
 
 
 def links_for(topology: Topology, variant: Variant) -> dict[str, str]:
-    """Return the name that each link (connection between two nodes) of ``topology`` has when a variant is run. A
-    variant is a way to bring the binlog to the slaves.
+    """Return the names that the links of ``topology`` have when a variant of an experiment is run, by their own names.
+    A variant is a way to bring the binlog to the slaves.
 
-    Plain replication (``Variant.PLAIN``) has no masters of dumpfilter. The links to them are left out, and the other
-    links get the names that they have without masters.
+    Plain replication (``Variant.PLAIN``) has no masters of dumpfilter. The links to these masters are left out, and the
+    other links get the names that they have without masters.
     """
     masters = _masters(topology) if variant is Variant.PLAIN else {}
     return {

@@ -33,7 +33,9 @@ Rules = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """The programs, options and statements of one family of servers, as ``dialects.toml`` explains them."""
+    """The program names, options and replication statements in which MariaDB and MySQL differ, for one of the two
+    families. The file ``dialects.toml`` explains the fields.
+    """
 
     family: Family
     title: str
@@ -62,7 +64,9 @@ class Dialect:
     """The statement that keeps the session's further statements out of the binlog."""
 
     def rule_options(self, rules: Rules) -> list[str]:
-        """Return the command line options for the filters of channels."""
+        """Return the options of the server's command line that set replication filters. ``rules`` maps a channel's name
+        to its rules, such as ``replicate-do-db=shop``.
+        """
         found = []
         for channel, given in rules.items():
             for rule in given:
@@ -72,7 +76,9 @@ class Dialect:
         return found
 
     def new_channel_rules(self, channel: str, rules: Sequence[str]) -> list[str]:
-        """Return the statements that give a new channel its filter rules; empty if command line options suffice."""
+        """Return the SQL statements that set the filter rules of a new channel. Empty if the command line options of
+        :meth:`rule_options` suffice.
+        """
         if self.family == "mariadb" or not channel or not rules:
             return []
         values: dict[BaseRuleKind, list[str]] = {}
@@ -83,7 +89,8 @@ class Dialect:
         return [f"CHANGE REPLICATION FILTER {clauses}{self._named(channel)}"]
 
     def follow(self, channel: str, source: SourceAddress, place: Place | None) -> str:
-        """Return the statement that sets a channel's source.
+        """Return the statement (``CHANGE REPLICATION SOURCE TO`` or ``CHANGE MASTER TO``) that sets the source of
+        ``channel``.
 
         Replication begins at the position ``place`` of the source's binlog; with None it begins by GTID.
         """
@@ -102,16 +109,22 @@ class Dialect:
         )
 
     def controlled(self, verb: str, channel: str, thread: str = "") -> str:
-        """Return the statement that does ``verb`` (START, STOP or RESET) for a channel, or for one of its threads."""
+        """Return the statement that starts, stops or resets the replication of a channel. ``verb`` is START, STOP or
+        RESET. ``thread`` restricts the statement to ``IO_THREAD`` or ``SQL_THREAD``.
+        """
         thread = thread and f" {thread}"
         return self.control.format(verb=verb, thread=thread, channel=self._named(channel))
 
     def wait(self, gtids: str, seconds: float) -> str:
-        """Return the statement that waits ``seconds`` for a GTID set. Its result is 0 when the set has been applied."""
+        """Return the statement that waits at most ``seconds`` until the server has applied ``gtids``. The statement's
+        result is 0 when it has.
+        """
         return self.wait_form.format(gtids=quoted(gtids), seconds=max(seconds, _SHORTEST_WAIT))
 
     def changed(self, channel: str, settings: str) -> str:
-        """Return the statement that changes settings of a channel's source, such as ``SOURCE_DELAY=3``."""
+        """Return the statement that changes settings of the source of ``channel``. ``settings`` is the text of its
+        clauses, such as ``SOURCE_DELAY=3``.
+        """
         return self.change.format(channel=self._named(channel), settings=settings)
 
     def _named(self, channel: str) -> str:
@@ -141,18 +154,20 @@ DIALECTS: Mapping[Family, Dialect] = dict(_dialects())
 
 
 def quoted(text: str) -> str:
-    """Return a string literal that both families read in the same way."""
+    """Return ``text`` as an SQL string literal that both MySQL and MariaDB read in the same way."""
     escaped = text.replace("\\", "\\\\").replace("'", "''")
     return f"'{escaped}'"
 
 
 def identifier(name: str) -> str:
-    """Return an identifier in backquotes, with backquotes inside doubled."""
+    """Return ``name`` as an SQL identifier in backquotes, with backquotes inside doubled."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def sql_value(rule: Rule) -> str:
-    """Return a rule's value as CHANGE REPLICATION FILTER takes it."""
+    """Return the value of a filter rule as CHANGE REPLICATION FILTER spells it, with quotes where MySQL requires
+    them.
+    """
     match rule.kind.form:
         case ValueForm.DATABASE_PAIR:
             return f"({identifier(rule.pair[0])}, {identifier(rule.pair[1])})"

@@ -145,7 +145,9 @@ _TURN = 1.0
 
 @dataclass(frozen=True)
 class Channel:
-    """One channel of a real replica. The name of the default channel is empty."""
+    """One replication channel of a MySQL or MariaDB replica, controlled by SQL statements. The name of the default
+    channel is empty.
+    """
 
     server: SqlServer
     name: str = ""
@@ -168,11 +170,15 @@ class Channel:
             self._control("START")
 
     def start(self, thread: str = "") -> None:
-        """Start both threads, or one of ``IO_THREAD`` and ``SQL_THREAD``."""
+        """Start the channel's I/O thread and SQL thread, or only the one that ``thread`` names (``IO_THREAD`` or
+        ``SQL_THREAD``).
+        """
         self._control("START", thread)
 
     def stop(self, thread: str = "") -> None:
-        """Stop both threads, or one of ``IO_THREAD`` and ``SQL_THREAD``."""
+        """Stop the channel's I/O thread and SQL thread, or only the one that ``thread`` names (``IO_THREAD`` or
+        ``SQL_THREAD``).
+        """
         self._control("STOP", thread)
 
     def _control(self, verb: str, thread: str = "") -> None:
@@ -196,10 +202,10 @@ class Channel:
 
 
 def channel_states(server: SqlServer) -> list[ChannelState]:
-    """Return what a server tells about each of its channels; empty for a server without channels.
+    """Return what SHOW REPLICA STATUS of a server says about each channel; empty for a server without channels.
 
-    The server does not tell the source's name, the lag, and which GTIDs a channel has applied. Raises NodeIsDown and
-    SqlFailed.
+    The name of the source node, the lag, and the GTIDs that a channel has applied are not in the result, since the
+    server does not show them. Raises NodeIsDown and SqlFailed.
     """
     return list(map(_state, status_rows(server)))
 
@@ -338,10 +344,11 @@ def equal_gtids(one: str, other: str) -> bool:
 def differences(
     server: SqlServer, found: Mapping[str, str], reference: SqlServer, expected: Mapping[str, str]
 ) -> list[str]:
-    """Return the differences between the data of a server and the data of its reference, as sentences.
+    """Compare the data of two servers, and return the differences as sentences.
 
-    A reference is a server that read the unfiltered source and filters for itself. Both servers are asked for the
-    number of rows of each table that differs.
+    ``found`` is what :func:`read_data` returned for ``server``, and ``expected`` what it returned for ``reference``.
+    The reference read the unfiltered source and filters for itself. For each table that differs, both servers are asked
+    for the number of rows.
     """
     told = []
     for name in sorted(found.keys() | expected.keys()):

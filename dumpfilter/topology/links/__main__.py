@@ -26,12 +26,12 @@ parent may keep it open.
 
 
 async def serve(caller: Connection) -> None:
-    """Open and change links (proxies with rate and delay) at the requests of ``caller``.
+    """Open and change links (proxies with rate and delay) at the requests of another process, which is connected to
+    ``caller``.
 
-    Return when the other side closes ``caller``. If the parent process has ended, this process ends at once.
-
-    A request is the name of a method of :class:`Link`, a link's name (None: all links) and the arguments. The answer
-    is the method's result, or its error.
+    Return when the other process closes the connection. If the parent process has ended, this process ends at once. A
+    request is the name of a method of :class:`Link`, a link's name (None: all links) and the arguments. The answer is
+    the method's result, or its error.
     """
     loop = asyncio.get_running_loop()
     links: dict[str, Link] = {}

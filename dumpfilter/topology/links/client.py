@@ -77,7 +77,9 @@ class LinkProcess:
         return found
 
     def history(self) -> dict[str, History]:
-        """Return the histories (changes, faults, bytes over time) of all links, by the link's name."""
+        """Return for each link, by its name, the latest changes, faults and connections, and the bytes in each
+        interval.
+        """
         found: dict[str, History] = self.ask(None, "history")
         return found
 
@@ -130,7 +132,8 @@ class LinkProcess:
 
 
 class OpenLink:
-    """A handle for one open link (TCP proxy with rate, delay and faults) of a :class:`LinkProcess`.
+    """A handle for one open link of a :class:`LinkProcess`: a TCP proxy with rate, delay and faults. A target (the
+    reading node) connects to it, and it connects to the source.
 
     The methods raise LinkError if the link or the process does not exist.
     """
@@ -140,7 +143,7 @@ class OpenLink:
         self._process = process
 
     def retarget(self, target_port: int, *, host: str = "127.0.0.1") -> None:
-        """Pass new connections on to another port (and host) of the source. Open connections stay as they are."""
+        """Connect new connections to another port and host of the source. Open connections stay as they are."""
         self._process.ask(self.name, "retarget", (host, target_port))
 
     def reshape(self, shape: LinkShape) -> None:
@@ -156,7 +159,7 @@ class OpenLink:
         self._process.ask(self.name, "cut", seconds)
 
     def cut_after(self, nbytes: int, seconds: float | None = None) -> None:
-        """Cut the link when ``nbytes`` more bytes have reached the target.
+        """Cut the link when ``nbytes`` more bytes have reached the target, the node that reads through the link.
 
         The cut lasts for ``seconds``; None: until :meth:`heal`.
         """

@@ -42,9 +42,10 @@ BITS = 8
 
 
 class Mark(Enum):
-    """The kinds of entries in a :class:`Line` (one direction of a link).
+    """The kinds of entries in a :class:`Line` (the queue of one direction of a link).
 
-    ``END`` (end of the TCP stream) and ``RESET`` (TCP reset) have no bytes, and wait in the queue like bytes.
+    ``BYTES`` are bytes of a connection. ``END`` (end of the TCP stream) and ``RESET`` (TCP reset) have no bytes, and
+    wait in the queue like bytes.
     """
 
     BYTES = "bytes"
@@ -85,9 +86,11 @@ class _Parcel(Generic[Receiver]):
 
 
 class Line(Generic[Receiver]):
-    """One direction of a link: a queue with the link's rate and delay, which all connections of the link share.
+    """One direction of a link (a proxy between two nodes): a queue of bytes with the link's rate and delay, which all
+    connections of the link share.
 
-    The caller puts bytes in and takes them out at their times. Times are seconds of a clock that never runs backwards.
+    The caller puts bytes in, and takes them out when they have arrived. Times are seconds of a clock that never runs
+    backwards.
     """
 
     def __init__(self, shape: LinkShape, random: Random) -> None:
@@ -103,13 +106,14 @@ class Line(Generic[Receiver]):
 
     @property
     def held(self) -> int:
-        """The number of bytes that have been put in and have not come out."""
+        """The number of bytes in the line: those that were put in and have not been taken out."""
         return self._held
 
     def room(self, now: float) -> int:
-        """Return the number of bytes that the line accepts at the time ``now``.
+        """Return how many more bytes may be put into the line at the time ``now``, so that no byte waits too long for
+        the wire.
 
-        An idle line accepts at least 1 byte, even if it is slow.
+        An idle line accepts at least 1 byte, even if its rate is low.
         """
         room = MOST_HELD - self._held
         rate = self._shape.rate
@@ -119,15 +123,20 @@ class Line(Generic[Receiver]):
         return min(room, int(max(1.0, WINDOW * rate / BITS) - waiting))
 
     def is_full(self, now: float) -> bool:
-        """Tell whether the line has so little room at the time ``now`` that the senders' sockets should not be read."""
+        """Tell whether so many bytes wait in the line at the time ``now`` that the caller should stop reading from the
+        senders' sockets.
+        """
         return self._wire_free - now > FULL * WINDOW or MOST_HELD - self._held < MUCH_ROOM
 
     def has_much_room(self, now: float) -> bool:
-        """Tell whether a full line has so much room again at the time ``now`` that the sockets should be read."""
+        """Tell whether a line that was full has so much room at the time ``now`` that the caller should read from the
+        senders' sockets again.
+        """
         return self.room_time() <= now and MOST_HELD - self._held >= 2 * MUCH_ROOM
 
     def room_time(self) -> float:
-        """Return the time from which on the bytes that have not left the wire need at most half of ``WINDOW`` for it.
+        """Return the time at which the bytes that wait for the wire will take only half of ``WINDOW`` to pass. From
+        then on, senders may be read again.
 
         ``WINDOW`` is the longest time for which accepted bytes may wait, seconds.
         """
@@ -183,7 +192,9 @@ class Line(Generic[Receiver]):
         return found
 
     def next_time(self) -> float | None:
-        """Return the earliest time at which :meth:`pop` should be called again. None: the line is empty."""
+        """Return the earliest time at which :meth:`pop` should be called again, because something will have arrived by
+        then. None: the line is empty.
+        """
         if not self._parcels:
             return None
         parcel = self._parcels[0]
@@ -207,7 +218,9 @@ class Line(Generic[Receiver]):
         self._shape = shape
 
     def shift(self, seconds: float) -> None:
-        """Delay everything in the line by ``seconds``, after the link was silenced for this time."""
+        """Let everything in the line arrive ``seconds`` later. The link calls this after it has passed nothing for that
+        time.
+        """
         for parcel in self._parcels:
             parcel.first += seconds
             parcel.last += seconds

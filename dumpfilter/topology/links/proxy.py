@@ -244,12 +244,16 @@ class _Direction:
 
 
 class Link:
-    """A link between two nodes: its port, its connections, its shape (rate, delay, outages) and its faults."""
+    """A TCP proxy between two nodes. The target (the reading node) connects to the proxy's port, and the proxy connects
+    to the source. It limits rate and delay, and can cause faults.
+    """
 
     def __init__(self, name: str, address: tuple[str, int], shape: LinkShape, port: int = 0) -> None:
-        """Open a link in the running event loop. Raises LinkError for an invalid shape and for a port that is taken.
+        """Open the link ``name`` in the running event loop. Raises LinkError for an invalid shape and for a port that
+        is taken.
 
-        ``address`` is the host and port of the source. ``port`` is the link's own port; 0 lets the system choose.
+        ``address`` is the host and port of the source. ``shape`` has the rate, delay, jitter and scheduled outages.
+        ``port`` is the link's own port; 0 lets the system choose.
         """
         _check(shape)
         self.loop = asyncio.get_running_loop()
@@ -293,7 +297,7 @@ class Link:
         return "up" if self.passes else "silent"
 
     def counters(self) -> Counters:
-        """Return the number of bytes and connections since the link was opened, and its state."""
+        """Return the link's state, and how many bytes and connections it has passed since it was opened."""
         return Counters(
             self.state,
             self._down.passed,
@@ -331,7 +335,7 @@ class Link:
             direction.pump()
 
     def retarget(self, address: tuple[str, int]) -> None:
-        """Pass new connections on to another address (host and port) of the source. Open connections stay."""
+        """Connect new connections to another address (host and port) of the source. Open connections stay."""
         self._address = address
         self._note("shape", f"to {address[0]}:{address[1]}")
 
@@ -344,7 +348,7 @@ class Link:
         self._heal_after(seconds)
 
     def cut_after(self, count: int, seconds: float | None = None) -> None:
-        """Cut the link when ``count`` more bytes have reached the target.
+        """Cut the link when ``count`` more bytes have reached the target, the node that reads through the link.
 
         The cut lasts for ``seconds``; None: until :meth:`heal`. A cut or a silence that has an end still ends at its
         time. Raises LinkError for a negative number.
@@ -357,9 +361,10 @@ class Link:
         self._down.pump()
 
     def cut_when_flushed(self) -> None:
-        """Cut the link as :meth:`cut_after` has planned. Without such a plan nothing happens.
+        """Cut the link now that all bytes before a planned cut (:meth:`cut_after`) have been delivered. Without such a
+        plan nothing happens.
 
-        The cut waits until the target's system has acknowledged all delivered bytes.
+        The cut waits until the operating system of the target (the reading node) has acknowledged these bytes.
         """
         if self._down.limit is None:
             return
@@ -398,7 +403,10 @@ class Link:
         self._keeper.close()
 
     def end(self, end: _End, *, is_reset: bool = True) -> None:
-        """Close both sockets of a connection, one of which is ``end``: with a TCP reset, or when all bytes are sent."""
+        """Close both sockets of a proxied connection. ``end`` is one of the two.
+
+        With ``is_reset`` they are closed at once with a TCP reset, otherwise after all bytes have been sent.
+        """
         if end in self._ends:
             self._ends -= {end, end.peer}
             end.close(is_reset=is_reset)
@@ -406,7 +414,11 @@ class Link:
             self._note("ended")
 
     def update_reading(self) -> None:
-        """Start or stop reading from each socket. A socket is read only while link and peer accept its bytes."""
+        """Pause or resume reading from the socket of each side of each connection.
+
+        Bytes are read from a side only while the link passes bytes, has room for them in this direction, and the other
+        side's socket can take more.
+        """
         for end in tuple(self._ends):
             end.update_reading()
 

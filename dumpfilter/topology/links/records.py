@@ -12,7 +12,9 @@ State = Literal["up", "cut", "silent"]
 
 @dataclass(frozen=True)
 class Counters:
-    """The bytes and connections of a link since it was opened."""
+    """The state of a link (a proxy between two nodes), and how many bytes in each direction and connections it has
+    passed since it was opened.
+    """
 
     state: State = "up"
     down: int = 0
@@ -43,7 +45,7 @@ class Happening:
 
 @dataclass(frozen=True)
 class Span:
-    """The bytes that a link passed in one interval, in each direction."""
+    """The number of bytes that a link (a proxy between two nodes) passed in one interval of time, in each direction."""
 
     start: float
     """The begin of the interval, seconds since 1970."""
@@ -57,7 +59,9 @@ class Span:
 
 @dataclass(frozen=True)
 class History:
-    """The latest changes and faults of a link, and its bytes in each interval. Intervals without bytes are left out."""
+    """The latest changes and faults of a link (a proxy between two nodes), and the bytes that it passed in each
+    interval of time. Intervals without bytes are left out.
+    """
 
     happenings: tuple[Happening, ...] = ()
     spans: tuple[Span, ...] = ()
@@ -74,7 +78,8 @@ FIRST_SPAN = 0.1
 
 
 class Journal:
-    """The recorder of a link's history: the latest changes and faults, and the bytes in each interval.
+    """A recorder of what happens on a link (a proxy between two nodes): the latest changes and faults, and the bytes in
+    each interval.
 
     The memory is limited. Old entries are removed, and intervals are joined when there are too many.
     """
@@ -86,7 +91,9 @@ class Journal:
         """The bytes down and up of each interval, by the interval's number since 1970."""
 
     def note(self, time: float, kind: str, detail: str = "") -> None:
-        """Add an entry of the given kind (see :class:`Happening`). ``time`` is seconds since 1970."""
+        """Add an entry about a change, fault or connection of the link. ``kind`` is a word such as ``cut`` (see
+        :class:`Happening`). ``time`` is seconds since 1970, and ``detail`` a text for people.
+        """
         self._happenings.append(Happening(time, kind, detail))
 
     def count(self, time: float, down: int, up: int) -> None:
