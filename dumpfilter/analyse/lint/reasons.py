@@ -74,10 +74,11 @@ def cure_of(rule_filter: ReplicationFilter, decision: Decision) -> str:
 
 
 def database_cure(rule_filter: ReplicationFilter, decision: Decision, database: str) -> str:
-    """Return a remedy for a filter that drops CREATE DATABASE of ``database``. With the remedy the filter passes this
-    statement, and still drops the database's tables.
+    """Return a remedy, as a sentence, for a filter that drops CREATE DATABASE of ``database``.
 
-    The server compares CREATE DATABASE hr with wild rules as the text "hr.", which "hr._%" does not match.
+    If possible, the remedy is a rule that passes this statement and still drops the database's tables. Otherwise it is
+    to create the database on the replica. The server compares CREATE DATABASE hr with wild rules as the text "hr.",
+    which "hr._%" does not match.
     """
     do, ignore = RuleKind.WILD_DO_TABLE.option, RuleKind.WILD_IGNORE_TABLE.option
     added = f"--{do}={escaped(database)}. for the database without its tables"

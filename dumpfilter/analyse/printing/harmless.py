@@ -103,9 +103,10 @@ class Harmless:
             self._lost |= {key for key in self._changed(facts, query) if self.world.has(key) is not False}
 
     def run_before(self, query: QueryEvent) -> None:
-        """Record the effect of a statement that passes the filter, but precedes the printed part of the binlog.
+        """Record the effect of a statement that passes the filter, but is not printed because the selection by
+        position, time or GTID excludes it.
 
-        The target (the server that runs the printed text) is assumed to have the objects that this statement created.
+        The target (the server that runs the printed text) is assumed to have the effect already.
         """
         facts = self._facts(query)
         if facts.verb is not None and not query.is_committed_later:

@@ -157,8 +157,8 @@ class TextPrinter:
 
     @property
     def diverged(self) -> list[str]:
-        """The names of tables with inconsistent rows on the server that runs the text. The text changes these tables,
-        although the filter dropped earlier changes of their rows.
+        """The names of tables that may have wrong rows on the server that runs the text, because the text changes them
+        after the filter dropped other changes of their rows.
         """
         return [] if self._harmless is None else [named(key) for key in self._harmless.diverged]
 
@@ -182,8 +182,8 @@ class TextPrinter:
         self._print(self._taken())
 
     def left_out(self, statement: PassedStatement) -> None:
-        """Take note of a statement that is not printed, because the filter drops it or it precedes the printed part of
-        the binlog.
+        """Take note of a statement that is not printed, because the filter drops it, or because the selection by
+        position, time or GTID excludes it.
 
         From these statements the printer knows which tables and other objects exist on the server that runs the text.
         Raises BinlogError with file and position for a malformed event.
