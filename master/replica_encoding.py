@@ -28,8 +28,8 @@ _MOST_STAND_INS = 32_768
 
 @dataclass(eq=False, slots=True)
 class ReplicaPlan(PlacedPlan):
-    """The description of a chunk, or of a part of a chunk, for a real replica (MySQL or MariaDB server). It lists the
-    byte ranges of binlog events to send, and makes one message of these plain events.
+    """The description of a chunk (one message to slaves), or of a part of a chunk, for a real replica (MySQL or MariaDB
+    server). It lists the byte ranges of binlog events to send, and makes one message of these plain events.
     """
 
     dropped: Dropped = NOTHING_DROPPED
@@ -58,9 +58,12 @@ class ReplicaPlan(PlacedPlan):
 
     @property
     def extent(self) -> Extent | None:
-        """The part of the binlog file from which messages are made: the chunk's events, and the Gtid events of dropped
-        transactions. A dropped transaction's Gtid event becomes a stand-in (an empty transaction). None if no bytes are
-        needed.
+        """The part of the binlog file, from the first to the last byte, that is needed to make the chunk (the message
+        to the replica). None if no byte is needed.
+
+        The part contains the events that are sent. It also contains the Gtid events of dropped transactions, if they
+        are copied from the file into stand-ins. A stand-in is an empty transaction that gives the replica the dropped
+        transaction's GTID.
         """
         own, dropped = extent_of(self.plan), self.dropped
         if not len(dropped.place) or self._family == "mariadb" or not self.reads_extent:
@@ -98,8 +101,8 @@ class ReplicaPlan(PlacedPlan):
         yield bytes(out)
 
     def parts(self, resume: int) -> Iterator[ReplicaPlan]:
-        """Split the chunk, and yield parts with at most ``_MOST_STAND_INS`` stand-ins each, so that no message becomes
-        too large. A stand-in is an empty transaction that replaces a dropped one.
+        """Split the chunk (one message), and yield parts with at most ``_MOST_STAND_INS`` stand-ins each, so that no
+        message becomes too large. A stand-in is an empty transaction that replaces a dropped one.
 
         ``resume`` is the last transaction boundary at or before the chunk, a byte offset at which a dump can begin
         again.
@@ -144,7 +147,7 @@ class ReplicaEncoding(Encoding):
 
     def pieces(self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan]) -> list[PlacedPlan]:
         """Return an object for each chunk of ``plans`` that makes the chunk's message, with stand-ins (empty
-        transactions) for the dropped transactions.
+        transactions) for the dropped transactions. A chunk is the byte ranges of one message.
 
         The chunks are consecutive in ``segment`` (scanned events), and begin at ``place``, the dump's position. In a
         relay log a chunk with very many stand-ins is split into several objects.

@@ -167,9 +167,9 @@ class Columns(NamedTuple):
     """The arrays of a segment (a part of a binlog file), with an entry for each event or transaction. From these arrays
     :mod:`dumpfilter.dump.cut` decides for each filter which events are sent.
 
-    Columns that belong to one filter alone may begin with carried events. These are undecided events from before the
-    segment. They belong to the transaction that continues in the segment, and its events in the segment decide about
-    them.
+    Columns that are made for one filter may begin with carried events. A carried event lies before the segment, in the
+    transaction that continues in the segment. Later events of this transaction decide whether the carried event is
+    sent.
     """
 
     offset: Int64s
@@ -227,19 +227,20 @@ class Columns(NamedTuple):
         return self._replace(txn_subject=txn_subject)
 
     def with_roles(self, role: np.ndarray) -> Columns:
-        """Return a copy with ``role`` as the events' roles (how each event travels in a filtered stream), uint8.
+        """Return a copy with ``role`` as the events' roles, uint8. A role is the way in which an event travels in a
+        filtered stream, for example with its transaction.
 
-        The copy no longer lists the tables of each transaction as a whole. A transaction with several tables is then
-        decided event by event.
+        The copy has no lists of the tables of whole transactions. The master decides a transaction with several tables
+        event by event.
         """
         return self._replace(role=role, txn_set=np.zeros_like(self.txn_set))
 
 
 class Weighed(NamedTuple):
-    """The results of :func:`weigh`: for each atom and transaction of a segment, the filters that send it.
+    """The results of :func:`weigh`, which tell for each transaction and atom of a segment (a part of a binlog file) the
+    filters that send it. An atom is a run of neighbouring events that a filter sends or drops together.
 
-    A word is 64 bits, one for each filter. An atom is a run of neighbouring events that a filter sends or drops
-    together.
+    A word is 64 bits, one for each filter.
     """
 
     stamp: Int64s
@@ -328,13 +329,20 @@ def _rows_before(roles, subjects, first, event, lists, n):
 
 @inlined
 def atoms_of(offsets, sizes, roles, subjects, first, stop, is_open, atoms, n, lists, m):
-    """Cut the events of one transaction into atoms, and append these to ``atoms``, the last atom first. Return the new
-    numbers of rows of ``atoms`` and of ``lists``.
+    """Cut the events of one transaction into atoms, and append the atoms to ``atoms``, the last atom first. Return the
+    new numbers of rows of ``atoms`` and of ``lists``.
 
-    An atom is a run of neighbouring events that a filter sends or drops together. ``lists`` has the lists of subjects
-    (numbers of tables and statements) of which a filter must send one to send an atom. The transaction's events have
-    the numbers from ``first`` up to, but without, ``stop``. ``is_open`` tells whether the transaction continues in the
-    next segment. Before the call, ``atoms`` has ``n`` rows and ``lists`` has ``m``.
+    An atom is a run of neighbouring events that a filter sends or drops together.
+
+    Parameters:
+        offsets, sizes, subjects: for each event of the segment (a part of a binlog file), its byte offset, its size,
+            and the number of its table or statement.
+        roles: for each event of the segment, its role, the way in which it travels in a filtered stream.
+        first, stop: the transaction's events have the numbers from ``first`` up to, but without, ``stop``.
+        is_open: whether the transaction continues in the next segment.
+        atoms, n: the array of atoms, which has ``n`` rows before the call.
+        lists, m: the array of lists of tables and statements, which has ``m`` rows before the call. A filter sends an
+            atom only if the filter sends a member of the atom's list.
     """
     begin = n
     # The list that decides about the events before, which go with the statement.

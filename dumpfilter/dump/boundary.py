@@ -80,6 +80,7 @@ def withhold(
 
     Parameters:
         flags: the decisions of the slave's filter and of the imposed filters. At least one filter is imposed.
+        segment: the part of a binlog file to check, scanned into arrays.
         columns: the segment's columns, which say which transactions are sent or dropped whole. They may begin with
             carried events, such as the context events before the segment of a statement that continues in the segment.
         first: the number of the first transaction to check.
@@ -281,9 +282,10 @@ def allows_text(
     """Tell whether a statement's text may be sent with the statement's rows (Rows_query or Annotate_rows event). The
     text may be sent if each of ``filters`` sends the rows of every table that the text names.
 
-    ``text`` is the statement, and ``tables`` are the tables of its Table_map events. The result is False if the text
-    cannot be parsed with certainty. The event does not tell the session's SQL mode, so the text is checked for every
-    possible mode. A table name without a database gets its database from ``tables``.
+    ``text`` is the statement, ``tables`` are the tables of its Table_map events, and ``family`` (MySQL or MariaDB)
+    tells the syntax. The result is False if the text cannot be parsed with certainty. The event does not tell the
+    session's SQL mode, so the text is checked for every possible mode. A table name without a database gets its
+    database from ``tables``.
     """
     filters = list(filters)
     if not tables or not all(_passes(filters, table.database, table.table) for table in tables):

@@ -41,7 +41,8 @@ ReadAt = Callable[[int, int], bytes]
 
 @dataclass(slots=True)
 class Counts:
-    """The events, bytes and transactions that a dump thread has read, sent and dropped.
+    """The events, bytes and transactions that a dump thread (the master's stream to one slave) has read, sent and
+    dropped.
 
     At a transaction boundary, read = sent + dropped. Inside a transaction, buffered events count as none of the three.
     Neither do transactions that the slave already has, although a dump by GTID passes over them. ``bytes_gtid`` counts
@@ -82,7 +83,7 @@ class Counts:
 
 
 class Reported(NamedTuple):
-    """The GTIDs of transactions in one segment (4 MiB of scanned events) that the slave does not have yet.
+    """The GTIDs of transactions in one segment (a part of a binlog file) that the slave does not have yet.
 
     The master reports these GTIDs to the slave, whether it sends or drops the transactions.
     """
@@ -140,24 +141,27 @@ class ChunkPlan:
 
     @property
     def hits(self) -> Hits:
-        """The number of times that dropped events would have used each rule of the slave's filter.
+        """The number of hits by kind of filter rule. A hit is a match of an event that the master dropped with a rule
+        of the slave's filter.
 
         The slave adds these hits to ``performance_schema.replication_applier_filters.COUNTER``. They belong to the
-        transactions between the resume points of the previous chunk and of this chunk. Transactions that the slave
-        already has, and transactions of servers that the slave ignores, count no hits, because an applier would not
-        filter them either.
+        transactions between the previous chunk's resume point and this chunk's. A resume point is a transaction
+        boundary at which a broken stream can begin again.
+
+        Transactions that the slave already has, and transactions of servers that the slave ignores, count no hits. An
+        applier would not filter them either.
         """
         return self.gaps.counted
 
     @property
     def size(self) -> int:
-        """The number of bytes that the chunk sends."""
+        """The number of bytes of events in the chunk (the message to a slave)."""
         return self.counts.bytes_sent
 
     @property
     def outcome(self) -> Hashable:
-        """A hashable value by which plans of one file are compared. Two plans with equal values describe the same
-        message.
+        """A hashable value by which plans of one file are compared. Plans with equal values describe the same chunk
+        (message to a slave).
 
         The value is None for a plan with changed events, because their bytes are not compared.
         """
@@ -172,8 +176,8 @@ class ChunkPlan:
 def holds(ranges: npt.NDArray[np.int64], offset: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Return for each event whether it lies in one of the byte ranges that are sent, bool of shape (number of events,).
 
-    ``ranges`` are the rows of :attr:`ChunkPlan.ranges` of one or more plans, in ascending order. ``offset`` are the
-    events' byte offsets in the file.
+    ``ranges`` are the rows of :attr:`ChunkPlan.ranges` of one or more plans (descriptions of messages to a slave), in
+    ascending order. ``offset`` are the events' byte offsets in the file.
     """
     start, size, patch = ranges.T
     # An event that is sent in another form has a byte range for itself.
@@ -203,10 +207,11 @@ def render(
     read: ReadAt,
     fd: FormatDescription,
 ) -> bytes:
-    """Return the bytes that a chunk plan describes, ready to be sent.
+    """Return the bytes that the plan of a chunk (a message to a slave) describes, ready to be sent.
 
-    ``data`` holds the part of the binlog file that begins at offset ``data_offset``. Events that were buffered in an
-    earlier segment lie outside of ``data`` and are read with ``read``. ``fd`` is the file's format description event.
+    ``data`` holds the part of the binlog file that begins at byte offset ``data_offset``. Byte ranges of the plan that
+    lie outside of ``data``, such as the first events of a transaction that began earlier, are read with ``read``.
+    ``fd`` is the file's format description event.
     """
     if len(plan.ranges) == 1 and not plan.ranges[0, RANGE_PATCH]:
         start = int(plan.ranges[0, RANGE_OFFSET]) - data_offset
@@ -227,12 +232,12 @@ def render_into(
     read: ReadAt,
     fd: FormatDescription,
 ) -> bool:
-    """Write the bytes that a chunk plan describes into ``out``, an array of exactly that many bytes.
+    """Write the bytes that the plan of a chunk (a message to a slave) describes into ``out``, an array of exactly that
+    many bytes. Return whether ``read`` was needed.
 
-    ``data`` holds the part of the binlog file that begins at offset ``data_offset``. Events that were buffered in an
-    earlier segment lie outside of ``data`` and are read with ``read``. ``fd`` is the file's format description event.
-
-    Return whether ``read`` was needed.
+    ``data`` holds the part of the binlog file that begins at byte offset ``data_offset``. Byte ranges of the plan that
+    lie outside of ``data``, such as the first events of a transaction that began earlier, are read with ``read``.
+    ``fd`` is the file's format description event.
     """
     # The kernel does not check how its arrays lie in memory, and a split passes some columns of a wider array.
     ranges = np.ascontiguousarray(plan.ranges)
@@ -258,7 +263,8 @@ def render_into(
 
 
 def with_statement_end(event: bytes | memoryview, fd: FormatDescription) -> bytes:
-    """Return a copy of a rows event with STMT_END_F set and the checksum computed again.
+    """Return a copy of a rows event with STMT_END_F set and the checksum computed again. ``fd`` is the format
+    description event of the event's file.
 
     The last rows event of a statement must carry this flag. If the master drops the event that carries the flag, the
     last rows event that is sent gets the flag instead.

@@ -635,8 +635,8 @@ def plan(
     g: Transactions,
     done: Done,
 ):
-    """Decide which events of a segment each filter sends, and write the filters' chunks (messages to slaves) to
-    ``done``. Return the number of the next filter.
+    """Decide which events of a segment (a part of a binlog file) each filter sends, and write the filters' chunks
+    (messages to slaves) to ``done``. Return the number of the next filter.
 
     The call begins with filter number ``begin``, and stops before a filter whose chunks might not fit into ``done``.
     The caller then calls again with the returned number.
@@ -644,7 +644,7 @@ def plan(
     Parameters:
         c: the segment's columns, :class:`~dumpfilter.dump.atoms.Columns`.
         filters, n_filters: one row of input for each of at most 64 filters.
-        low: the smallest number of a transaction at which a filter begins.
+        low: the lowest number of a transaction that any of the filters has to decide.
         call: a number that no earlier call with the same arrays ``w`` had for other filters or segments.
         room: the largest number of rows that one filter can add to any array of ``done`` but ``chunk``.
         w: work arrays, which the call with ``begin`` 0 fills and later calls for the same segment reuse.

@@ -31,8 +31,9 @@ _HAS_NONE: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
 
 
 class Carry(NamedTuple):
-    """The state of a transaction that continues in the next segment (the next part of the binlog file), for one
-    filter.
+    """The state of one filter's decision about a transaction that continues in the next segment (the next part of the
+    binlog file). It holds the events that wait for later events, and tells whether the slave was sent a part of the
+    transaction.
     """
 
     events: Integers
@@ -64,7 +65,7 @@ class Flags(Protocol):
     @property
     def on_undecided(self) -> OnUndecided:
         """The treatment of an event that no filter can decide about: stop the dump, drop the event, or send it. The
-        imposed filters determine the treatment.
+        imposed filters (filters that the master's operator sets for a slave) determine the treatment.
         """
 
     def addresses(self) -> tuple[npt.NDArray[np.uint32], int, npt.NDArray[np.int8], int]:
@@ -76,8 +77,8 @@ class Flags(Protocol):
 
 
 class Asked(NamedTuple):
-    """The input for one filter's decision of a segment: the filter's decisions about tables and statements, and the
-    position from which the slave needs the segment's events.
+    """The input for one filter's decision about a segment (a part of a binlog file): the filter's decisions about
+    tables and statements, and the position from which the slave needs the segment's events.
     """
 
     flags: Flags
@@ -91,8 +92,8 @@ class Asked(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """The result of one filter's decision of a segment: the plans of the chunks (messages) to send, and the state of a
-    transaction that continues in the next segment.
+    """The result of one filter's decision about a segment (a part of a binlog file): the plans of the chunks (messages)
+    to send, and the state of a transaction that continues in the next segment.
 
     The state ``carry`` is None if the segment ends between two transactions.
     """
@@ -121,8 +122,8 @@ _shared = attrgetter(
 
 
 def columns_of(segment: Segment) -> A.Columns:
-    """Return a segment as the columns that :func:`decide` needs, for any filter that has no state of its own. Such a
-    filter leaves out no transaction, and has no undecided events from before the segment.
+    """Return a segment (a part of a binlog file) as the columns that :func:`decide` needs. They suit every filter that
+    leaves out no transaction, and that has no undecided events from before the segment.
     """
     hit_role = segment.role
     if segment.xa_ends:
@@ -132,8 +133,8 @@ def columns_of(segment: Segment) -> A.Columns:
 
 
 def with_carry(columns: A.Columns, carry: Carry) -> A.Columns:
-    """Return a segment's columns with the events of ``carry`` in front. These events lie before the segment and wait
-    for a decision, because their transaction continues in the segment.
+    """Return a segment's ``columns`` with the events of ``carry`` in front. The carried events lie before the segment
+    in the binlog file. They wait for a decision, because their transaction continues in the segment.
     """
     events = carry.events
     n = len(events)
@@ -214,7 +215,8 @@ _scratch = _Scratch()
 
 
 def decide(file: str, columns: A.Columns, asked: Sequence[Asked]) -> list[Decided]:
-    """Decide which events of a segment each filter of ``asked`` sends. Return the decisions in the same order.
+    """Decide for each filter of ``asked`` which events of a segment (a part of a binlog file) are sent. Return the
+    decisions in the same order.
 
     ``file`` is the name of the segment's binlog file. If ``columns`` begin with carried events (undecided events from
     before the segment) or were changed for one filter, ``asked`` may have only this filter.
@@ -325,7 +327,7 @@ def _plan(
 
 
 def hit_rows(rows: Sequence[tuple[int, int, int]]) -> Integers:
-    """Return rule uses (hits) as an array, int64 of shape (n, 3). The columns are the transaction's number, the index
-    of the rule's kind, and the count.
+    """Return ``rows`` of hits (matches of filter rules) as an array, int64 of shape (n, 3). The columns are the
+    transaction's number, the index of the rule's kind in :data:`~dumpfilter.filter.hits.KINDS`, and the count.
     """
     return np.array(rows, np.int64) if rows else NO_HITS

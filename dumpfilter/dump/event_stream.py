@@ -73,8 +73,8 @@ def kept_pieces(
     left_out: Callable[[PassedStatement], None] | None = None,
     **options: Unpack[PassOptions],
 ) -> Iterator[KeptEvents]:
-    """Yield the events that a slave with this filter would be sent, in runs of consecutive events of one file. Each
-    file begins with its format description event, which is yielded alone.
+    """Yield the events of a binlog set that a slave with this filter would be sent, in runs of consecutive events of
+    one file. Each file begins with its format description event, which is yielded alone.
 
     The Gap events of a relay log (notes about dropped transactions) are yielded, too, for people who read the log.
 
@@ -128,8 +128,8 @@ def kept_pieces(
 
 
 def one_event(file: str, fd: FormatDescription, offset: int, event: bytes) -> KeptEvents:
-    """Return a single event as a :class:`KeptEvents`. ``offset`` is the byte offset in ``file`` at which the original
-    event begins.
+    """Return a single event as a :class:`KeptEvents`. ``fd`` is the format description event of the binlog file
+    ``file``, and ``offset`` is the byte offset in the file at which the original event begins.
     """
     start, size, place = (np.array([one], np.int64) for one in (0, len(event), offset))
     return KeptEvents(file, fd, np.frombuffer(event, np.uint8), start, size, place)

@@ -28,8 +28,10 @@ def _digest(gtids: GtidSet) -> bytes:
 
 
 def contained(segment: Segment, sources: SourceNumbers, gtids: GtidSet) -> npt.NDArray[np.bool_]:
-    """Return for each transaction of a segment whether its GTID is in the GTID set ``gtids``, bool. False for a
-    transaction without a GTID.
+    """Return for each transaction of a segment (a part of a binlog file) whether its GTID is in the GTID set ``gtids``,
+    bool. False for a transaction without a GTID.
+
+    ``sources`` numbers the binlog set's GTID sources (server UUIDs, or MariaDB's domain and server ids).
     """
     source = segment.txn_source
     found = np.zeros(len(source), np.bool_)
@@ -41,11 +43,12 @@ def contained(segment: Segment, sources: SourceNumbers, gtids: GtidSet) -> npt.N
 
 @dataclass(eq=False)
 class Reach:
-    """The lowest and highest GTID of each source in a segment, and the segment's server ids. They are computed once and
-    used for many slaves.
+    """The GTID ranges and the server ids of a segment (a part of a binlog file), computed once and used for many
+    slaves. A GTID range has the lowest and highest transaction number of one GTID source (server UUID, or MariaDB's
+    domain and server id).
 
-    With them the master tells quickly that a slave has none of the segment's transactions yet and ignores none of their
-    servers. Then the segment needs no check for each transaction.
+    With a Reach the master tells quickly that a slave has none of the segment's transactions, and ignores none of their
+    servers. Such a segment needs no check for each transaction.
     """
 
     server_ids: set[int] = field(default_factory=set)
@@ -55,8 +58,8 @@ class Reach:
 
     @classmethod
     def of(cls, segment: Segment, position: int = 0) -> Reach:
-        """Return the GTID ranges and server ids of a segment's transactions that begin at or after the file offset
-        ``position``.
+        """Return the GTID ranges and server ids of the transactions of a segment (a part of a binlog file) that begin
+        at or after the file offset ``position``.
         """
         first = int(np.searchsorted(segment.txn_start, position)) if position > segment.start else 0
         # np.unique takes some 30 µs for the single transaction of a live commit.
@@ -71,8 +74,8 @@ class Reach:
         return found
 
     def add_run(self, source: int, low: int, high: int) -> None:
-        """Widen the GTID range of a source so that it includes the transaction numbers from ``low`` to ``high``.
-        ``source`` is the number of the GTID source.
+        """Widen the range of a GTID source (server UUID, or MariaDB's domain and server id) so that it includes the
+        transaction numbers from ``low`` to ``high``. ``source`` is the source's number.
         """
         known = self.gtids.get(source, (low, high))
         self.gtids[source] = min(low, known[0]), max(high, known[1])
@@ -97,8 +100,8 @@ class Exclusion:
         """A hashable value that is equal for exclusions of the same GTID set. None if the slave names no GTID set."""
 
     def apply(self, segment: Segment, origin: OriginFilter | None) -> Columns:
-        """Return a segment's columns in which the transactions that this slave does not need are marked as ``SKIP``
-        (dropped).
+        """Return a segment (a part of a binlog file) as columns in which the transactions that this slave does not need
+        are marked as ``SKIP`` (dropped).
 
         ``origin`` says from which server ids and domains the slave wants transactions; None: from all. In the result,
         ``txn_source`` (the number of the GTID source) is -1 for each transaction whose GTID the master does not report
@@ -117,8 +120,8 @@ class Exclusion:
         return columns
 
     def overlaps(self, reach: Reach) -> bool:
-        """Tell whether the slave already has any transaction in the GTID ranges of ``reach``. False if the slave names
-        no GTIDs.
+        """Tell whether the slave already has any transaction in the GTID ranges of ``reach``, the ranges of one segment
+        of a binlog file. False if the slave names no GTIDs.
         """
         executed = self._executed
         if executed is None:
@@ -132,7 +135,8 @@ class Exclusion:
         return False
 
     def concerns(self, segment: Segment, reach: Callable[[], Reach], origin: OriginFilter | None) -> bool:
-        """Tell whether :meth:`apply` may change anything in a segment.
+        """Tell whether the slave may have or ignore any transaction of a segment (a part of a binlog file), so that
+        :meth:`apply` may change something.
 
         ``reach`` returns the GTID ranges and server ids of the segment's transactions, and is called only if needed.
         ``origin`` says from which servers and domains the slave wants transactions; None: from all.

@@ -25,12 +25,12 @@ def filter_set(
     overwrite: bool = False,
     **options: Unpack[PassOptions],
 ) -> Counts:
-    """Write the events that a slave with this filter would be sent as a new binlog set.
+    """Write the events of the binlog set ``binlogs`` that a slave with this filter would be sent as a new binlog set.
 
-    The new files are ``<base>.000001`` … and ``<base>.index`` in ``output_dir``, one for each file that was read.
-    Each event gets a new end_log_pos and checksum, so that a server reads the set as its own. Rotate events name the
-    new files. Files after the last selected transaction are not written. Return the counts of events and bytes read,
-    sent and dropped.
+    The new files are ``<base>.000001`` … and ``<base>.index`` in ``output_dir``, one for each file that was read. Each
+    event gets a new end_log_pos and checksum, so that a server reads the set as its own. Rotate events name the new
+    files. Files after the last selected transaction are not written. Return the counts of events and bytes read, sent
+    and dropped.
 
     Raises BinlogError if the set is damaged, and OutputError if the new set cannot be written. After an error no file
     of the new set is left.
@@ -38,7 +38,7 @@ def filter_set(
     Parameters:
         rule_filter: the slave's filter.
         overwrite: whether existing files may be replaced.
-        options: what is taken of the set (:class:`~dumpfilter.dump.set_pass.PassOptions`).
+        options: the selection of transactions, and further filters (:class:`~dumpfilter.dump.set_pass.PassOptions`).
     """
     one = SetPass(binlogs, rule_filter, options, whole_files=True)
     total = Counts()

@@ -26,8 +26,9 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(slots=True, eq=False)
 class Gaps:
-    """The gaps of one chunk (a message of the stream). Each gap stands for consecutive transactions that the master
-    dropped.
+    """The gaps of one chunk (a message to a slave). A gap is a position in the chunk at which the master dropped
+    consecutive transactions. It holds their GTIDs, the hits (uses of filter rules) of their events, and the position
+    after them.
 
     The fields are never changed. The class is not frozen, because making a frozen one takes three times as long.
     """
@@ -51,12 +52,15 @@ class Gaps:
 
     @property
     def offset(self) -> Integers:
-        """For each gap, the number of bytes of the chunk's events that come before it."""
+        """For each gap (a run of dropped transactions), the number of bytes of the message's events that come before
+        the gap.
+        """
         return self.row[:, K.G_OFFSET]
 
     @property
     def end(self) -> Integers:
-        """For each gap, the byte offset in the binlog file after the last dropped transaction.
+        """For each gap (a run of dropped transactions), the position after its last transaction, a byte offset in the
+        binlog file.
 
         The offset is ``OF_NEXT`` (0) for a gap that moves no position. Such a gap only counts rule uses of events that
         are dropped inside the next transaction.
@@ -65,36 +69,41 @@ class Gaps:
 
     @property
     def first(self) -> Integers:
-        """For each gap, the number of its first dropped transaction. Transactions are numbered within the segment."""
+        """For each gap (a run of dropped transactions), the number of its first transaction. Transactions are numbered
+        within the segment, the part of the binlog file that is read at once.
+        """
         return self.row[:, K.G_FIRST]
 
     @property
     def runs_until(self) -> Integers:
-        """For each gap, the index after its last row of ``runs`` (the dropped GTIDs). The rows of consecutive gaps
-        follow one another.
+        """For each gap (a run of dropped transactions), the index after its last row of ``runs`` (the dropped GTIDs).
+        The rows of consecutive gaps follow one another.
         """
         return self.row[:, K.G_RUNS_UNTIL]
 
     @property
     def hits_until(self) -> Integers:
-        """For each gap, the index after its last row of ``hits`` (the rule uses). The rows of consecutive gaps follow
-        one another.
+        """For each gap (a run of dropped transactions), the index after its last row of ``hits`` (the uses of filter
+        rules). The rows of consecutive gaps follow one another.
         """
         return self.row[:, K.G_HITS_UNTIL]
 
     @property
     def counted(self) -> Hits:
-        """The number of rule uses (hits) of all gaps together, by kind of rule."""
+        """The number of hits (uses of filter rules) of all gaps together, by kind of rule. A gap stands for dropped
+        events.
+        """
         counts: Hits = Counter()
         for kind, count in self.hits.tolist():
             counts[KINDS[kind]] += count
         return counts
 
     def of_writer(self, segment: Segment) -> Gaps:
-        """Return a copy whose :attr:`end` are positions in the binlog of the writer, the server that wrote the events.
-        They replace offsets in a slave's relay log.
+        """Return a copy in which :attr:`end` has positions in the binlog of the server that wrote the events, instead
+        of byte offsets in a slave's relay log.
 
-        ``segment`` is the relay log segment in which the gaps lie. If it is a segment of a server's own binlog, the
+        A gap stands for consecutive transactions that the master dropped, and :attr:`end` is the position after them.
+        ``segment`` is the part of the relay log in which the gaps lie. If it is a part of a server's own binlog, the
         gaps are returned unchanged.
         """
         if segment.position is None or not len(self):
@@ -103,7 +112,9 @@ class Gaps:
         return self._with(K.G_END, np.where(self.end == 0, 0, segment.positions_of(self.end)))
 
     def not_before(self, offset: int) -> Gaps:
-        """Return a copy in which every gap before byte ``offset`` of the chunk's events is moved to this byte."""
+        """Return a copy in which every gap before byte ``offset`` of the message's events is moved to this byte. A gap
+        stands for consecutive transactions that the master dropped.
+        """
         return self._with(K.G_OFFSET, np.maximum(self.offset, offset)) if offset else self
 
     def _with(self, column: int, values: Integers) -> Gaps:
@@ -112,8 +123,8 @@ class Gaps:
         return replace(self, row=row)
 
     def between(self, begin: int, end: int) -> Gaps:
-        """Return the gaps that lie from byte ``begin`` up to, but without, byte ``end`` of the chunk's events. Offsets
-        of the result count from ``begin``.
+        """Return the gaps that lie from byte ``begin`` up to, but without, byte ``end`` of the message's events.
+        Offsets of the result count from ``begin``. A gap stands for consecutive transactions that the master dropped.
         """
         first, stop = np.searchsorted(self.offset, [begin, end]).tolist()
         before = [0] * K.GAP_COLUMNS

@@ -78,8 +78,8 @@ class KeptPayload:
 
 
 class FilteredPayloads(NamedTuple):
-    """The result of :func:`filter_payloads`: a segment's columns in which one filter has decided the compressed
-    transactions, with the new bytes of those that are sent in part.
+    """The result of :func:`filter_payloads` for a segment (a part of a binlog file): its columns, in which one filter
+    has decided the compressed transactions, and the new bytes of those that are sent in part.
     """
 
     columns: Columns
@@ -92,12 +92,12 @@ class FilteredPayloads(NamedTuple):
 def filter_payloads(
     flags: TableFlags, segment: Segment, columns: Columns, first: int, read: ReadAt
 ) -> FilteredPayloads:
-    """Decide the compressed transactions of a segment with a filter that has rules, from transaction number ``first``
-    on. Return the segment's columns with these decisions.
+    """Decide the compressed transactions of a segment (a part of a binlog file) with a filter that has rules, from
+    transaction number ``first`` on. Return the segment's columns with these decisions.
 
-    ``columns`` are the segment's columns, in which events that an imposed filter (set by the master's operator) forbids
-    are already marked. A transaction that is marked ``SKIP`` there is not opened, because the slave does not need it.
-    ``read`` reads the segment's file.
+    ``flags`` are the filter's decisions about each table and statement. ``columns`` are the segment's columns, in which
+    events that an imposed filter (set by the master's operator) forbids are already marked. A transaction that
+    ``columns`` mark as ``SKIP`` is not opened, because the slave does not need it. ``read`` reads the segment's file.
 
     Raises BinlogCorrupt for a compressed transaction that cannot be opened, and UndecidedEvent where an imposed filter
     stops the dump.
@@ -128,10 +128,12 @@ def filter_payloads(
 
 
 def filter_payload(flags: TableFlags, segment: Segment, number: int, read: ReadAt) -> KeptPayload:
-    """Decide one compressed transaction with a filter that has rules, and return the part to send.
+    """Decide one compressed transaction of a segment (a part of a binlog file) with a filter that has rules, and return
+    the part to send.
 
-    ``number`` is the number of the Transaction_payload event in the segment, a key of ``segment.payloads``. ``read``
-    reads the segment's file. Raises BinlogCorrupt for an event that cannot be opened.
+    ``flags`` are the filter's decisions about each table and statement. ``number`` is the number of the
+    Transaction_payload event in the segment, a key of ``segment.payloads``. ``read`` reads the segment's file. Raises
+    BinlogCorrupt for an event that cannot be opened, and UndecidedEvent where an imposed filter stops the dump.
     """
     inner = segment.payloads[number]
     size = int(segment.size[number])
@@ -175,8 +177,9 @@ def filter_payload(flags: TableFlags, segment: Segment, number: int, read: ReadA
 def sent_inside(flags: TableFlags, segment: Segment, number: int) -> npt.NDArray[np.bool_]:
     """Return for each event inside a compressed transaction whether a filter sends the event, bool.
 
-    ``number`` is the number of the Transaction_payload event in the segment. The transaction is one that
-    :func:`filter_payload` sends in part. No filter may be imposed.
+    ``flags`` are the filter's decisions about each table and statement, without imposed filters (filters that the
+    master's operator sets for a slave). ``number`` is the number of the Transaction_payload event in the segment (a
+    part of a binlog file). The transaction is one that :func:`filter_payload` sends in part.
     """
     assert not flags.boundary
     inner = segment.payloads[number]
@@ -206,7 +209,8 @@ def _no_file(offset: int, length: int) -> bytes:
 def open_payload(event: bytes, fd: FormatDescription) -> bytes:
     """Return the uncompressed events that a Transaction_payload event holds.
 
-    ``event`` is the whole event with its header. Raises BinlogCorrupt if the event cannot be decoded or decompressed.
+    ``event`` is the whole event with its header, and ``fd`` the format description event of its file. Raises
+    BinlogCorrupt if the event cannot be decoded or decompressed.
     """
     return _decoded(event, fd).open()
 
@@ -214,11 +218,13 @@ def open_payload(event: bytes, fd: FormatDescription) -> bytes:
 def close_payload(
     events: bytes, source: bytes, fd: FormatDescription, *, may_grow: bool = False
 ) -> bytes | None:
-    """Return a new Transaction_payload event that holds ``events``, a part of the original event's events.
+    """Return a new Transaction_payload event that holds ``events``, a part of the events in the original event
+    ``source``. ``fd`` is the file's format description event.
 
-    The new event takes the header and end_log_pos of ``source``, the original event. Return None if the new event is
-    not shorter than ``source`` with any compression. With ``may_grow`` return the shortest event then, because a slave
-    must not see what an imposed filter drops. Raises BinlogUnsupported if it is larger than any event may be.
+    The new event takes the header and end_log_pos of ``source``. Return None if the new event is not shorter than
+    ``source`` with any compression, since the master then sends ``source``. With ``may_grow`` the shortest new event is
+    returned in this case, because a slave must not see what an imposed filter (set by the master's operator) drops.
+    Raises BinlogUnsupported if the new event would be larger than any event may be.
     """
     header = EventHeader.unpack(source)
     around = HEADER_LENGTH + fd.checksum_length

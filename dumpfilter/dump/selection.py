@@ -49,7 +49,7 @@ class Range:
 def on_boundaries(
     wanted: Range, binlogs: BinlogSet, *, warn: Callable[[str], None] = lambda text: None
 ) -> Range:
-    """Return a copy of ``wanted`` whose positions lie between two transactions.
+    """Return a copy of ``wanted`` whose positions in the binlog set ``binlogs`` lie between two transactions.
 
     A stop position inside a transaction moves to the transaction's beginning. An operator often stops before a harmful
     event, for example a DROP TABLE, so the event's whole transaction with its GTID must stay out. ``warn`` receives a
@@ -132,7 +132,8 @@ class Selection:
         return self._past_position or self._past_time
 
     def apply(self, segment: Segment) -> Segment:
-        """Return a copy of a segment in which the transactions that are not selected are marked as dropped.
+        """Return a copy of a segment (a part of a binlog file) in which the transactions that are not selected are
+        marked as dropped.
 
         The mark is :data:`~dumpfilter.binlog.roles.SKIP` in ``txn_subject``. A marked transaction also loses its GTID,
         so that a dump thread does not report the GTID as executed. Segments must be given in the order of the binlog,

@@ -22,8 +22,11 @@ Int64 = npt.NDArray[np.int64]
 
 
 class SentEvents:
-    """A record of the events of one binlog file that each of several dump threads sends. :meth:`add` takes the file's
-    segments in order, and then :meth:`of` and :meth:`inside` answer for single events.
+    """A record of the events of one binlog file that each of several dump threads sends. A dump thread decides with one
+    filter which events a slave is sent.
+
+    :meth:`add` takes the file's segments (its parts, scanned into arrays) in order. Then :meth:`of` and :meth:`inside`
+    answer for single events.
 
     Parameters:
         threads: a dump thread for each filter, at the beginning of the first segment. No thread may have an imposed
@@ -39,8 +42,8 @@ class SentEvents:
         """
 
     def add(self, segment: Segment) -> None:
-        """Take the next segment of the file, and let each dump thread decide which of its events are sent. Raises
-        BinlogError for a compressed transaction that cannot be opened.
+        """Take the next segment (part) of the file, and let each dump thread decide which of its events are sent.
+        Raises BinlogError for a compressed transaction that cannot be opened.
         """
         number_of = {int(segment.offset[number]): number for number in segment.payloads}
         for thread, plans, ranges, inside in zip(

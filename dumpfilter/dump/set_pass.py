@@ -44,14 +44,14 @@ EVERYTHING = Range()
 
 
 class PassOptions(TypedDict, total=False):
-    """The options of a pass through a binlog set.
+    """The options of a pass through a binlog set, which reads the set once from its first file to its last.
 
     - ``clever``: a filter that follows renamed tables through the binlog. It decides in place of the slave's filter.
     - ``also``: a second filter, for example ``--binlog-do-db`` or kinds of statement. An event must pass both filters.
     - ``wanted``: the positions, times and GTIDs of the transactions to take. The positions must lie between two
       transactions (:func:`~dumpfilter.dump.selection.on_boundaries`).
     - ``verify``: whether to verify checksums. The default is True.
-    - ``progress``: called for each segment with the number of bytes read.
+    - ``progress``: called after each segment (a part of a file, up to 4 MiB) with the segment's number of bytes.
     """
 
     clever: CleverFilter | None
@@ -62,8 +62,8 @@ class PassOptions(TypedDict, total=False):
 
 
 class PlannedSegment(NamedTuple):
-    """A segment of a binlog file (at most 4 MiB of events), and the plans of the byte ranges of it that a slave is
-    sent.
+    """A segment of a binlog file (at most 4 MiB of events), with plans that list the byte ranges of the segment that a
+    slave is sent.
     """
 
     segment: Segment
@@ -74,9 +74,11 @@ class PlannedSegment(NamedTuple):
 
 
 class SetPass:
-    """One pass of one dump thread through a binlog set.
+    """One pass of one dump thread through a binlog set. A dump thread decides with one filter which events a slave is
+    sent.
 
     Parameters:
+        binlogs: the binlog set.
         rules: the slave's filter.
         options: the selection of transactions, and further filters.
         whole_files: whether to keep events that belong to no transaction even outside of the wanted transactions. A
@@ -119,7 +121,8 @@ class SetPass:
         return self._selection is not None and self._selection.done
 
     def files(self) -> Iterator[tuple[BinlogFile, Iterator[PlannedSegment]]]:
-        """Yield each binlog file with its planned segments, up to the last file with wanted transactions.
+        """Yield each binlog file with its segments (parts of at most 4 MiB), up to the last file with wanted
+        transactions. Each segment has the plans of what a slave is sent.
 
         The caller must take all segments of a file before the next file. Raises BinlogError where the set is damaged.
         """

@@ -96,7 +96,8 @@ class StandInSizes:
     """The computation of the bytes of the stand-in (empty transaction) that a real replica would get for each
     transaction if the transaction were dropped.
 
-    The segments must be given in the order of the binlog, because a transaction can begin in an earlier segment.
+    The segments (parts of binlog files) must be given in the order of the binlog, because a transaction can begin in an
+    earlier segment. ``sources`` numbers the set's GTID sources (server UUIDs, or MariaDB's domain and server ids).
     """
 
     def __init__(self, sources: SourceNumbers) -> None:

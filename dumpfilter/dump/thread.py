@@ -1,17 +1,16 @@
-"""The dump thread without files and sockets. Its input are a position and a filter, and its output are plans of
-chunks.
+"""The dump thread, the part of the master that decides what one slave is sent, without files and sockets.
 
-A :class:`DumpThread` takes the segments of one binlog set in order (a segment is at most 4 MiB of events). It plans
-chunks, the messages of the stream. A plan says which byte ranges of the file a slave gets, from which boundary a
-broken stream can begin again, and which GTIDs the slave has then. :func:`~dumpfilter.dump.chunk.render` turns a plan
-into bytes.
+A :class:`DumpThread` has a position and a filter. It takes the segments of one binlog set in order (a segment is at
+most 4 MiB of events), and plans chunks, the messages of the stream. A plan says which byte ranges of the file a slave
+gets, from which boundary a broken stream can begin again, and which GTIDs the slave has then.
+:func:`~dumpfilter.dump.chunk.render` turns a plan into bytes.
 
 :func:`plan_many` plans one segment for many threads at once. If nothing but the filter's decisions about tables and
 statements matters, up to 64 threads are decided together. Otherwise a thread gets its own copy of the segment's
 columns. The cases are:
 
 - a transaction that began in an earlier segment, or a compressed transaction
-- an imposed filter
+- an imposed filter (set by the master's operator for a slave)
 - transactions that the slave has or ignores
 - the end of an XA transaction that an earlier filter sent or dropped
 """
@@ -50,7 +49,7 @@ class _FilterChange(NamedTuple):
 
 class DumpThread:
     """The dump of one binlog set to one slave: the position, the filter in force, and the state of an open transaction.
-    :meth:`plan` takes the binlog's segments in order, and says which bytes the slave is sent.
+    :meth:`plan` takes the binlog's segments (parts of its files) in order, and says which bytes the slave is sent.
 
     A dump thread is not a thread of the operating system, although a server's dump thread is one.
 
@@ -60,8 +59,8 @@ class DumpThread:
         chunk_size: the bytes of events after which a chunk (message) ends.
         exclude: the GTIDs that the slave already has. The thread sends no events of these transactions.
         origin: the server ids and domains whose transactions the slave wants; None: all.
-        earlier: the filters that selected what the slave has, by which the thread decides about XA COMMIT. None: only
-            the present filter.
+        earlier: the filters of the slave's earlier dumps, by which the thread decides about XA COMMIT of transactions
+            that were prepared in these dumps. None: only the present filter.
     """
 
     def __init__(
@@ -100,14 +99,16 @@ class DumpThread:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether the last segment ended inside a transaction. The filter cannot change there."""
+        """Whether the last planned segment (part of the binlog file) ended inside a transaction. A change of the filter
+        waits for the end of the transaction.
+        """
         return self._carry is not None
 
     def fork(self) -> DumpThread:
-        """Return an independent copy of this thread at the same position.
+        """Return an independent copy of this dump thread at the same position.
 
-        The fork plans the same segments alike. It shares nothing that changes with this thread, so that both may plan
-        at the same time.
+        The copy makes the same plans for the same segments (parts of the binlog). It shares nothing that changes with
+        this thread, so that both may plan at the same time.
         """
         # copy() takes five times as long, and each step of each slave begins with a fork.
         fork = DumpThread.__new__(DumpThread)
@@ -115,14 +116,16 @@ class DumpThread:
         return fork
 
     def with_chunk_size(self, chunk_size: int) -> DumpThread:
-        """Return an independent copy whose chunks end after ``chunk_size`` bytes of events."""
+        """Return an independent copy of this dump thread with other chunks (messages to the slave). The copy ends a
+        chunk at the first transaction boundary after ``chunk_size`` bytes of events.
+        """
         fork = self.fork()
         fork.chunk_size = chunk_size
         return fork
 
     def leaving_out(self, exclusion: Exclusion | None, origin: OriginFilter | None) -> DumpThread:
-        """Return an independent copy that does not send the transactions of ``exclusion``, nor transactions that
-        ``origin`` does not want.
+        """Return an independent copy that does not send the transactions in ``exclusion`` (those that the slave already
+        has), nor transactions of servers and domains that ``origin`` does not want.
 
         ``exclusion`` None excludes none, and ``origin`` None wants all. If a changed filter waits for the next
         transaction boundary, ``origin`` takes effect there.
@@ -137,11 +140,11 @@ class DumpThread:
 
     @property
     def key(self) -> Hashable | None:
-        """A hashable value that is equal for threads that send the same bytes of every further segment. It is None
-        inside a transaction.
+        """A hashable value that is equal for dump threads that send the same bytes of all further events of a file. It
+        is None inside a transaction.
 
-        A caller can use one plan for all threads with equal keys at the same file. The key does not name the file.
-        Slaves have different keys if they name different GTID sets or server ids.
+        A caller can use one plan (the description of a message) for all threads with equal keys at the same file. The
+        key does not name the file. Slaves have different keys if they name different GTID sets or server ids.
         """
         if self.in_transaction:
             return None
@@ -168,7 +171,7 @@ class DumpThread:
         self._change = _FilterChange(flags, origin)
 
     def start_file(self, position: int, read: ReadAt, *, relay_rotate: int | None = None) -> None:
-        """Begin with another binlog file, at a position between two transactions.
+        """Begin with another binlog file, at the byte offset ``position`` between two transactions.
 
         ``read`` reads bytes of this file, which is needed for compressed transactions. ``relay_rotate`` is the offset
         of the artificial Rotate event of a relay log. The thread does not send this event, because a slave would take
@@ -180,8 +183,8 @@ class DumpThread:
         self.resume = position
 
     def plan(self, segment: Segment) -> list[ChunkPlan]:
-        """Decide which events of a segment are sent, from the file offset :attr:`position` on, and return the plans of
-        the chunks (messages to the slave).
+        """Decide which events of a segment (a part of the binlog file) are sent, from the file offset :attr:`position`
+        on. Return the plans of the chunks (messages to the slave).
 
         There is at least one plan, and the last one ends where the segment ends. If an imposed filter (set by the
         master's operator) stops the dump in a later transaction, the last plan ends before that transaction.
@@ -219,8 +222,8 @@ class DumpThread:
         return is_settled and self._origin is None and self._exclusion.key is None
 
     def passed(self, position: int) -> DumpThread:
-        """Return an independent copy at the transaction boundary ``position``, without planning the events before it.
-        The caller has decided these events itself.
+        """Return an independent copy of this dump thread at the transaction boundary ``position``, without planning the
+        events before it. The caller has decided these events itself.
 
         The passed transactions must consist of plain row changes, and :attr:`decides_by_flags` must have been True.
         """
@@ -315,11 +318,11 @@ Planned = list[ChunkPlan] | DumpfilterError
 
 
 def plan_many(threads: Sequence[DumpThread], segment: Segment) -> list[Planned]:
-    """Plan one segment for each dump thread. Return for each thread the list of plans that :meth:`DumpThread.plan`
-    would return, or the error that it would raise.
+    """Plan one segment (a part of a binlog file) for each dump thread. Return for each thread the list of plans that
+    :meth:`DumpThread.plan` would return, or the error that it would raise.
 
-    A plan describes one chunk (message to a slave). Threads with the same decisions get the same list object, so that a
-    caller can encode each plan once.
+    A dump thread decides what one slave is sent, and a plan describes one chunk (message to the slave). Threads with
+    the same decisions get the same list object, so that a caller can encode each plan once.
     """
     planned: list[Planned] = [[]] * len(threads)
     equals: dict[Asked, list[int]] = {}

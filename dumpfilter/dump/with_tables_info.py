@@ -81,10 +81,12 @@ def announce_tables_info(fd: FormatDescription, extended: bool) -> FormatDescrip
 def encode_query_event(
     event: bytes, old: FormatDescription, new: FormatDescription, tables: Iterable[TableName] = ()
 ) -> bytes:
-    """Convert a Query or QUERY_COMPRESSED event from the format of one file to the format of another file.
+    """Convert a Query or QUERY_COMPRESSED event from the format of one file to the format of another file. ``old`` and
+    ``new`` are the format description events of the two files.
 
-    If ``new`` announces tables info, the new event names ``tables``. The event keeps its end_log_pos and gets a new
-    checksum. Raises BinlogCorrupt or BinlogUnsupported, without file and position.
+    If ``new`` announces tables info (Query events that name their statements' tables), the new event names ``tables``.
+    The event keeps its end_log_pos and gets a new checksum. Raises BinlogCorrupt or BinlogUnsupported, without file and
+    position.
     """
     header = EventHeader.unpack(event)
     body = encode_query(
@@ -97,7 +99,8 @@ def encode_query_event(
 
 
 def query_tables_info(query: QueryEvent, fd: FormatDescription) -> tuple[TableName, ...] | None:
-    """Return the tables to name in the Query event of a statement (its tables info).
+    """Return the tables to name in the Query event of a statement (its tables info). ``fd`` is the format description
+    event of the statement's file.
 
     None if the statement's text does not tell its tables, or if the names do not fit into the format.
     """

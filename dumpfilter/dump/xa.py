@@ -37,7 +37,9 @@ from dumpfilter.index.xa import canonical
 
 
 class SentParts(NamedTuple):
-    """A record of the prepared XA transactions of a stream. Immutable."""
+    """A record of the prepared XA transactions of a stream to a slave, with whether the slave was sent a part of each.
+    Immutable.
+    """
 
     is_sent: Mapping[Xid, bool] = MappingProxyType({})
     """For each prepared transaction, by canonical xid, whether the slave was sent any part of it."""
@@ -46,7 +48,7 @@ class SentParts(NamedTuple):
 
     @property
     def key(self) -> Hashable:
-        """A hashable value that is equal for objects that hold the same xids and decisions."""
+        """A hashable value that is equal for records that say the same about the same XA transactions."""
         return frozenset(self.is_sent.items())
 
     def following(
@@ -55,8 +57,8 @@ class SentParts(NamedTuple):
         sent: npt.NDArray[np.bool_],
         wanted: npt.NDArray[np.bool_] | None = None,
     ) -> tuple[SentParts, dict[int, bool | None]]:
-        """Return the record after the next segment, with the XA transactions that the segment prepares, and without
-        those that it commits or rolls back.
+        """Return the record after the next segment (part of the binlog), with the XA transactions that the segment
+        prepares, and without those that it commits or rolls back.
 
         The second result tells for each XA COMMIT and XA ROLLBACK, by the number of its event, whether a part of the
         prepared transaction was sent. The value is None if the prepared transaction is not known.
@@ -98,11 +100,12 @@ def without_unsent_ends(
     first: int,
 ) -> tuple[Columns, SentParts]:
     """Return a segment's columns in which XA COMMIT and XA ROLLBACK are dropped if no part of the prepared transaction
-    was sent. Also return the record of prepared transactions after the segment.
+    was sent. Also return the record of prepared transactions after the segment (a part of the binlog).
 
     ``parts`` is the record of the prepared transactions before the segment. The index cannot know this, because an
-    imposed filter may drop events of unknown types. ``columns`` are the columns after imposed filters have withheld
-    events. Transactions before number ``first`` are not considered.
+    imposed filter (set by the master's operator) may drop events of unknown types. ``flags`` are the filter's decisions
+    about tables and statements. ``columns`` are the columns after imposed filters have withheld events. Transactions
+    before number ``first`` are not considered.
     """
     kinds, subject = columns.role & R.ROLE_MASK, columns.subject
     passes = (subject >= 0) & (flags.array()[np.maximum(subject, 0)] & FILTER_BINLOG_SEND_F != 0)
@@ -129,20 +132,21 @@ class Earlier(NamedTuple):
 
     def has(self, file: str, position: int) -> bool:
         """Tell whether one of :attr:`filters` selected the transaction that begins at the byte offset ``position`` of
-        the binlog file ``file``. The slave must have the transaction.
+        the binlog file ``file``.
+
+        The caller asks only about transactions that the slave has.
         """
         return not self.file or file in self.before or (file == self.file and position < self.position)
 
 
 class XaEnds(NamedTuple):
-    """The decisions of one dump about XA COMMIT and XA ROLLBACK, which must reach each slave that was sent the
-    prepared transaction.
+    """The decisions of one dump about XA COMMIT and XA ROLLBACK, which must reach each slave that was sent the prepared
+    transaction. Immutable.
 
-    ``earlier`` has the filters of earlier dumps; None if they had the dump's first filter. If several of them may have
-    selected a prepared transaction, one that passes a part of it is enough. An unneeded XA COMMIT is an error that the
-    operator sees. A missing one is a transaction that holds its locks forever.
-
-    Immutable.
+    ``earlier`` has the filters of the slave's earlier dumps; None if they had the dump's first filter. If several of
+    these filters may have selected a prepared transaction, it is enough that one of them passes a part of the
+    transaction. An unneeded XA COMMIT is an error that the operator sees. A missing XA COMMIT leaves a transaction that
+    holds its locks forever.
     """
 
     earlier: Earlier | None
@@ -153,27 +157,31 @@ class XaEnds(NamedTuple):
 
     @property
     def key(self) -> Hashable:
-        """A hashable value that is equal for objects that decide alike about all later segments."""
+        """A hashable value that is equal for objects that decide alike about XA COMMIT and XA ROLLBACK in the rest of
+        the binlog.
+        """
         return self.earlier, self.older, frozenset(self.is_sent.items())
 
     def left(self, flags: TableFlags) -> XaEnds:
-        """Return the decisions of the dump after a change to another filter. ``flags`` are the decisions of the filter
-        that was in force until now.
+        """Return the decisions about XA COMMIT and XA ROLLBACK after the dump has changed to another filter. ``flags``
+        are the decisions of the filter before the change, about tables and statements.
 
-        The first such filter decides about the XA COMMIT of transactions that were prepared before the dump, if the
-        filters of earlier dumps are not known.
+        If the filters of earlier dumps are not known, the dump's first filter decides about transactions that were
+        prepared before the dump.
         """
         return self._replace(older=self.older or (flags,))
 
     def concerns(self, segment: Segment) -> bool:
-        """Tell whether :meth:`decide` could change anything in a segment."""
+        """Tell whether :meth:`decide` could change anything in a segment (a part of the binlog): whether the segment
+        has an XA COMMIT or XA ROLLBACK that an earlier filter may decide.
+        """
         if segment.earlier_ends and (self.is_sent or self.older):
             return True
         return self.earlier is not None and bool(segment.xa_ends)
 
     def decide(self, segment: Segment, columns: Columns, first: int, flags: TableFlags) -> Columns:
         """Return a segment's columns in which each XA COMMIT and XA ROLLBACK is marked as sent or dropped. It is sent
-        if a part of the prepared transaction was sent, as far as this is known.
+        if the slave was sent a part of the prepared transaction, as far as this is known.
 
         Only transactions from number ``first`` on are decided. The slave already has earlier ones, and those that
         ``columns`` mark as SKIP. ``flags`` are the decisions of the filter in force about tables and statements.
@@ -214,11 +222,13 @@ class XaEnds(NamedTuple):
         return flags.sends(holds)
 
     def after(self, segment: Segment, txn_subject: Ints, first: int, flags: TableFlags) -> XaEnds:
-        """Return the decisions after a segment. They know the XA transactions that the segment leaves prepared, and no
-        longer those that it ends. So no later filter decides again whether the slave was sent a part.
+        """Return the decisions about XA COMMIT and XA ROLLBACK for the events after a segment (a part of the binlog).
+        They include whether the slave was sent a part of each XA transaction that the segment prepares. They leave out
+        transactions that the segment ends.
 
         ``txn_subject`` has SKIP for each transaction that the slave already has, and the slave also has the
-        transactions before number ``first``. ``flags`` are the decisions of the filter in force.
+        transactions before number ``first``. ``flags`` are the decisions of the filter in force about tables and
+        statements.
         """
         ended = set(map(canonical, segment.earlier_ends.values()))
         now = {xid: is_sent for xid, is_sent in self.is_sent.items() if xid not in ended}

@@ -197,7 +197,8 @@ class Edge:
     """The ports at which one slave serves its relay logs to other slaves and to MySQL or MariaDB replicas.
 
     ``tls`` is the ports' certificate and key. Without ``tls`` slaves connect without TLS, and replicas get a
-    certificate that the slave makes. With ``insecure`` replicas on other machines may connect without TLS.
+    certificate that the slave makes. ``ca`` is then the CA file for replicas' certificates. With ``insecure`` replicas
+    on other machines may connect without TLS. ``lower_case_table_names`` is the slave's setting for comparing names.
 
     Raises OptionError for a configuration that cannot be used, and Exposed when other machines could connect to a port
     without TLS or a login.
@@ -278,7 +279,7 @@ class Edge:
         )
 
     def replicas(self) -> Sequence[ReplicaRow]:
-        """Return one row of SHOW REPLICAS for each slave and replica that is registered at a port of the edge."""
+        """Return one row of SHOW REPLICAS for each slave and replica that is registered at one of these ports."""
         return [
             slave.peer.row(reader.store.format_description.header.server_id)
             for served in self.channels.values()
@@ -288,11 +289,11 @@ class Edge:
 
     @contextmanager
     def serving(self, slave: Slave, executor: Executor, directory: ConnectionDirectory) -> Iterator[None]:
-        """Serve slaves and replicas while the ``with`` block runs.
+        """Serve the relay logs of ``slave`` to other slaves and replicas while the ``with`` block runs.
 
         ``executor`` carries out the statements that replicas seldom send. ``directory`` lists the connections of the
-        slave's other ports, too. Raises OptionError if a port cannot be listened on, and OutputError if a port file
-        cannot be written.
+        slave's other ports, too. Raises OptionError if a port cannot be listened on. Raises OutputError if a file to
+        which the number of an open port is written cannot be written.
         """
         options = self._options
         with contextlib.ExitStack() as stack:

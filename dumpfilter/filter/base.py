@@ -37,9 +37,10 @@ class ReplicationFilter(abc.ABC):
     def decide(self, subject: Subject) -> Decision:
         """Decide whether the row events of a table, or a statement, are sent to the slave.
 
-        ``subject`` is a parsed statement, or a table with its names on the master. The verdict about a table is never
-        UNDECIDED, since row events always name their table. Callers never pass BEGIN, COMMIT, XA START and the like,
-        since these events are sent whenever their transaction is sent.
+        ``subject`` is a parsed statement, or a table with its names on the master. The verdict about a statement may be
+        UNDECIDED, which means that only the slave can decide. The verdict about a table is never UNDECIDED, since row
+        events always name their table. Callers never pass BEGIN, COMMIT, XA START and the like, since these events are
+        sent whenever their transaction is sent.
         """
 
     def rewrite_db(self, database: str) -> str:
@@ -67,8 +68,8 @@ class ReplicationFilter(abc.ABC):
         return database, as_parsed(name.table, family)
 
     def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
-        """Return the kinds of the rules that match one Table_map event of a table, or a statement, and count a hit for
-        it.
+        """Return the kinds of the rules (such as replicate-do-db) that match one Table_map event of a table, or a
+        statement. Each is a hit to count.
 
         A rule is hit when the filter evaluates the rule and the name matches. MySQL counts hits in the column
         ``replication_applier_filters.COUNTER``. A kind may be in the result more than once.
@@ -81,14 +82,15 @@ class ReplicationFilter(abc.ABC):
         return self.verdict(TableSubject(database, table)) is Verdict.EXECUTE
 
     def verdict(self, subject: Subject) -> Verdict:
-        """Return EXECUTE (send the events), IGNORE (drop the events) or UNDECIDED for the row events of a table, or for
-        a statement.
+        """Return the verdict about the row events of a table, or about a statement: EXECUTE (send them), IGNORE (drop
+        them) or UNDECIDED (send them, because only the slave can decide).
         """
         return self.decide(subject).verdict
 
 
 class RuleFilter(ReplicationFilter):
-    """A filter that decides by rules of one enumeration of kinds, such as the kinds of the ``--replicate-*`` options.
+    """A filter that decides by rules whose kinds are members of one enumeration, such as the kinds of the
+    ``--replicate-*`` options.
 
     Parameters:
         rules: the rules in any order. Repetitions are removed.

@@ -61,8 +61,10 @@ class BoundaryFilter(FilterAround):
 
     A table is forbidden when the rules drop its rows. The rules decide about a statement first. If a statement passes
     the rules but writes forbidden tables only, the filter drops the statement. A statement that writes forbidden and
-    allowed tables is undecided, and so is a statement whose tables are unknown. For statements whose texts hold only
-    names, such as DROP TABLE, the rules alone decide.
+    allowed tables is undecided, and so is a statement whose tables are unknown.
+
+    The text of some kinds of statements, such as DROP TABLE, has names of tables but no column values. It reveals no
+    row, so the rules alone decide about such a statement.
     """
 
     def __init__(
@@ -79,9 +81,10 @@ class BoundaryFilter(FilterAround):
     def decide(self, subject: Subject) -> Decision:
         """Decide about a table as the rules do, and about a statement more strictly.
 
-        A table is forbidden when the rules drop its rows. A statement that the rules pass is dropped if it writes
-        only forbidden tables. If it also writes other tables, the verdict is UNDECIDED, or IGNORE with
-        OnUndecided.DROP.
+        A table is forbidden when the rules drop its rows. A statement that the rules pass is dropped if it writes only
+        forbidden tables. If it also writes other tables, the verdict is UNDECIDED (the filter cannot decide), or IGNORE
+        with OnUndecided.DROP. The rules alone decide about statements such as DROP TABLE, whose texts hold no column
+        values.
         """
         if isinstance(subject, TableSubject):
             return super().decide(subject)

@@ -184,10 +184,12 @@ class ChannelFilters:
                 settings[rule.kind] = Setting(rule.kind, (*(old.rules if old else ()), rule), by, now)
 
     def finish_startup(self, existing: Iterable[str]) -> list[str]:
-        """Make the filters of the channels that exist, and discard the options of channels that do not exist.
+        """Make the filters of the replication channels in ``existing``, and discard the start-up options of other
+        channels.
 
         Return the server's warnings in the server's order, one for each channel whose options were discarded. Raises
-        OptionError, and changes nothing, when a filter would have both classic and effective rules.
+        OptionError, and changes nothing, when a filter would have both classic rules (``--replicate-*``) and effective
+        rules (DO, IGNORE, REWRITE).
         """
         with self._lock:
             _check_semantics(None, self._filters[None])
@@ -275,8 +277,8 @@ class ChannelFilters:
                 self._set(name, settings)
 
     def current(self, channel: str) -> CurrentFilter:
-        """Return a consistent copy of the channel's rules, for example to send the rules to the master. Raises
-        UnknownChannel.
+        """Return a consistent copy of the rules of a replication channel, for example to send the rules to the master.
+        Raises UnknownChannel.
 
         The copy also has the version of the channel's filter, a number that grows with each change.
         """

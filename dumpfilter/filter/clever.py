@@ -75,8 +75,8 @@ class CleverFilter:
         return Verdict.EXECUTE if self._followed((database, table)) else Verdict.IGNORE
 
     def statement(self, query: QueryEvent, fd: FormatDescription) -> Verdict:
-        """Return the verdict (send, drop or undecided) about a statement, and remember the tables that the statement
-        creates, renames or drops.
+        """Return the verdict about a statement: send, drop, or undecided (only the slave can decide). Remember the
+        tables that the statement creates, renames or drops.
 
         ``fd`` is the format description event of the statement's binlog file.
         """

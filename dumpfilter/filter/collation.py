@@ -58,8 +58,8 @@ class Collation:
     """
 
     def folded(self, name: str) -> str:
-        """Return a name with each character (or byte) replaced by its comparison key. LIKE patterns whose characters
-        are replaced in the same way can then match the name.
+        """Return a name with each character (or byte) replaced by its comparison key. Characters with equal keys
+        compare as equal. A LIKE pattern whose characters are replaced in the same way can then match the name.
         """
         return "".join(map(self.unit, self.units(name)))
 

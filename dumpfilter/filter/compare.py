@@ -62,7 +62,8 @@ _NOTHING, _UNKNOWN = Difference(Beyond.NOTHING), Difference(Beyond.UNKNOWN)
 def passes_beyond(one: ReplicationFilter, other: ReplicationFilter) -> Difference:
     """Tell whether the filter ``one`` passes rows or statements that the filter ``other`` drops, and give an example.
 
-    The answer is UNKNOWN if the filters cannot be compared, for example because they have different semantics.
+    The answer is UNKNOWN if the filters cannot be compared, for example because one has classic rules
+    (``--replicate-*``) and the other has effective rules (DO, IGNORE, REWRITE).
 
     >>> shop = Filter.from_options(["--replicate-do-db=shop"])
     >>> both = Filter.from_options(["--replicate-do-db=shop", "--replicate-do-db=hr"])

@@ -9,8 +9,8 @@ from dumpfilter.filter.rules import Rule
 
 
 class Verdict(enum.Enum):
-    """The answers of a filter about a table's row events or a statement: EXECUTE (send), IGNORE (drop) and
-    UNDECIDED.
+    """The answers of a filter about a table's row events or a statement: EXECUTE (send), IGNORE (drop) and UNDECIDED
+    (send, because only the slave can decide).
     """
 
     EXECUTE = "execute"

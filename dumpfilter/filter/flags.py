@@ -58,8 +58,8 @@ _BITS = {
 
 
 class TableFlags:
-    """A cache of the verdicts of one slave's filters: an array with one uint32 of flags for each subject (a table, or a
-    statement) of a binlog set.
+    """A cache of the verdicts of one slave's filters: an array with one uint32 of flags, such as *send* and
+    *undecided*, for each subject of a binlog set. A subject is a table or a statement.
 
     The array grows when the binlog brings new subjects. A slave that changes its filter gets a new TableFlags.
 
@@ -67,7 +67,7 @@ class TableFlags:
         rule_filter: the slave's own filter.
         subjects: the register that numbers the binlog set's tables and statements.
         write_filter: the rules that keep events out of the binlog (``--binlog-*-db``). A table or statement that they
-            drop has no flag at all. None: no such rules.
+            drop has the flags 0. None: no such rules.
         imposed: the filters that the master's operator set for the slave. A table or statement must pass each of them,
             too.
     """
@@ -167,9 +167,9 @@ class TableFlags:
 
     def bits(self, subject: Subject) -> int:
         """Evaluate the filters about a table or a statement, and return the verdict as flags, such as
-        FILTER_BINLOG_SEND_F.
+        FILTER_BINLOG_SEND_F (the master sends its events).
 
-        FILTER_HIT_F (count rule hits) is never set. The method does not use the array of flags, so the table or
+        FILTER_HIT_F (count matches of rules) is never set. The method does not use the array of flags, so the table or
         statement need not have a number yet.
         """
         if self.write_filter is not None and not self.write_filter.verdict(subject).passes:
@@ -205,8 +205,8 @@ class TableFlags:
         return FILTER_HIT_F
 
     def hits(self) -> npt.NDArray[np.int8]:
-        """Return the slave's rules that each table or statement of the binlog set matches, as an int8 array with one
-        row for each table or statement.
+        """Return the kinds of the slave's rules that each table or statement of the binlog set matches, as an int8
+        array with one row for each table or statement.
 
         The row index is the number of the table or statement. A row has MOST_HITS entries: indexes into
         :data:`~dumpfilter.filter.hits.KINDS`, and -1 after the last index. A row is valid only if :meth:`array` has
@@ -216,7 +216,8 @@ class TableFlags:
         return self._hits
 
     def addresses(self) -> tuple[npt.NDArray[np.uint32], int, npt.NDArray[np.int8], int]:
-        """Return the array of flags and the array of rule hits, each followed by the memory address of its first entry.
+        """Return the array of flags (verdicts about each table and statement) and the array of matching rules
+        (:meth:`hits`), each followed by the memory address of its first entry.
 
         Compiled code that reads the arrays of many slaves takes addresses. An address is valid as long as its array
         exists.
@@ -229,8 +230,8 @@ class TableFlags:
         return found
 
     def array(self) -> npt.NDArray[np.uint32]:
-        """Return the flags of all tables and statements of the binlog set: uint32, indexed by the number of the table
-        or statement.
+        """Return the filters' verdicts as flags, for all tables and statements of the binlog set: uint32, indexed by
+        the number of the table or statement.
 
         The array may have spare entries at its end.
         """

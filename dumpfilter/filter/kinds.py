@@ -25,9 +25,9 @@ class KindFilter(ReplicationFilter):
             kinds.
         ignored: the names of the kinds that the filter drops, even if ``only`` has them.
 
-    A statement that the parser does not understand has the kind UNKNOWN. When ``only`` does not name UNKNOWN, the
-    verdict about such a statement is UNDECIDED, because it may be of a wanted kind. Raises OptionError for a name that
-    does not exist.
+    A statement that the parser does not understand has the kind UNKNOWN. If ``only`` names other kinds but not UNKNOWN,
+    the statement may be of a wanted kind. The verdict is then UNDECIDED, and the statement passes. Raises OptionError
+    for a name that does not exist.
     """
 
     def __init__(self, only: Iterable[str] = (), ignored: Iterable[str] = ()) -> None:

@@ -292,8 +292,8 @@ class World(Generic[C]):
     def resolved(self, facts: StatementFacts, current: str | None, session: int = -1) -> Resolved:
         """Return a parsed statement with the objects that its names mean, each with its keys on source and replica.
 
-        ``current`` is the session's default database on the source (None: no database), and ``session`` its connection
-        id.
+        ``facts`` is the parsed statement. ``current`` is the session's default database on the source (None: no
+        database), and ``session`` its connection id (-1: not known).
         """
         default = self.default_database(current)
         thing, names = facts.thing, facts.names
@@ -323,7 +323,8 @@ class World(Generic[C]):
         """Tell whether the replica has the object with this key (type, database, name). None if the model does not
         know.
 
-        A temporary table of the connection ``session`` counts, too, and hides an ordinary table.
+        A temporary table of the connection with the id ``session`` (-1: not known) counts, too, and hides an ordinary
+        table.
         """
         known = self._known(key, session)
         return None if known is None else known.has
@@ -370,8 +371,8 @@ class World(Generic[C]):
     def uses(self, body: Body, session: int = -1, *, on_replica: bool = False) -> Iterator[Use[C]]:
         """Yield the objects that a statement uses, directly and through views, triggers and stored functions.
 
-        ``body`` has the objects that the statement names, and ``session`` is the statement's connection id. With
-        ``on_replica`` triggers that the replica lacks are left out.
+        ``body`` has the objects that the statement names, and ``session`` is the statement's connection id (-1: not
+        known). With ``on_replica`` triggers that the replica lacks are left out.
         """
         met: set[Key] = set()
         waiting: deque[tuple[Body, tuple[Code[C], ...]]] = deque([(body, ())])

@@ -30,8 +30,9 @@ class WriteFilter(RuleFilter):
     """An immutable set of the rules by which a server keeps events out of its own binlog, for all slaves. A changed
     filter is a new object.
 
-    The verdict is never UNDECIDED: the rules need only the event's database. A comma is part of a name, so ``a,b`` is
-    one database. ``semantics`` is the treatment of statements without a default database.
+    The filter decides about each event itself (the verdict is never UNDECIDED), because the rules need only the event's
+    database. A comma is part of a name, so ``a,b`` is one database. ``semantics`` is the treatment of statements
+    without a default database.
     """
 
     _parse = staticmethod(parse_write_option)

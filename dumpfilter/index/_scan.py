@@ -266,11 +266,11 @@ the events, the last sequence_number and the last time (the fields of
 
 
 class Word(enum.IntEnum):
-    """The classes of events that only the events' content tells: some groups of events of one type, and Query events
-    with one kind of text, such as BEGIN.
+    """The words of the binlog's grammar that the scan recognizes by an event's content, where the event's type is not
+    enough. Examples are a rows event that ends its statement, and a Query event with the text BEGIN.
 
-    The scan is a state machine (a grammar of the binlog). Its input symbols are the groups of event types
-    (:class:`~dumpfilter.binlog.events.Symbol`) and these words, whose numbers follow those of the symbols.
+    The scan is a state machine. Its input symbols are groups of event types (:class:`~dumpfilter.binlog.events.Symbol`)
+    and these words, whose numbers follow those of the symbols.
     """
 
     MARIADB_STANDALONE = 17
@@ -382,8 +382,8 @@ that matches is used.
 
 
 class Grammar(NamedTuple):
-    """The rules of the scan's state machine (the binlog's grammar) as arrays for compiled code. They tell the state and
-    the event's role after each event.
+    """The rules of the scan's state machine (the binlog's grammar) as arrays for compiled code. They tell the state
+    after each event, and the event's role (how the event travels in a filtered stream).
 
     The scan takes them as an argument, because cached machine code would keep a constant's old value.
     """
@@ -524,9 +524,11 @@ def scan(
     out: EventColumns,
     count: int,
 ):
-    """Scan the events of a buffer from offset ``begin`` on, until the buffer ends or the caller has to act.
+    """Scan the events of ``buffer`` from offset ``begin`` on, until the buffer ends or the caller has to act. Append
+    each event, its role (how it travels in a filtered stream) and its table to the ``count`` events in ``out``.
 
-    The scan appends to the ``count`` events in ``out``, and updates ``state``. ``grammar`` is :data:`GRAMMAR`.
+    The record ``state`` (:data:`STATE`) passes from one call to the next. ``grammar`` is :data:`GRAMMAR`. New tables
+    are added to ``names`` and ``table_ids``.
 
     Returns ``(stop, next, count, boundary_next, boundary_count)``: the :class:`Stop`, the offset of the next event in
     the buffer, and the number of events. The last two are the same numbers at the last transaction boundary.
@@ -760,19 +762,20 @@ def group_transactions(
     out: TransactionColumns,
     set_subject: Int32s,
 ):
-    """Group scanned events into transactions, and write each transaction's first event, GTID, and subject to ``out``.
-    The subject is the number of the only table or statement that the transaction changes, or a negative constant.
+    """Group the scanned ``events``, whose bytes are in ``buffer``, into transactions. Write each transaction's first
+    event, GTID, and subject to ``out``. The subject is the number of the only table or statement that the transaction
+    changes, or a negative constant.
 
     ``continues`` tells whether the first transaction began before the events, and ``still_open`` whether the last one
     goes on after them. ``source_keys`` has two uint64 for each GTID source (the bytes of a UUID, or domain id and
     server id), and ``source_slots`` is its hash table (:class:`dumpfilter.binlog.gtid_sources.SourceNumbers`).
     ``source_count`` GTID sources are known before the call.
 
-    A transaction with several tables and statements gets the list of them
-    ``set_subject[out.set[t] : out.set[t + 1]]``. When a filter drops all subjects of a list, or sends all, the master
-    decides the whole transaction at once. The list is empty for a transaction whose events the master must decide
-    separately. Such a transaction lies in two segments, or is larger than ``LARGE``. Or it has events that the master
-    sends in any case, context events without a statement, or a statement without an end.
+    A transaction with several tables and statements gets the list of them ``set_subject[out.set[t] : out.set[t + 1]]``.
+    When a filter drops all subjects of a list, or sends all, the master decides the whole transaction at once. The list
+    is empty for a transaction whose events the master must decide separately. Such a transaction lies in two segments,
+    or is larger than ``LARGE``. Or it has events that the master sends in any case, context events without a statement,
+    or a statement without an end.
 
     Returns the number of transactions, of entries in ``set_subject``, of known GTID sources, and -1. If ``source_keys``
     is full when a new GTID source appears, the last number is the number of the event with this source.
@@ -897,12 +900,13 @@ def follow_writer(
     the transaction's. A Gap event is a relay log's note about transactions that a master dropped.
 
     The record ``state`` (:data:`WRITER`) has the values before the event ``begin``, and gets the values after the last
-    event read. ``key_length`` is the length of a GTID source without a tag, bytes. ``tagged`` has the sequence_number
-    of each GTID_TAGGED event, by the event's number. It is empty without such an event. ``checksum`` is the length of
-    checksums, bytes.
+    event read. ``key_length`` is the length of a GTID source (server UUID, or domain and server id) without a tag,
+    bytes. ``tagged`` has the sequence_number of each GTID_TAGGED event, by the event's number. It is empty without such
+    an event. ``checksum`` is the length of checksums, bytes. The other parameters are those of
+    :func:`group_transactions`.
 
-    Returns the number of the next event, and of known GTID sources. The function stops before a Gap event
-    that Python code has to read, because it is malformed, or has a GTID source with a tag or without a number.
+    Returns the number of the next event, and of known GTID sources. The function stops before a Gap event that Python
+    code has to read, because it is malformed, or has a GTID source with a tag or without a number.
     """
     base = _U(buffer.address) - _U(buffer.offset)
     now = state[0]

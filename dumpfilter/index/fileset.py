@@ -98,7 +98,8 @@ class FileBegin(NamedTuple):
 
 
 class ScanPoint(NamedTuple):
-    """The state of a scan (the reading of events into arrays) at a transaction boundary of a file.
+    """The state of a scan (the reading of events into arrays) at a transaction boundary: the prepared XA transactions
+    and, in a relay log, the position in the binlog of the server that wrote the events.
 
     A later scan can begin at this boundary with this state, without reading the file's part before it.
     """
@@ -414,10 +415,17 @@ def open_file(address: str) -> BinlogFile:
 class SegmentReader:
     """A reader that scans a binlog file segment by segment (up to 4 MiB of consecutive events at a time).
 
-    ``data`` holds the bytes of the last segment, from the byte offset :attr:`data_offset` in the file on. ``prepared``
-    are the XA transactions that earlier files of the set prepared. Without ``statements`` the scan follows no XA
-    transactions and opens no compressed transactions. Transactions above ``max_opened`` uncompressed bytes are never
-    opened.
+    ``data`` holds the bytes of the last segment, from the byte offset :attr:`data_offset` in the file on.
+
+    Parameters:
+        subjects, sources: the numbers of the binlog set's subjects (tables and statements that filters decide about),
+            and of its GTID sources.
+        verify: whether checksums are verified.
+        statements: whether the texts of statements are read. Otherwise the scan follows no XA transactions and opens no
+            compressed transactions.
+        segment_size: the largest size of a segment, bytes. A segment of one larger event exceeds it.
+        prepared: the XA transactions that are prepared in earlier files and not ended before this file.
+        max_opened: the uncompressed size up to which compressed transactions are opened, bytes.
     """
 
     def __init__(
@@ -526,18 +534,24 @@ class SegmentReader:
 
     @property
     def prepared(self) -> Prepared:
-        """The XA transactions that are prepared at the end of the last segment."""
+        """The XA transactions that are prepared, and not yet committed or rolled back, after the last segment (the
+        events that the last call of :meth:`next` returned).
+        """
         return self.scanner.prepared
 
     @property
     def point(self) -> ScanPoint:
-        """The state of the scan at the end of the last segment."""
+        """The state of the scan at the end of the last segment, from which a later scan can begin. It holds the
+        prepared XA transactions and, in a relay log, the position in the binlog of the server that wrote the events.
+        """
         return ScanPoint(self.prepared, self.scanner.writer)
 
     def rewind(self, position: int, point: ScanPoint = FIRST_POINT) -> None:
         """Move to the transaction boundary at the byte offset ``position``, to read the events after it again.
 
-        ``point`` is the state of the scan at the boundary.
+        ``point`` holds what earlier events tell about this boundary: the prepared XA transactions and, in a relay log,
+        the position in the binlog of the server that wrote the events. The default (nothing prepared, no relay log) is
+        right at the beginning of a server's first binlog file.
         """
         self.position = position
         self.scanner.reset(*point)
@@ -786,7 +800,9 @@ class BinlogSet:
     ) -> Iterator[tuple[SegmentReader, Segment]]:
         """Yield all segments of the binlog set in order, each with the reader that holds the segment's bytes.
 
-        A segment is a run of consecutive events that are read and scanned at once.
+        A segment is a run of consecutive events that are read and scanned at once. ``subjects`` and ``sources`` number
+        the set's tables and statements, and its GTID sources (server UUIDs, or MariaDB's domain and server ids).
+        ``verify`` tells whether checksums are verified.
         """
         for reader in self.readers(subjects, sources, verify=verify):
             while (segment := reader.next()) is not None:
@@ -795,8 +811,12 @@ class BinlogSet:
     def readers(
         self, subjects: Subjects, sources: SourceNumbers, *, verify: bool = True, statements: bool = True
     ) -> Iterator[SegmentReader]:
-        """Yield a reader for each binlog file of the set in order. The caller reads all segments of a file before the
-        next file. Raises BinlogError where the set is damaged.
+        """Yield a reader for each binlog file of the set in order. The caller reads all segments (parts) of a file
+        before the next file. Raises BinlogError where the set is damaged.
+
+        ``subjects`` and ``sources`` number the set's tables and statements, and its GTID sources (server UUIDs, or
+        MariaDB's domain and server ids). ``verify`` tells whether checksums are verified. Without ``statements`` the
+        texts of statements are not read.
         """
         names = self.names
         prepared = NONE_PREPARED

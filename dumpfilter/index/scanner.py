@@ -75,15 +75,17 @@ class FileScanner:
     prepared XA transactions.
 
     Parameters:
-        subjects, sources: the tables and statements (subjects) and the GTID sources of the whole binlog set, with
-            their numbers.
+        file, format_description: the file's name, and its format description event.
+        subjects, sources: the numbers of the subjects (tables and statements that filters decide about) and of the GTID
+            sources of the whole binlog set.
         verify: whether the scan checks the checksums of events.
-        statements: whether the scan reads the text of statements. Callers that only need the boundaries of
-            transactions pass False, which saves time. The subject of each statement is then PENDING, that of an XA
-            statement PENDING_XA. The scan then follows no XA transactions and opens no compressed transactions.
+        statements: whether the scan reads the text of statements. If so, a :class:`~dumpfilter.index._resolve.Resolver`
+            replaces the subjects PENDING and PENDING_XA, which the compiled scan gives to statements. Callers that only
+            need the boundaries of transactions pass False, which saves time. The two constants then remain, and the
+            scan follows no XA transactions and opens no compressed transactions.
         prepared: the XA transactions that are prepared where the scan begins.
-        max_opened: the uncompressed size up to which compressed transactions are opened, bytes. Larger ones have the
-            role KEEP.
+        max_opened: the uncompressed size up to which compressed transactions are opened, bytes. No filter decides about
+            larger ones, and the master sends them whole (role KEEP).
         writer: for a relay log, the position in the binlog of the server that wrote the events, where the scan begins.
             None for a server's binlog.
     """
@@ -125,12 +127,14 @@ class FileScanner:
 
     @property
     def prepared(self) -> Prepared:
-        """The XA transactions that are prepared at the end of the last segment."""
+        """The XA transactions that are prepared, and not yet committed or rolled back, after the last segment (the
+        events that :meth:`scan` returned last).
+        """
         return self._resolver.prepared
 
     @property
     def in_transaction(self) -> bool:
-        """Whether the last segment that the scan returned ended inside a transaction."""
+        """Whether the last segment (the events that :meth:`scan` returned last) ended inside a transaction."""
         return bool(self._state["place"][0])
 
     def release(self) -> None:

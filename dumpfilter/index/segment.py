@@ -192,8 +192,9 @@ class Segment:
         """Return a copy in which filters can decide about XA COMMIT and XA ROLLBACK events that were unknown before.
 
         The events are those in ``unknown_ends``, whose transactions were prepared before the scan began. ``holds``
-        gives, by xid, the number of the set of tables and statements of each such transaction. The value ALWAYS
-        stands for a transaction of which the master sends some events in any case.
+        gives, by xid, the number of the set of tables and statements that such a transaction changes
+        (:meth:`Subjects.any_of`). The value ALWAYS stands for a transaction of which the master sends some events in
+        any case.
         """
         known = {event: holds[xid] for event, xid in self.unknown_ends.items() if xid in holds}
         if not known:
@@ -230,7 +231,9 @@ class Segment:
         )
 
     def before(self, txn: int) -> Segment:
-        """Return the part of the segment that ends before transaction number ``txn``, which must not be the first."""
+        """Return the part of the segment (consecutive events of a file) that ends before transaction number ``txn``,
+        which must not be the first.
+        """
         events = int(self.txn_event[txn])
         sets = int(self.txn_set[txn])
         return replace(
@@ -276,9 +279,11 @@ class Segment:
 
 
 class Columns:
-    """The arrays into which a scan writes a segment's events and transactions. The next scan overwrites them.
+    """The arrays into which a scan writes the events and transactions of a segment (a part of a binlog file). The next
+    scan overwrites them.
 
-    :class:`~dumpfilter.index.segment.Segment` describes the columns.
+    :class:`~dumpfilter.index.segment.Segment` describes the columns. ``capacity`` is the number of events for which
+    they have room.
     """
 
     def __init__(self, capacity: int) -> None:

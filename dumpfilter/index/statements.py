@@ -17,10 +17,10 @@ _FRAMES = (b"ROLLBACK", b"SAVEPOINT ", b"RELEASE SAVEPOINT ")
 
 
 def read_statement(event: bytes, fd: FormatDescription) -> tuple[Statement, int | None]:
-    """Return the statement of a Query or Execute_load_query event. The second result is the role of a transaction
-    keyword (such as XA END) that the compiled scan could not read; else None.
+    """Return the statement of a Query or Execute_load_query event. The second result is the role of a compressed
+    transaction keyword (such as XA END), which the compiled scan could not read; else None.
 
-    A role is the way in which an event travels in a filtered stream. The scan reads all texts that are not compressed.
+    A role is the way in which an event travels in a filtered stream. ``fd`` is the format description event in force.
     Raises BinlogCorrupt (without file and position) when the event is malformed.
     """
     kind = EventType(event[4])

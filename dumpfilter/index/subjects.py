@@ -44,10 +44,11 @@ Subject = TableSubject | Statement
 
 
 def numbers_on_tables(subjects: Sequence[Subject]) -> list[int]:
-    """Return the indexes of the tables in ``subjects``, and of the statements that concern tables.
+    """Return the indexes of those ``subjects`` that show whether a filter sends anything: tables, and statements that
+    concern tables.
 
-    They tell whether a filter sends anything. Other statements, such as CREATE DATABASE, do not, because table rules
-    send them even if no rule matches. If ``subjects`` has only such statements, the result has them all.
+    Other statements, such as CREATE DATABASE, are left out, because table rules send them even if no rule matches. If
+    ``subjects`` has only such statements, the result has the indexes of all.
     """
     found = [
         number
@@ -58,13 +59,12 @@ def numbers_on_tables(subjects: Sequence[Subject]) -> list[int]:
 
 
 class Subjects:
-    """A register that numbers the subjects of a binlog set (tables, statements, and sets of them) for all scans of the
-    set.
+    """A register that gives a number to each subject of a binlog set, for all scans of the set. A subject is a table or
+    a statement that filters decide about, or a set of them.
 
     Tables get their numbers from the compiled function that scans a file's events, which enters them in ``names``.
-    :meth:`statement` numbers statements, and :meth:`any_of` numbers sets of both. A number is never given to another
-    subject, so that a filter's verdicts by number stay valid. The mutex ``lock`` lets one scan at a time use the
-    register.
+    :meth:`statement` numbers statements, and :meth:`any_of` numbers sets. A number is never given to another subject,
+    so that a filter's verdicts by number stay valid. The mutex ``lock`` lets one scan at a time use the register.
     """
 
     def __init__(self) -> None:
@@ -132,9 +132,10 @@ class Subjects:
                 yield self[number]
 
     def statement(self, statement: Statement) -> int:
-        """Return the number of a statement.
+        """Return the number that this register has given to a statement. A statement without a number gets the next
+        one.
 
-        A statement without a number gets the next one. Equal statements have one number.
+        Equal statements have one number.
         """
         number = self._statements.get(statement)
         if number is None:
@@ -142,8 +143,8 @@ class Subjects:
         return number
 
     def number_of(self, subject: Subject) -> int:
-        """Return this register's number for a table or statement that comes from another register. A new one gets the
-        next number.
+        """Return this register's number for ``subject``, a table or statement that comes from another binlog set's
+        register. A new one gets the next number.
 
         If the compiled scan later meets the same table, the scan gives the table another number, so that the table has
         two.

@@ -85,7 +85,7 @@ def deframe(buffer: Bytes, begin: int, end: int, out: Bytes, sequence: int, posi
 @kernel
 def walk(data: Bytes, size: int, position: int, has_checksums: bool):
     """Check the events in ``data[:size]`` one after another. ``data`` begins at the byte offset ``position`` in its
-    file.
+    file, and ``has_checksums`` tells whether events end in a checksum.
 
     Return the offset of the last whole event in ``data`` (-1 for none), the offset after it, and whether a damaged
     event follows. A damaged event has a wrong length, ``end_log_pos`` or checksum.

@@ -160,15 +160,16 @@ class SourceConnection:
             return [tuple(None if v is None else str(v) for v in row) for row in cursor.fetchall()]
 
     def command(self, number: int, payload: bytes) -> None:
-        """Send a command of the client/server protocol other than a statement, with the content ``payload``, and wait
-        for its OK packet.
+        """Send the command with this number in the client/server protocol, which is not a statement. ``payload`` is its
+        content. Wait for the OK packet.
         """
         with self._explaining():
             self._client._execute_command(number, payload)
             self._client._read_packet()
 
     def begin_dump(self, payload: bytes, timeout: float) -> socket.socket:
-        """Send COM_BINLOG_DUMP and return the socket, from which the packets of the dump are read.
+        """Send COM_BINLOG_DUMP with the content ``payload`` (position, flags, server id and file). Return the socket,
+        from which the packets of the dump are read.
 
         The socket raises TimeoutError when the source sends nothing for ``timeout`` seconds.
         """
@@ -325,6 +326,7 @@ def begin_stream(
     """Register the receiver as a replica of the server, and begin the dump. Return the socket from which the dump's
     packets are read.
 
+    ``family`` is MySQL or MariaDB, and ``replica`` has the UUID and the server id with which the receiver registers.
     ``place`` is the file and position at which the dump begins. An empty file name stands for the source's oldest file.
     With ``blocking`` the dump waits for new events at the end. The socket raises TimeoutError when even heartbeats fail
     to come. Raises the errors of SourceConnection.

@@ -85,8 +85,8 @@ class Progress:
 
 
 class Turns(Protocol):
-    """The asyncio loop of a master that also sends the received events to slaves. While few events arrive, the loop
-    reads the source's socket in place of the receiving thread, which sleeps.
+    """The interface to the asyncio loop of a master that also sends the received events to slaves. While few events
+    arrive, the loop reads the source's socket in place of the receiving thread, which sleeps.
 
     With two threads, each commit would have to wake the receiving thread, and the receiving thread would have to wake
     the loop.

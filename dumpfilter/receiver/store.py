@@ -64,7 +64,7 @@ _LONGEST_NAME = 255
 
 
 class Sync(enum.StrEnum):
-    """The policy when received events are synced to the disk (``fdatasync``)."""
+    """The choices for when received events are synced to the disk (``fdatasync``)."""
 
     TRANSACTION = "transaction"
     """All events that have arrived are synced before more are read."""
@@ -96,8 +96,8 @@ class StoredSource(State):
     """The server id with which the store registers at the source."""
 
     def check_is(self, family: Family, server_uuid: str, address: str, directory: Path) -> None:
-        """Check that a server with this family and UUID is the source of the store in ``directory``. Raises
-        SourceReplaced.
+        """Check that a server with this family (MySQL or MariaDB) and UUID is the source of the store in ``directory``.
+        Raises SourceReplaced, whose text names ``address``, for another server.
         """
         if (self.family, self.server_uuid) != (family, server_uuid):
             raise SourceReplaced(
@@ -270,8 +270,8 @@ class OpenFile(GrowingFile):
             self.position = self.end
 
     def append_large(self, pieces: Iterable[memoryview]) -> None:
-        """Append one event that comes in pieces. If the pieces end in an error, truncate the file to the end of the
-        event before, and raise the error.
+        """Append one event that comes in pieces. After an error, truncate the file to the end of the previous event,
+        and raise the error.
         """
         position, end = self.position, self.end
         try:
@@ -294,8 +294,8 @@ class OpenFile(GrowingFile):
 class BinlogDirectory(LogWriter[OpenFile]):
     """A store (directory of received binlog files) that this process writes. The constructor locks the directory.
 
-    It raises DirectoryBusy when another process writes the directory, and OutputError for a directory with binlogs that
-    no receiver put there.
+    ``sync`` says when written events are synced to the disk. The constructor raises DirectoryBusy when another process
+    writes the directory, and OutputError for a directory with binlogs that no receiver put there.
     """
 
     def __init__(self, directory: Path, *, sync: Sync = Sync.INTERVAL) -> None:
@@ -319,8 +319,9 @@ class BinlogDirectory(LogWriter[OpenFile]):
         """Check that a server is the source from which this store has its files, and return the saved identities of the
         source and of the receiver. Raises SourceReplaced for another server.
 
-        A new store accepts any server, and saves its identity. It also saves a random UUID and server id with which the
-        receiver registers as a replica. This server id is higher than people usually choose.
+        A new store accepts any server, and saves its family (MySQL or MariaDB), UUID and address. It also saves a
+        random UUID and server id with which the receiver registers as a replica. This server id is higher than people
+        usually choose.
         """
         if self.source is None:
             known = StoredSource(

@@ -181,10 +181,11 @@ def weave(
     checksum: bool,
     out: Bytes,
 ):
-    """Copy ``events`` to ``out`` with a stand-in (an empty transaction) inserted at each byte offset of ``place``.
+    """Copy ``events`` to ``out``, and insert a stand-in (an empty transaction) at each byte offset of ``place``.
 
-    A stand-in consists of a Gtid event from ``gtids`` and the events of ``tail``. The events of ``tail`` get the time
-    and the server id of the Gtid event. The last of them gets the ``end_log_pos`` of ``end``. ``out`` has room for all.
+    Stand-in number k is a Gtid event and the events of ``tail``. The Gtid event has ``gtid_size[k]`` bytes from byte
+    ``gtid_at[k]`` of ``gtids`` on. The events of ``tail`` get the time and server id of the Gtid event, and with
+    ``checksum`` a new checksum. The ``end_log_pos`` of the last event is ``end[k]``. ``out`` has room for all.
 
     Return GOOD, or PLACE_WRONG for an offset that is too large or smaller than the one before. Return GTID_WRONG if the
     bytes of a Gtid event are something else.

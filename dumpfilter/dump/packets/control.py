@@ -55,8 +55,9 @@ _V2_POSITION = 2
 
 
 def rotate(file: str, position: int, server_id: int, checksum: bool) -> bytes:
-    """Return the artificial Rotate event that tells a replica from which file and position the following events
-    come.
+    """Return the artificial Rotate event that tells a replica from which file and position the following events come.
+
+    ``server_id`` is the source's server id, and ``checksum`` tells whether the event ends in a checksum.
     """
     return make_event(
         EventType.ROTATE,
@@ -94,8 +95,11 @@ def format_description(
 
 
 def heartbeat(file: str, position: int, server_id: int, checksum: bool, v2: bool = False) -> bytes:
-    """Return the heartbeat event that tells a replica that the server is alive, and that the dump is at ``position``
-    of ``file``.
+    """Return the heartbeat event that tells a replica that the server is alive, and that the dump is at ``position`` of
+    ``file``.
+
+    ``server_id`` is the source's server id, and ``checksum`` tells whether the event ends in a checksum. With ``v2``
+    the event is of version 2.
 
     Version 2 is for replicas of MySQL that ask for it with the flag 2 in COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID
     (``USE_HEARTBEAT_EVENT_V2``). To MariaDB this flag means Annotate_rows events, so its heartbeats are of version 1.
@@ -121,6 +125,7 @@ def gtid_list(position: int, server_id: int, checksum: bool, gtids: Sequence[Mar
 
     MariaDB sends one after it has passed over transactions that the replica has, before the next event. ``gtids`` are
     then the replica's GTIDs, the last of each domain. Without GTIDs the event only moves the replica's file position.
+    ``server_id`` is the source's server id, and ``checksum`` tells whether the event ends in a checksum.
     """
     return make_event(
         EventType.GTID_LIST,

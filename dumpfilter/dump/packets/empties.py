@@ -67,8 +67,8 @@ class Dropped(NamedTuple):
     """The dropped transactions for which a replica gets stand-ins (empty transactions), in the order of the stream.
 
     All fields are arrays, int64 of shape (n,). A row stands for one dropped transaction of the file, or for consecutive
-    GTIDs of one source that a Gap event names. A Gap event is a relay log's note about transactions that an earlier
-    master dropped.
+    GTIDs of one server UUID or MariaDB domain and server that a Gap event names. A Gap event is a relay log's note
+    about transactions that an earlier master dropped.
     """
 
     place: Integers
@@ -94,7 +94,7 @@ class Dropped(NamedTuple):
 
     @property
     def length(self) -> Integers:
-        """The number of GTIDs that each row stands for."""
+        """The number of GTIDs, and so of dropped transactions, that each row stands for."""
         return self.last - self.first + 1
 
     @property
@@ -105,7 +105,7 @@ class Dropped(NamedTuple):
         return int(self.offset.min()), int((self.offset + self.size).max())
 
     def take(self, rows: Integers | npt.NDArray[np.bool_]) -> Dropped:
-        """Return only some rows. ``rows`` are their indexes, or a boolean mask."""
+        """Return a copy with only some rows (dropped transactions). ``rows`` are their indexes, or a boolean mask."""
         return Dropped(*(column[rows] for column in self))
 
     def pages(self, most: int) -> Iterator[Dropped]:
@@ -163,6 +163,7 @@ def stand_in_of(gtid: bytes, end: int, *, checksum: bool) -> list[bytes]:
     Parameters:
         gtid: the transaction's Gtid event.
         end: the position in the binlog file after the transaction, bytes.
+        checksum: whether the events of the file end in a checksum.
     """
     head = EventHeader.unpack(gtid)
 
@@ -285,12 +286,14 @@ def with_stand_ins(
     read: ReadAt,
     window: Window | None = None,
 ) -> Bytes:
-    """Return a chunk's events with the stand-ins (empty transactions) for dropped transactions at their positions.
+    """Return the events of a chunk (a message) with the stand-ins (empty transactions) for dropped transactions at
+    their positions.
 
     Parameters:
         events: the bytes of the chunk's events.
+        dropped: the dropped transactions that need stand-ins, with the stand-ins' positions in ``events``.
         fd: the format description event of the file.
-        key_of: a function that returns the GTID source for a source's number.
+        key_of: a function that returns the GTID source (server UUID, or domain and server) for a source's number.
         read: a function that reads the binlog file.
         window: bytes of the file. If they contain all Gtid events, nothing is read.
 

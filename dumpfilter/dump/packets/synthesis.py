@@ -62,8 +62,8 @@ def layout(size: int, **fields: tuple[int, str]) -> np.dtype[np.void]:
 
 
 class GtidSynthesis:
-    """A synthesizer of Gtid events for transactions without changes. The events have the form of the server version in
-    a format description event.
+    """A synthesizer of Gtid events for transactions without changes. The events have the form of the server version
+    that ``fd``, a format description event, names.
     """
 
     def __init__(self, fd: FormatDescription) -> None:
@@ -79,8 +79,8 @@ class GtidSynthesis:
     def gtids(
         self, key: SourceKey, first: int, count: int, sequence: int, time: int, end_log_pos: int
     ) -> tuple[bytes | memoryview, int | Integers]:
-        """Return the bytes of ``count`` Gtid events of one GTID source with the transaction numbers from ``first`` on,
-        and the length of each event.
+        """Return the bytes of ``count`` Gtid events with the GTID source ``key`` (a server UUID, with a tag or none)
+        and the transaction numbers from ``first`` on. Also return the length of each event.
 
         The length is an array if the events differ in length. ``sequence`` is the ``sequence_number`` of the first
         event. All events have the same ``time`` (Unix seconds) and ``end_log_pos``.

@@ -37,10 +37,12 @@ def _read(data, at):
 
 @kernel
 def write_lists(numbers: UInt64s, until: Int64s, first: int, out: Bytes):
-    """Write lists of numbers as packed fields of a message, and return the size of the fields in bytes.
+    """Write lists of numbers as packed fields of a message of protocol buffers, and return the size of the fields in
+    bytes.
 
-    List number i becomes the field with the number ``first`` + i. ``until`` has the index after each list's last
-    number. ``out`` must have 10 bytes for each number and list.
+    ``numbers`` has the numbers of all lists, one list after the other, and ``until`` the index after each list's last
+    number. List number i becomes the field with the number ``first`` + i. ``out`` must have 10 bytes for each number
+    and list.
     """
     at = begin = 0
     for i in range(until.size):
@@ -62,10 +64,11 @@ def write_lists(numbers: UInt64s, until: Int64s, first: int, out: Bytes):
 
 @kernel
 def read_lists(data: Bytes, first: int, until: Int64s, out: Int64s):
-    """Read the lists that :func:`write_lists` wrote, from a message whose fields all have a length.
+    """Read the lists of numbers that :func:`write_lists` wrote, from a message whose fields all have a length.
 
-    ``out`` gets the numbers, and ``until`` the index after each list's last number. The library of protocol buffers
-    must have written ``data`` without unknown fields, because this function checks no bound.
+    ``first`` is the field number of the first list. ``out`` gets the numbers, and ``until`` the index after each list's
+    last number. The library of protocol buffers must have written ``data`` without unknown fields, because this
+    function checks no bound.
     """
     at = found = 0
     while at < data.size:

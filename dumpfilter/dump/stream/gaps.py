@@ -48,8 +48,8 @@ _KIND_NUMBERS = np.array([kind_number(kind) for kind in KINDS], np.int64)
 
 
 def gaps_to_proto(gaps: Gaps, key_of: Callable[[int], SourceKey]) -> bytes:
-    """Return the serialized gRPC message with a chunk's gaps (runs of dropped transactions). ``key_of`` returns the
-    GTID source for a source's number.
+    """Return the serialized gRPC message with the gaps (runs of dropped transactions) of one chunk of the stream.
+    ``key_of`` returns the GTID source (server UUID, or MariaDB's domain and server id) for a source's number.
 
     This function encodes the numbers itself, because the generated code takes many times as long for thousands of them.
     """
@@ -127,7 +127,8 @@ def gaps_from_proto(message: pb.Gaps) -> GapColumns:
 
 
 def hits_from_numbers(counts: dict[int, int]) -> Hits:
-    """Return rule uses by kind of rule, given the counts by the kinds' numbers in the protocol.
+    """Return the numbers of hits (uses of filter rules) by kind of rule. ``counts`` has them by the number that the
+    protocol gives to a kind.
 
     Kinds that only a newer master knows are left out.
     """

@@ -73,7 +73,7 @@ def chunk_crc32(chunk: pb.Chunk, events: int | None = None, gaps: bytes | None =
 
 class Kept(NamedTuple):
     """The size and CRC32 of the events that a slave has received after its last resume point, from an incomplete
-    transaction.
+    transaction. A resume point is a transaction boundary at which a broken stream can begin again.
 
     The slave's relay log ends with these bytes. After a lost connection the master need not send them again.
     """
@@ -82,7 +82,7 @@ class Kept(NamedTuple):
     crc32: int = 0
 
     def add(self, events: bytes | memoryview) -> Kept:
-        """Return the size and CRC32 after further events."""
+        """Return the size and CRC32 after further events of the incomplete transaction have arrived."""
         return Kept(self.size + len(events), zlib.crc32(events, self.crc32))
 
 
@@ -109,7 +109,9 @@ class Received(NamedTuple):
 
 
 def client(channel: grpc.Channel) -> rpc.DumpFilterStub:
-    """Return a gRPC client of the service, whose method ``Dump`` yields :class:`Received`."""
+    """Return a gRPC client of the master's dump service, whose method ``Dump`` yields :class:`Received`. ``channel`` is
+    the connection to the master.
+    """
     stub = rpc.DumpFilterStub(channel)
     stub.Dump = channel.unary_stream(
         _DUMP, request_serializer=pb.DumpRequest.SerializeToString, response_deserializer=Received.parse
@@ -118,10 +120,11 @@ def client(channel: grpc.Channel) -> rpc.DumpFilterStub:
 
 
 def with_events(chunk: pb.Chunk, events: bytes | memoryview, gaps: bytes | None = None) -> bytes:
-    """Return the serialized message of a chunk with its events, which are copied only once. Also set ``crc32`` of
-    ``chunk``.
+    """Return the serialized message of a chunk (one message of the stream) with its events, which are copied only once.
+    Also set ``crc32`` of ``chunk``.
 
-    ``gaps`` is the serialized message with the chunk's gaps, if ``chunk`` itself does not hold them.
+    ``gaps`` is the serialized message with the chunk's gaps (runs of dropped transactions), if ``chunk`` itself does
+    not hold them.
     """
     chunk.crc32 = chunk_crc32(chunk, len(events), gaps)
     first = (_varint(_EVENTS_KEY), _varint(len(events)), events) if len(events) else ()
