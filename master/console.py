@@ -196,7 +196,7 @@ class MasterConsole:
 
     @property
     def version(self) -> str:
-        """The version of the server that wrote the binlog."""
+        """The version that clients see: that of the server that wrote the binlog."""
         return self._store.format_description.server_version
 
     def variables(self) -> Mapping[str, str | int]:

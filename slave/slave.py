@@ -106,7 +106,7 @@ class Slave:
                 raise UnknownChannel(name) from None
 
     def has(self, name: str) -> bool:
-        """Tell whether the slave has a channel with this name, in whatever case."""
+        """Tell whether the slave has a channel with this name. Upper and lower case mean the same."""
         return fold_channel(name) in self._channels
 
     def configure(

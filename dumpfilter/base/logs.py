@@ -48,7 +48,7 @@ class Format(enum.StrEnum):
 
 
 class Level(enum.StrEnum):
-    """The lowest severity of the lines that the log shows."""
+    """The severities of log lines, of which the user chooses the lowest one that the log shows."""
 
     DEBUG = "debug"
     INFO = "info"

@@ -150,7 +150,9 @@ def load(spec: str | Path | Topology, *directories: Path) -> Topology:
 
 
 class ServerProgram(NamedTuple):
-    """A server program (``mysqld`` or ``mariadbd``) that the user names."""
+    """A server program (``mysqld`` or ``mariadbd``) with which tests shall run, as the user named it in pytest's
+    options.
+    """
 
     name: str
     """The name in the tests' ids, such as ``mysql-8.4``. It begins with the family."""

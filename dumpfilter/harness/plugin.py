@@ -92,19 +92,19 @@ class Pool:
         running.down()
 
     def close(self) -> None:
-        """Stop all topologies, even if stopping one of them fails."""
+        """Stop all topologies of the pool. If stopping one fails, the others are stopped all the same."""
         with contextlib.ExitStack() as ending:
             for topology in self._running:
                 ending.callback(self._end, topology)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the plugin's options."""
+    """Declare the options of dumpfilter's pytest plugin."""
     asked.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker ``topology``, and read the plugin's options."""
+    """Register the marker ``topology`` in pytest, and read the options of dumpfilter's plugin."""
     config.addinivalue_line(
         "markers",
         f"{MARK}(topology, *, servers=None, timeout=None): the topology of the fixtures topology and "

@@ -59,12 +59,16 @@ def start_time(pid: int) -> int | None:
 
 
 def is_alive(pid: int, started: int) -> bool:
-    """Tell whether the process with this id and start time still runs."""
+    """Tell whether the process ``pid`` still runs, and is the same that had this id at the time ``started`` (see
+    :func:`start_time`).
+    """
     return start_time(pid) == started
 
 
 def kept_directory() -> Path:
-    """Create and return a temporary directory that no later topology removes."""
+    """Create and return a temporary directory that stays. Later topologies remove other temporary directories that were
+    left behind.
+    """
     return Path(tempfile.mkdtemp(prefix=_KEPT))
 
 
@@ -88,7 +92,7 @@ class State:
         replace(directory / STATE, json.dumps(content).encode(), synced=False)
 
     def close(self) -> None:
-        """Release the lock of the directory."""
+        """Release the lock of the directory, so that another topology can use it."""
         self._lock.release()
 
 
@@ -147,7 +151,7 @@ def clean(directory: Path) -> bool:
 
 
 def clean_temporary() -> None:
-    """Remove the temporary directories of topologies whose processes were killed."""
+    """Remove the temporary directories of topologies whose processes were killed and could not remove them."""
     for directory in Path(tempfile.gettempdir()).glob(f"{_TEMPORARY}*"):
         try:
             pid, started, *_ = directory.name.removeprefix(_TEMPORARY).split("-")
@@ -241,7 +245,7 @@ class ControlServer(socketserver.ThreadingUnixStreamServer):
             raise
 
     def server_close(self) -> None:
-        """Remove the socket. Call this after the topology's end."""
+        """Close the control socket and remove its file. Call this after the topology's end."""
         self.shutdown()
         super().server_close()
         self._path.unlink(missing_ok=True)
@@ -276,7 +280,9 @@ class _Request(socketserver.StreamRequestHandler):
 
 
 class Control:
-    """A client of the control socket in a topology's directory."""
+    """A client that calls methods of a running topology in another process, over the control socket in the topology's
+    directory.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

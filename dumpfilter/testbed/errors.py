@@ -49,15 +49,17 @@ class LawBroken(TestbedError):
 
 
 class TopologyBusy(TestbedError, DirectoryBusy):
-    """An error about a directory in which another process runs a topology."""
+    """An error about a directory that cannot be used for a new topology, because another process runs a topology
+    there.
+    """
 
 
 class NotUp(TestbedError, ConnectionLost):
-    """An error about a directory in which no topology runs."""
+    """An error about a call to the topology of a directory in which no topology runs."""
 
 
 class Unknown(TestbedError, OptionError):
-    """An error about a node or a link that the topology does not have."""
+    """An error about a name of a node or link that the running topology does not have."""
 
 
 class SqlFailed(TestbedError):

@@ -79,7 +79,7 @@ class Ground:
         return self._server_ids.setdefault(name, FIRST_SERVER_ID + len(self._server_ids))
 
     def start(self, program: Program) -> Child:
-        """Start a program as a process of the topology. Raises StartFailed."""
+        """Start a program as a process that ends with the topology. Raises StartFailed."""
         child = self.keeper.start(program)
         self._children.append(child)
         if self.is_ending.is_set():

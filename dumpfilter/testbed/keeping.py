@@ -45,7 +45,9 @@ class Program(NamedTuple):
 
 
 class Child:
-    """A process that the keeper started, with the methods of :class:`subprocess.Popen` that the testbed needs."""
+    """A process that the keeper (the parent of all processes of a topology) has started. It has the methods of
+    :class:`subprocess.Popen` that the testbed needs.
+    """
 
     def __init__(self, keeper: Keeper, name: str, number: int) -> None:
         self.name = name
@@ -72,11 +74,11 @@ class Child:
             raise subprocess.TimeoutExpired(self.name, timeout or 0.0) from None
 
     def terminate(self) -> None:
-        """Ask the process to end (SIGTERM)."""
+        """Send the signal SIGTERM to the process."""
         self._keeper.signal(self, signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill all processes of the child's process group (SIGKILL)."""
+        """Send the signal SIGKILL to the process and all processes of its group."""
         self._keeper.signal(self, signal.SIGKILL)
 
 
@@ -117,7 +119,7 @@ class Keeper:
         return self._owner == os.getpid() and self._process.poll() is None
 
     def start(self, program: Program) -> Child:
-        """Start a program as a child of the keeper. Raises StartFailed if it cannot be executed."""
+        """Start a program as a child process of the keeper process. Raises StartFailed if it cannot be executed."""
         child = Child(self, program.name, next(self._numbers))
         self._children[child.number] = child
         self._send(child.number, program)
@@ -136,7 +138,7 @@ class Keeper:
         return child
 
     def signal(self, child: Child, number: int) -> None:
-        """Send a signal to a child. SIGKILL reaches all processes of the child's process group."""
+        """Send the signal ``number`` to a child process. SIGKILL reaches all processes of the child's process group."""
         if child.poll() is None:
             self._send(child.number, int(number))
 

@@ -53,7 +53,7 @@ class TestbedLink(OpenLink):
             self.port = self._process.open(self.name, port, replace(self.shape, outages=()), host=host)
 
     def begin_outages(self) -> None:
-        """Begin to count the time for the link's scheduled outages, which begin and end at given seconds. Call this
+        """Start the clock of the link's scheduled outages, whose begins and ends are seconds since this call. Call this
         once.
         """
         if self.shape.outages:

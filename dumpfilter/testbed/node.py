@@ -70,7 +70,9 @@ class Feed:
 
     @property
     def origin(self) -> TestbedNode:
-        """The node that wrote the binlog that comes from this source."""
+        """The node that wrote the binlog which this source passes on. It is the source itself, unless that is a master
+        or slave of dumpfilter.
+        """
         return self.way[0].source
 
     @property
@@ -111,7 +113,9 @@ class TestbedNode(abc.ABC):
     # -- life
 
     def start(self) -> None:
-        """Start the node. After :meth:`kill` or :meth:`stop` it gets the same ports again. Raises StartFailed."""
+        """Start the node, and wait until it is ready. After :meth:`kill` or :meth:`stop` it gets the same ports again.
+        Raises StartFailed.
+        """
         with self._lock:
             if self.is_running:
                 return

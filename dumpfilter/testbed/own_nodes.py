@@ -197,7 +197,7 @@ class OwnNode(TestbedNode):
 
 
 class Master(OwnNode):
-    """A node that is a master process of dumpfilter."""
+    """A node that is a process ``dumpfilter master``, which serves the binlog of its source to slaves and replicas."""
 
     grpc_option = "--port"
 
@@ -248,7 +248,9 @@ class Master(OwnNode):
 
 
 class Slave(OwnNode):
-    """A node that is a slave process of dumpfilter."""
+    """A node that is a process ``dumpfilter slave``, which reads masters or other slaves. It applies to counts and
+    hashes by table, not to data.
+    """
 
     grpc_option = "--serve-port"
     applies = True

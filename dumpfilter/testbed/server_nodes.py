@@ -237,7 +237,7 @@ class StartedServer(SqlNode):
         self._held_behind = seconds
 
     def databases(self) -> list[str]:
-        """Return the names of all databases but the system databases, such as ``mysql`` and ``sys``."""
+        """Return the names of the server's databases without the system databases, such as ``mysql`` and ``sys``."""
         return [name for (name,) in self.server.sql("SHOW DATABASES") if name not in _OF_THE_SERVER]
 
     def end_connections(self) -> None:
@@ -262,7 +262,9 @@ class StartedServer(SqlNode):
             )
 
     def run_init(self) -> None:
-        """Run the node's ``init`` statements again. On a replica they are not written to the binlog."""
+        """Run again the SQL statements that the topology defines for a new server (``init``). On a replica they are not
+        written to the binlog.
+        """
         if self.node.init:
             first = [self.server.dialect.without_binlog] if self.feeds else []
             self.server.sql(*first, *self.node.init)

@@ -239,7 +239,9 @@ class LinkTable(Model):
         return table.model_dump(exclude_defaults=True)
 
     def shape(self) -> LinkShape:
-        """Return the rate, delay, jitter and outages of the table as the shape of a link."""
+        """Parse the texts of the table, such as ``2mbit``, and return the rate, delay, jitter and outages that they
+        mean.
+        """
         return LinkShape(self.rate, self.delay, self.jitter, self.down)
 
 
@@ -394,7 +396,7 @@ class Link:
 
     @property
     def name(self) -> str:
-        """The link's name in commands: ``SOURCE:TARGET``."""
+        """The name by which commands name the link: the names of its two nodes as ``SOURCE:TARGET``."""
         return f"{self.source}:{self.target}"
 
 

@@ -138,7 +138,7 @@ def _table(node: Node) -> dict[str, Any]:
 
 
 def toml_value(value: object) -> str:
-    """Return a value as TOML text, with tables as inline tables."""
+    """Return a Python value in TOML notation. Dictionaries become inline tables."""
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{key} = {toml_value(one)}' for key, one in value.items())} }}"
     if isinstance(value, list | tuple):

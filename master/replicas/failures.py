@@ -121,7 +121,7 @@ def no_until() -> SqlError:
 
 
 def no_gtid_events() -> SqlError:
-    """Return the error for a client that does not know MariaDB's GTID events."""
+    """Return the error for a client that asks for a MariaDB binlog but does not know MariaDB's GTID events."""
     return fatal(
         "the binlog has events that this client does not know: use a client that says SET @mariadb_slave_capability=4, "
         "as those of MariaDB 10.0 and later do"

@@ -30,7 +30,7 @@ FATAL = 1236
 
 
 class MysqlFlag(enum.IntFlag):
-    """The flags of a request for a dump from a MySQL replica."""
+    """The flags that a MySQL replica sets in COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID."""
 
     NON_BLOCK = 1
     """The dump ends at the end of the binlog (``BINLOG_DUMP_NON_BLOCK``)."""
@@ -39,7 +39,7 @@ class MysqlFlag(enum.IntFlag):
 
 
 class MariadbFlag(enum.IntFlag):
-    """The flags of a request for a dump from a MariaDB replica."""
+    """The flags that a MariaDB replica sets in COM_BINLOG_DUMP."""
 
     NON_BLOCK = 1
     """The dump ends at the end of the binlog (``BINLOG_DUMP_NON_BLOCK``)."""
@@ -79,7 +79,9 @@ def fatal(text: str) -> SqlError:
 
 
 def parse_register_replica(data: bytes) -> Registration:
-    """Parse the content of the command COM_REGISTER_SLAVE. Raises MalformedPacket."""
+    """Parse the command COM_REGISTER_SLAVE, by which a replica names itself. ``data`` is the packet after the command
+    byte. Raises MalformedPacket.
+    """
     fields = Fields(data)
     server_id = fields.uint(4)
     host = _short_text(fields)
@@ -93,7 +95,9 @@ def parse_register_replica(data: bytes) -> Registration:
 
 
 def parse_binlog_dump(data: bytes) -> DumpRequest:
-    """Parse the content of the command COM_BINLOG_DUMP. Raises MalformedPacket."""
+    """Parse the command COM_BINLOG_DUMP, by which a replica asks for events from a file and position. ``data`` is the
+    packet after the command byte. Raises MalformedPacket.
+    """
     fields = Fields(data)
     position = fields.uint(4)
     flags = fields.uint(2)

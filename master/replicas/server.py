@@ -89,7 +89,7 @@ class OwnReplicas:
 
     @property
     def version(self) -> str:
-        """The version of the server that wrote the binlog."""
+        """The version that clients see: that of the server that wrote the binlog."""
         return self._executor.version
 
     def variables(self) -> Mapping[str, str | int]:

@@ -111,7 +111,7 @@ class ChannelThread:
 
     @property
     def running(self) -> bool:
-        """Whether the thread is running now."""
+        """Whether the thread has started and has not ended."""
         return self._thread.is_alive()
 
     @property
@@ -121,7 +121,7 @@ class ChannelThread:
 
     @property
     def stopping(self) -> bool:
-        """Whether :meth:`stop` was called."""
+        """Whether :meth:`stop` was called, so that the thread ends soon or has ended."""
         return self._stop.is_set()
 
     def run(self) -> None:
@@ -134,7 +134,7 @@ class ChannelThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Make :meth:`run` return soon. Any thread may call this method."""
+        """Ask the thread to end, without waiting for its end. Any thread may call this method."""
         self._stop.set()
 
     def join(self) -> None:

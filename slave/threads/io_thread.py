@@ -214,7 +214,7 @@ class IoThread(ChannelThread):
         """Whether the thread ended at the end of the newest binlog of the master, as the option ``once`` demands."""
 
     def stop(self) -> None:
-        """Make :meth:`run` return soon and without an error, even while the thread waits for the master."""
+        """Ask the thread to end soon, without an error, even while it waits for the master. Do not wait for its end."""
         super().stop()
         self._cancel()
 

@@ -154,7 +154,7 @@ class SqlThread(ChannelThread):
                 ) from error
 
     def follow_filter(self) -> None:
-        """Use the slave's filter anew, because the master's operator has changed the filters that are imposed on this
+        """Replace the thread's filter, because the master's operator has changed the filters that are imposed on this
         slave.
 
         The thread first applies the part of the relay log that it is working on with the old filter.
@@ -169,7 +169,7 @@ class SqlThread(ChannelThread):
         self._relay_end.told()
 
     def stop(self) -> None:
-        """Make :meth:`run` return soon, but not inside a transaction."""
+        """Ask the thread to end at the next transaction boundary, and do not wait for its end."""
         super().stop()
         self._relay_end.told()
 

@@ -29,7 +29,9 @@ class UntilPosition:
 
     @property
     def shown(self) -> tuple[str, str, int]:
-        """The values of ``Until_Condition``, ``Until_Log_File`` and ``Until_Log_Pos`` in SHOW REPLICA STATUS."""
+        """The condition in the columns ``Until_Condition``, ``Until_Log_File`` and ``Until_Log_Pos`` of SHOW REPLICA
+        STATUS.
+        """
         return self.log, self.file, self.position
 
     def met(self, info: RelayLogInfo, executed: GtidSet) -> bool:
@@ -66,7 +68,9 @@ class UntilGtids:
     """
 
     def __init__(self, gtids: str, *, before: bool) -> None:
-        """Parse the GTID set in ``gtids``. Raises GtidError when the text is no GTID set."""
+        """Parse the GTID set ``gtids``. ``before`` means SQL_BEFORE_GTIDS, otherwise SQL_AFTER_GTIDS. Raises GtidError
+        for a text that is no GTID set.
+        """
         self._gtids = parse_gtid_set(gtids)
         if isinstance(self._gtids, MariadbGtidSet):
             # The parsed MariaDB set of 0-1-5 also holds the GTIDs 0-1-1 to 0-1-4, which the user did not name.

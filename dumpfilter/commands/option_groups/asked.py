@@ -32,7 +32,9 @@ class ConsoleLogin(Settings):
     host. Without it TLS is used unverified."""
 
     def login(self) -> Login | None:
-        """Return the login at the console, or None if the options name no console. Raises OptionError."""
+        """Return the address, user and password for the console that the options name, or None if they name no console.
+        Raises OptionError.
+        """
         from dumpfilter.console.client import console_login
 
         option, address = ("--slave", self.slave) if self.slave else ("--console", self.console)

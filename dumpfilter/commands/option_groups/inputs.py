@@ -26,7 +26,7 @@ Engine = Literal["local", "spark"]
 
 
 class OptionalBinlogArguments(Settings):
-    """The binlog set of a command that does not always need one."""
+    """The arguments that name a binlog set, for a command that can also run without one."""
 
     binlogs: list[str] | None = setting(None, metavar="BINLOGS", is_argument=True)
     """The binlog set: its index file, its directory, or the files one by one, also as s3a:, hdfs: and file:
@@ -51,7 +51,7 @@ class BinlogArguments(OptionalBinlogArguments):
 
 
 class VerifyOptions(Settings):
-    """The option whether event checksums are verified while a command reads a binlog set."""
+    """The option that says whether a command verifies event checksums while it reads a binlog set."""
 
     verify_checksum: bool = True
     """Verify the events' checksums."""

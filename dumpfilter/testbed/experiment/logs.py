@@ -41,7 +41,7 @@ class Watched(NamedTuple):
     """The prefix of the files' names, up to the period before the number. Empty: any name."""
 
     def files(self) -> list[Path]:
-        """Return the existing files of the log, sorted by their numbers."""
+        """Return the paths of the log's files that exist at this moment, sorted by their numbers."""
         try:
             names = [path for path in self.directory.iterdir() if self._is_file(path.name)]
         except FileNotFoundError:

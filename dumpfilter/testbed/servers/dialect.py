@@ -15,7 +15,9 @@ from dumpfilter.testbed.values import Place
 
 @dataclass(frozen=True)
 class SourceAddress:
-    """The address and credentials of a channel's source: a server, or a replication port of dumpfilter."""
+    """The address, user and password with which a replica connects to its source: a server, or a replication port of
+    dumpfilter.
+    """
 
     host: str
     port: int

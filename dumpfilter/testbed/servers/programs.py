@@ -36,7 +36,7 @@ _VERSION_TIMEOUT = 60.0
 
 @dataclass(frozen=True)
 class Program:
-    """The program of a server, with its version."""
+    """An installed program of MySQL or MariaDB (``mysqld`` or ``mariadbd``): its path, family and version."""
 
     family: Family
     path: str
@@ -51,18 +51,20 @@ class Program:
 
     @property
     def command(self) -> list[str]:
-        """The server's command line up to ``--no-defaults`` and ``--basedir``, before the options of a server."""
+        """The first arguments of the server's command line: the program, ``--no-defaults`` and, for a program of
+        another system, ``--basedir``.
+        """
         base = [f"--basedir={self.root}/usr"] if self.root else []
         return [*command_in(self.root, self.path), "--no-defaults", *base]
 
     @property
     def title(self) -> str:
-        """The family and the version, for people."""
+        """The program's family and version as text for people."""
         return f"{DIALECTS[self.family].title} {self.version}"
 
     @property
     def number(self) -> tuple[int, int]:
-        """The first two numbers of the version."""
+        """The major and the minor number of the program's version, for comparisons."""
         first, second, *_ = self.version.split(".")
         return int(first), int(second)
 
@@ -272,5 +274,5 @@ def _run(command: list[str], environment: dict[str, str], statements: bytes = b"
 
 
 def as_root() -> list[str]:
-    """Return the option without which a server refuses to run as root; empty for other users."""
+    """Return the option that a server needs when root starts it, in a list. The list is empty for other users."""
     return ["--user=root"] if os.geteuid() == 0 else []

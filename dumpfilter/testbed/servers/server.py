@@ -184,7 +184,7 @@ class Server(SqlServer):
 
     @property
     def replication_address(self) -> SourceAddress:
-        """The server's address and account for a replica."""
+        """The address, user and password with which a replica connects to this server."""
         return SourceAddress(self.host, self.port, self.replication.user, self.replication.password)
 
     def prepare(self) -> None:
@@ -333,7 +333,7 @@ class Server(SqlServer):
         self.start()
 
     def log_text(self) -> str:
-        """Return the error log."""
+        """Return the text of the server's error log."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def channel(self, name: str = "") -> Channel:
@@ -369,7 +369,7 @@ def free_port() -> int:
 
 
 def free_ports(number: int) -> list[int]:
-    """Return different ports, each as :func:`free_port` returns one."""
+    """Return ``number`` different ports of 127.0.0.1 on which no process listens now (see :func:`free_port`)."""
     found: set[int] = set()
     while len(found) < number:
         found.add(free_port())
@@ -377,6 +377,6 @@ def free_ports(number: int) -> list[int]:
 
 
 def write_secret(path: Path, text: str) -> None:
-    """Write a file that only its owner can read."""
+    """Write ``text`` to the file ``path``, which only its owner can read."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)

@@ -27,14 +27,14 @@ _LONGEST_STATEMENT = 200
 
 @dataclass(frozen=True)
 class Account:
-    """A user of a server, with the password."""
+    """The user name and password for a login at a server."""
 
     user: str
     password: str
 
 
 class SqlServer:
-    """A server to which SQL statements can be sent over TCP."""
+    """A client for SQL statements to a running server: a MySQL or MariaDB server, or an SQL console of dumpfilter."""
 
     wants_tls = False
     """Whether connections use TLS if the server offers it. For TLS, PyMySQL loads all CA certificates of the system."""
@@ -49,7 +49,7 @@ class SqlServer:
 
     @property
     def dialect(self) -> Dialect:
-        """The options and statements of the server's family."""
+        """The options and replication statements of the server's family, MySQL or MariaDB."""
         return DIALECTS[self.family]
 
     @property
@@ -59,7 +59,9 @@ class SqlServer:
         return f"mysql://{quote(self.account.user, safe='')}{password}@{self.host}:{self.port}/"
 
     def connect(self, **more: Any) -> pymysql.Connection[Any]:
-        """Return a connection. ``more`` has further arguments of ``pymysql.connect``. Raises NodeIsDown."""
+        """Open a PyMySQL connection to the server, and return it. ``more`` has further arguments of
+        ``pymysql.connect``. Raises NodeIsDown.
+        """
         arguments: dict[str, Any] = {
             "host": self.host,
             "port": self.port,
@@ -87,7 +89,9 @@ class SqlServer:
         return self._run(statements, arguments, database=database)
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
-        """Run one statement, and return its rows by column. Raises NodeIsDown and SqlFailed."""
+        """Run one statement, and return each row as a dictionary of values by column. Raises NodeIsDown and
+        SqlFailed.
+        """
         return self._run([statement], cursorclass=pymysql.cursors.DictCursor)
 
     def _run(self, statements: Sequence[str], arguments: Any = None, **more: Any) -> list[Any]:
@@ -106,12 +110,14 @@ class SqlServer:
         return rows
 
     def value(self, expression: str) -> str:
-        """Return the value of an SQL expression as text; an empty text for NULL."""
+        """Return the value that the server computes for an SQL expression, as text; an empty text for NULL."""
         ((found,),) = self.sql(f"SELECT {expression}")
         return "" if found is None else str(found).replace("\n", "")
 
     def binlog_end(self) -> Place:
-        """Return the end of the newest binlog file. Raises SqlFailed for a server without a binlog."""
+        """Return the present end of the server's binlog: the newest file and its size. Raises SqlFailed for a server
+        without a binlog.
+        """
         rows = self.sql(self.dialect.binlog_status)
         if not rows:
             raise SqlFailed(f"{self.name}: has no binlog: start the server with --log-bin")
@@ -127,7 +133,7 @@ class SqlServer:
 
 
 class RunningServer(SqlServer):
-    """A server that is already running, and that is neither started nor stopped here."""
+    """A client for SQL statements to a server that was running before. The testbed neither starts nor stops it."""
 
     wants_tls = True
 
@@ -197,7 +203,9 @@ class Channel:
         )
 
     def status(self) -> ChannelState | None:
-        """Return the channel's state; None if the channel has no source."""
+        """Return the channel's threads, positions and errors as the server shows them; None if the channel has no
+        source.
+        """
         return next((state for state in channel_states(self.server) if state.channel == self.name), None)
 
 

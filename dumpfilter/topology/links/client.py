@@ -46,12 +46,12 @@ class LinkProcess:
 
     @property
     def pid(self) -> int:
-        """The process id."""
+        """The id of the process that carries the links."""
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether the process still runs."""
+        """Whether the process that carries the links still runs."""
         return self._process.poll() is None
 
     def open(
@@ -72,7 +72,7 @@ class LinkProcess:
         return OpenLink(self, name)
 
     def counters(self) -> dict[str, Counters]:
-        """Return the counters (bytes and connections) of all links, by the link's name."""
+        """Return for each link, by its name, its state and how many bytes and connections it has passed."""
         found: dict[str, Counters] = self.ask(None, "counters")
         return found
 
@@ -155,7 +155,7 @@ class OpenLink:
         self._process.ask(self.name, "set", shape)
 
     def cut(self, seconds: float | None = None) -> None:
-        """Reset all connections and refuse new ones, for ``seconds``; None: until :meth:`heal`."""
+        """Reset all connections and refuse new ones for ``seconds``; with None until :meth:`heal` is called."""
         self._process.ask(self.name, "cut", seconds)
 
     def cut_after(self, nbytes: int, seconds: float | None = None) -> None:
@@ -166,15 +166,15 @@ class OpenLink:
         self._process.ask(self.name, "cut_after", nbytes, seconds)
 
     def silence(self, seconds: float | None = None) -> None:
-        """Hold back all bytes but keep the connections open, for ``seconds``; None: until :meth:`heal`."""
+        """Let no byte pass, but keep the connections open, for ``seconds``; with None until :meth:`heal` is called."""
         self._process.ask(self.name, "silence", seconds)
 
     def drop_connections(self) -> None:
-        """Reset all connections. New connections are accepted at once."""
+        """Reset all open TCP connections of the link. New connections are accepted at once."""
         self._process.ask(self.name, "reset")
 
     def heal(self) -> None:
-        """End a cut, a silence or an outage, and forget a cut that :meth:`cut_after` planned."""
+        """End a cut, a silence or a scheduled outage of the link, and cancel a cut that :meth:`cut_after` planned."""
         self._process.ask(self.name, "heal")
 
     @property

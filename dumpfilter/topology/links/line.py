@@ -228,7 +228,7 @@ class Line(Generic[Receiver]):
         self._wire_free += seconds
 
     def clear(self, now: float) -> int:
-        """Discard everything in the line at the time ``now``, and return the number of discarded bytes."""
+        """Discard all bytes that are in the line at the time ``now``, and return their number."""
         lost, self._held = self._held, 0
         self._parcels.clear()
         self._wire_free = self._last_out = now

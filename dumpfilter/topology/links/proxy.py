@@ -286,12 +286,14 @@ class Link:
 
     @property
     def passes(self) -> bool:
-        """Whether bytes pass at present, which they do unless the link is silenced."""
+        """Whether the link passes bytes at present. It does not while it is silenced (:meth:`silence`)."""
         return self._silent_since is None
 
     @property
     def state(self) -> State:
-        """The link's state: ``up``, ``cut`` (also during a scheduled outage) or ``silent``."""
+        """The link's state. ``up``: bytes pass. ``cut``: connections are refused, also during a scheduled outage.
+        ``silent``: connections stay open, and no byte passes.
+        """
         if self._is_cut or self._is_scheduled_out:
             return "cut"
         return "up" if self.passes else "silent"
@@ -340,7 +342,7 @@ class Link:
         self._note("shape", f"to {address[0]}:{address[1]}")
 
     def cut(self, seconds: float | None = None) -> None:
-        """Reset all connections and refuse new ones, for ``seconds``; None: until :meth:`heal`."""
+        """Reset all connections and refuse new ones for ``seconds``; with None until :meth:`heal` is called."""
         length = _length_of(seconds)
         self._forget_plans()
         self._is_cut = True
@@ -374,7 +376,7 @@ class Link:
         self.cut(self._cut_seconds)
 
     def silence(self, seconds: float | None = None) -> None:
-        """Hold back all bytes but keep the connections open, for ``seconds``; None: until :meth:`heal`."""
+        """Let no byte pass, but keep the connections open, for ``seconds``; with None until :meth:`heal` is called."""
         length = _length_of(seconds)
         self._forget_plans()
         if self._silent_since is None:
@@ -384,7 +386,7 @@ class Link:
         self._heal_after(seconds)
 
     def reset(self) -> None:
-        """Reset all connections. New connections are accepted at once."""
+        """Reset all open TCP connections of the link. New connections are accepted at once."""
         self._note("reset")
         self._reset_connections()
 

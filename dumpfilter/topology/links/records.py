@@ -99,7 +99,7 @@ class Journal:
     def count(self, time: float, down: int, up: int) -> None:
         """Add bytes that the link passed at ``time``, seconds since 1970.
 
-        ``down`` is the number of bytes to the target, ``up`` the number of bytes to the source.
+        ``down`` is the number of bytes to the target (the reading node), ``up`` the number of bytes to the source.
         """
         self._add(int(time / self._seconds), down, up)
         while len(self._spans) > MOST_SPANS:
@@ -114,7 +114,7 @@ class Journal:
         span[1] += up
 
     def history(self) -> History:
-        """Return the recorded history as an immutable value."""
+        """Return what has been recorded so far about the link, as a value that does not change."""
         spans = (
             Span(round(number * self._seconds, 3), self._seconds, down, up)
             for number, (down, up) in sorted(self._spans.items())
