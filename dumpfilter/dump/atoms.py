@@ -581,8 +581,8 @@ def _weigh_transactions(c, filters, n_filters, low, w, call, live, off):
 
 @inner
 def weigh(c, filters, n_filters, low, w, call):
-    """Write to ``w`` which of up to 64 filters send each transaction of a segment, from transaction number ``low`` on.
-    The result is a 64-bit word for each transaction, with one bit for each filter.
+    """Write to ``w`` which of up to 64 filters send each transaction of a segment (a part of a binlog file), from
+    transaction number ``low`` on. The result is a 64-bit word for each transaction, with one bit for each filter.
 
     A transaction that some filters may send in part is cut into atoms, and each atom has a word, too. An atom is a run
     of events that a filter sends or drops together. ``c`` are the segment's columns, and ``filters`` has ``n_filters``

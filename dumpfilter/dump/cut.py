@@ -535,8 +535,8 @@ def _leave_out(c, head, first, until):
 
 @inner
 def cut(c, f, j, k, g, w, done):
-    """Write the chunks (messages to a slave) of filter number ``j`` for a segment to the arrays ``done``, from row
-    ``k`` of ``done.chunk`` on. Return the row after the filter's last chunk.
+    """Write the chunks (messages to a slave) of filter number ``j`` for a segment (a part of a binlog file) to the
+    arrays ``done``, from row ``k`` of ``done.chunk`` on. Return the row after the filter's last chunk.
 
     ``c`` are the segment's columns, and ``f`` is the filter's row of input with the columns ``F_...``. ``w`` has a
     64-bit word for each transaction, in which bit ``j`` says whether the filter sends the transaction. ``g`` has the

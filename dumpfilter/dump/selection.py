@@ -102,8 +102,8 @@ def _boundaries(binlogs: BinlogSet, name: str, position: int) -> tuple[int, int 
 
 
 class Selection:
-    """A selection of transactions, given segment by segment. It marks the transactions that are not selected, so that
-    the dump thread does not send them.
+    """A selection of transactions. It takes a binlog's segments (parts of its files) one after another, and marks the
+    transactions that are not selected, so that the dump thread does not send them.
 
     Parameters:
         wanted: the positions, times and GTIDs of the transactions to take. The positions must lie between two

@@ -101,15 +101,16 @@ class Resolver:
         *,
         open_xa: bool,
     ) -> Resolved:
-        """Write the roles and subjects of the events that the compiled scan left pending to ``columns``. Return the XA
-        transactions and compressed transactions among these events.
+        """Write to ``columns`` the role and the subject of each event whose subject the compiled scan left PENDING. A
+        role is the way in which an event travels in a filtered stream. A subject is the table or statement that a
+        filter decides about. Return the XA transactions and compressed transactions among these events.
 
         ``data`` has the bytes of the segment's events, from the byte offset ``offset`` in the file on. ``fd`` is the
         format description event in force. ``open_xa`` tells whether an XA transaction continues after the segment.
 
-        Raises BinlogError, with the position, for an unreadable event in a file without checksums, because the file
-        may be damaged. With a right checksum, the server itself wrote the event in this form, and the master sends it
-        to all slaves.
+        Raises BinlogError, with the position, for an unreadable event in a file without checksums, because the file may
+        be damaged. With a right checksum, the server itself wrote the event in this form, and the master sends it to
+        all slaves.
         """
         made = Resolved()
         earlier, prepared = set(self.prepared), dict(self.prepared)

@@ -29,8 +29,8 @@ def write_index(index: Path, names: Sequence[str]) -> None:
 
 
 class GrowingFile:
-    """A binlog or relay log file that is open for appending. Methods raise OutputError when the system reports an
-    error.
+    """A binlog or relay log file that is open for appending. ``fd`` is its file descriptor, and ``end`` its present
+    size, bytes. Methods raise OutputError when the system reports an error.
     """
 
     def __init__(self, path: Path, fd: int, end: int) -> None:

@@ -88,7 +88,7 @@ class Segment:
     - ``offset`` int64 and ``size`` int64, bytes. ``time`` uint32, Unix seconds. ``type`` uint8.
     - ``role`` uint8: a role of :mod:`dumpfilter.binlog.roles`.
     - ``subject`` int32: the number of the event's subject in the binlog set's :class:`Subjects`, or a negative
-      constant of that module.
+      constant of :mod:`dumpfilter.binlog.roles`.
 
     Arrays with one entry for each transaction:
 

@@ -34,12 +34,12 @@ _NUMBERS = struct.Struct("<7Q3?")
 
 
 def chunk_crc32(chunk: pb.Chunk, events: int | None = None, gaps: bytes | None = None) -> int:
-    """Return the CRC32 of a chunk's fields, at least 1.
+    """Return the CRC32 of a chunk's fields, at least 1. A chunk is one message of the stream to a slave.
 
     The CRC32 is taken over the numbers, the names, the format description event, and the messages ``completed``,
-    ``gaps`` and ``counts``, in this order. ``kept_bytes`` follows if that is not 0. A field that later releases add
-    is not covered. ``events`` is the length of the chunk's events, bytes, and ``gaps`` the message with the
-    gaps, if ``chunk`` itself does not hold them.
+    ``gaps`` and ``counts``, in this order. ``kept_bytes`` follows if that is not 0. A field that later releases add is
+    not covered. ``events`` is the length of the chunk's events, bytes. ``gaps`` is the serialized message with the gaps
+    (runs of dropped transactions), if ``chunk`` itself does not hold them.
     """
     crc = zlib.crc32(
         _NUMBERS.pack(
