@@ -225,7 +225,7 @@ The master then decides about each event of the transaction separately.
 """
 
 _SET_LOOK_BACK = 8
-"""The number of entries at the end of a transaction's list of tables that :func:`group_transactions` searches before it
+"""The number of entries at the end of a transaction's list of tables that :func:`_list_subjects` searches before it
 appends a table. A table that comes again later may be listed twice.
 """
 
@@ -789,10 +789,8 @@ def group_transactions(
     )
     first_events, of_transaction, sources, numbers, servers, sets = out
     base = _U(buffer.address) - _U(buffer.offset)
-    n = used = size = np.int64(0)
+    n = used = np.int64(0)
     is_first = True
-    # Whether a statement of the transaction is not complete yet.
-    waiting = decided_apart = False
     source = np.int64(-1)
     for i in range(offsets.size):
         kind = np.int64(types[i])
@@ -806,7 +804,6 @@ def group_transactions(
             numbers[n] = 0
             servers[n] = load_u32(event + _U(5))
             sets[n] = used
-            waiting, decided_apart, size = False, n == 0 and continues, np.int64(0)
             n += 1
         t = n - 1
         if kind == EventType.GTID_TAGGED:
@@ -823,36 +820,50 @@ def group_transactions(
                 return n, used, source_count, np.int64(i)
             sources[t] = source
             numbers[t] = np.int64(number)
-        size += sizes[i]
         if role >= R.TABLE_MAP and of_transaction[t] != R.SKIP:
+            is_other = of_transaction[t] != R.NOTHING and of_transaction[t] != subjects[i]
+            is_mixed = role >= R.DUMMY_ROWS or subjects[i] < 0 or is_other
+            of_transaction[t] = R.MIXED if is_mixed else subjects[i]
+        is_first = roles[i] & R.ENDS != 0
+        if is_first and of_transaction[t] == R.MIXED and not (t == 0 and continues):
+            used = _list_subjects(sizes, roles, subjects, first_events[t], i + 1, set_subject, used)
+    if continues:
+        of_transaction[0] = R.MIXED
+    if still_open:
+        of_transaction[n - 1] = R.MIXED
+    first_events[n] = offsets.size
+    sets[n] = used
+    return n, used, source_count, np.int64(-1)
+
+
+@inner
+def _list_subjects(sizes, roles, subjects, first, stop, set_subject, begin):
+    """Write the list of different subjects of a transaction to ``set_subject``, from index ``begin`` on. Return the
+    index after the list. The list is empty if the master must decide about each event of the transaction.
+    """
+    used = np.int64(begin)
+    # Whether a statement of the transaction is not complete yet.
+    waiting, size = False, np.int64(0)
+    for i in range(first, stop):
+        size += sizes[i]
+        role = roles[i] & R.ROLE_MASK
+        if role >= R.TABLE_MAP and role <= R.STATEMENT:
             subject = subjects[i]
-            is_other = of_transaction[t] != R.NOTHING and of_transaction[t] != subject
-            is_mixed = role >= R.DUMMY_ROWS or subject < 0 or is_other
-            of_transaction[t] = R.MIXED if is_mixed else subject
-            decided_apart |= subject < 0 or role > R.STATEMENT
+            if subject < 0:
+                return np.int64(begin)
             waiting = role == R.TABLE_MAP or role == R.ROWS
-            if not decided_apart and (used == sets[t] or subject != set_subject[used - 1]):
+            if used == begin or subject != set_subject[used - 1]:
                 known = False
-                for k in range(max(sets[t], used - _SET_LOOK_BACK), used):
+                for k in range(max(begin, used - _SET_LOOK_BACK), used):
                     known |= set_subject[k] == subject
                 if not known:
                     set_subject[used] = subject
                     used += 1
         elif role == R.CONTEXT:
             waiting = True
-        else:
-            decided_apart |= waiting
-        is_first = roles[i] & R.ENDS != 0
-        if is_first and (of_transaction[t] != R.MIXED or decided_apart or waiting or size > LARGE):
-            used = sets[t]
-    if continues:
-        of_transaction[0] = R.MIXED
-    if still_open:
-        of_transaction[n - 1] = R.MIXED
-        used = sets[n - 1]
-    first_events[n] = offsets.size
-    sets[n] = used
-    return n, used, source_count, np.int64(-1)
+        elif role > R.STATEMENT or waiting:
+            return np.int64(begin)
+    return np.int64(begin) if waiting or size > LARGE else used
 
 
 @inner
