@@ -64,12 +64,12 @@ def join(one: Extent, other: Extent) -> Extent:
 
 
 def read_window(source: IndexedFile, extent: Extent, *, cached: bool = False) -> Window | None:
-    """Read the bytes of ``extent`` from the file into the present thread's buffer, and return them as a window. Raises
-    BinlogError.
+    """Read the bytes from the first to the last byte of ``extent`` by one system call, and return them as a window.
+    Raises BinlogError.
 
-    The bytes are valid until the thread calls the function again. Return None, and read nothing, when it is cheaper to
-    read each byte range of the extent by its own system call. With ``cached`` also return None if the bytes are not in
-    the page cache.
+    An extent covers the byte ranges that a chunk needs, and bytes between them that it does not need. Return None, and
+    read nothing, when it is cheaper to read each needed range by its own system call. With ``cached`` also return None
+    if the bytes are not in the page cache. The window is valid until the thread calls the function again.
     """
     recent = source.recent(extent.low, extent.high)
     if recent is not None:

@@ -77,8 +77,9 @@ class Flags(Protocol):
 
 
 class Asked(NamedTuple):
-    """The input for one filter's decision about a segment (a part of a binlog file): the filter's decisions about
-    tables and statements, and the position from which the slave needs the segment's events.
+    """The input for one filter's decision about a segment (a part of a binlog file).
+
+    It has the filter's decisions about tables and statements, and the position from which the slave needs events.
     """
 
     flags: Flags
@@ -93,9 +94,10 @@ class Asked(NamedTuple):
 
 class Decided(NamedTuple):
     """The result of one filter's decision about a segment (a part of a binlog file): the plans of the chunks (messages)
-    to send, and the state of a transaction that continues in the next segment.
+    to send.
 
-    The state ``carry`` is None if the segment ends between two transactions.
+    ``carry`` is the state of a transaction that continues in the next segment. It is None if the segment ends between
+    two transactions.
     """
 
     plans: list[ChunkPlan]

@@ -78,8 +78,10 @@ class KeptPayload:
 
 
 class FilteredPayloads(NamedTuple):
-    """The result of :func:`filter_payloads` for a segment (a part of a binlog file): its columns, in which one filter
-    has decided the compressed transactions, and the new bytes of those that are sent in part.
+    """The result of :func:`filter_payloads` for a segment (a part of a binlog file).
+
+    It has the segment's columns, in which one filter has decided the compressed transactions, and the new bytes of
+    those that are sent in part.
     """
 
     columns: Columns

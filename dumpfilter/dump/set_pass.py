@@ -62,8 +62,8 @@ class PassOptions(TypedDict, total=False):
 
 
 class PlannedSegment(NamedTuple):
-    """A segment of a binlog file (at most 4 MiB of events), with plans that list the byte ranges of the segment that a
-    slave is sent.
+    """A segment of a binlog file (at most 4 MiB of events), with the plans of its chunks (messages to a slave). The
+    plans list the byte ranges of the segment that pass the filter of the pass.
     """
 
     segment: Segment

@@ -7,12 +7,12 @@ gets, from which boundary a broken stream can begin again, and which GTIDs the s
 
 :func:`plan_many` plans one segment for many threads at once. If nothing but the filter's decisions about tables and
 statements matters, up to 64 threads are decided together. Otherwise a thread gets its own copy of the segment's
-columns. The cases are:
+columns. This is so in these cases:
 
-- a transaction that began in an earlier segment, or a compressed transaction
-- an imposed filter (set by the master's operator for a slave)
-- transactions that the slave has or ignores
-- the end of an XA transaction that an earlier filter sent or dropped
+- A transaction began in an earlier segment, or is compressed.
+- The master's operator has imposed a filter on the slave.
+- The slave has some of the transactions, or ignores them.
+- An XA transaction ends that an earlier filter sent or dropped.
 """
 
 from __future__ import annotations

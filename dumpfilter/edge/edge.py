@@ -89,8 +89,8 @@ class ServedChannel(DumpFilterService):
         """
 
     def serve(self, slave: Slave) -> None:
-        """Serve the relay log of that channel of ``slave`` whose name is :attr:`name`. The slave's server UUID becomes
-        the UUID of the served binlog.
+        """Serve the relay log of one channel of ``slave`` from now on to the slaves of the edge. The channel's name is
+        :attr:`name`. The slaves of the edge see the UUID of ``slave`` as their master's server UUID.
         """
         self._slave, self.master_uuid = slave, slave.uuid
 

@@ -68,9 +68,10 @@ class Ref(NamedTuple):
 
 @dataclass(frozen=True)
 class Known(Generic[C]):
-    """The state of one object (table, view, trigger …) on the replica, as far as the binlog set tells it.
+    """The state of one object (table, view, trigger …) on the replica, which follows from the binlog set. An object
+    that the set does not mention has no instance of this class.
 
-    ``has`` says whether the replica has the object.
+    ``has`` says whether the replica has the object. ``C`` is the caller's type for a statement, such as its position.
     """
 
     has: bool

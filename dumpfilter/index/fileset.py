@@ -98,10 +98,10 @@ class FileBegin(NamedTuple):
 
 
 class ScanPoint(NamedTuple):
-    """The state of a scan (the reading of events into arrays) at a transaction boundary: the prepared XA transactions
-    and, in a relay log, the position in the binlog of the server that wrote the events.
+    """The state of a scan (the reading of events into arrays) at a transaction boundary.
 
-    A later scan can begin at this boundary with this state, without reading the file's part before it.
+    It has the prepared XA transactions and, in a relay log, the position in the binlog of the events' writer. A later
+    scan can begin at this boundary with this state, without reading the file's part before it.
     """
 
     prepared: Prepared

@@ -17,11 +17,12 @@ _FRAMES = (b"ROLLBACK", b"SAVEPOINT ", b"RELEASE SAVEPOINT ")
 
 
 def read_statement(event: bytes, fd: FormatDescription) -> tuple[Statement, int | None]:
-    """Return the statement of a Query or Execute_load_query event. The second result is the role of a compressed
-    transaction keyword (such as XA END), which the compiled scan could not read; else None.
+    """Return the statement of a Query or Execute_load_query event, and its role if the compiled scan could not find it.
 
-    A role is the way in which an event travels in a filtered stream. ``fd`` is the format description event in force.
-    Raises BinlogCorrupt (without file and position) when the event is malformed.
+    The role (:mod:`dumpfilter.binlog.roles`) says when a filtered stream has the event, for example with any other
+    event of its transaction. The scan cannot read a Query_compressed event with text such as XA END. For all other
+    events the second result is None. ``fd`` is the format description event in force. Raises BinlogCorrupt (without
+    file and position) when the event is malformed.
     """
     kind = EventType(event[4])
     query = decode_statement_event(kind, fd.body(event), fd)

@@ -247,8 +247,9 @@ class Testbed(AbstractContextManager["Testbed"]):
         )
 
     def report(self) -> dict[str, Any]:
-        """Return a report of the run so far, as values that JSON can represent: the bytes of each link, and for each
-        node the bytes that filters saved and the lag over time.
+        """Return a report of the run so far, as values that JSON can represent.
+
+        It has the bytes of each link, and for each node the bytes that filters saved and the lag over time.
         """
         return self._monitor.report(self.status())
 

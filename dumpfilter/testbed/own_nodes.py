@@ -214,8 +214,8 @@ class Master(OwnNode):
 
     @property
     def store(self) -> WatchedSet:
-        """The binlog files that the master serves: those that it has received from a server, or those that a recording
-        or workload writes.
+        """The binlog files that the master serves. Either it has received them from a server, or a recording or
+        workload writes them.
         """
         (feed,) = self.feeds
         return feed.source.watched if feed.link is None else self._store

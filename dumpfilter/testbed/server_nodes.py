@@ -173,8 +173,8 @@ class StartedServer(SqlNode):
     def channels(self) -> tuple[ChannelState, ...]:
         """Return the state of each replication channel.
 
-        If the server does not answer, the channels have their last known positions. The lags are then those of these
-        positions behind the origins' present ends.
+        If the server does not answer, the channels have their last known positions. Each lag is then the distance from
+        such a position to the present end of the binlog in which the channel's events were first written.
         """
         now = {name: replace(last, io="No", sql="No", errors=()) for name, last in self._last.items()}
         if self.feeds and self.is_running:

@@ -63,8 +63,10 @@ NO_LAG = Lag(0.0, 0)
 
 @dataclass(frozen=True)
 class ChannelState:
-    """The state of one replication channel of a node: its source, the positions received and applied, the lag, the
-    states and errors of its threads, and the bytes received and dropped.
+    """The state of one replication channel of a node.
+
+    It has the channel's source, the positions received and applied, the lag, the states and errors of the threads, and
+    the bytes received and dropped.
     """
 
     channel: str
@@ -145,15 +147,15 @@ class NodeStatus(_Status):
 
 @dataclass(frozen=True)
 class LinkStatus(_Status):
-    """The status of one link (network connection between two nodes) at one moment: ``up``, ``cut`` or ``silent``, its
-    rate and delay, and the bytes and connections that it has carried.
+    """The status of one link (network connection between two nodes) at one moment: its state, its limits of rate and
+    delay, and the bytes and connections that it has carried.
     """
 
     name: str
     source: str
     target: str
     state: str
-    """``up``, ``cut`` or ``silent``."""
+    """``up``, ``cut`` (connections are closed and refused) or ``silent`` (connections stay open and carry nothing)."""
     rate: int | None
     """The rate limit, bits per second; None for no limit."""
     delay: float

@@ -1,7 +1,7 @@
 """Slaves of one master with their filter rules: from a slaves file, a replica's option file, or the command line.
 
-A slaves file (TOML) names many slaves, with their links. A replica's own option file (``my.cnf``) and a text such as
-``web:--replicate-do-db=shop`` describe one slave, or one for each channel.
+A slaves file (TOML) names many slaves, each with the rate and delay of its link to the master. A replica's own option
+file (``my.cnf``) and a text such as ``web:--replicate-do-db=shop`` describe one slave, or one for each channel.
 """
 
 from __future__ import annotations

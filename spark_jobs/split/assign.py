@@ -384,8 +384,8 @@ class RangePlan(NamedTuple):
 class PlanMaker:
     """The builder of the plan of one range (part of a source file): which bytes each output of the split receives.
 
-    :meth:`add` takes the blocks of the range in order, and :meth:`finish` returns the plan. ``names`` has the names of
-    the outputs by their number. The caller may append names later.
+    :meth:`add` takes the blocks (consecutive events, about 16 MiB) of the range in order, and :meth:`finish` returns
+    the plan. ``names`` has the names of the outputs by their number. The caller may append names later.
     """
 
     def __init__(self, names: Sequence[str]) -> None:

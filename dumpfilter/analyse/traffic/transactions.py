@@ -100,8 +100,8 @@ class TransactionTraffic:
         return self.weighted(self.facts.sent(flags, given[1], number), ratio)
 
     def weighted(self, weight: npt.NDArray[Any], ratio: Ints | None = None) -> Sums:
-        """Return the bytes and events of each transaction that is sent, with a weight for each row of counts: row ``k``
-        is sent ``weight[k]`` times, and dropped if this is 0.
+        """Return the bytes and events of each transaction that is sent. Row ``k`` of the counts is sent ``weight[k]``
+        times, and dropped if this is 0.
 
         A row counts the events of one transaction under one condition (such as "this table is sent"). ``ratio`` has the
         compression ratio of each condition, in millionths (None: no compression). Events between transactions count

@@ -1,5 +1,6 @@
-"""The options of a command, from its command line and from option files, in any spelling that MySQL and MariaDB allow:
-underscores, older names, and prefixes such as ``skip-`` and ``loose-``.
+"""The options of a command, from its command line and from option files, in any spelling of MySQL and MariaDB.
+
+The servers allow underscores, older names, and prefixes such as ``skip-`` and ``loose-``.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class BodyReader(StatementReader):
         """Whether all tables of the text up to here were found for sure."""
 
     def mentions(self) -> Mentions:
-        """Parse the text to its end, and return the names in it."""
+        """Parse the statement to its end. Return the tables and functions that it names, by what it does to them."""
         if self._last.word in ("TABLE", "WITH", "SELECT", "AS"):
             # The reader of the statement's head has stopped behind the first word of a query.
             _NOTES[self._last.word](self, self._last, "")

@@ -1,1 +1,4 @@
-"""The parts of the gRPC messages between master and slave that both sides must read and write alike."""
+"""Encoding and decoding of the gRPC messages of a dump, which master and slave share so that both read and write alike.
+
+The modules are about events, dropped transactions (gaps), checksums, message sizes and the protocol's version.
+"""
