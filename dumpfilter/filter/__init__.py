@@ -9,8 +9,9 @@ not wait for compiled code, which the filters load.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from dumpfilter.base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from dumpfilter.filter.base import ReplicationFilter as ReplicationFilter
@@ -30,14 +31,4 @@ if TYPE_CHECKING:
     from dumpfilter.filter.rules import parse_option as parse_option
     from dumpfilter.filter.write import WriteFilter as WriteFilter
 
-_MODULES = ("rules", "decision", "base", "filter", "effective", "write", "factory")
-"""The modules that have the names above. A module comes before those that import it."""
-
-
-def __getattr__(name: str) -> object:
-    if not name.startswith("_"):
-        for module in _MODULES:
-            found = importlib.import_module(f"{__name__}.{module}")
-            if hasattr(found, name):
-                return getattr(found, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, ("rules", "decision", "base", "filter", "effective", "write", "factory"))

@@ -9,8 +9,9 @@ A name's module is imported when the name is first used, since the check of filt
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from dumpfilter.base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from dumpfilter.topology.build import link as link
@@ -30,11 +31,4 @@ if TYPE_CHECKING:
     from dumpfilter.topology.notations import topology_from as topology_from
 
 
-def __getattr__(name: str) -> object:
-    """Import the modules with the public names at the first use of one of them (PEP 562)."""
-    if not name.startswith("_"):
-        for module in ("build", "notations"):
-            found = importlib.import_module(f"{__name__}.{module}")
-            if hasattr(found, name):
-                return getattr(found, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, ("build", "notations"))
