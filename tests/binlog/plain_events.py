@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from dumpfilter.binlog.compression import decode_transaction_payload
-from dumpfilter.binlog.events import EventHeader, EventType
+from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
+from dumpfilter.binlog.events import ROWS, EventHeader, EventType
+from dumpfilter.binlog.rows_events import RowsHeader, TableMap, decode_rows_header, decode_table_map
 
 
 def events(path: Path) -> Iterator[tuple[EventHeader, bytes]]:
@@ -25,3 +26,16 @@ def _events(data: bytes, position: int, checksum: int) -> Iterator[tuple[EventHe
         if header.type == EventType.TRANSACTION_PAYLOAD:
             yield from _events(decode_transaction_payload(body).open(), 0, 0)
         position = end
+
+
+def rows_events(path: Path) -> Iterator[tuple[TableMap, RowsHeader, bytes | memoryview]]:
+    """Yield each rows event of a binlog file: its table map, its post-header, and its rows without compression."""
+    tables = {}
+    for event, body in events(path):
+        kind = event.type
+        if kind == EventType.TABLE_MAP:
+            table = decode_table_map(body)
+            tables[table.table_id] = table
+        elif kind in ROWS:
+            header = decode_rows_header(kind, body)
+            yield tables[header.table_id], header, rows_data(header, body)

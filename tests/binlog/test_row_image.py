@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,28 +11,15 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
 from dumpfilter.binlog import row_image as T
-from dumpfilter.binlog.compression import rows_data
-from dumpfilter.binlog.events import MAGIC, ROWS, EventType
+from dumpfilter.binlog.events import MAGIC
 from dumpfilter.binlog.row_image import ColumnPlan
 from dumpfilter.binlog.row_walk import row_images
-from dumpfilter.binlog.rows_events import RowsHeader, TableMap, decode_rows_header, decode_table_map
-from tests.binlog.plain_events import events
+from dumpfilter.binlog.rows_events import RowsHeader, TableMap, decode_rows_header
+from tests.binlog.plain_events import rows_events
 from tests.binlog.plain_rows import plain_row_images
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"
 BINLOGS = sorted(p for p in DATA.glob("*/*/bin.0*") if p.read_bytes()[:4] == MAGIC)
-
-
-def rows_events(path: Path) -> Iterator[tuple[TableMap, RowsHeader, bytes | memoryview]]:
-    tables = {}
-    for event, body in events(path):
-        kind = event.type
-        if kind == EventType.TABLE_MAP:
-            table = decode_table_map(body)
-            tables[table.table_id] = table
-        elif kind in ROWS:
-            header = decode_rows_header(kind, body)
-            yield tables[header.table_id], header, rows_data(header, body)
 
 
 def images_of(

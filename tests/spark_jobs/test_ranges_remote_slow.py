@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from dumpfilter.spark_jobs.binlog_source import register
+from tests.index.test_addresses import FILES, query, store
 from tests.spark_jobs.plain_events import events_of
-from tests.spark_jobs.s3_server import ObjectStore, object_store
-from tests.support import DATA
+from tests.spark_jobs.s3_server import ObjectStore
 
-MIXED = DATA / "oracle" / "mariadb-mixed"
-
-
-FILES = sorted(MIXED.glob("bin.0*"))
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[ObjectStore]:
-    with object_store() as made:
-        for path in [*FILES, MIXED / "bin.index"]:
-            made.objects[f"bucket/logs of/{path.name}"] = path.read_bytes()
-        made.objects["bucket/logs of/oracle.json"] = b"{ nothing }"
-        yield made
-
-
-@pytest.fixture
-def query(store: ObjectStore) -> str:
-    return f"?endpoint_override={store.endpoint}&scheme=http&region=us-east-1&anonymous=true"
+__all__ = ["query", "store"]
 
 
 def test_spark_reads_from_it(spark: Any, store: ObjectStore, query: str) -> None:

@@ -14,19 +14,17 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.compression import compress, rows_data
-from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.row_image import ColumnPlan
 from dumpfilter.binlog.row_walk import row_images
 from dumpfilter.binlog.rows_events import (
     RowsHeader,
     TableMap,
     decode_rows_header,
-    decode_table_map,
     rows_kind,
 )
 from dumpfilter.slave.targets import SummaryTarget, Target
 from dumpfilter.slave.targets.summary import DIGEST_BYTES, qualified_name
-from tests.binlog.plain_events import events
+from tests.binlog.plain_events import rows_events
 
 DATA = Path(__file__).parents[2] / "oracle" / "data"
 EMPTY: dict[str, Any] = {"tables": {}, "databases": {}}
@@ -52,16 +50,9 @@ def apply(target: Target, *events: tuple[RowsHeader, bytes]) -> None:
 
 
 def recorded(name: str) -> Iterator[tuple[TableMap, RowsHeader, bytes]]:
-    tables = {}
     for path in sorted((DATA / name).glob("bin.0*")):
-        for event, body in events(path):
-            kind = event.type
-            if kind == EventType.TABLE_MAP:
-                table = decode_table_map(body)
-                tables[table.table_id] = table
-            elif kind in ROWS:
-                head = decode_rows_header(kind, body)
-                yield tables[head.table_id], head, bytes(rows_data(head, body))
+        for table, head, data in rows_events(path):
+            yield table, head, bytes(data)
 
 
 def test_counts_and_the_chain_of_digests():
