@@ -33,6 +33,7 @@ DEPENDENCIES = [
     "sqlglot",
     "structlog",
     "typer",
+    "uvloop",
     "zstandard",
 ]
 

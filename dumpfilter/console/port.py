@@ -85,6 +85,9 @@ time.
 MOST_LARGE_STATEMENTS = 2
 """The limit of large statements, of all clients together, that are parsed and carried out at a time."""
 
+_COMPLAINT_SECONDS = 60.0
+_ACCEPT_AGAIN_SECONDS = 1.0
+
 
 @dataclass(frozen=True)
 class Greeting:
@@ -193,7 +196,7 @@ class ClientPort(abc.ABC):
         self.limits = defaultdict[str, UserLimits](lambda: UserLimits(self.results, threads_of_user))
         """The limits of each user. Only configured users can log in, so that there are few."""
         self._started = time.monotonic()
-        self._server: asyncio.Server | None = None
+        self._accepting: asyncio.Task[None] | None = None
 
     @abc.abstractmethod
     def greeting(self) -> Greeting:
@@ -231,17 +234,38 @@ class ClientPort(abc.ABC):
 
     async def open(self, listener: socket.socket) -> None:
         """Accept clients from a listening socket from now on. The port owns the socket, and closes it."""
+        listener.setblocking(False)
+        self._accepting = asyncio.create_task(self._accept_clients(listener))
+
+    async def _accept_clients(self, listener: socket.socket) -> None:
+        """Accept clients until this task is cancelled. uvloop's own server would close clients without a word when the
+        process has no file descriptor left; this one lets them wait, and logs the error once a minute.
+        """
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: asyncio.StreamReaderProtocol(ClientReader(), self._accept), sock=listener
-        )
+        complained = -_COMPLAINT_SECONDS
+        with listener:
+            while True:
+                try:
+                    client, _ = await loop.sock_accept(listener)
+                    _set_up(client)
+                    await loop.connect_accepted_socket(
+                        lambda: asyncio.StreamReaderProtocol(ClientReader(), self._serve), client
+                    )
+                except OSError as error:
+                    if time.monotonic() - complained >= _COMPLAINT_SECONDS:
+                        complained = time.monotonic()
+                        log.error(
+                            "console.not_accepted",
+                            reason=str(error),
+                            hint="the process may need more file descriptors (ulimit -n)",
+                        )
+                    await asyncio.sleep(_ACCEPT_AGAIN_SECONDS)
 
     async def close(self) -> None:
         """Stop listening, close every client's connection, and interrupt the running statements."""
-        if self._server is None:
+        if self._accepting is None:
             return
-        self._server.close()
-        tasks = [client.task for client in self.clients.values()]
+        tasks = [self._accepting, *(client.task for client in self.clients.values())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -261,10 +285,9 @@ class ClientPort(abc.ABC):
         for client in self.clients.copy().values():
             client.task.get_loop().call_soon_threadsafe(end, client)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         assert isinstance(reader, ClientReader)
         number = next(self.directory.numbers)
-        _set_up(writer)
         stream = PacketStream(reader, writer)
         try:
             connection = self.connect(stream, number, stream.peer_name[0])
@@ -311,10 +334,9 @@ class ClientPort(abc.ABC):
             raise ER_CON_COUNT_ERROR()
 
 
-def _set_up(writer: asyncio.StreamWriter) -> None:
+def _set_up(client: socket.socket) -> None:
     # Keep-alive packets reveal clients that vanished without closing the connection.
-    connection = writer.get_extra_info("socket")
     with contextlib.suppress(OSError):
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        # TCP_NODELAY sends short answers at once. asyncio sets the option only for sockets that name their protocol.
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        # TCP_NODELAY sends short answers at once.
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import structlog
+import uvloop
 
 from dumpfilter.base.printable import printable
 
 log = structlog.get_logger("dumpfilter.master")
 
 T = TypeVar("T")
-
-_COMPLAINT_SECONDS = 60.0
 
 
 class ServingLoop:
@@ -25,9 +23,8 @@ class ServingLoop:
     """
 
     def __init__(self, name: str) -> None:
-        self.loop = asyncio.new_event_loop()
+        self.loop = uvloop.new_event_loop()
         self.loop.set_exception_handler(self._log_unforeseen)
-        self._complained = -_COMPLAINT_SECONDS
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def _run(self) -> None:
@@ -61,18 +58,8 @@ class ServingLoop:
     def _log_unforeseen(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Log an error that no coroutine of the loop has handled.
 
-        A client that could not be accepted, for example for lack of file descriptors, is logged once a minute. A
-        BlockingIOError is ignored, which gRPC causes without consequence when a process has several servers.
+        A BlockingIOError is ignored, which gRPC causes without consequence when a process has several servers.
         """
         error, message = context.get("exception"), printable(str(context.get("message")))
-        if isinstance(error, BlockingIOError):
-            return
-        if not message.startswith("socket.accept"):
+        if not isinstance(error, BlockingIOError):
             log.error("unforeseen error", message=message, error=repr(error))
-        elif time.monotonic() - self._complained >= _COMPLAINT_SECONDS:
-            self._complained = time.monotonic()
-            log.error(
-                "console.not_accepted",
-                reason=str(error or message),
-                hint="the process may need more file descriptors (ulimit -n)",
-            )
