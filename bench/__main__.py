@@ -8,7 +8,7 @@ import sys
 
 from bench._common import Options, Report
 from dumpfilter.base.endings import ending_at_signals
-from dumpfilter.base.options.units import parse_size
+from dumpfilter.base.options.values import parse_size
 from dumpfilter.binlog.workload.generate import Style
 
 FAMILIES: tuple[Style, ...] = ("mysql", "mariadb")

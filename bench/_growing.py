@@ -30,7 +30,7 @@ from dumpfilter.binlog.rows_events import TableMap, encode_table_map
 from dumpfilter.binlog.workload import transactions as workload
 from dumpfilter.binlog.workload.generate import START, GeneratedSet, file_head, generate, schema_names
 from dumpfilter.binlog.writer import rebase
-from dumpfilter.dump.event_stream import KeptEvents, kept_pieces
+from dumpfilter.dump.set_pass import KeptEvents, kept_pieces
 from dumpfilter.filter.convert import filter_from_proto
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.v1 import dumpfilter_pb2 as pb

@@ -24,7 +24,7 @@ from bench._growing import BEGINNING, FILTERS, MARKS, Life, Result, Start, defin
 from bench._processes import Child, requests
 from bench._raw import COPY, FOLLOW
 from dumpfilter.base.waiting import until
-from dumpfilter.dump.stream.versions import PROTOCOL
+from dumpfilter.dump.stream.message import PROTOCOL
 from dumpfilter.slave.threads import io_thread
 from dumpfilter.slave.threads.connection import CHANNEL_OPTIONS
 from dumpfilter.topology.links.proxy import Link

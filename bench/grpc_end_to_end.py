@@ -15,8 +15,7 @@ import grpc
 from bench._common import Cases, Options, Report, binlogs, do_db, keeping
 from bench._processes import Child, master
 from bench._raw import COPY, grpc_server
-from dumpfilter.dump.stream.message import client
-from dumpfilter.dump.stream.versions import PROTOCOL
+from dumpfilter.dump.stream.message import PROTOCOL, client
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc

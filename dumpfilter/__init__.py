@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dumpfilter.binlog.reader import iter_events as iter_events
     from dumpfilter.binlog.workload.generate import generate as generate
     from dumpfilter.dump.chunk import Counts as Counts
-    from dumpfilter.dump.filter_set import filter_set as filter_set
+    from dumpfilter.dump.set_pass import filter_set as filter_set
     from dumpfilter.filter import Decision as Decision
     from dumpfilter.filter import EffectiveFilter as EffectiveFilter
     from dumpfilter.filter import Filter as Filter
@@ -48,7 +48,7 @@ _MODULES = {
     "WriteFilter": "dumpfilter.filter",
     "explain_set": "dumpfilter.analyse.explain.explanation",
     "explain_statement": "dumpfilter.analyse.explain.explanation",
-    "filter_set": "dumpfilter.dump.filter_set",
+    "filter_set": "dumpfilter.dump.set_pass",
     "generate": "dumpfilter.binlog.workload.generate",
     "iter_events": "dumpfilter.binlog.reader",
     "parse_gtid_set": "dumpfilter.binlog.gtid",

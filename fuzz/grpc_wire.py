@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2
 
-from dumpfilter.dump.stream.versions import PROTOCOL
+from dumpfilter.dump.stream.message import PROTOCOL
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 ROOT = Path(__file__).parent.parent

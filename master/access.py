@@ -14,9 +14,8 @@ from dataclasses import replace
 from time import monotonic
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.base.recent import Recent
 from dumpfilter.base.security.passwords import MOST_PASSWORD, StoredPassword, to_bytes
-from dumpfilter.base.security.throttle import Throttle
+from dumpfilter.base.security.throttle import Recent, Throttle
 from dumpfilter.master.who import peer_address
 
 CHECKS_AT_ONCE = 2

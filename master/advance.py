@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from dumpfilter.base.errors import BinlogUnreadable, DumpfilterError
 from dumpfilter.dump.chunk import ChunkPlan
-from dumpfilter.dump.exclusion import Reach
-from dumpfilter.dump.thread import DumpThread
+from dumpfilter.dump.thread import DumpThread, Reach
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.measurements import MEASURED

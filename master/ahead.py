@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from dumpfilter.base.errors import BinlogError, BinlogUnreadable, DumpfilterError, PositionError
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, MariadbGtidSet, MysqlGtidSet
-from dumpfilter.index.previous_gtids import gtids_before
+from dumpfilter.index.fileset import gtids_before
 from dumpfilter.master.logged import Logged
 
 if TYPE_CHECKING:

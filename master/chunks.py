@@ -11,10 +11,8 @@ from operator import attrgetter, itemgetter
 from typing import Literal
 
 from dumpfilter.binlog.gtid import SourceKey
-from dumpfilter.dump.chunk import ChunkPlan, Counts, GtidRuns, Window
-from dumpfilter.dump.gaps import Gaps
-from dumpfilter.dump.stream.gaps import gaps_to_proto
-from dumpfilter.dump.stream.message import with_events
+from dumpfilter.dump.chunk import ChunkPlan, Counts, Gaps, GtidRuns, Window
+from dumpfilter.dump.stream.message import gaps_to_proto, with_events
 from dumpfilter.dump.stream.pace import LEAST
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.advance import DumpPlace, Encoding

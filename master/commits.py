@@ -27,13 +27,12 @@ from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_ST
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, Counts, with_statement_end
 from dumpfilter.dump.cut import ADD_STATEMENT_END
-from dumpfilter.dump.exclusion import Reach
 from dumpfilter.dump.packets.empties import stand_in_of
-from dumpfilter.dump.thread import DumpThread
+from dumpfilter.dump.thread import DumpThread, Reach
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.scanner import FileScanner
+from dumpfilter.index.segment import NONE_PREPARED
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.index.xa import NONE_PREPARED
 from dumpfilter.master.advance import DumpPlace
 from dumpfilter.master.replica_encoding import ReplicaEncoding
 

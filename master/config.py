@@ -20,8 +20,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, IPvAnyNetwork, PrivateAttr, ValidationInfo, model_validator
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.small_file import read_small_file
-from dumpfilter.base.options.toml_file import Model, load_toml, wrong
+from dumpfilter.base.options.config_files import Model, load_toml, read_small_file, wrong
 from dumpfilter.base.security.client_tls import ClientTls, TlsMode
 from dumpfilter.base.security.passwords import MOST_PASSWORD, StoredPassword
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules

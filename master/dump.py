@@ -13,12 +13,11 @@ from typing import NamedTuple
 import structlog
 
 from dumpfilter.base.errors import BinlogUnreadable
-from dumpfilter.base.options.defaults import HEARTBEAT_PERIOD
+from dumpfilter.base.options.values import HEARTBEAT_PERIOD
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan
-from dumpfilter.dump.exclusion import Exclusion, Reach
 from dumpfilter.dump.stream.message import NOTHING_KEPT, Kept
 from dumpfilter.dump.stream.pace import LARGEST, Pace
-from dumpfilter.dump.thread import DumpThread
+from dumpfilter.dump.thread import DumpThread, Exclusion, Reach
 from dumpfilter.dump.xa import Earlier
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.master.advance import (

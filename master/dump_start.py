@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dumpfilter.base.errors import BinlogUnreadable, PositionError
-from dumpfilter.base.options.defaults import FIRST_EVENT
+from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog.events import GTIDS, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.gtid import GtidSet, empty_set, parse_gtid_set
-from dumpfilter.index.previous_gtids import gtids_before
+from dumpfilter.index.fileset import gtids_before
 from dumpfilter.master.ahead import Wanted, is_later, unknown_domains
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.logged import add_transactions

@@ -19,7 +19,7 @@ from dumpfilter.analyse.lint.findings import FilterWarning, Level
 from dumpfilter.analyse.lint.knowledge import knowledge_of
 from dumpfilter.analyse.lint.linting import lint
 from dumpfilter.base.printable import printable
-from dumpfilter.base.recent import Recent
+from dumpfilter.base.security.throttle import Recent
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.master.register import RegisteredSlave, definition

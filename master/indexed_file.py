@@ -26,9 +26,8 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import Window
 from dumpfilter.index.fileset import BinlogFile, ScanPoint, SegmentReader, ends_with_rotation
 from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE
-from dumpfilter.index.segment import Segment
+from dumpfilter.index.segment import Prepared, Segment
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.index.xa import Prepared
 from dumpfilter.master.recent_cache import RecentCache
 
 SegmentCache = RecentCache[tuple[int, int], Segment]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.base.options.units import parse_size, parse_time
+from dumpfilter.base.options.values import parse_size, parse_time
 from dumpfilter.master.limits import MAX_DUMPS
 
 if TYPE_CHECKING:

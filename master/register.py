@@ -23,8 +23,8 @@ from weakref import WeakValueDictionary
 from pydantic import NonNegativeInt
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.base.recent import Recent
 from dumpfilter.base.security.passwords import StoredPassword
+from dumpfilter.base.security.throttle import Recent
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.xa import Earlier
 from dumpfilter.filter import Filter, ReplicationFilter

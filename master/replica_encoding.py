@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dumpfilter.base.errors import BinlogCorrupt
-from dumpfilter.base.options.defaults import FIRST_EVENT
+from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.dump.chunk import ChunkPlan, Counts, Window
 from dumpfilter.dump.packets.control import format_description, rotate
 from dumpfilter.dump.packets.empties import NOTHING_DROPPED, Dropped, find_dropped, with_stand_ins

@@ -15,8 +15,7 @@ from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.logs import Seldom
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.audit import audit
-from dumpfilter.dump.stream import versions
-from dumpfilter.dump.stream.message import Kept
+from dumpfilter.dump.stream.message import PROTOCOL, Kept, Speaker, check_versions
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.convert import (
     family_to_proto,
@@ -426,9 +425,9 @@ def check_registration(request: pb.RegisterRequest) -> str:
 
 def check_protocol(request: pb.RegisterRequest) -> None:
     """Raise ProtocolMismatch when this master does not support the version of the gRPC protocol that the slave uses."""
-    versions.check_versions(
-        slave=versions.Peer(request.protocol, printable(request.program_version)),
-        master=versions.Peer(versions.PROTOCOL, __version__),
+    check_versions(
+        slave=Speaker(request.protocol, printable(request.program_version)),
+        master=Speaker(PROTOCOL, __version__),
     )
 
 

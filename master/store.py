@@ -28,12 +28,10 @@ from dumpfilter.binlog.file_reads import unreadable
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import GtidSet, MysqlGtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.index.fileset import BinlogSet, identity_of
-from dumpfilter.index.previous_gtids import gtids_before
+from dumpfilter.index.fileset import BinlogSet, gtids_before, identity_of
 from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE
-from dumpfilter.index.segment import Segment
+from dumpfilter.index.segment import ALWAYS, Segment
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.index.xa import ALWAYS
 from dumpfilter.master.indexed_file import IndexedFile, SegmentCache
 from dumpfilter.master.logged import Logged, add_transactions
 from dumpfilter.master.measurements import CacheState

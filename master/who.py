@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.audit import audit
-from dumpfilter.dump.stream.versions import PROTOCOL
+from dumpfilter.dump.stream.message import PROTOCOL
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

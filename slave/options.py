@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.defaults import CONNECT_RETRY, FIRST_EVENT, NET_TIMEOUT, SYNC_EVENTS
 from dumpfilter.base.options.settings import Settings, setting
+from dumpfilter.base.options.values import CONNECT_RETRY, FIRST_EVENT, NET_TIMEOUT, SYNC_EVENTS
 
 MASTER_PANEL = "Master"
 SOURCE_VARIABLE = "DUMPFILTER_SOURCE_PASSWORD"

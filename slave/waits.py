@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from dumpfilter.base.errors import GtidError
-from dumpfilter.base.options.defaults import FIRST_EVENT
+from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, MysqlGtidSet, parse_gtid_set
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.functions import number_of

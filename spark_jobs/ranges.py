@@ -44,10 +44,9 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.addresses import local_bytes
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, RemoteFile, SegmentReader, open_file
 from dumpfilter.index.scanner import MAX_OPENED, FileScanner
-from dumpfilter.index.segment import Segment
+from dumpfilter.index.segment import ALWAYS, Prepared, Segment
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import TimeSpans, joined, spans_of
-from dumpfilter.index.xa import ALWAYS, Prepared
 from dumpfilter.spark_jobs.engines import Amount, Runner, step
 
 BLOCK_SIZE = 16 << 20

@@ -48,7 +48,7 @@ def _read(file: Path | None) -> str:
     import sys
 
     from dumpfilter.base.errors import OptionError
-    from dumpfilter.base.options.small_file import read_password
+    from dumpfilter.base.options.config_files import read_password
     from dumpfilter.base.security.passwords import MOST_PASSWORD, to_bytes
 
     if file is not None:

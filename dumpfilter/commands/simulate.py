@@ -103,7 +103,7 @@ class ScenarioOptions(Settings, panel="Scenarios"):
         ``links`` has the names of all links (connections between two nodes), such as ``m:web``, which the options may
         name. Raises OptionError.
         """
-        from dumpfilter.base.options.units import parse_rate, parse_time
+        from dumpfilter.base.options.values import parse_rate, parse_time
         from dumpfilter.simulation import wishes
         from dumpfilter.simulation.hop import Hop
         from dumpfilter.simulation.results import SIMULATED, Variant

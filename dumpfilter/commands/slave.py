@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.config_files import read_password
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.base.options.small_file import read_password
 from dumpfilter.commands.option_groups.option_files import OptionFiles
 from dumpfilter.commands.option_groups.ports import (
     ConsoleOptions,

@@ -10,8 +10,8 @@ import typer
 
 from dumpfilter.analyse.report.terminal import print_json
 from dumpfilter.base.errors import DumpfilterError, OptionError
+from dumpfilter.base.options.config_files import read_password
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.base.options.small_file import read_password
 from dumpfilter.base.printable import for_terminal
 from dumpfilter.commands.option_groups.asked import ConsoleLogin, parse_address
 from dumpfilter.slave.options import MASTER_PANEL, SOURCE_VARIABLE, TlsOptions

@@ -59,7 +59,7 @@ OF_NEXT = 0
 """
 
 G_OFFSET, G_END, G_FIRST, G_RUNS_UNTIL, G_HITS_UNTIL = range(5)
-"""The columns of a gap (a run of dropped transactions), as :class:`~dumpfilter.dump.gaps.Gaps` describes them. They
+"""The columns of a gap (a run of dropped transactions), as :class:`~dumpfilter.dump.chunk.Gaps` describes them. They
 are: the chunk's bytes before the gap, the file offset after it, its first transaction, and the ends of its runs and of
 its hits.
 """

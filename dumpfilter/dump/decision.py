@@ -17,8 +17,7 @@ import numpy.typing as npt
 from dumpfilter.binlog import roles as R
 from dumpfilter.dump import atoms as A
 from dumpfilter.dump import cut as K
-from dumpfilter.dump.chunk import ChunkPlan, Counts, Reported
-from dumpfilter.dump.gaps import NO_GAPS, Gaps
+from dumpfilter.dump.chunk import NO_GAPS, ChunkPlan, Counts, Gaps, Reported
 from dumpfilter.filter.boundary import OnUndecided
 from dumpfilter.filter.flags import MOST_HITS
 from dumpfilter.filter.hits import KINDS

@@ -1,29 +1,36 @@
-"""One pass of one dump thread through a whole binlog set, which plans the events that a slave would be sent.
+"""Passes of one dump thread through a whole binlog set: the events that a slave would be sent, for programs that print
+binlogs or write them anew.
 
-Transactions are chosen by position, time and GTID. The clever filter (WL#40) follows tables through the binlog, so it
-must see every statement in the binlog's order.
+A :class:`Selection` chooses transactions by position, time and GTID, with the options of ``mysqlbinlog`` such as
+``--start-position``. It takes whole transactions only. ``mysqlbinlog`` can cut a transaction in two, and then prints a
+part that cannot be replayed. The clever filter (WL#40) follows tables through the binlog, so it must see every
+statement in the binlog's order.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
+from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import NamedTuple, TypedDict
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.base.errors import BinlogError
+from dumpfilter.base.errors import BinlogError, PositionError
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid import GtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.query import decode_statement_event
-from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt
+from dumpfilter.binlog.writer import BinlogSetWriter
+from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, Counts, ReadAt, render, render_into
 from dumpfilter.dump.payload import open_payload
-from dumpfilter.dump.selection import Range, Selection
-from dumpfilter.dump.thread import DumpThread
+from dumpfilter.dump.thread import DumpThread, contained
 from dumpfilter.dump.xa import SentParts
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.clever import CleverFilter
@@ -36,8 +43,181 @@ from dumpfilter.filter.flags import (
 from dumpfilter.filter.kinds import AllFilters, KindFilter
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.statements import statement_of
-from dumpfilter.index.subjects import Subjects, TableSubject
+from dumpfilter.index.subjects import Subjects, TableSubject, statement_of
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Range:
+    """The positions, times and GTIDs of the transactions to take. None stands for no bound.
+
+    Positions are file offsets, bytes. Times are Unix seconds, and the first event of a transaction gives its time.
+    """
+
+    start_position: int | None = None
+    """The offset in the first file of the first transaction that is taken."""
+    stop_position: int | None = None
+    """The offset in the last file of the first transaction that is not taken."""
+    start_time: int | None = None
+    """The selection begins with the first transaction at or after this time."""
+    stop_time: int | None = None
+    """The selection ends before the first transaction at or after this time."""
+    include: GtidSet | None = None
+    """Only transactions with these GTIDs are taken. Transactions without a GTID are not taken if this set is given."""
+    exclude: GtidSet | None = None
+    """Transactions with these GTIDs are not taken."""
+
+
+def on_boundaries(
+    wanted: Range, binlogs: BinlogSet, *, warn: Callable[[str], None] = lambda text: None
+) -> Range:
+    """Return a copy of ``wanted`` whose positions in the binlog set ``binlogs`` lie between two transactions.
+
+    A stop position inside a transaction moves to the transaction's beginning. An operator often stops before a harmful
+    event, for example a DROP TABLE, so the event's whole transaction with its GTID must stay out. ``warn`` receives a
+    text about such a stop position, and about a stop position beyond the end of the file. Raises PositionError, with
+    the nearest boundaries, for a start position inside a transaction or beyond the end.
+    """
+    names = binlogs.names
+    start, stop = wanted.start_position, wanted.stop_position
+    if start is not None:
+        before, after = _boundaries(binlogs, names[0], start)
+        if before != start and after is None:
+            raise PositionError(f"the file ends at {before}", file=names[0], position=start)
+        if before != start:
+            raise PositionError(
+                f"no transaction begins here; the nearest places are {before} and {after}",
+                file=names[0],
+                position=start,
+            )
+    if stop is not None:
+        before, after = _boundaries(binlogs, names[-1], stop)
+        if after is None and before != stop:
+            warn(f"{names[-1]}: the file ends at {before}, before the stop position {stop}")
+        elif before != stop:
+            warn(
+                f"{names[-1]}: the stop position {stop} lies inside the transaction from {before} to {after}, "
+                "which is left out"
+            )
+            wanted = replace(wanted, stop_position=before)
+    return wanted
+
+
+def _boundaries(binlogs: BinlogSet, name: str, position: int) -> tuple[int, int | None]:
+    """Return the last transaction boundary at or before the byte offset ``position`` in the file ``name``, and the
+    first boundary after it. The second is None at the end of the file.
+    """
+    with binlogs.file(name) as file:
+        before = file.first_event
+        if position <= before:
+            return position, before
+        # This pass only looks for transaction boundaries. The later pass over the events verifies checksums and reports
+        # damage.
+        reader = SegmentReader(file, Subjects(), SourceNumbers(), verify=False, statements=False)
+        while (segment := reader.next()) is not None:
+            places = segment.boundaries
+            at = int(np.searchsorted(places, position, "right"))
+            before = int(places[at - 1]) if at else before
+            if at < len(places):
+                return before, int(places[at])
+        return before, None
+
+
+class Selection:
+    """A selection of transactions. It takes a binlog's segments (parts of its files) one after another, and marks the
+    transactions that are not selected, so that the dump thread does not send them.
+
+    Parameters:
+        wanted: the positions, times and GTIDs of the transactions to take. The positions must lie between two
+            transactions (:func:`on_boundaries`).
+        sources: the numbers of the binlog set's GTID sources (server UUIDs, or MariaDB's domain and server ids).
+        first, last: the names of the set's first and last file.
+        whole_files: whether to keep events that belong to no transaction even outside of ``wanted``. A valid binlog
+            file needs these events, for example the GTID list and the Rotate at the file's end.
+    """
+
+    def __init__(
+        self, wanted: Range, sources: SourceNumbers, *, first: str, last: str, whole_files: bool = False
+    ) -> None:
+        self._wanted = wanted
+        self._sources = sources
+        self._first, self._last = first, last
+        self._whole_files = whole_files
+        self._include, self._exclude = wanted.include, wanted.exclude
+        self._started = wanted.start_time is None
+        self._open_taken = True
+        self._past_position = self._past_time = False
+
+    @property
+    def done(self) -> bool:
+        """Whether the stop position or stop time has been passed, so that no later transaction is taken."""
+        return self._past_position or self._past_time
+
+    def apply(self, segment: Segment) -> Segment:
+        """Return a copy of a segment (a part of a binlog file) in which the transactions that are not selected are
+        marked as dropped.
+
+        The mark is :data:`~dumpfilter.binlog.roles.SKIP` in ``txn_subject``. A marked transaction also loses its GTID,
+        so that a dump thread does not report the GTID as executed. Segments must be given in the order of the binlog,
+        because times and the stop position depend on earlier segments.
+        """
+        taken = self._taken(segment)
+        if taken.all():
+            return segment
+        subject, source = segment.txn_subject.copy(), segment.txn_source.copy()
+        subject[~taken] = R.SKIP
+        source[~taken & (source >= 0)] = -1
+        return replace(segment, txn_subject=subject, txn_source=source)
+
+    def _taken(self, segment: Segment) -> Flags:
+        wanted = self._wanted
+        first_event = segment.txn_event[:-1]
+        begins = segment.offset[first_event]
+        of_file = segment.txn_source == R.KEPT
+        taken = np.ones(len(begins), np.bool_)
+        if segment.file == self._first and wanted.start_position is not None:
+            taken &= begins >= wanted.start_position
+        if segment.file == self._last and wanted.stop_position is not None:
+            taken &= begins < wanted.stop_position
+            self._past_position |= segment.end >= wanted.stop_position
+        if self._whole_files:
+            taken |= of_file
+        transactions = taken & ~of_file
+        transactions[: int(segment.continues)] = False
+        if wanted.start_time is not None or wanted.stop_time is not None:
+            taken &= of_file | self._in_time(segment.time[first_event].astype(np.int64), transactions)
+        taken &= of_file | self._in_gtids(segment)
+        if segment.continues:
+            taken[0] = self._open_taken
+        if segment.open:
+            self._open_taken = bool(taken[-1])
+        return taken
+
+    def _in_time(self, times: npt.NDArray[np.int64], transactions: Flags) -> Flags:
+        taken = np.zeros(len(times), np.bool_)
+        if self._past_time:
+            return taken
+        first, end = 0, len(times)
+        if not self._started:
+            late = np.flatnonzero(transactions & (times >= (self._wanted.start_time or 0)))
+            if not len(late):
+                return taken
+            first, self._started = int(late[0]), True
+        if self._wanted.stop_time is not None:
+            late = np.flatnonzero(transactions & (times >= self._wanted.stop_time))
+            if len(late):
+                end, self._past_time = int(late[0]), True
+        taken[first:end] = True
+        return taken
+
+    def _in_gtids(self, segment: Segment) -> Flags:
+        taken = np.full(len(segment.txn_source), self._include is None)
+        for gtids, answer in ((self._include, True), (self._exclude, False)):
+            if gtids is not None:
+                taken[contained(segment, self._sources, gtids)] = answer
+        return taken
+
 
 EVERYTHING = Range()
 """The selection without bounds, which takes every transaction of a binlog set."""
@@ -49,7 +229,7 @@ class PassOptions(TypedDict, total=False):
     - ``clever``: a filter that follows renamed tables through the binlog. It decides in place of the slave's filter.
     - ``also``: a second filter, for example ``--binlog-do-db`` or kinds of statement. An event must pass both filters.
     - ``wanted``: the positions, times and GTIDs of the transactions to take. The positions must lie between two
-      transactions (:func:`~dumpfilter.dump.selection.on_boundaries`).
+      transactions (:func:`~dumpfilter.dump.set_pass.on_boundaries`).
     - ``verify``: whether to verify checksums. The default is True.
     - ``progress``: called after each segment (a part of a file, up to 4 MiB) with the segment's number of bytes.
     """
@@ -262,3 +442,187 @@ def _sends(segment: Segment) -> npt.NDArray[np.bool_]:
 
 def _reader(data: bytes) -> ReadAt:
     return lambda offset, length: data[offset : offset + length]
+
+
+def filter_set(
+    binlogs: BinlogSet,
+    rule_filter: ReplicationFilter,
+    output_dir: Path,
+    base: str,
+    *,
+    overwrite: bool = False,
+    **options: Unpack[PassOptions],
+) -> Counts:
+    """Write the events of the binlog set ``binlogs`` that a slave with this filter would be sent as a new binlog set.
+
+    The new files are ``<base>.000001`` … and ``<base>.index`` in ``output_dir``, one for each file that was read. Each
+    event gets a new end_log_pos and checksum, so that a server reads the set as its own. Rotate events name the new
+    files. Files after the last selected transaction are not written. Return the counts of events and bytes read, sent
+    and dropped.
+
+    Raises BinlogError if the set is damaged, and OutputError if the new set cannot be written. After an error no file
+    of the new set is left.
+
+    Parameters:
+        rule_filter: the slave's filter.
+        overwrite: whether existing files may be replaced.
+        options: the selection of transactions, and further filters (:class:`~dumpfilter.dump.set_pass.PassOptions`).
+    """
+    one = SetPass(binlogs, rule_filter, options, whole_files=True)
+    total = Counts()
+    room: npt.NDArray[np.uint8] = np.empty(1 << 20, np.uint8)
+    with BinlogSetWriter(output_dir, base, overwrite=overwrite) as writer:
+        for file, segments in one.files():
+            fd = file.format_description
+            writer.begin(fd)
+            rotated_at: int | None = None
+            for segment, plans, reader in segments:
+                for plan in plans:
+                    total.add(plan.counts)
+                    if plan.size > room.size:
+                        room = np.empty(2 * plan.size, np.uint8)
+                    events = room[: plan.size]
+                    render_into(events, plan, reader.data, reader.data_offset, file.read, fd)
+                    if plan.end == segment.end and segment.type[-1] == EventType.ROTATE:
+                        # The old Rotate event names a file of the old set. The writer makes a new Rotate event.
+                        events = events[: -int(segment.size[-1])]
+                        rotated_at = int(segment.time[-1])
+                    writer.append(events)
+            if rotated_at is None or one.done:
+                writer.end()
+            else:
+                writer.rotate(rotated_at)
+    return total
+
+
+SIZE_AT = 9
+"""The offset of an event's size in its header."""
+
+
+class KeptEvents(NamedTuple):
+    """Consecutive events of one binlog file, with their bytes as a slave would be sent them."""
+
+    file: str
+    fd: FormatDescription
+    """The content of the format description event by which the events must be read. For a format description event it
+    is the event's own content.
+    """
+    data: npt.NDArray[np.uint8]
+    """The bytes of the events. Event k has ``size[k]`` bytes from ``start[k]`` on."""
+    start: npt.NDArray[np.int64]
+    size: npt.NDArray[np.int64]
+    offset: npt.NDArray[np.int64]
+    """The byte offsets in ``file`` at which the original events begin."""
+    undecided: bool = False
+    """Whether the events are a single statement that the filter cannot decide."""
+
+    def part(self, first: int, last: int) -> KeptEvents:
+        """Return the events from number ``first`` up to, but without, ``last``."""
+        if last - first == self.start.size:
+            return self
+        begin = self.start[first]
+        return self._replace(
+            data=self.data[begin : self.start[last - 1] + self.size[last - 1]],
+            start=self.start[first:last] - begin,
+            size=self.size[first:last],
+            offset=self.offset[first:last],
+        )
+
+
+class PassedStatement(NamedTuple):
+    """A Query event (or another event with a statement's text) that a slave would not be sent."""
+
+    file: str
+    fd: FormatDescription
+    offset: int
+    event: bytes
+    passes: bool
+    """Whether the filter passes the statement. Then only the selection of transactions by position, time or GTID
+    leaves the statement out.
+    """
+
+
+def kept_pieces(
+    binlogs: BinlogSet,
+    rules: ReplicationFilter,
+    *,
+    counts: Counts | None = None,
+    left_out: Callable[[PassedStatement], None] | None = None,
+    **options: Unpack[PassOptions],
+) -> Iterator[KeptEvents]:
+    """Yield the events of a binlog set that a slave with this filter would be sent, in runs of consecutive events of
+    one file. Each file begins with its format description event, which is yielded alone.
+
+    The Gap events of a relay log (notes about dropped transactions) are yielded, too, for people who read the log.
+
+    Raises BinlogError where a file is damaged.
+
+    Parameters:
+        rules: the slave's filter.
+        counts: receives the numbers of events and bytes that were read, sent and dropped.
+        left_out: called for each statement that is not yielded, between the events that precede and follow the
+            statement in the binlog. With this function, each yielded statement is a run by itself.
+        options: which events of the set are read, and further filters (:class:`~dumpfilter.dump.set_pass.PassOptions`).
+    """
+    one = SetPass(binlogs, rules, options, sends_gaps=True)
+    for file, segments in one.files():
+        yield one_event(file.name, file.format_description, 4, file.format_description.raw)
+        for segment, plans, reader in segments:
+            fd = segment.format_description
+            # A chunk is as large as a segment, so that there is one plan.
+            (plan,) = plans
+            if counts is not None:
+                counts.add(plan.counts)
+            kept = _events(plan, render(plan, reader.data, reader.data_offset, file.read, fd), fd)
+            if left_out is None:
+                if kept.start.size:
+                    yield kept
+                continue
+            statements = np.flatnonzero((segment.role & R.ROLE_MASK == R.STATEMENT) & (segment.subject >= 0))
+            flags = one.flags.array()[segment.subject[statements]]
+            offsets = segment.offset[statements]
+            undecided = set(offsets[flags & FILTER_UNDECIDED_F != 0].tolist())
+            passed = deque(
+                PassedStatement(segment.file, fd, at, file.read(at, size), passes)
+                for at, size, passes, is_kept in zip(
+                    offsets.tolist(),
+                    segment.size[statements].tolist(),
+                    (flags & FILTER_BINLOG_SEND_F != 0).tolist(),
+                    np.isin(offsets, kept.offset).tolist(),
+                    strict=True,
+                )
+                if not is_kept
+            )
+            begins, ends = (np.searchsorted(kept.offset, offsets, side) for side in ("left", "right"))
+            bounds = np.unique(np.concatenate(([0], begins, ends, [kept.start.size]))).tolist()
+            for first, last in itertools.pairwise(bounds):
+                offset = int(kept.offset[first])
+                while passed and passed[0].offset < offset:
+                    left_out(passed.popleft())
+                yield kept.part(first, last)._replace(undecided=offset in undecided)
+            for statement in passed:
+                left_out(statement)
+
+
+def one_event(file: str, fd: FormatDescription, offset: int, event: bytes) -> KeptEvents:
+    """Return a single event as a :class:`KeptEvents`. ``fd`` is the format description event of the binlog file
+    ``file``, and ``offset`` is the byte offset in the file at which the original event begins.
+    """
+    start, size, place = (np.array([one], np.int64) for one in (0, len(event), offset))
+    return KeptEvents(file, fd, np.frombuffer(event, np.uint8), start, size, place)
+
+
+def _events(plan: ChunkPlan, data: bytes, fd: FormatDescription) -> KeptEvents:
+    start, size, offset = [], [], []
+    at = 0
+    for place, length, _ in plan.ranges.tolist():
+        end = at + length
+        while at < end:
+            one = int.from_bytes(data[at + SIZE_AT : at + SIZE_AT + 4], "little")
+            start.append(at)
+            size.append(one)
+            offset.append(place)
+            at += one
+            place += one
+    starts, sizes, offsets = (np.array(column, np.int64) for column in (start, size, offset))
+    return KeptEvents(plan.file, fd, np.frombuffer(data, np.uint8), starts, sizes, offsets)

@@ -37,8 +37,7 @@ from dumpfilter.binlog.statement.facts import form_tables_info, qualified, relat
 from dumpfilter.binlog.writer import BinlogSetWriter, with_body
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.statements import statement_of
-from dumpfilter.index.subjects import Subjects
+from dumpfilter.index.subjects import Subjects, statement_of
 
 _QUERIES = (EventType.QUERY, EventType.QUERY_COMPRESSED)
 _REWRITTEN = (*_QUERIES, EventType.TRANSACTION_PAYLOAD)

@@ -7,7 +7,7 @@ prepared transaction must not get the end, because XA COMMIT of an unknown xid s
 
 Three places keep the rule:
 
-- :class:`~dumpfilter.index._resolve.Resolver` in the index remembers the tables of each prepared transaction. A filter
+- :class:`~dumpfilter.index.scanner.Resolver` in the index remembers the tables of each prepared transaction. A filter
   sends the end if and only if the filter sends a part of the prepared transaction.
 - :class:`XaEnds` in a dump thread remembers which prepared transactions the thread has sent, and decides by the
   filters of earlier dumps (:class:`Earlier`) about those that the slave had before. The filter may change between
@@ -32,8 +32,7 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.dump.atoms import Columns
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
-from dumpfilter.index.segment import Segment
-from dumpfilter.index.xa import canonical
+from dumpfilter.index.segment import Segment, canonical
 
 
 class SentParts(NamedTuple):

@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 
 from dumpfilter.base.errors import BinlogUnreadable, OptionError
-from dumpfilter.base.options.defaults import FIRST_EVENT
+from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.listening import Endpoint
 from dumpfilter.base.security.tls import TlsSource, temporary_tls

@@ -19,7 +19,7 @@ from dumpfilter.binlog.statement.facts import tables_read
 from dumpfilter.binlog.statement.statement import Thing
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.decision import Step, Verdict
-from dumpfilter.index.statements import statement_of
+from dumpfilter.index.subjects import statement_of
 
 Name = tuple[str, str]
 """A table's full name: the name of its database, and the name of the table."""

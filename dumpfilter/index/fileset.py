@@ -1,4 +1,8 @@
-"""Binlog sets: the binlog files that an index file names, in order. A server may still write to the last file."""
+"""Binlog sets: the binlog files that an index file names, in order. A server may still write to the last file.
+
+A file tells the GTIDs of all transactions before it in its Previous_gtids (MySQL) or Gtid_list (MariaDB) event. A
+slave's relay log file also has a head event with the GTIDs that the slave had received before the file.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +31,7 @@ from dumpfilter.base.errors import (
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import (
     FLAGS_OFFSET,
+    GTIDS,
     HEADER_LENGTH,
     LOG_EVENT_ARTIFICIAL_F,
     LOG_EVENT_BINLOG_IN_USE_F,
@@ -40,6 +45,8 @@ from dumpfilter.binlog.events import (
 from dumpfilter.binlog.file_reads import check_whole, open_regular, read_into, read_up_to, unreadable
 from dumpfilter.binlog.format import FormatDescription, NameRules
 from dumpfilter.binlog.gap_events import Head, decode_ignorable
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid_set
+from dumpfilter.binlog.gtid_events import decode_gtid_list, decode_previous_gtids
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import read_format_description
 from dumpfilter.index.addresses import (
@@ -55,9 +62,8 @@ from dumpfilter.index.addresses import (
 )
 from dumpfilter.index.index_file import read_index
 from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE, FileScanner
-from dumpfilter.index.segment import Segment, WriterPoint
+from dumpfilter.index.segment import NONE_PREPARED, Prepared, Segment, WriterPoint
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.index.xa import NONE_PREPARED, Prepared
 
 FileIdentity = tuple[int, int]
 """The identity of a file: its device (``st_dev``) and its inode (``st_ino``)."""
@@ -930,3 +936,81 @@ def _names_relay_logs(index: Path) -> bool:
 def ends_with_rotation(segment: Segment) -> bool:
     """Tell whether a segment's last event is a Rotate or Stop event, with which a server closes a binlog file."""
     return int(segment.type[-1]) in _LAST_OF_FILE
+
+
+_IN_TRANSACTIONS = GTIDS | {EventType.QUERY}
+
+
+class GtidsBefore(NamedTuple):
+    """The GTIDs of all transactions before a binlog file, as the events at the file's beginning list them."""
+
+    logged: GtidSet | None
+    """The GTIDs that the server had logged before, from the Previous_gtids or Gtid_list event. None if the file has no
+    such event.
+    """
+    received: GtidSet | None
+    """The GTIDs that a slave had received before this file of its relay log. None if the slave had received none, and
+    for a server's binlog.
+    """
+    listed: tuple[MariadbGtid, ...] = ()
+    """The last GTID of each domain and server before the file (MariaDB). Within a domain they stand in the order in
+    which they were logged.
+    """
+
+    @property
+    def all(self) -> GtidSet | None:
+        """All GTIDs before the file, or None if no event of the file names any."""
+        if self.logged is None or self.received is None:
+            return self.received if self.logged is None else self.logged
+        return self.logged | self.received
+
+
+def gtids_before(file: BinlogFile) -> GtidsBefore:
+    """Return the GTIDs before a binlog file, from the events at the file's beginning. Raises BinlogCorrupt.
+
+    The Previous_gtids or Gtid_list event stands before any transaction. Servers before MySQL 5.6 and MariaDB 10.0 write
+    no such event. A relay log file whose slave had received nothing before it may have none either.
+    """
+    received = _received(file.begin)
+    offset = file.begin.end
+    for _ in range(4):
+        head = file.read_up_to(offset, HEADER_LENGTH)
+        if len(head) < HEADER_LENGTH:
+            break
+        header = EventHeader.unpack(head)
+        if header.type in _IN_TRANSACTIONS or offset + header.size > file.size:
+            break
+        event = file.read_event(offset)
+        if header.type in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST):
+            logged, listed = _logged(file, offset, event)
+            return GtidsBefore(logged, received, (*_positions(received), *listed))
+        offset += header.size
+    return GtidsBefore(None, received, _positions(received))
+
+
+def _positions(received: GtidSet | None) -> tuple[MariadbGtid, ...]:
+    return received.gtids() if isinstance(received, MariadbGtidSet) else ()
+
+
+def _logged(file: BinlogFile, offset: int, event: bytes) -> tuple[GtidSet, tuple[MariadbGtid, ...]]:
+    """Return the content of a Previous_gtids or Gtid_list event: the GTID set, and the last GTID of each domain and
+    server.
+
+    The second part is empty for MySQL. Raises BinlogCorrupt, with file and position.
+    """
+    body = file.format_description.body(event)
+    try:
+        if event[4] == EventType.PREVIOUS_GTIDS:
+            return decode_previous_gtids(body), ()
+        found = decode_gtid_list(body)
+        return found.position(), found.gtids
+    except BinlogError as error:
+        raise error.located(file.name, offset) from None
+
+
+def _received(begin: FileBegin) -> GtidSet | None:
+    """Return the GTIDs that a slave had received before a relay log file, from the file's head event. None without
+    GTIDs.
+    """
+    text = begin.origin.get("retrieved")
+    return parse_gtid_set(text, begin.format_description.family) if isinstance(text, str) and text else None

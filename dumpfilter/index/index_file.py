@@ -1,13 +1,24 @@
-"""The index file of a binlog set: a text file that names the set's binlog files, one on each line."""
+"""The index file of a binlog set, and the writer that appends to a set.
+
+The index file is a text file that names the set's binlog files, one on each line. A :class:`LogWriter` appends to the
+copy of a running server's binlogs that a master fetches, or to a slave's relay log. A crash at any moment leaves a
+valid set, which at worst lacks its newest events. The first events of a file are on the disk before the index names the
+file. The owner of the set decides up to which position a file is valid after a crash, and truncates the rest.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import threading
-from collections.abc import Collection
+from collections import deque
+from collections.abc import Collection, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import Generic, Self, TypeVar
 
+from dumpfilter.base import files
 from dumpfilter.base.errors import BinlogCorrupt, BinlogMissing, OutputError
 from dumpfilter.base.files import committed, writing
 from dumpfilter.binlog.file_reads import open_regular, read_up_to
@@ -99,3 +110,192 @@ def parse_index(data: bytes, *, file: str) -> list[str]:
 
 
 _CURE = "copy the index again from the server, or correct the line"
+
+
+def write_index(index: Path, names: Sequence[str]) -> None:
+    """Replace the index file of a binlog set by a file with the given names, in the servers' format. Raises
+    OutputError.
+    """
+    text = "".join(f"./{name}\n" for name in names)
+    files.replace(index, text.encode("utf-8", "surrogateescape"))
+
+
+class GrowingFile:
+    """A binlog or relay log file that is open for appending. ``fd`` is its file descriptor, and ``end`` its present
+    size, bytes. Methods raise OutputError when the system reports an error.
+    """
+
+    def __init__(self, path: Path, fd: int, end: int) -> None:
+        self.path = path
+        self.name = path.name
+        self.end = end
+        """The size of the file, bytes."""
+        self.is_synced = False
+        """Whether all written bytes are on the disk, or are being synced by :meth:`LogWriter.sync_later`."""
+        self._fd = fd
+
+    @classmethod
+    def create(cls, path: Path, head: bytes) -> Self:
+        """Create a file with its first bytes, ``head``. A file of this name that a crash left is removed."""
+        made = cls(path, files.create(path), 0)
+        try:
+            made.append(head)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open an existing file to append at its end. Raises OSError."""
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        return cls(path, fd, os.lseek(fd, 0, os.SEEK_END))
+
+    def append(self, data: bytes | memoryview) -> None:
+        """Append ``data`` to the file. Raises OutputError, and then truncates the file to its former end if the system
+        allows.
+        """
+        self.is_synced = False
+        try:
+            files.write(self.path, self._fd, data)
+        except OutputError:
+            with contextlib.suppress(OutputError):
+                files.truncate(self.path, self._fd, self.end)
+            raise
+        self.end += len(data)
+
+    def cut(self, end: int) -> None:
+        """Truncate the file to the size ``end``."""
+        if self.end > end:
+            files.truncate(self.path, self._fd, end)
+        self.end = end
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return ``length`` bytes of the file from the byte offset ``offset`` on, or fewer at its end."""
+        with files.writing(self.path):
+            return os.pread(self._fd, length, offset)
+
+    def sync(self) -> None:
+        """Wait until all written bytes are on the disk (fsync)."""
+        if not self.is_synced:
+            files.sync(self.path, self._fd)
+            self.is_synced = True
+
+    def close(self) -> None:
+        """Close the file without a sync to the disk."""
+        os.close(self._fd)
+
+
+F = TypeVar("F", bound=GrowingFile)
+
+
+class LogWriter(Generic[F]):
+    """A binlog set or relay log that this process writes. An index file names the set's files, and the newest file is
+    open for appending.
+
+    With ``synced`` a new file's first bytes are synced to the disk before the index names the file. All of a file is
+    synced before the next file begins. ``index`` is the index file; None before the first file, if its name is not
+    known yet.
+    """
+
+    def __init__(self, index: Path | None, *, synced: bool) -> None:
+        self.index = index
+        self.file: F | None = None
+        """The open file, to which events are appended. None before :meth:`begin`, and after an error in :meth:`begin`.
+        """
+        self._synced = synced
+        self._syncing_thread = ThreadPoolExecutor(1, "log-sync")
+        self._syncing: deque[Future[None]] = deque()
+        """The calls of :meth:`sync_later` whose results have not been checked yet."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the files, oldest first."""
+        return [] if self.index is None else [Path(line).name for line in read_index(self.index) if line]
+
+    def begin(self, index: Path, made: F) -> F:
+        """Add the new file ``made`` to the index file ``index``, and append to this file from now on. Return ``made``.
+
+        Raises OutputError. After an error the new file is closed, and the index does not name it.
+        """
+        try:
+            if self._synced:
+                made.sync()
+            # Another thread may have purged files since.
+            with INDEX_CHANGES:
+                write_index(index, [*self.names, made.name])
+        except BaseException:
+            made.close()
+            raise
+        self.index, self.file = index, made
+        return made
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all written bytes are known to be on the disk."""
+        return not self._syncing and (self.file is None or self.file.is_synced)
+
+    @property
+    def is_syncing(self) -> bool:
+        """Whether a sync that :meth:`sync_later` has started is still running."""
+        return any(not one.done() for one in self._syncing)
+
+    def sync(self) -> None:
+        """Wait until all written bytes are on the disk. Raises OutputError, also when a sync of :meth:`sync_later` has
+        failed.
+        """
+        self._see_results(0)
+        if self.file is not None:
+            self.file.sync()
+
+    def sync_later(self, *then: Path) -> None:
+        """Start to sync the open file and the files ``then`` to the disk, in another thread, and return at once.
+
+        Two such syncs may be running. A further call waits, so that a slow disk slows down the sender of the log.
+        Raises OutputError when an earlier sync has failed.
+        """
+        assert self.file is not None
+        self._see_results(0 if self.file.is_synced and not then else 1)
+        if then or not self.file.is_synced:
+            self.file.is_synced = True
+            self._syncing.append(self._syncing_thread.submit(_write_to_disk, (self.file.path, *then)))
+
+    def _see_results(self, most: int) -> None:
+        """Wait until at most ``most`` syncs of :meth:`sync_later` are running. Raises OutputError when one has
+        failed.
+        """
+        while len(self._syncing) > most:
+            error = self._syncing.popleft().exception()
+            if error is not None:
+                wait(self._syncing)
+                self._syncing.clear()
+                if self.file is not None:
+                    self.file.is_synced = False
+                raise error
+
+    def close_file(self, *, synced: bool = True) -> None:
+        """Close the open file, if any. Without ``synced`` do not sync it to the disk first.
+
+        Syncs of :meth:`sync_later` are awaited. Raises OutputError, also when one of them has failed.
+        """
+        file, self.file = self.file, None
+        ended, self._syncing = self._syncing, deque()
+        wait(ended)
+        try:
+            for one in ended:
+                one.result()
+            if file is not None and self._synced and synced:
+                file.sync()
+        finally:
+            if file is not None:
+                file.close()
+
+
+def _write_to_disk(paths: Sequence[Path]) -> None:
+    for path in paths:
+        with files.writing(path):
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            files.sync(path, descriptor)
+        finally:
+            os.close(descriptor)

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.my_cnf import read_options_file
-from dumpfilter.base.options.small_file import read_password, read_small_file
+from dumpfilter.base.options.config_files import read_options_file, read_password, read_small_file
 from dumpfilter.base.security.client_tls import ClientTls, TlsMode
 from dumpfilter.base.security.guarded_client import Login
 from dumpfilter.receiver.url import SourceUrl

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from dumpfilter.base.backoff import Backoff
 from dumpfilter.base.errors import ConnectionLost, DumpfilterError, OptionError, SourceStreamDamaged, TlsError
 from dumpfilter.base.printable import printable
+from dumpfilter.base.waiting import Backoff
 from dumpfilter.receiver.credentials import find_credentials
 from dumpfilter.receiver.login import SourceConnection, SourceFacts, ask_facts
 from dumpfilter.receiver.reception import Progress, Reception, Turns

@@ -42,7 +42,7 @@ from dumpfilter.binlog.events import (
 from dumpfilter.binlog.file_reads import open_regular, read_into
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.reader import read_format_description
-from dumpfilter.index.log_writer import GrowingFile, LogWriter
+from dumpfilter.index.index_file import GrowingFile, LogWriter
 from dumpfilter.receiver._deframe_kernels import walk
 
 log = structlog.get_logger("dumpfilter.receiver")

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.toml_file import Model, reason_of
+from dumpfilter.base.options.config_files import Model, reason_of
 from dumpfilter.base.security.client_tls import TlsMode
 from dumpfilter.base.security.listening import host_and_port
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.near import did_you_mean
-from dumpfilter.base.options.units import parse_rate, parse_time
+from dumpfilter.base.options.values import did_you_mean, parse_rate, parse_time
 from dumpfilter.simulation.plan import Plan
 from dumpfilter.simulation.results import SIMULATED, Setting, Variant
 from dumpfilter.simulation.simulate import Search

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from dumpfilter.base.endings import uninterrupted
-from dumpfilter.base.options.near import did_you_mean
+from dumpfilter.base.options.values import did_you_mean
 from dumpfilter.testbed.directory import KEPT, LOCK, State, remove_files
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, StartFailed, TestbedError, Unknown
 from dumpfilter.testbed.file_nodes import Files

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.toml_file import reason_of
+from dumpfilter.base.options.config_files import reason_of
 from dumpfilter.binlog.format import Family
 from dumpfilter.topology.links.shape import PLAIN, LinkShape
 from dumpfilter.topology.model import LinkTable, Node, Reading, Topology

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, WrapValidator
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.near import did_you_mean
-from dumpfilter.base.options.toml_file import WRITTEN, Model
-from dumpfilter.base.options.units import (
+from dumpfilter.base.options.config_files import WRITTEN, Model
+from dumpfilter.base.options.values import (
+    did_you_mean,
     format_rate,
     format_size,
     format_time,

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.near import did_you_mean
-from dumpfilter.base.options.toml_file import parse_toml, read_toml
+from dumpfilter.base.options.config_files import parse_toml, read_toml
+from dumpfilter.base.options.values import did_you_mean
 from dumpfilter.topology.model import KINDS, RULE_KINDS, LinkTable, Node, Topology, Workload
 from dumpfilter.topology.resolve import topology_of
 

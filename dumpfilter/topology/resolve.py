@@ -22,8 +22,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.near import did_you_mean
-from dumpfilter.base.options.toml_file import WRITTEN, reason_of
+from dumpfilter.base.options.config_files import WRITTEN, reason_of
+from dumpfilter.base.options.values import did_you_mean
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.filter.rules import FilterSemantics
 from dumpfilter.topology.links.shape import PLAIN

@@ -18,8 +18,7 @@ from pydantic import Field
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.arguments import Named, OptionNames, server_option
-from dumpfilter.base.options.my_cnf import read_options_file
-from dumpfilter.base.options.toml_file import Model, load_toml
+from dumpfilter.base.options.config_files import Model, load_toml, read_options_file
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.base import ReplicationFilter

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dumpfilter.base.errors import BinlogMissing, BinlogUnreadable, PositionError
-from dumpfilter.base.options.defaults import FIRST_EVENT
+from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog.cursor import Cursor as RowCursor
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet

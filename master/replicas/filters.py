@@ -25,12 +25,12 @@ from pymysql.constants import ER
 from pymysql.cursors import Cursor, DictCursor
 
 from dumpfilter.base.errors import DumpfilterError, OptionError
-from dumpfilter.base.options.small_file import read_small_file
+from dumpfilter.base.options.config_files import read_small_file
 from dumpfilter.base.printable import printable
-from dumpfilter.base.recent import Recent
 from dumpfilter.base.security.client_tls import TlsFileError
 from dumpfilter.base.security.guarded_client import MALFORMED, GuardedConnection, Login, PasswordKept
 from dumpfilter.base.security.passwords import StoredPassword
+from dumpfilter.base.security.throttle import Recent
 from dumpfilter.binlog.format import Family, NameRules, name_collation_of
 from dumpfilter.filter import Filter, FilterSemantics, ReplicationFilter, Rule, RuleKind, make_rule
 from dumpfilter.filter.compare import Beyond, passes_beyond

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dumpfilter.base.options.defaults import FIRST_EVENT
+from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.writer import make_event

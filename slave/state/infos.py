@@ -24,7 +24,7 @@ from google.protobuf.message import DecodeError
 from pydantic import Field, NonNegativeInt
 
 from dumpfilter.base.errors import OptionError, StateCorrupt
-from dumpfilter.base.options.defaults import FIRST_EVENT, HEARTBEAT_PERIOD
+from dumpfilter.base.options.values import FIRST_EVENT, HEARTBEAT_PERIOD
 from dumpfilter.base.security.client_tls import ClientTls, TlsMode
 from dumpfilter.base.security.listening import host_and_port
 from dumpfilter.base.state_file import State, StateFile

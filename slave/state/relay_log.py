@@ -29,8 +29,8 @@ from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import make_head
 from dumpfilter.dump.packets.control import rotate
+from dumpfilter.index.index_file import GrowingFile, LogWriter, write_index
 from dumpfilter.index.lag import BinlogEnd
-from dumpfilter.index.log_writer import GrowingFile, LogWriter, write_index
 from dumpfilter.slave.state import AFRESH
 
 if TYPE_CHECKING:

@@ -28,8 +28,7 @@ from dumpfilter.binlog.rows_events import TableMap, decode_rows_header, decode_t
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import BaseRuleKind
-from dumpfilter.index.statements import statement_of
-from dumpfilter.index.subjects import TableSubject
+from dumpfilter.index.subjects import TableSubject, statement_of
 from dumpfilter.slave.state.counters import ChannelMeasurements
 
 if TYPE_CHECKING:

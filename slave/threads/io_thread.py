@@ -22,7 +22,6 @@ import structlog
 from grpc import StatusCode as Status
 
 from dumpfilter import __version__
-from dumpfilter.base.backoff import Backoff
 from dumpfilter.base.errors import (
     BinlogCorrupt,
     ConnectionLost,
@@ -39,8 +38,8 @@ from dumpfilter.base.errors import (
     TlsError,
 )
 from dumpfilter.base.printable import printable
-from dumpfilter.dump.stream.message import client
-from dumpfilter.dump.stream.versions import PROTOCOL, Peer, check_versions
+from dumpfilter.base.waiting import Backoff
+from dumpfilter.dump.stream.message import PROTOCOL, Speaker, check_versions, client
 from dumpfilter.filter.convert import FAMILIES, names_from_proto
 from dumpfilter.slave.state.counters import ChannelCounters
 from dumpfilter.slave.threads.base import ChannelThread
@@ -322,8 +321,8 @@ class IoThread(ChannelThread):
             raise kind(f"{self._where}: {error.details()}") from error
         try:
             check_versions(
-                slave=Peer(PROTOCOL, __version__),
-                master=Peer(answer.protocol, printable(answer.program_version)),
+                slave=Speaker(PROTOCOL, __version__),
+                master=Speaker(answer.protocol, printable(answer.program_version)),
             )
         except ProtocolMismatch as error:
             self._unregister(stub, answer.slave_id)

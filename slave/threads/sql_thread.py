@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from dumpfilter.base.errors import BinlogError, RelayLogDamaged, StateCorrupt, StreamError
-from dumpfilter.base.options.defaults import FIRST_EVENT
+from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import NameCollation, NameRules
 from dumpfilter.binlog.gap_events import Gap, Head, is_gap_event, parse_gap_event
 from dumpfilter.binlog.gtid import Gtid, parse_gtid_set
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.dump.stream.gaps import hits_from_numbers
+from dumpfilter.dump.stream.message import hits_from_numbers
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.hits import Hits
 from dumpfilter.filter.origin import OriginFilter

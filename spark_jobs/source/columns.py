@@ -30,7 +30,7 @@ from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.rows import MAP_TYPE, ChangedRows, RowCounter, RowImageReader
 from dumpfilter.binlog.rows_events import rows_kind
 from dumpfilter.binlog.statement import StatementKind
-from dumpfilter.dump.sent_events import SentEvents
+from dumpfilter.dump.thread import SentEvents
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject
 

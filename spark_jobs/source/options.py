@@ -17,7 +17,7 @@ import pyarrow as pa
 from pydantic import ConfigDict, TypeAdapter
 
 from dumpfilter.base.errors import ColumnsChanged, OptionError
-from dumpfilter.base.options.units import parse_size
+from dumpfilter.base.options.values import parse_size
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.rows import Table
 from dumpfilter.binlog.rows.typed import column_type

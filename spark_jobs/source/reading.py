@@ -21,8 +21,7 @@ import pyarrow.compute as pc
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.rows import RowImageReader
 from dumpfilter.dump.chunk import WHOLE_SEGMENT
-from dumpfilter.dump.sent_events import SentEvents
-from dumpfilter.dump.thread import DumpThread
+from dumpfilter.dump.thread import DumpThread, SentEvents
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, open_file

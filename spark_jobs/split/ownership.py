@@ -23,7 +23,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.toml_file import Model, load_toml
+from dumpfilter.base.options.config_files import Model, load_toml
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
 from dumpfilter.filter.base import ReplicationFilter

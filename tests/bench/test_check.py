@@ -8,7 +8,7 @@ import pytest
 
 from bench._growing import FILTERS, GrowingSet, Result, check, definition_of
 from dumpfilter.binlog.events import EventType
-from dumpfilter.dump.event_stream import kept_pieces
+from dumpfilter.dump.set_pass import kept_pieces
 from dumpfilter.filter.convert import filter_from_proto
 from dumpfilter.index.fileset import BinlogSet
 

@@ -21,7 +21,7 @@ from dumpfilter.binlog.gtid_events import decode_gtid_tagged
 from dumpfilter.binlog.query import decode_query
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.rows_events import decode_rows_header, decode_table_map
-from dumpfilter.index.statements import read_statement
+from dumpfilter.index.subjects import read_statement
 from tests.filter.plain import PlainFilter
 
 T = EventType

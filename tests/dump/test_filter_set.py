@@ -12,7 +12,7 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows_events import decode_table_map
 from dumpfilter.binlog.workload.generate import Style, generate
-from dumpfilter.dump.filter_set import filter_set
+from dumpfilter.dump.set_pass import filter_set
 from dumpfilter.filter import Filter, RuleKind, make_rule
 from dumpfilter.index.fileset import BinlogSet
 

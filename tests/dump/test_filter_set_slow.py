@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.binlog.workload.generate import Style, generate
-from dumpfilter.dump.filter_set import filter_set
+from dumpfilter.dump.set_pass import filter_set
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 

@@ -21,8 +21,7 @@ from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.hits import Hits
 from dumpfilter.filter.rules import RuleKind
 from dumpfilter.index.fileset import SegmentReader
-from dumpfilter.index.statements import read_statement
-from dumpfilter.index.subjects import Subject, Subjects, TableSubject
+from dumpfilter.index.subjects import Subject, Subjects, TableSubject, read_statement
 from tests.dump import reference
 from tests.strategies import (
     DIALECTS,

@@ -13,7 +13,7 @@ from dumpfilter.base.errors import PositionError
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid import GtidSet, empty_set
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump.selection import Range, Selection, on_boundaries
+from dumpfilter.dump.set_pass import Range, Selection, on_boundaries
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
 from tests.support import DATA, segments

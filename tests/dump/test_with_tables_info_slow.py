@@ -12,7 +12,7 @@ from hypothesis import given
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.statement import TableName
-from dumpfilter.dump.filter_set import filter_set
+from dumpfilter.dump.set_pass import filter_set
 from dumpfilter.dump.with_tables_info import (
     with_tables_info,
 )

@@ -14,8 +14,8 @@ from dumpfilter.dump.thread import DumpThread
 from dumpfilter.dump.xa import Earlier
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
+from dumpfilter.index.segment import canonical, ended_xid
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.index.xa import canonical, ended_xid
 from dumpfilter.master.store import BinlogStore
 from tests.dump.reference import events_of
 from tests.oracle.dumping import dump as oracle_dump

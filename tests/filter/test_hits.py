@@ -24,8 +24,7 @@ from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.hits import KINDS
 from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, RuleKind
-from dumpfilter.index.statements import statement_of
-from dumpfilter.index.subjects import Subject, TableSubject
+from dumpfilter.index.subjects import Subject, TableSubject, statement_of
 from dumpfilter.slave.threads.applier import Keyword, keyword
 
 DATA = Path(__file__).parent / "data"

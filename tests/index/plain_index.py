@@ -28,9 +28,8 @@ from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_events import Xid, decode_gtid_tagged
 from dumpfilter.binlog.query import EXTENDED_QUERY_HEADER_LENGTH, decode_statement_event
 from dumpfilter.binlog.reader import Event
-from dumpfilter.index.statements import read_statement
-from dumpfilter.index.subjects import Subject, TableSubject
-from dumpfilter.index.xa import canonical, ended_xid
+from dumpfilter.index.segment import canonical, ended_xid
+from dumpfilter.index.subjects import Subject, TableSubject, read_statement
 
 _CONTEXT = frozenset(
     {

@@ -33,8 +33,8 @@ from dumpfilter.index.fileset import (
     SegmentReader,
     ends_with_rotation,
     find_index,
+    gtids_before,
 )
-from dumpfilter.index.previous_gtids import gtids_before
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.slave.state.relay_log import header_bytes
 from tests.strategies import CHECKSUMMED, DIALECTS, MadeBinlog, _Builder, binlogs, query_body

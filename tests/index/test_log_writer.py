@@ -11,8 +11,7 @@ import pytest
 
 from dumpfilter.base import files
 from dumpfilter.base.errors import OutputError
-from dumpfilter.index.index_file import INDEX_CHANGES
-from dumpfilter.index.log_writer import GrowingFile, LogWriter
+from dumpfilter.index.index_file import INDEX_CHANGES, GrowingFile, LogWriter
 
 
 def begin(log: LogWriter[GrowingFile], directory: Path, number: int) -> GrowingFile:

@@ -10,8 +10,7 @@ import grpc
 
 from dumpfilter.binlog.gap_events import Gap
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.dump.stream.gaps import gaps_from_proto, hits_from_numbers
-from dumpfilter.dump.stream.versions import PROTOCOL
+from dumpfilter.dump.stream.message import PROTOCOL, gaps_from_proto, hits_from_numbers
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.filter.hits import Hits

@@ -16,9 +16,8 @@ from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
-from dumpfilter.index.segment import Segment
+from dumpfilter.index.segment import NONE_PREPARED, Segment
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.index.xa import NONE_PREPARED
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any
 
 import pymysql
 
-from dumpfilter.dump.filter_set import filter_set
+from dumpfilter.dump.set_pass import filter_set
 from dumpfilter.filter import RuleKind
 from dumpfilter.index.fileset import BinlogSet
 from tests.binlog_tools import local_load_directory

@@ -14,7 +14,7 @@ import pytest
 
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.dump.filter_set import filter_set
+from dumpfilter.dump.set_pass import filter_set
 from dumpfilter.index.fileset import BinlogSet
 from tests.oracle import test_recordings_slow
 from tests.oracle.recordings import DATA, Recording, filter_of

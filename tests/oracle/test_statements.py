@@ -20,7 +20,7 @@ from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.statement import Statement, StatementFacts, StatementKind, read_text
 from dumpfilter.filter import Verdict
-from dumpfilter.index.statements import statement_of
+from dumpfilter.index.subjects import statement_of
 from tests.dump import reference
 from tests.oracle.recordings import Recording, all_recordings, filter_of
 

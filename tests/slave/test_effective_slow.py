@@ -20,7 +20,7 @@ from dumpfilter.binlog.rows_events import decode_rows_header, decode_table_map
 from dumpfilter.filter import EffectiveFilter
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.filter.rules import FilterOn
-from dumpfilter.index.statements import read_statement
+from dumpfilter.index.subjects import read_statement
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.targets import TARGETS

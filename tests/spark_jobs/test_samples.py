@@ -6,7 +6,7 @@ import pytest
 import zstandard
 
 from dumpfilter.binlog.workload.generate import GeneratedSet, generate
-from dumpfilter.dump.filter_set import filter_set
+from dumpfilter.dump.set_pass import filter_set
 from dumpfilter.filter import Filter, FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth

@@ -14,8 +14,7 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.index.statements import read_statement
-from dumpfilter.index.subjects import Subjects
+from dumpfilter.index.subjects import Subjects, read_statement
 from dumpfilter.spark_jobs.split.ownership import REST, encode_name
 from tests.spark_jobs.here import Made, PartSet
 

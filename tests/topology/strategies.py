@@ -8,7 +8,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.units import MOST_RATE
+from dumpfilter.base.options.values import MOST_RATE
 from dumpfilter.topology import Topology, read, recording, running, server, slave
 from dumpfilter.topology.links.shape import LinkShape, Outage
 from dumpfilter.topology.model import Node, Reading, Workload

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.units import (
+from dumpfilter.base.options.values import (
     format_rate,
     format_size,
     format_time,

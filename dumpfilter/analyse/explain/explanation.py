@@ -26,15 +26,13 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.statement import Statement, make_statement, read_text
 from dumpfilter.dump.chunk import Counts
-from dumpfilter.dump.sent_events import SentEvents
-from dumpfilter.dump.thread import DumpThread
+from dumpfilter.dump.thread import DumpThread, SentEvents
 from dumpfilter.filter import Decision, Filter, ReplicationFilter, Rule, Step, Verdict
 from dumpfilter.filter.factory import FilterOptions
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
-from dumpfilter.index.segment import Segment
+from dumpfilter.index.segment import NONE_PREPARED, Segment
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
-from dumpfilter.index.xa import NONE_PREPARED
 
 Sums = npt.NDArray[np.int64]
 

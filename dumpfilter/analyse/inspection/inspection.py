@@ -38,8 +38,7 @@ from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.events import EventType, by_number, event_name
 from dumpfilter.binlog.gtid import empty_set
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.index.fileset import BinlogSet, SegmentReader
-from dumpfilter.index.previous_gtids import gtids_before
+from dumpfilter.index.fileset import BinlogSet, SegmentReader, gtids_before
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects
 

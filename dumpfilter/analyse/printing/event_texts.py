@@ -43,7 +43,7 @@ from dumpfilter.binlog.rows_events import (
     is_pre_ga,
 )
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.dump.event_stream import KeptEvents
+from dumpfilter.dump.set_pass import KeptEvents
 
 T = EventType
 Bytes = npt.NDArray[np.uint8]

@@ -21,10 +21,7 @@ from dumpfilter.base.files import writing
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from dumpfilter.dump.chunk import Counts
-from dumpfilter.dump.event_stream import kept_pieces
-from dumpfilter.dump.filter_set import filter_set
-from dumpfilter.dump.selection import Range, on_boundaries
-from dumpfilter.dump.set_pass import PassOptions
+from dumpfilter.dump.set_pass import PassOptions, Range, filter_set, kept_pieces, on_boundaries
 from dumpfilter.dump.with_tables_info import with_tables_info
 from dumpfilter.filter.clever import CleverFilter
 from dumpfilter.filter.factory import FilterOptions

@@ -37,13 +37,13 @@ from dumpfilter.binlog.query import (
     decode_statement_event,
 )
 from dumpfilter.binlog.reader import Event
-from dumpfilter.dump.event_stream import KeptEvents, PassedStatement
+from dumpfilter.dump.set_pass import KeptEvents, PassedStatement
 from dumpfilter.dump.with_tables_info import announce_tables_info, has_tables_info
 from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.kinds import KindFilter
 from dumpfilter.filter.world import World
-from dumpfilter.index.statements import statement_of
-from dumpfilter.index.xa import ended_xid
+from dumpfilter.index.segment import ended_xid
+from dumpfilter.index.subjects import statement_of
 
 T = EventType
 

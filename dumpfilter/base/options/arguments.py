@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.my_cnf import FileOption, read_options_file
+from dumpfilter.base.options.config_files import FileOption, read_options_file
 
 FILE_OPTIONS = ("defaults-file", "defaults-extra-file")
 """The options that name an option file. The program reads the files in this order."""

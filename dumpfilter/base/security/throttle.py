@@ -1,15 +1,36 @@
-"""Delays after wrong passwords, which double with each failure and make guessing slow.
+"""Limits against hostile clients: on the memory that clients fill by choosing keys, and on guesses of passwords.
 
-Nobody sleeps here. The caller refuses an attempt that comes too early, so that a guesser does not occupy a thread.
+Delays after wrong passwords double with each failure. Nobody sleeps here. The caller refuses an attempt that comes too
+early, so that a guesser does not occupy a thread.
 """
 
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import TypeVar
 
-from dumpfilter.base.recent import Recent
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Recent(OrderedDict[K, V]):
+    """A mapping of at most ``most`` entries, so that clients who choose the keys cannot fill the memory. Above the
+    limit, the entry that was set longest ago is dropped.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: K, value: V) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > self._most:
+            self.popitem(last=False)
+
 
 _MOST_KEYS = 10_000
 """The most guessers that a throttle remembers, which limits its memory.

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.config_files import read_password
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.base.options.small_file import read_password
 
 if TYPE_CHECKING:
     from dumpfilter.base.security.guarded_client import Login

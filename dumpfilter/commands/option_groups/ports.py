@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.logs import Format, Level, configure
+from dumpfilter.base.options.config_files import read_password
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.base.options.small_file import read_password
 
 if TYPE_CHECKING:
     from dumpfilter.base.security.tls import ReloadingTls, TlsSource

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.units import parse_size, parse_time
+from dumpfilter.base.options.values import parse_size, parse_time
 
 Record = dict[str, Any]
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from dumpfilter.base.errors import DumpfilterError, OptionError
-from dumpfilter.base.options.near import did_you_mean
 from dumpfilter.base.options.settings import Settings, setting, with_settings
-from dumpfilter.base.options.units import parse_rate, parse_size, parse_time
+from dumpfilter.base.options.values import did_you_mean, parse_rate, parse_size, parse_time
 from dumpfilter.base.printable import for_terminal
 from dumpfilter.commands.sql import print_results
 from dumpfilter.commands.sub_command import CommandGroup, SubCommand

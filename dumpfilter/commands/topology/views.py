@@ -13,7 +13,7 @@ from rich.text import Text
 
 from dumpfilter.analyse.report.terminal import Cell, table
 from dumpfilter.analyse.report.text import NOTHING, human_bytes, human_rate, human_seconds
-from dumpfilter.base.options.units import format_rate, format_time
+from dumpfilter.base.options.values import format_rate, format_time
 from dumpfilter.base.printable import printable
 
 REFRESH_SECONDS = 0.5

@@ -1,23 +1,71 @@
-"""The wire format of a chunk (one message of the stream to a slave), and the CRC32 that protects it.
+"""The messages of a dump as gRPC carries them, which master and slave share so that both read and write alike: the
+protocol's version, chunks with their gaps, and the check of received events.
 
 A chunk may have a MiB of events, which the generated code of protocol buffers copies several times. Therefore this
 module writes and reads the field ``events`` by itself, and leaves the other fields to the generated code. On the wire
 the message is an ordinary one, whose first field is ``events``.
 
-The CRC32 covers all fields of a chunk but the events. Of the events it covers only the length, because each event
-ends in a checksum.
+The CRC32 of a chunk covers all fields but the events. Of the events it covers only the length, because each event ends
+in a checksum, which :class:`EventProof` checks.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
-from typing import NamedTuple
+from collections.abc import Callable
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
 
 import grpc
+import numpy as np
+import numpy.typing as npt
 
+from dumpfilter.base.errors import ProtocolMismatch, StreamDamaged
+from dumpfilter.binlog.crc32 import all_sound
+from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, MAX_EVENT, SOUND
+from dumpfilter.binlog.gap_events import source_bytes
+from dumpfilter.binlog.gap_kernels import GapColumns
+from dumpfilter.binlog.gtid import TAG, SourceKey
+from dumpfilter.binlog.whole_events import UNLIMITED, whole_events
+from dumpfilter.dump.stream._kernels import read_lists, write_lists
+from dumpfilter.filter.convert import kind_from_number, kind_number
+from dumpfilter.filter.hits import KINDS, Hits
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
+
+if TYPE_CHECKING:
+    from dumpfilter.dump.chunk import Gaps
+
+PROTOCOL = 2
+"""The version of the protocol that this release speaks (``dumpfilter.proto`` tells what each version has)."""
+
+
+class Speaker(NamedTuple):
+    """A program and the version of the protocol that it speaks. An old program that names no version has 0 and
+    ``""``.
+    """
+
+    protocol: int
+    program: str
+
+    def __str__(self) -> str:
+        program = f"dumpfilter {self.program}" if self.program else "an early dumpfilter"
+        return f"({program}) speaks version {self.protocol or 1}"
+
+
+def check_versions(*, slave: Speaker, master: Speaker) -> None:
+    """Raise ProtocolMismatch if slave and master speak different versions. The error's text names the side to
+    upgrade.
+    """
+    if slave.protocol != master.protocol:
+        behind = "slave" if slave.protocol < master.protocol else "master"
+        raise ProtocolMismatch(
+            f"slave and master speak different versions of the protocol: the slave {slave}, the master {master}; "
+            f"upgrade the {behind}"
+        )
+
 
 _DUMP = f"/{pb.DESCRIPTOR.services_by_name['DumpFilter'].full_name}/Dump"
 
@@ -152,3 +200,184 @@ def _read_varint(message: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             break
     return number, at
+
+
+Integers = npt.NDArray[np.int64]
+
+_FIRST_LIST = pb.Gaps.OFFSET_FIELD_NUMBER
+"""The field number of the first packed list in the Gaps message. The other lists have the field numbers after it."""
+
+_LISTS = pb.Gaps.HIT_COUNT_FIELD_NUMBER - _FIRST_LIST + 1
+"""The number of packed lists in the Gaps message."""
+
+_SIGNED = pb.Gaps.RUN_FIRST_FIELD_NUMBER - _FIRST_LIST
+"""The index of the packed list whose numbers have a sign."""
+
+_SOURCE = re.compile(rf".{{8}}|.{{16}}(?:{TAG})?".encode(), re.DOTALL)
+"""The bytes that may stand for a GTID source: MariaDB's domain and server id, or MySQL's UUID with a tag or none."""
+
+_MOST_HITS, _MOST_KIND = 0xFFFF, 0xFF
+"""The largest number of kinds of rules with hits that a Gap event holds, and the largest number of a kind."""
+
+_KIND_NUMBERS = np.array([kind_number(kind) for kind in KINDS], np.int64)
+
+
+def gaps_to_proto(gaps: Gaps, key_of: Callable[[int], SourceKey]) -> bytes:
+    """Return the serialized gRPC message with the gaps (runs of dropped transactions) of one chunk of the stream.
+    ``key_of`` returns the GTID source (server UUID, or MariaDB's domain and server id) for a source's number.
+
+    This function encodes the numbers itself, because the generated code takes many times as long for thousands of them.
+    """
+    source, first, last = gaps.runs.T
+    sources = sorted(set(source.tolist()))
+    first_steps = _steps(first, last)
+    # An end of 0 is not known, and the next step begins at the last known end.
+    lists = (
+        _steps(gaps.offset),
+        np.where(gaps.end > 0, _steps(np.maximum.accumulate(gaps.end)), 0),
+        _steps(gaps.runs_until),
+        np.searchsorted(sources, source),
+        first_steps << 1 ^ first_steps >> 63,
+        last - first + 1,
+        _steps(gaps.hits_until),
+        _KIND_NUMBERS[gaps.hits[:, 0]],
+        gaps.hits[:, 1],
+    )
+    numbers = np.concatenate(lists)
+    out = np.empty(_LONGEST_VARINT * (len(numbers) + len(lists)), np.uint8)
+    size = write_lists(numbers.view(np.uint64), np.array([*accumulate(map(len, lists))]), _FIRST_LIST, out)
+    names = pb.Gaps(source=[source_bytes(key_of(number)) for number in sources])
+    return names.SerializeToString() + out[:size].tobytes()
+
+
+def _steps(numbers: Integers, before: Integers | None = None) -> Integers:
+    """Return the difference of each number from the number before it, and of the first number from 0.
+
+    With ``before``, the previous element of ``before`` is subtracted from each number instead.
+    """
+    steps = numbers.copy()
+    steps[1:] -= (numbers if before is None else before)[:-1]
+    return steps
+
+
+def gaps_from_proto(message: pb.Gaps) -> GapColumns:
+    """Return the gaps (runs of dropped transactions) of a chunk from the gRPC message, as arrays. ``run_source`` of the
+    result has indexes into the message's list of GTID sources.
+
+    Fields that this release does not know are removed from ``message``. Raises StreamDamaged for a message whose lists
+    contradict each other.
+    """
+    # The compiled loop trusts the form of the fields, so that it must not meet those that a peer has made up.
+    message.DiscardUnknownFields()
+    data = np.frombuffer(message.SerializeToString(), np.uint8)
+    numbers, until = np.empty(len(data), np.int64), np.zeros(_LISTS, np.int64)
+    read_lists(data, _FIRST_LIST, until, numbers)
+    offset, end, runs, source, first, length, hits, kind, count = np.split(numbers, until)[:_LISTS]
+    # Numbers with a sign end in it. All 64 bits count.
+    first = (first.view(np.uint64) >> 1).view(np.int64) ^ -(first & 1)
+    others = (numbers[: until[_SIGNED - 1]], numbers[until[_SIGNED] : until[-1]])
+    is_sound = (
+        len(offset) == len(end) == len(runs) == len(hits)
+        and len(source) == len(first) == len(length) == int(runs.sum())
+        and len(kind) == len(count) == int(hits.sum())
+        and all(int(each.min(initial=0)) >= 0 for each in others)
+        and int(source.max(initial=-1)) < len(message.source)
+        and int(length.min(initial=1)) > 0
+        and int(hits.max(initial=0)) <= _MOST_HITS
+        and int(kind.max(initial=0)) <= _MOST_KIND
+        and all(map(_SOURCE.fullmatch, message.source))
+    )
+    if is_sound:
+        # A run is told by its distance from the end of the run before.
+        first = np.cumsum(first + np.concatenate([[0], length - 1])[:-1])
+        last = first + length - 1
+        sums = [np.cumsum(each) for each in (offset, end, runs, hits)]
+        # A sum of more than 63 bits is negative where it first exceeds them. The compiled loop that writes Gap events
+        # would follow such a sum out of its arrays.
+        if int(first.min(initial=1)) > 0 and all(int(each.min(initial=0)) >= 0 for each in (last, *sums)):
+            offset, ends, runs_until, hits_until = sums
+            ends = np.where(end > 0, ends, 0)
+            return GapColumns(offset, ends, runs_until, source, first, last, hits_until, kind, count)
+    raise StreamDamaged("the gaps of a chunk contradict each other")
+
+
+def hits_from_numbers(counts: dict[int, int]) -> Hits:
+    """Return the numbers of hits (uses of filter rules) by kind of rule. ``counts`` has them by the number that the
+    protocol gives to a kind.
+
+    Kinds that only a newer master knows are left out.
+    """
+    found: Hits = Hits()
+    for number, count in counts.items():
+        kind = kind_from_number(number)
+        if kind is not None:
+            found[kind] += count
+    return found
+
+
+class EventProof:
+    """The verification of a stream of events, given piece by piece. A piece may end inside an event, even inside its
+    header.
+
+    ``checksum`` tells whether events end in a CRC32. Without checksums only the events' lengths can be checked.
+    """
+
+    def __init__(self, *, checksum: bool) -> None:
+        self._checksum = checksum
+        self._smallest = HEADER_LENGTH + (CHECKSUM_LENGTH if checksum else 0)
+        self._header = b""
+        """The incomplete header with which the last piece ended; empty if the piece did not end inside a header."""
+        self._left = 0
+        """The number of bytes that are still missing from an event whose header is complete."""
+        self._crc = 0
+        """The CRC32 of the incomplete event's bytes so far."""
+
+    @property
+    def inside(self) -> bool:
+        """Whether the last piece ended inside an event."""
+        return bool(self._left or self._header)
+
+    def check(self, events: bytes | memoryview) -> None:
+        """Check the next piece of the stream. Raises StreamDamaged for an impossible length or a wrong checksum."""
+        at = self._finish(events) if self.inside else 0
+        if at >= len(events):
+            return
+        data = np.frombuffer(events, np.uint8)
+        end = int(whole_events(data, at, self._smallest, UNLIMITED))
+        if end < 0:
+            raise _impossible_length()
+        if self._checksum and not all_sound(data, at, end):
+            raise _wrong_checksum()
+        if end < len(events):
+            self._finish(events[end:])
+
+    def _finish(self, piece: bytes | memoryview) -> int:
+        """Take the bytes of ``piece`` that belong to the incomplete event, and return their number. Raises
+        StreamDamaged.
+        """
+        at = 0
+        if not self._left:
+            at = min(HEADER_LENGTH - len(self._header), len(piece))
+            self._header += piece[:at]
+            if len(self._header) < HEADER_LENGTH:
+                return at
+            size = int.from_bytes(self._header[9:13], "little")
+            if not self._smallest <= size <= MAX_EVENT:
+                raise _impossible_length()
+            self._left, self._crc = size - HEADER_LENGTH, zlib.crc32(self._header)
+            self._header = b""
+        rest = piece[at : at + self._left]
+        self._left -= len(rest)
+        if self._checksum:
+            self._crc = zlib.crc32(rest, self._crc)
+            if not self._left and self._crc != SOUND:
+                raise _wrong_checksum()
+        return at + len(rest)
+
+
+def _impossible_length() -> StreamDamaged:
+    return StreamDamaged("an event has an impossible length")
+
+
+def _wrong_checksum() -> StreamDamaged:
+    return StreamDamaged("an event's checksum does not match")

@@ -12,8 +12,8 @@ from pydantic import ConfigDict, Field, SkipValidation
 from pydantic.dataclasses import dataclass
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.near import did_you_mean
-from dumpfilter.base.options.toml_file import Model, load_toml
+from dumpfilter.base.options.config_files import Model, load_toml
+from dumpfilter.base.options.values import did_you_mean
 from dumpfilter.simulation.results import Variant
 from dumpfilter.topology import parse_toml_topology, topology_from
 from dumpfilter.topology.model import Rate, Texts, Time, Topology

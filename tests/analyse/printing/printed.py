@@ -11,7 +11,7 @@ from dumpfilter.analyse.printing.options import MayFail, TextOptions
 from dumpfilter.analyse.printing.text import TextPrinter
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.dump.event_stream import kept_pieces, one_event
+from dumpfilter.dump.set_pass import kept_pieces, one_event
 from dumpfilter.filter import Filter
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.clever import CleverFilter

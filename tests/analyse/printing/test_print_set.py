@@ -16,7 +16,7 @@ from dumpfilter.binlog.events import ROWS, EventHeader, EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.rows_events import TableMap, encode_table_map
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.dump.event_stream import kept_pieces, one_event
+from dumpfilter.dump.set_pass import kept_pieces, one_event
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 from tests.analyse.printing.printed import BINLOG, events_in, print_event, printed, recording, text_options

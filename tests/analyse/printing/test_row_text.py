@@ -13,7 +13,7 @@ from dumpfilter.analyse.printing.text import TextPrinter
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.rows_events import decode_table_map, encode_table_map
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.dump.event_stream import one_event
+from dumpfilter.dump.set_pass import one_event
 from tests.binlog.rows.recorded import NAMES, RecordedEvent, all_pairs, events, printed_lines
 
 WANTED = ROWS | {EventType.FORMAT_DESCRIPTION, EventType.TABLE_MAP}

@@ -27,9 +27,8 @@ from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogFile, SegmentReader
-from dumpfilter.index.segment import Segment
+from dumpfilter.index.segment import NONE_PREPARED, Segment
 from dumpfilter.index.subjects import Subjects, TableSubject
-from dumpfilter.index.xa import NONE_PREPARED
 from tests.strategies import (
     DIALECTS,
     T,

@@ -18,7 +18,7 @@ from dumpfilter.dump.stand_ins import StandIns
 from dumpfilter.filter import Filter, ReplicationFilter, Rule
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.index.xa import NONE_PREPARED
+from dumpfilter.index.segment import NONE_PREPARED
 from tests.analyse.traffic.test_tally import (
     NO_STAND_INS,
     ROWS,

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.arguments import Named, OptionNames, UnknownOption
-from dumpfilter.base.options.my_cnf import (
+from dumpfilter.base.options.config_files import (
     MAX_DEPTH,
     FileOption,
     OptionFileError,

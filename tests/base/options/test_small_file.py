@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.my_cnf import read_options_file
-from dumpfilter.base.options.small_file import read_password, read_small_file
-from dumpfilter.base.options.toml_file import Model, load_toml
+from dumpfilter.base.options.config_files import (
+    Model,
+    load_toml,
+    read_options_file,
+    read_password,
+    read_small_file,
+)
 
 
 def test_an_endless_file_is_refused() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.toml_file import MAX_TOML, Model, load_toml
+from dumpfilter.base.options.config_files import MAX_TOML, Model, load_toml
 
 
 class _Replica(Model):

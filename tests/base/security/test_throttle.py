@@ -1,9 +1,9 @@
-"""The waiting times of guessers, with a clock that the tests set."""
+"""The waiting times of guessers, with a clock that the tests set, and mappings of bounded size."""
 
 from __future__ import annotations
 
 from dumpfilter.base.security import throttle
-from dumpfilter.base.security.throttle import Throttle
+from dumpfilter.base.security.throttle import Recent, Throttle
 
 
 class Clock:
@@ -46,3 +46,12 @@ def test_the_memory_is_bounded() -> None:
         guesses.failed(number)
     assert guesses.failures(0) == 0
     assert guesses.failures(1) == 1
+
+
+def test_what_was_set_longest_ago_is_forgotten() -> None:
+    numbers: Recent[str, int] = Recent(2)
+    numbers["a"] = 1
+    numbers["b"] = 2
+    numbers["a"] = 3
+    numbers["c"] = 4
+    assert dict(numbers) == {"a": 3, "c": 4}

@@ -21,8 +21,8 @@ from dumpfilter.binlog.gtid_events import decode_mariadb_gtid
 from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows_events import decode_rows_header
-from dumpfilter.dump.gaps import Gaps
-from dumpfilter.dump.stream.gaps import gaps_from_proto, gaps_to_proto
+from dumpfilter.dump.chunk import Gaps
+from dumpfilter.dump.stream.message import gaps_from_proto, gaps_to_proto
 from dumpfilter.filter import Rule
 from dumpfilter.filter.convert import kind_number
 from dumpfilter.slave.threads.applier import Groups, Keyword, gtid_of, keyword

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from dumpfilter.dump.stream.message import Received, chunk_crc32, with_events
+from dumpfilter.base.errors import ProtocolMismatch
+from dumpfilter.dump.stream.message import (
+    PROTOCOL,
+    Received,
+    Speaker,
+    check_versions,
+    chunk_crc32,
+    with_events,
+)
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 
@@ -41,3 +49,30 @@ def test_the_crc32_shows_a_message_that_ends_too_early(left: int) -> None:
     message = with_events(chunk(), bytes(1000))
     received = Received.parse(message[:left])
     assert received.chunk.crc32 != chunk_crc32(received.chunk, len(received.events))
+
+
+def test_one_version() -> None:
+    check_versions(slave=Speaker(PROTOCOL, "9.8"), master=Speaker(PROTOCOL, "9.9"))
+
+
+@pytest.mark.parametrize(
+    ("slave", "master", "text"),
+    [
+        (
+            Speaker(2, "9.8"),
+            Speaker(3, "9.9"),
+            r"the slave \(dumpfilter 9.8\) speaks version 2, the master \(dumpfilter 9.9\) speaks version 3; "
+            "upgrade the slave$",
+        ),
+        (
+            Speaker(2, "9.8"),
+            Speaker(0, ""),
+            r"the master \(an early dumpfilter\) speaks version 1; upgrade the master$",
+        ),
+    ],
+)
+def test_the_error_names_both_sides_and_the_one_to_upgrade(
+    slave: Speaker, master: Speaker, text: str
+) -> None:
+    with pytest.raises(ProtocolMismatch, match=text):
+        check_versions(slave=slave, master=master)

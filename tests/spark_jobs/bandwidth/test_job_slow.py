@@ -18,7 +18,7 @@ from dumpfilter.base.errors import BinlogCorrupt, OptionError
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.dump.stream.versions import PROTOCOL
+from dumpfilter.dump.stream.message import PROTOCOL
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.convert import filter_to_proto, origin_to_proto
 from dumpfilter.filter.origin import OriginFilter

@@ -30,7 +30,7 @@ from dumpfilter.binlog.gtid_events import (
 )
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.writer import rebase_array, with_body
-from dumpfilter.dump.filter_set import filter_set
+from dumpfilter.dump.set_pass import filter_set
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.index.fileset import BinlogSet

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.base.options.my_cnf import FileOption, parse
+from dumpfilter.base.options.config_files import FileOption, parse
 from dumpfilter.filter.rules import RuleKind, make_rule
 from dumpfilter.spark_jobs.suggest.candidates import option_line
 

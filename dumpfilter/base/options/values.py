@@ -1,4 +1,5 @@
-"""Sizes, rates and times as people write them, such as ``512M``, ``2mbit`` and ``50ms``.
+"""Values of options: the units in which people write sizes, rates and times (``512M``, ``2mbit``, ``50ms``),
+suggestions for misspelt words, and defaults that several programs share.
 
 Each ``format_…`` function writes a text that its ``parse_…`` function reads as the same value. The ``parse_…``
 functions raise OptionError, which begins with the name of the ``option`` that has the text.
@@ -6,8 +7,9 @@ functions raise OptionError, which begins with the name of the ``option`` that h
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 from dumpfilter.base.errors import OptionError
@@ -143,3 +145,35 @@ def _plain(number: Decimal) -> str:
     """Return the text of a number without an exponent and without zeros at the end of its decimals."""
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return the end of an error text about an unknown word: the most similar known word, or else the list of known
+    words.
+
+    >>> did_you_mean("rulse", ["rules", "from"]), did_you_mean("x", ["rules", "from"])
+    ('; did you mean rules?', '; there are rules, from')
+    """
+    words = list(known)
+    near = difflib.get_close_matches(word, words, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(words)}" if words else ""
+
+
+NET_TIMEOUT = 60.0
+"""The default of ``--replica-net-timeout``, seconds, as in MySQL. A slave waits so long for a silent master."""
+
+HEARTBEAT_PERIOD = NET_TIMEOUT / 2
+"""The default time between the heartbeats of a master that has nothing to send, seconds.
+
+As in MySQL the default is half of ``--replica-net-timeout``. A slave with another timeout asks the master for half of
+its own timeout.
+"""
+
+SYNC_EVENTS = 10_000
+"""The default of ``--sync-relay-log``, as in MySQL: the number of events after which the files are synced to disk."""
+
+CONNECT_RETRY = 60.0
+"""The default of ``--connect-retry``, as in MySQL: the seconds before a slave connects to its master again."""
+
+FIRST_EVENT = 4
+"""The offset of the first event of a binlog file, bytes. The file's magic number comes before the event."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dumpfilter.base.backoff import FIRST, Backoff
+from dumpfilter.base.waiting import FIRST, Backoff
 
 
 def test_waits_grow_to_their_bound() -> None:

@@ -1,0 +1,352 @@
+"""Configuration files: option files (``my.cnf``), TOML files and files with a password. Errors name the file,
+and the line or key.
+
+**Option files** are read as the servers read them. The manuals' pages "Using Option Files" (MySQL) and "Configuring
+MariaDB with Option Files" describe the format. Where the pages are silent, the reader does what ``my_print_defaults``
+of MySQL 9.7 and MariaDB 10.11 do, which agree. :func:`parse` reads the text of one file, without I/O.
+:func:`read_options_file` also reads included files.
+
+Servers ignore some problems with a warning. They are errors here, since a start without a filter is worse than no
+start. The problems are a missing included file, includes nested too deep, an unknown ``!`` directive, and a
+world-writable file.
+
+**TOML files** are read into checked pydantic models (:func:`load_toml`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.options.values import did_you_mean
+
+MAX_SIZE = 16 << 20
+"""The largest configuration file that is read, bytes. Without a limit, /dev/zero would take all memory."""
+
+
+def read_small_file(path: Path) -> bytes:
+    """Return the content of a file of at most 16 MiB (``MAX_SIZE``). Raises OptionError for a larger file, and OSError
+    for a file that cannot be read.
+    """
+    with open(path, "rb") as file:
+        data = file.read(MAX_SIZE + 1)
+    if len(data) > MAX_SIZE:
+        raise OptionError(f"{path}: has more than the limit of {MAX_SIZE} bytes; name the right file")
+    return data
+
+
+def read_password(path: Path | None, variable: str = "") -> str:
+    """Return the password in the first line of a file or, with None for ``path``, in an environment variable.
+
+    Without either the password is empty. No option takes a password itself, because other users of the machine can see
+    command lines. Raises OptionError for a file that cannot be read.
+    """
+    if path is None:
+        return os.environ.get(variable, "")
+    try:
+        lines = read_small_file(path).decode("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise OptionError(f"{path}: the password cannot be read: {reason}") from None
+    return lines[0] if lines else ""
+
+
+MAX_DEPTH = 10
+"""The most levels of option files that include each other with ``!include``, as in the servers."""
+
+_SPACE = " \t\n\v\f\r"
+_INCLUDES = ("!include", "!includedir")
+_ESCAPE = re.compile(r"""\\([ntrbs"'\\])""")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " "}
+
+
+class OptionFileError(OptionError):
+    """An error about an option file that cannot be read, or about a bad line in the file. The text names both."""
+
+    def __init__(self, what: str, *, file: str, line: int | None = None) -> None:
+        self.what = what
+        self.file = file
+        self.line = line
+        super().__init__(f"{file}:{line}: {what}" if line is not None else f"{file}: {what}")
+
+
+class FileOption(NamedTuple):
+    """One option as an option file spells it, with its section, file and line (from 1).
+
+    ``value`` is None for a name without an equals sign. A line ``!include`` or ``!includedir`` is an option of this
+    name, without a section, whose value is the path. As in the servers, relative paths begin at the working directory.
+    """
+
+    section: str
+    name: str
+    value: str | None
+    file: str
+    line: int
+
+    def error(self, what: str) -> OptionFileError:
+        """Return an error about this option. It has the text ``what`` and the option's file and line."""
+        return OptionFileError(what, file=self.file, line=self.line)
+
+
+def parse(text: str, file: str) -> Iterator[FileOption]:
+    r"""Yield the options and ``!include`` lines of an option file's text, in order.
+
+    ``file`` is the file's name for errors. Raises OptionFileError with the file and the line.
+
+    >>> [(o.name, o.value) for o in parse("[mysqld]\nskip_x\ny = 'a # b' # c\nz = a\\sb", "my.cnf")]
+    [('skip_x', None), ('y', 'a # b'), ('z', 'a b')]
+    """
+    section: str | None = None
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = raw.strip(_SPACE)
+        if not line or line[0] in "#;":
+            continue
+        if line[0] == "!":
+            yield _directive(line, file, number)
+        elif line[0] == "[":
+            name, bracket, _ = line[1:].partition("]")
+            if not bracket:
+                raise OptionFileError("wrong group definition: no ']'", file=file, line=number)
+            section = name.rstrip(_SPACE)
+        elif section is None:
+            raise OptionFileError("found option without preceding group", file=file, line=number)
+        else:
+            name, equals, value = _without_comment(line).partition("=")
+            yield FileOption(section, name.rstrip(_SPACE), _value(value) if equals else None, file, number)
+
+
+def read_options_file(path: str | os.PathLike[str]) -> list[FileOption]:
+    """Return all options of an option file, in order. The options of an included file stand in place of its
+    ``!include`` line.
+
+    ``!includedir`` reads the files that end in ``.cnf`` in the order of their names' bytes, as the servers do on Unix.
+    Raises OptionFileError.
+    """
+    return list(_read(os.fspath(path), None, 0))
+
+
+def _read(path: str, included: FileOption | None, depth: int) -> Iterator[FileOption]:
+    for item in parse(_text(path, included), path):
+        if item.name not in _INCLUDES:
+            yield item
+            continue
+        if depth == MAX_DEPTH:
+            raise item.error(f"includes are nested more than {MAX_DEPTH} deep")
+        path_or_directory = item.value or ""
+        for file in _files(item, path_or_directory) if item.name == "!includedir" else [path_or_directory]:
+            yield from _read(file, item, depth + 1)
+
+
+def _text(path: str, included: FileOption | None) -> str:
+    try:
+        file = Path(path)
+        mode = file.stat().st_mode
+        text = read_small_file(file).decode("utf-8", "surrogateescape")
+    except OSError as error:
+        what = f"cannot read the option file: {error.strerror}"
+        raise included.error(f"{path}: {what}") if included else OptionFileError(what, file=path) from None
+    if stat.S_ISREG(mode) and mode & stat.S_IWOTH:
+        raise OptionFileError("anybody may write to this option file: chmod o-w", file=path)
+    return text
+
+
+def _files(include: FileOption, directory: str) -> list[str]:
+    try:
+        names = os.listdir(directory)
+    except OSError as error:
+        raise include.error(f"{directory}: cannot read the directory: {error.strerror}") from None
+    paths = (
+        os.path.join(directory, name) for name in sorted(names, key=os.fsencode) if name.endswith(".cnf")
+    )
+    return [path for path in paths if not os.path.isdir(path)]
+
+
+def _directive(line: str, file: str, number: int) -> FileOption:
+    keyword, *path = re.split(rf"[{_SPACE}]+", _without_comment(line).rstrip(_SPACE), maxsplit=1)
+    found = FileOption("", keyword, "".join(path), file, number)
+    if keyword not in _INCLUDES:
+        raise found.error(f"unknown directive {keyword}: there are !include and !includedir")
+    if not found.value:
+        raise found.error(f"wrong {keyword} directive: the path is missing")
+    return found
+
+
+def _without_comment(line: str) -> str:
+    # A comment begins at the first "#" outside quotes. A backslash escapes a quote only inside quotes.
+    quote, escaped = "", False
+    for at, character in enumerate(line):
+        if character in "'\"" and not escaped and quote in ("", character):
+            quote = "" if quote else character
+        elif character == "#" and not quote:
+            return line[:at]
+        escaped = bool(quote) and character == "\\" and not escaped
+    return line
+
+
+def _value(text: str) -> str:
+    value = text.strip(_SPACE)
+    if len(value) > 1 and value[0] in "'\"" and value[-1] == value[0]:
+        value = value[1:-1]
+    return _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), value)
+
+
+class Model(BaseModel):
+    """The base class of pydantic models that check TOML configuration files, one model for each TOML table. Unknown
+    keys are errors.
+
+    Errors never show a value, because the value may be a password.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+WRITTEN = "written"
+"""The pydantic validation context for a file that a person wrote, in which a size or time needs its unit."""
+
+MAX_TOML = 4 << 20
+"""The largest TOML file that is read, bytes. The largest useful one has the rules of some thousand slaves."""
+MAX_NESTING = 16
+"""The limit of tables and lists nested in one another. The deepest useful nesting is three."""
+
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+"""The types of pydantic's errors about a key that a model, or a dataclass, does not have."""
+
+_DEEP_KEY = re.compile(rf"""(?<![\w"'-])(?:["']?[\w-]++["']?[ \t]*+\.[ \t]*+){{{MAX_NESTING}}}""", re.ASCII)
+"""The pattern of a dotted key with too many parts. TOML's parser would take time quadratic in the number of parts."""
+
+
+def parse_toml(text: str, where: str) -> dict[str, Any]:
+    """Parse a TOML text, and return its content as nested dictionaries.
+
+    Raises OptionError for a text that is longer than :data:`MAX_TOML` characters, nested too deeply or invalid. The
+    error's text begins with ``where``, such as the file's name.
+    """
+    if len(text) > MAX_TOML:
+        raise OptionError(f"{where}: has more than the limit of {MAX_TOML} characters; name the right file")
+    deep = f"{where}: is nested too deeply; the limit is {MAX_NESTING} tables and lists within one another"
+    if _DEEP_KEY.search(text):
+        raise OptionError(deep)
+    try:
+        tables = tomllib.loads(text)
+    except RecursionError:
+        raise OptionError(deep) from None
+    except tomllib.TOMLDecodeError as error:
+        raise OptionError(f"{where}: {error}") from None
+    level: list[object] = [tables]
+    for _ in range(MAX_NESTING):
+        level = [inner for one in level for inner in _within(one)]
+    if level:
+        raise OptionError(deep)
+    return tables
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML file as nested dictionaries. Raises OptionError that names the file."""
+    try:
+        return parse_toml(read_small_file(path).decode("utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _within(value: object) -> Iterable[object]:
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [inner for inner in values if isinstance(inner, dict | list)]
+
+
+def load_toml(path: Path, model: type[_Model], context: Any = WRITTEN) -> _Model:
+    """Read a TOML file, check its content with the pydantic class ``model``, and return an object of this class.
+
+    ``context`` is passed to the validators of the class. By default it says that a person wrote the file. Raises
+    OptionError that names the file and the bad key, and never shows a value.
+    """
+    try:
+        return model.model_validate(read_toml(path), context=context)
+    except ValidationError as error:
+        key, reason = reason_of(error, model)
+        raise OptionError(f"{path}: {key}: {reason}") from None
+
+
+def wrong(reason: str, *location: str | int) -> ValidationError:
+    """Return the error that a validator of a pydantic model raises to reject a key of a TOML file.
+
+    ``reason`` is the error's text, and ``location`` the path to the key within the model, such as ``"imposed", 1,
+    "rules"``.
+    """
+    kind = PydanticCustomError("wrong", "{reason}", {"reason": reason})
+    return ValidationError.from_exception_data(
+        "wrong", [InitErrorDetails(type=kind, loc=location, input=None)]
+    )
+
+
+def reason_of(error: ValidationError, model: type) -> tuple[str, str]:
+    """Return the key and the reason of the most useful error that pydantic has found in a TOML file.
+
+    The key is a text such as ``imposed[2].rules``, and the reason shows no value. ``model`` is the pydantic model of
+    the file, whose keys give the hint for a misspelt key. An error about an unknown key comes first, because a misspelt
+    key is often the reason for a missing one.
+    """
+    errors = error.errors(include_input=False, include_url=False)
+    # A misspelt key is often the reason why another key is missing.
+    first = next((each for each in errors if each["type"] in _UNKNOWN), errors[0])
+    return _key(first["loc"]), f"{_reason(first)}{_near(model, first)}"
+
+
+def _key(location: tuple[int | str, ...]) -> str:
+    # Pydantic's location ("imposed", 1, "rules") becomes "imposed[2].rules", since people count tables from 1.
+    return "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
+
+
+def _reason(error: ErrorDetails) -> str:
+    match error["type"]:
+        case "extra_forbidden" | "unexpected_keyword_argument":
+            return "there is no such key"
+        case "missing":
+            return "is missing"
+        case "tuple_type" | "frozen_set_type":
+            return "must be a list, as in ['one', 'two']"
+        case "value_error":
+            return str(error["ctx"]["error"])
+        case "wrong":
+            return str(error["ctx"]["reason"])
+        case "literal_error":
+            return f"is not one of {error['ctx']['expected']}"
+    return error["msg"][:1].lower() + error["msg"][1:]
+
+
+def _near(model: type, error: ErrorDetails) -> str:
+    """Return the hint "did you mean …" for an error about an unknown key; an empty text for other errors."""
+    if error["type"] not in _UNKNOWN:
+        return ""
+    *tables, key = (part for part in error["loc"] if isinstance(part, str))
+    for table in tables:
+        field = _fields(model).get(table)
+        within = _models(field.annotation) if field else []
+        if not within:
+            return ""
+        model = within[0]
+    return did_you_mean(key, _fields(model))
+
+
+def _fields(model: type) -> dict[str, FieldInfo]:
+    """Return the fields of a pydantic model or dataclass, by the keys that a person writes."""
+    fields: dict[str, FieldInfo] = getattr(model, "__pydantic_fields__", {})
+    return {field.alias or name: field for name, field in fields.items() if not field.exclude}
+
+
+def _models(annotation: Any) -> list[type]:
+    """Return the pydantic models in a type annotation such as ``tuple[Model, ...]``."""
+    if hasattr(annotation, "__pydantic_fields__"):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models(part)]
