@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 
@@ -48,21 +47,6 @@ _TEXTS = (int(EventType.ROWS_QUERY), int(EventType.ANNOTATE_ROWS))
 _BLOCKS = (int(EventType.BEGIN_LOAD_QUERY), int(EventType.APPEND_BLOCK))
 
 
-class Withheld(NamedTuple):
-    """The result of :func:`withhold`: a segment without the events that must not be sent. An imposed filter (a filter
-    that the master's operator sets for a slave) does not clearly allow these events.
-    """
-
-    columns: Columns
-    """The segment's columns. Events that must not be sent have the role WITHHELD or HIDDEN, and their transactions are
-    MIXED, so that each event is decided for itself.
-    """
-    undecided: list[int]
-    """The byte offsets in the file of the events that no filter could decide. Events that the compiled decision counts
-    are left out.
-    """
-
-
 def withhold(
     flags: TableFlags,
     segment: Segment,
@@ -71,9 +55,13 @@ def withhold(
     read: ReadAt,
     *,
     inside: bool = False,
-) -> Withheld:
+) -> tuple[Columns, list[int]]:
     """Return a segment's columns in which the events that must not be sent are marked. These are the events that an
     imposed filter (set by the master's operator for a slave) does not clearly allow.
+
+    They get the role WITHHELD or HIDDEN, and their transactions become MIXED, so that each event is decided for itself.
+    Also return the byte offsets in the file of the events that no filter could decide, without those that the compiled
+    decision counts.
 
     Examples are events of unknown types, and statement texts that name a table that the imposed filter drops. Raises
     UndecidedEvent, with the number of the transaction, if an imposed filter stops the dump at such an event.
@@ -96,7 +84,7 @@ def withhold(
     mixed = np.unique(seen.transaction[np.isin(seen.role & R.ROLE_MASK, (R.WITHHELD, R.HIDDEN))])
     subject = columns.txn_subject[mixed]
     mixed = mixed[(subject >= 0) | (subject == R.KEPT)]
-    return Withheld(columns.with_roles(seen.role).with_subjects(mixed, R.MIXED), seen.undecided)
+    return columns.with_roles(seen.role).with_subjects(mixed, R.MIXED), seen.undecided
 
 
 class _Seen:

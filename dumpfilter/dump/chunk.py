@@ -95,16 +95,6 @@ class Gaps:
         """
         return self.row[:, K.G_HITS_UNTIL]
 
-    @property
-    def counted(self) -> Hits:
-        """The number of hits (uses of filter rules) of all gaps together, by kind of rule. A gap stands for dropped
-        events.
-        """
-        counts: Hits = Counter()
-        for kind, count in self.hits.tolist():
-            counts[KINDS[kind]] += count
-        return counts
-
     def of_writer(self, segment: Segment) -> Gaps:
         """Return a copy in which :attr:`end` has positions in the binlog of the server that wrote the events, instead
         of byte offsets in a slave's relay log.
@@ -281,7 +271,10 @@ class ChunkPlan:
         Transactions that the slave already has, and transactions of servers that the slave ignores, count no hits. An
         applier would not filter them either.
         """
-        return self.gaps.counted
+        counts: Hits = Counter()
+        for kind, count in self.gaps.hits.tolist():
+            counts[KINDS[kind]] += count
+        return counts
 
     @property
     def size(self) -> int:

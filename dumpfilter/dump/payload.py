@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -77,25 +76,15 @@ class KeptPayload:
     """
 
 
-class FilteredPayloads(NamedTuple):
-    """The result of :func:`filter_payloads` for a segment (a part of a binlog file).
-
-    It has the segment's columns, in which one filter has decided the compressed transactions, and the new bytes of
-    those that are sent in part.
-    """
-
-    columns: Columns
-    replaced: dict[int, bytes]
-    """The new bytes of Transaction_payload events that are sent in part, by the file offset of the original event."""
-    undecided: list[tuple[int, int]]
-    """For each compressed transaction that is sent with undecided inner events: its file offset, and their number."""
-
-
 def filter_payloads(
     flags: TableFlags, segment: Segment, columns: Columns, first: int, read: ReadAt
-) -> FilteredPayloads:
+) -> tuple[Columns, dict[int, bytes], list[tuple[int, int]]]:
     """Decide the compressed transactions of a segment (a part of a binlog file) with a filter that has rules, from
-    transaction number ``first`` on. Return the segment's columns with these decisions.
+    transaction number ``first`` on.
+
+    Return the segment's columns with these decisions, and the new bytes of the Transaction_payload events that are sent
+    in part, by the file offset of the original event. Also return the file offset of each compressed transaction that
+    is sent with undecided inner events, and their number.
 
     ``flags`` are the filter's decisions about each table and statement. ``columns`` are the segment's columns, in which
     events that an imposed filter (set by the master's operator) forbids are already marked. A transaction that
@@ -105,7 +94,8 @@ def filter_payloads(
     stops the dump.
     """
     role, size, carried = columns.role.copy(), columns.size.copy(), columns.carried
-    found = FilteredPayloads(columns.with_roles(role)._replace(size=size), {}, [])
+    replaced: dict[int, bytes] = {}
+    undecided: list[tuple[int, int]] = []
     hits: list[tuple[int, int, int]] = []
     for number in sorted(segment.payloads):
         txn = segment.transaction_of(number)
@@ -116,17 +106,17 @@ def filter_payloads(
         ends = role[event] & R.ENDS
         hits += [(txn, COLUMN[kind], count) for kind, count in kept.hits.items()]
         if kept.undecided:
-            found.undecided.append((offset, kept.undecided))
+            undecided.append((offset, kept.undecided))
         if not kept.size:
             # The filter drops every inner event. With the role FRAME the event is sent only with other events of its
             # transaction, and there are none.
             role[event] = R.FRAME | ends
         elif kept.replaced is not None:
-            found.replaced[offset] = kept.replaced
+            replaced[offset] = kept.replaced
             size[event] = kept.size
             role[event] = R.REPLACED | ends
     all_hits = np.concatenate([columns.hits, hit_rows(hits)])
-    return found._replace(columns=found.columns._replace(hits=all_hits))
+    return columns.with_roles(role)._replace(size=size, hits=all_hits), replaced, undecided
 
 
 def filter_payload(flags: TableFlags, segment: Segment, number: int, read: ReadAt) -> KeptPayload:
@@ -149,19 +139,20 @@ def filter_payload(flags: TableFlags, segment: Segment, number: int, read: ReadA
     def opened() -> bytes:
         return open_payload(source(), fd)
 
-    columns, withheld = columns_of(inner), 0
+    columns, withheld = columns_of(inner), list[int]()
     if flags.boundary:
         try:
-            found = withhold(flags, inner, columns, 0, lambda at, n: opened()[at : at + n], inside=True)
+            columns, withheld = withhold(
+                flags, inner, columns, 0, lambda at, n: opened()[at : at + n], inside=True
+            )
         except UndecidedEvent as error:
             outside = UndecidedEvent(error.what, file=segment.file, position=int(segment.offset[number]))
             outside.transaction = segment.transaction_of(number)
             raise outside from None
         # Each inner event is decided for itself, so that the filters' verdicts about undecided statements count.
-        mixed = np.full_like(inner.txn_subject, R.MIXED)
-        columns, withheld = found.columns._replace(txn_subject=mixed), len(found.undecided)
+        columns = columns._replace(txn_subject=np.full_like(inner.txn_subject, R.MIXED))
     plan = _plan(flags, inner, columns)
-    undecided = plan.counts.events_undecided + withheld
+    undecided = plan.counts.events_undecided + len(withheld)
     if not plan.size:
         return KeptPayload(0, undecided, hits=plan.hits)
     if plan.size == inner.end:

@@ -242,13 +242,13 @@ class PassOptions(TypedDict, total=False):
 
 
 class PlannedSegment(NamedTuple):
-    """A segment of a binlog file (at most 4 MiB of events), with the plans of its chunks (messages to a slave). The
-    plans list the byte ranges of the segment that pass the filter of the pass.
+    """A segment of a binlog file (at most 4 MiB of events), with the plan of its only chunk. The plan lists the byte
+    ranges of the segment that pass the filter of the pass.
     """
 
     segment: Segment
     """The segment, with unwanted transactions marked and with the clever filter's decisions."""
-    plans: list[ChunkPlan]
+    plan: ChunkPlan
     reader: SegmentReader
     """The reader that holds the segment's bytes."""
 
@@ -302,7 +302,7 @@ class SetPass:
 
     def files(self) -> Iterator[tuple[BinlogFile, Iterator[PlannedSegment]]]:
         """Yield each binlog file with its segments (parts of at most 4 MiB), up to the last file with wanted
-        transactions. Each segment has the plans of what a slave is sent.
+        transactions. Each segment has the plan of what a slave is sent.
 
         The caller must take all segments of a file before the next file. Raises BinlogError where the set is damaged.
         """
@@ -320,7 +320,8 @@ class SetPass:
                 segment = self._clever.apply(segment, reader.file.read)
             if self._selection is not None:
                 segment = self._selection.apply(segment)
-            yield PlannedSegment(segment, self._thread.plan(segment), reader)
+            (plan,) = self._thread.plan(segment)
+            yield PlannedSegment(segment, plan, reader)
             if self._progress is not None:
                 self._progress(segment.end - segment.start)
 
@@ -476,18 +477,17 @@ def filter_set(
             fd = file.format_description
             writer.begin(fd)
             rotated_at: int | None = None
-            for segment, plans, reader in segments:
-                for plan in plans:
-                    total.add(plan.counts)
-                    if plan.size > room.size:
-                        room = np.empty(2 * plan.size, np.uint8)
-                    events = room[: plan.size]
-                    render_into(events, plan, reader.data, reader.data_offset, file.read, fd)
-                    if plan.end == segment.end and segment.type[-1] == EventType.ROTATE:
-                        # The old Rotate event names a file of the old set. The writer makes a new Rotate event.
-                        events = events[: -int(segment.size[-1])]
-                        rotated_at = int(segment.time[-1])
-                    writer.append(events)
+            for segment, plan, reader in segments:
+                total.add(plan.counts)
+                if plan.size > room.size:
+                    room = np.empty(2 * plan.size, np.uint8)
+                events = room[: plan.size]
+                render_into(events, plan, reader.data, reader.data_offset, file.read, fd)
+                if segment.type[-1] == EventType.ROTATE:
+                    # The old Rotate event names a file of the old set. The writer makes a new Rotate event.
+                    events = events[: -int(segment.size[-1])]
+                    rotated_at = int(segment.time[-1])
+                writer.append(events)
             if rotated_at is None or one.done:
                 writer.end()
             else:
@@ -567,10 +567,8 @@ def kept_pieces(
     one = SetPass(binlogs, rules, options, sends_gaps=True)
     for file, segments in one.files():
         yield one_event(file.name, file.format_description, 4, file.format_description.raw)
-        for segment, plans, reader in segments:
+        for segment, plan, reader in segments:
             fd = segment.format_description
-            # A chunk is as large as a segment, so that there is one plan.
-            (plan,) = plans
             if counts is not None:
                 counts.add(plan.counts)
             kept = _events(plan, render(plan, reader.data, reader.data_offset, file.read, fd), fd)

@@ -246,7 +246,8 @@ class DumpThread:
         origin: OriginFilter | None = None,
         earlier: Earlier | None = None,
     ) -> None:
-        self._flags = flags
+        self.flags = flags
+        """The decisions of the filter in force, about each table and statement."""
         self._origin = origin
         self._change: _FilterChange | None = None
         self._sources = sources
@@ -322,7 +323,7 @@ class DumpThread:
         if self.in_transaction:
             return None
         return (
-            self._flags,
+            self.flags,
             self._origin,
             self._exclusion.key,
             self._change,
@@ -372,16 +373,11 @@ class DumpThread:
 
     def _take_up_change(self) -> None:
         if self._change is not None and not self.in_transaction:
-            if self._change.flags is not self._flags:
-                self._xa_ends = self._xa_ends.left(self._flags)
+            if self._change.flags is not self.flags:
+                self._xa_ends = self._xa_ends.left(self.flags)
                 self._really_sent = SentParts()
-            self._flags, self._origin = self._change
+            self.flags, self._origin = self._change
             self._change = None
-
-    @property
-    def flags(self) -> TableFlags:
-        """The decisions of the filter in force, about each table and statement."""
-        return self._flags
 
     @property
     def decides_by_flags(self) -> bool:
@@ -391,7 +387,7 @@ class DumpThread:
         The value is False inside a transaction, while a change of filter waits, and if the slave leaves out
         transactions. It is also False with an imposed filter, which the master's operator sets.
         """
-        is_settled = not self.in_transaction and self._change is None and not self._flags.boundary
+        is_settled = not self.in_transaction and self._change is None and not self.flags.boundary
         return is_settled and self._origin is None and self._exclusion.key is None
 
     def passed(self, position: int) -> DumpThread:
@@ -414,8 +410,8 @@ class DumpThread:
             return False
         self._take_up_change()
         return not (
-            self._flags.boundary
-            or (segment.payloads and self._flags.is_on)
+            self.flags.boundary
+            or (segment.payloads and self.flags.is_on)
             or self._relay_rotate == segment.start
             or self._xa_ends.concerns(segment)
             or self._exclusion.concerns(segment, reach, self._origin)
@@ -435,7 +431,7 @@ class DumpThread:
         ``first`` is the number of the first transaction to decide.
         """
         self._take_up_change()
-        flags = self._flags
+        flags = self.flags
         columns = self._exclusion.apply(segment, self._origin)
         if self._relay_rotate == segment.start:
             columns = columns.with_subjects([0], R.SKIP)
@@ -467,11 +463,11 @@ class DumpThread:
 
     def _asked(self, first: int) -> Asked:
         assert self.position is not None
-        return Asked(self._flags, first, self.chunk_size, self.position, self.resume)
+        return Asked(self.flags, first, self.chunk_size, self.position, self.resume)
 
     def _go_on(self, segment: Segment, txn_subject: Ints, first: int, decided: Decided) -> None:
         if segment.prepared or segment.earlier_ends:
-            self._xa_ends = self._xa_ends.after(segment, txn_subject, first, self._flags)
+            self._xa_ends = self._xa_ends.after(segment, txn_subject, first, self.flags)
         last = decided.plans[-1]
         self.position, self.resume, self._carry = last.end, last.resume, decided.carry
 

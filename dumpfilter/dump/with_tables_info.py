@@ -144,7 +144,14 @@ def with_tables_info(
                     writer.append(rotate)
                     rotate = None
                 if segment.type[0] == EventType.FORMAT_DESCRIPTION:
-                    converter = _second(reader.scanner.format_description, converter, segment)
+                    fd = reader.scanner.format_description
+                    if not (fd.checksum and converter.new.checksum):
+                        raise BinlogUnsupported(
+                            "a relay log without checksums, or with and without",
+                            file=segment.file,
+                            position=segment.start,
+                        )
+                    converter = _Converter(fd, counts)
                     writer.append(converter.new.raw)
                 else:
                     data, rotate = reader.data[: segment.end - segment.start].tobytes(), None
@@ -158,14 +165,6 @@ def with_tables_info(
             else:
                 writer.rotate(EventHeader.unpack(rotate).timestamp)
     return counts
-
-
-def _second(fd: FormatDescription, before: _Converter, segment: Segment) -> _Converter:
-    if not (fd.checksum and before.new.checksum):
-        raise BinlogUnsupported(
-            "a relay log without checksums, or with and without", file=segment.file, position=segment.start
-        )
-    return _Converter(fd, before.counts)
 
 
 class _Converter:
@@ -201,12 +200,13 @@ class _Converter:
             done = i + 1
             if i < last:
                 try:
-                    yield self._rewritten(data[at[i] : at[done]], ends=bool(segment.role[i] & R.ENDS))
+                    event = data[at[i] : at[done]]
+                    if event[4] in _QUERIES:
+                        yield self.query(event, ends=bool(segment.role[i] & R.ENDS))
+                    else:
+                        yield self.release() + self._payload(event)
                 except BinlogError as error:
                     raise error.located(segment.file, int(segment.offset[i])) from error
-
-    def _rewritten(self, event: bytes, *, ends: bool) -> bytes:
-        return self.query(event, ends=ends) if event[4] in _QUERIES else self.release() + self._payload(event)
 
     def query(self, event: bytes, *, ends: bool = False) -> bytes:
         """Convert a Query event. Return the new event, preceded by the buffered BEGIN event if there is one.

@@ -7,8 +7,8 @@ prepared transaction must not get the end, because XA COMMIT of an unknown xid s
 
 Three places keep the rule:
 
-- :class:`~dumpfilter.index.scanner.Resolver` in the index remembers the tables of each prepared transaction. A filter
-  sends the end if and only if the filter sends a part of the prepared transaction.
+- :class:`~dumpfilter.index.scanner.FileScanner` in the index remembers the tables of each prepared transaction. A
+  filter sends the end if and only if the filter sends a part of the prepared transaction.
 - :class:`XaEnds` in a dump thread remembers which prepared transactions the thread has sent, and decides by the
   filters of earlier dumps (:class:`Earlier`) about those that the slave had before. The filter may change between
   XA PREPARE and XA COMMIT, in a dump or between two. The old filter's decision about the prepared transaction counts.

@@ -148,7 +148,8 @@ def remote_set(uri: str) -> list[str]:
                 return [uri]
             if kind != "Directory":
                 raise BinlogMissing("no such file", file=uri)
-            uri = _beside(uri, _only_index(uri), within=True)
+            names = sorted(name for name in _remote_names(uri) if name.endswith(".index"))
+            uri = _beside(uri, only_index(names, uri), within=True)
         except OSError as error:
             raise cannot_open(uri, error) from None
     system, key = file_system(uri)
@@ -165,13 +166,17 @@ def remote_set(uri: str) -> list[str]:
     return found
 
 
-def _only_index(uri: str) -> str:
-    found = sorted(name for name in _remote_names(uri) if name.endswith(".index"))
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise BinlogMissing("no index file (*.index) in this directory", file=uri)
-    raise BinlogMissing(f"several index files ({', '.join(found)}): name the one that is meant", file=uri)
+def only_index(names: Sequence[str], directory: str) -> str:
+    """Return the only name of ``names``, the index files of binlogs in a directory. Raises BinlogMissing for none, and
+    for more than one.
+    """
+    if not names:
+        raise BinlogMissing("no index file (*.index) in this directory", file=directory)
+    if len(names) > 1:
+        raise BinlogMissing(
+            f"several index files ({', '.join(names)}): name the one that is meant", file=directory
+        )
+    return names[0]
 
 
 def _relative(name: str) -> str:

@@ -56,6 +56,7 @@ from dumpfilter.index.addresses import (
     local_path,
     matching,
     not_here,
+    only_index,
     reason_of,
     remote_set,
     remote_size,
@@ -912,14 +913,7 @@ def find_index(directory: Path) -> Path:
     found = sorted(directory.glob("*.index"))
     if len(found) > 1:
         found = [index for index in found if not _names_relay_logs(index)] or found
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise BinlogMissing("no index file (*.index) in this directory", file=str(directory))
-    raise BinlogMissing(
-        f"several index files ({', '.join(p.name for p in found)}): name the one that is meant",
-        file=str(directory),
-    )
+    return directory / only_index([index.name for index in found], str(directory))
 
 
 def _names_relay_logs(index: Path) -> bool:

@@ -503,10 +503,7 @@ def _gtids_in(dropped: Dropped, window: Window | None) -> tuple[Bytes, Integers]
     """Return a window's bytes and the offset of each Gtid event in them. None without a window, or if an event lies
     outside of it.
     """
-    if window is None:
-        return None
-    low, high = dropped.gtid_span
-    if low < window.offset or high > window.offset + window.data.size:
+    if window is None or not window.has(*dropped.gtid_span):
         return None
     return window.data, dropped.offset - window.offset
 
