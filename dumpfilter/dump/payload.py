@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -19,7 +19,6 @@ from dumpfilter.base.errors import BinlogUnsupported, UndecidedEvent
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import (
     NONE,
-    TransactionPayload,
     decode_transaction_payload,
     encode_transaction_payload,
 )
@@ -157,7 +156,7 @@ def filter_payload(flags: TableFlags, segment: Segment, number: int, read: ReadA
         return KeptPayload(0, undecided, hits=plan.hits)
     if plan.size == inner.end:
         return KeptPayload(size, undecided, hits=plan.hits)
-    with _turn(inner.end):
+    with _turns if inner.end > _LARGE else nullcontext():
         kept = render(plan, opened(), 0, _no_file, inner.format_description)
         closed = close_payload(kept, source(), fd, may_grow=bool(flags.boundary))
     if closed is None:
@@ -188,13 +187,6 @@ def _plan(flags: TableFlags, inner: Segment, columns: Columns) -> ChunkPlan:
     return plan
 
 
-def _turn(size: int) -> AbstractContextManager[object]:
-    """Return a context manager under which a transaction of ``size`` uncompressed bytes is uncompressed. For a large
-    transaction the context manager waits until fewer than two other large ones are in memory.
-    """
-    return _turns if size > _LARGE else nullcontext()
-
-
 def _no_file(offset: int, length: int) -> bytes:
     raise AssertionError("an opened compressed transaction is in memory")
 
@@ -205,7 +197,7 @@ def open_payload(event: bytes, fd: FormatDescription) -> bytes:
     ``event`` is the whole event with its header, and ``fd`` the format description event of its file. Raises
     BinlogCorrupt if the event cannot be decoded or decompressed.
     """
-    return _decoded(event, fd).open()
+    return decode_transaction_payload(fd.body(event)).open()
 
 
 def close_payload(
@@ -222,7 +214,7 @@ def close_payload(
     header = EventHeader.unpack(source)
     around = HEADER_LENGTH + fd.checksum_length
     forms = []
-    for body in _forms(events, _decoded(source, fd).compression):
+    for body in _forms(events, decode_transaction_payload(fd.body(source)).compression):
         if len(body) < header.size - around:
             return with_body(header, body, checksum=fd.checksum)
         forms.append(body)
@@ -244,7 +236,3 @@ def _forms(events: bytes, compression: int) -> Iterator[bytes]:
     yield encode_transaction_payload(events, _USUAL_LEVEL, far=True)
     if len(events) <= _MOST_AT_BEST:
         yield encode_transaction_payload(events, _BEST_LEVEL)
-
-
-def _decoded(event: bytes, fd: FormatDescription) -> TransactionPayload:
-    return decode_transaction_payload(fd.body(event))

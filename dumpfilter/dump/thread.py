@@ -472,9 +472,23 @@ class DumpThread:
         self.position, self.resume, self._carry = last.end, last.resume, decided.carry
 
     def _first_transaction(self, segment: Segment) -> int:
+        """Return the number of the transaction of a segment that begins at the thread's position.
+
+        Raises PositionError, with the nearest boundaries, if no transaction begins there.
+        """
         assert self.position is not None
         if self.position != segment.start:
-            return _transaction_at(segment, self.position)
+            found = segment.transaction_at(self.position)
+            if found is not None:
+                return found
+            boundaries = segment.boundaries
+            at = int(np.searchsorted(boundaries, self.position))
+            nearest = boundaries[max(at - 1, 0) : at + 1].tolist()
+            raise PositionError(
+                "no transaction begins here; the nearest places are " + " and ".join(map(str, nearest)),
+                file=segment.file,
+                position=self.position,
+            )
         if segment.continues and not self.in_transaction:
             raise PositionError(
                 "this place lies inside a transaction", file=segment.file, position=self.position
@@ -522,26 +536,7 @@ def _no_file(offset: int, length: int) -> bytes:
     raise AssertionError("start_file() gives the file to read")
 
 
-def _transaction_at(segment: Segment, position: int) -> int:
-    """Return the number of the transaction of a segment that begins at the byte offset ``position`` in the file.
-
-    Raises PositionError, with the nearest boundaries, if no transaction begins there.
-    """
-    found = segment.transaction_at(position)
-    if found is None:
-        boundaries = segment.boundaries
-        at = int(np.searchsorted(boundaries, position))
-        nearest = boundaries[max(at - 1, 0) : at + 1].tolist()
-        raise PositionError(
-            "no transaction begins here; the nearest places are " + " and ".join(map(str, nearest)),
-            file=segment.file,
-            position=position,
-        )
-    return found
-
-
 Bools = npt.NDArray[np.bool_]
-Int64 = npt.NDArray[np.int64]
 
 
 class SentEvents:
@@ -558,7 +553,7 @@ class SentEvents:
 
     def __init__(self, threads: Sequence[DumpThread]) -> None:
         self._threads = threads
-        self._ranges: list[list[Int64]] = [[np.empty((0, 3), np.int64)] for _ in threads]
+        self._ranges: list[list[npt.NDArray[np.int64]]] = [[np.empty((0, 3), np.int64)] for _ in threads]
         self._inside: list[dict[int, Bools]] = [{} for _ in threads]
         """For each thread, the compressed transactions that the thread sends in part, by the file offset of the
         Transaction_payload event. A value has one boolean for each inner event.
@@ -579,7 +574,7 @@ class SentEvents:
                 for offset in plan.replaced:
                     inside[offset] = sent_inside(thread.flags, segment, number_of[offset])
 
-    def of(self, k: int, offset: Int64) -> Bools:
+    def of(self, k: int, offset: npt.NDArray[np.int64]) -> Bools:
         """Return for each event of the file whether dump thread number ``k`` sends it. ``offset`` are the events' byte
         offsets in the file.
 
