@@ -27,7 +27,7 @@ from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_ST
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, Counts, with_statement_end
 from dumpfilter.dump.cut import ADD_STATEMENT_END
-from dumpfilter.dump.packets.empties import stand_in_of
+from dumpfilter.dump.packets.stand_ins import stand_in_of
 from dumpfilter.dump.thread import DumpThread, Reach
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.scanner import FileScanner

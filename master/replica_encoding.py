@@ -4,7 +4,7 @@ The connection of a replica makes packets of the events (:mod:`dumpfilter.dump.p
 numbered by connection. The events are the same for all replicas at one position.
 
 A real replica adds a GTID to its GTID set only when it has executed a transaction with this GTID. Therefore a stand-in
-(an empty transaction with the GTID) replaces a dropped transaction (:mod:`dumpfilter.dump.packets.empties`).
+(an empty transaction with the GTID) replaces a dropped transaction (:mod:`dumpfilter.dump.packets.stand_ins`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.dump.chunk import ChunkPlan, Counts, Window
 from dumpfilter.dump.packets.control import format_description, rotate
-from dumpfilter.dump.packets.empties import NOTHING_DROPPED, Dropped, find_dropped, with_stand_ins
+from dumpfilter.dump.packets.stand_ins import NOTHING_DROPPED, Dropped, find_dropped, with_stand_ins
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.advance import DumpPlace, Encoding
 from dumpfilter.master.indexed_file import IndexedFile

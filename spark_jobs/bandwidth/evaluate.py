@@ -21,7 +21,7 @@ from dumpfilter.analyse.traffic.facts import Facts, Mask, SubjectFlags
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog.format import Family
-from dumpfilter.dump.stand_ins import EVENTS
+from dumpfilter.dump.packets.stand_ins import EVENTS
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import numbers_on_tables

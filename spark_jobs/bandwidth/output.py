@@ -44,7 +44,7 @@ from dumpfilter.analyse.traffic.facts import (
     added_up,
     side_by_side,
 )
-from dumpfilter.dump.stand_ins import Stretches
+from dumpfilter.dump.packets.stand_ins import Stretches
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subject
 from dumpfilter.spark_jobs.bandwidth.job import measure_and_evaluate

@@ -33,7 +33,7 @@ from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog.event_time import MICROSECONDS
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump.stand_ins import EVENTS
+from dumpfilter.dump.packets.stand_ins import EVENTS
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import open_file

@@ -28,7 +28,7 @@ from dumpfilter.analyse.traffic.facts import (
 )
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump.stand_ins import Stretches
+from dumpfilter.dump.packets.stand_ins import Stretches
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.analyse.traffic._group import ALWAYS, NO_SUBJECT
-from dumpfilter.dump.stand_ins import StandIns, Stretches, at_most
+from dumpfilter.dump.packets.stand_ins import StandIns, Stretches, at_most
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
@@ -272,7 +272,7 @@ class Facts(_Narrow):
     """For each unit (row of counts), the number of its transactions that need a stand-in if they are dropped.
 
     A stand-in is an empty transaction in place of a dropped one, which keeps its GTID
-    (:mod:`~dumpfilter.dump.stand_ins`). A sent unit needs none.
+    (:mod:`~dumpfilter.dump.packets.stand_ins`). A sent unit needs none.
     """
     stand_in_bytes: Ints
 

@@ -35,8 +35,8 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump import atoms as A
 from dumpfilter.dump.chunk import ReadAt
+from dumpfilter.dump.packets.stand_ins import StandInSizes
 from dumpfilter.dump.payload import KeptPayload, filter_payload
-from dumpfilter.dump.stand_ins import StandInSizes
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.segment import Segment

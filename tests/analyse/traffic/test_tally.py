@@ -20,8 +20,7 @@ from dumpfilter.binlog.compression import NONE, ZSTD
 from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, Counts
-from dumpfilter.dump.packets.empties import find_dropped, with_stand_ins
-from dumpfilter.dump.stand_ins import StandIns
+from dumpfilter.dump.packets.stand_ins import StandIns, find_dropped, with_stand_ins
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.flags import TableFlags

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dumpfilter.analyse.traffic.facts import merge
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.dump.chunk import Counts
-from dumpfilter.dump.stand_ins import StandIns
+from dumpfilter.dump.packets.stand_ins import StandIns
 from dumpfilter.filter import Filter, ReplicationFilter, Rule
 from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogSet

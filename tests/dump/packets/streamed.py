@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from dumpfilter.dump.chunk import ChunkPlan, Window, render
-from dumpfilter.dump.packets.empties import Dropped, find_dropped, with_stand_ins
+from dumpfilter.dump.packets.stand_ins import Dropped, find_dropped, with_stand_ins
 from dumpfilter.dump.thread import DumpThread, plan_many
 from dumpfilter.index.segment import Segment
 from tests.dump.plans import ScannedFile

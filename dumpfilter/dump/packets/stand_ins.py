@@ -25,6 +25,10 @@ see the writer's files, positions and GTIDs:
   Gap events tell how many transactions they stand for.
 - ``last_committed`` is 0, because a transaction without changes waits for no other.
 - The times are those of the newest event before the Gap event, so that the lag of a replica stays meaningful.
+
+A tally (a count of bytes by table) counts stand-ins beside the events. A MySQL replica gets a stand-in exactly when the
+master drops the transaction. A tally does not know which transactions are neighbours, so it tells only how many
+stand-ins MariaDB needs at most (:func:`at_most`).
 """
 
 from __future__ import annotations
@@ -37,19 +41,41 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.cursor import encode_varlen
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_events import FL_ALLOW_PARALLEL, FL_TRANSACTIONAL
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.chunk import ChunkPlan, ReadAt, Window
 from dumpfilter.dump.packets import _kernels as K
 from dumpfilter.dump.packets.framing import Bytes, as_array
-from dumpfilter.dump.stand_ins import BEGIN_LENGTH, MARIADB_GTID_LENGTH, XID_LENGTH
+from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.index.segment import TOLD_TRANSACTION, Segment
 
 Integers = npt.NDArray[np.int64]
+
+XID_LENGTH = HEADER_LENGTH + 8
+"""The length of an Xid event without its checksum, bytes."""
+
+BEGIN_LENGTH = HEADER_LENGTH + 13 + len(b"\0BEGIN")
+"""The length of a Query event BEGIN without database, status variables and checksum, bytes."""
+
+MARIADB_GTID_LENGTH = HEADER_LENGTH + 19
+"""The length of a Gtid event of MariaDB without a commit id, an xid and a checksum, bytes."""
+
+EVENTS: dict[Family, int] = {"mysql": 3, "mariadb": 2}
+"""The number of events of a stand-in, by the family of the server."""
+
+PIECE = SEGMENT_SIZE
+"""The distance in a MariaDB binlog, in bytes, after which a run of dropped transactions counts as ended and needs new
+stand-ins (empty transactions).
+
+A master ends a chunk (a message) after so many bytes when the filter drops most of them. A chunk that ends earlier,
+because the binlog ends there for now, also has its own stand-ins.
+"""
 
 # The versions of MySQL from which on a Gtid event has more fields.
 _WITH_SEQUENCE = (5, 7)
@@ -92,9 +118,7 @@ class GtidSynthesis:
     """
 
     def __init__(self, fd: FormatDescription) -> None:
-        self._checksum = fd.checksum
-        self._tail = CHECKSUM_LENGTH if fd.checksum else 0
-        self._server_id = fd.header.server_id
+        self._fd = fd
         version = fd.version
         self._version = version[0] * 10_000 + version[1] * 100 + version[2]
         self._has_sequence = version >= _WITH_SEQUENCE
@@ -127,7 +151,7 @@ class GtidSynthesis:
             # The time has 7 bytes. The byte after it belongs to the template.
             out["commit_time"] |= time * _MICROSECONDS
         made = out.view(np.uint8)
-        if self._checksum:
+        if self._fd.checksum:
             K.seal(made)
         return made.data, len(template)
 
@@ -136,13 +160,14 @@ class GtidSynthesis:
             kind,
             body,
             timestamp=time,
-            server_id=self._server_id,
+            server_id=self._fd.header.server_id,
             end_log_pos=end_log_pos & 0xFFFFFFFF,
-            checksum=self._checksum,
+            checksum=self._fd.checksum,
         )
 
-    def _transaction_length(self, gtid_length: int) -> int:
-        return gtid_length + BEGIN_LENGTH + XID_LENGTH + 2 * self._tail
+    def _transaction_length(self, body: int) -> int:
+        """Return the length of a stand-in, given the length of the body of its Gtid event, bytes."""
+        return HEADER_LENGTH + body + BEGIN_LENGTH + XID_LENGTH + 3 * self._fd.checksum_length
 
     def _template(self, uuid: bytes, end_log_pos: int) -> bytes:
         body = bytes(1) + uuid + bytes(8)
@@ -150,7 +175,7 @@ class GtidSynthesis:
             body += b"\x02" + bytes(16)
         if self._has_commit_time:
             rest = 1 + (4 if self._has_server_version else 0)
-            length = self._transaction_length(HEADER_LENGTH + len(body) + 7 + rest + self._tail)
+            length = self._transaction_length(len(body) + 7 + rest)
             assert length <= _LARGEST_SHORT_LENGTH
             body += bytes(7) + bytes([length])
         if self._has_server_version:
@@ -165,15 +190,14 @@ class GtidSynthesis:
         def body(length: int) -> bytes:
             numbers = [0, 0, 1, *uuid, 2, number << 1, 3, len(tag)]
             times = [4, 0, 5, sequence << 1, 6, time * _MICROSECONDS, 8, length, 9, self._version]
-            fields = _varlens(numbers) + tag.encode() + _varlens(times)
-            content = _varlens([0]) + fields
+            content = _varlens([0, *numbers]) + tag.encode() + _varlens(times)
             size = len(_varlens([_SERIALIZATION_VERSION])) + len(content)
             # The size counts itself.
             size += len(_varlens([size + 1]))
             return _varlens([_SERIALIZATION_VERSION, size]) + content
 
         length = 0
-        while (found := self._transaction_length(HEADER_LENGTH + len(body(length)) + self._tail)) != length:
+        while (found := self._transaction_length(len(body(length)))) != length:
             length = found
         return self._event(EventType.GTID_TAGGED, body(length), time, end_log_pos)
 
@@ -524,3 +548,119 @@ def _read_gtids(dropped: Dropped, read: ReadAt) -> tuple[Bytes, Integers]:
     data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     shift = np.repeat(piece_at - begins, lasts - firsts + 1)
     return data, offset + shift
+
+
+class StandIns(NamedTuple):
+    """The number and size of stand-ins, empty transactions that give the GTIDs of dropped transactions to a real
+    replica.
+    """
+
+    number: int
+    nbytes: int
+    """The bytes of the stand-ins' events, without the headers of packets."""
+
+
+class Stretches(NamedTuple):
+    """Counts of replication domains in the stretches of a MariaDB binlog, from which :func:`at_most` computes an upper
+    limit for stand-ins (empty transactions for dropped ones).
+
+    A stretch is a part of the binlog that no run of dropped transactions crosses, whatever the filter. A stretch ends
+    after :data:`PIECE` bytes, and at events between transactions, which the master sends to every slave.
+    """
+
+    domains: int = 0
+    """The sum, over all stretches, of the number of domains in the stretch. It is 0 for MySQL."""
+    most_domains: int = 0
+    """The largest number of domains in one stretch."""
+
+    def plus(self, other: Stretches) -> Stretches:
+        """Return the counts for the stretches of ``self`` and ``other`` together."""
+        return Stretches(self.domains + other.domains, max(self.most_domains, other.most_domains))
+
+
+def at_most(dropped: StandIns, sent: int, stretches: Stretches) -> StandIns:
+    """Return the largest possible number and size of the stand-ins (empty transactions) that a MariaDB replica gets in
+    place of the dropped transactions.
+
+    Each sent transaction ends a run of dropped ones. A run needs at most one stand-in for each replication domain of
+    its stretch, a part of the binlog that no run crosses.
+
+    Parameters:
+        dropped: the number and size of the stand-ins if each dropped transaction had one.
+        sent: the number of sent transactions.
+        stretches: the counts of domains in the stretches.
+    """
+    number = min(dropped.number, stretches.domains + sent * stretches.most_domains)
+    # Stand-ins differ only by their checksums. The most bytes are those with as many checksums as possible.
+    shortest = MARIADB_GTID_LENGTH + XID_LENGTH
+    checksums = EVENTS["mariadb"] * CHECKSUM_LENGTH
+    with_checksums = (dropped.nbytes - dropped.number * shortest) // checksums
+    return StandIns(number, number * shortest + min(number, with_checksums) * checksums)
+
+
+class StandInSizes:
+    """The computation of the bytes of the stand-in (empty transaction) that a real replica would get for each
+    transaction if the transaction were dropped.
+
+    The segments (parts of binlog files) must be given in the order of the binlog, because a transaction can begin in an
+    earlier segment. ``sources`` numbers the set's GTID sources (server UUIDs, or MariaDB's domain and server ids).
+    """
+
+    def __init__(self, sources: SourceNumbers) -> None:
+        self._sources = sources
+        self._domains = np.empty(0, np.int64)
+        self._of_open = 0
+        self._stretches = Stretches()
+
+    def of(self, segment: Segment) -> Integers:
+        """Return the size of the stand-in (empty transaction) for each transaction of the next segment, bytes, int64.
+        0 means that the transaction has no GTID and needs none.
+        """
+        if segment.format_description.family == "mariadb":
+            self._stretches = self._stretches.plus(self._stretches_of(segment))
+            size = MARIADB_GTID_LENGTH + XID_LENGTH + 2 * segment.format_description.checksum_length
+            return np.where(segment.txn_source >= 0, np.int64(size), 0)
+        return self._mysql(segment)
+
+    def take_stretches(self) -> Stretches:
+        """Return the counts of replication domains for the segments since the last call of this method, and begin to
+        count anew. The counts limit the number of stand-ins (empty transactions) of a MariaDB replica.
+        """
+        found, self._stretches = self._stretches, Stretches()
+        return found
+
+    def _mysql(self, segment: Segment) -> Integers:
+        n = len(segment.txn_source)
+        first = segment.txn_event[:n]
+        has_gtid = (segment.txn_source >= 0) & (segment.role[first] & R.ROLE_MASK == R.GTID)
+        others = BEGIN_LENGTH + XID_LENGTH + 2 * segment.format_description.checksum_length
+        sizes = np.where(has_gtid, segment.size[first] + others, 0)
+        if segment.continues and n:
+            sizes[0] = self._of_open
+        self._of_open = int(sizes[-1]) if segment.open and n else 0
+        return sizes
+
+    def _stretches_of(self, segment: Segment) -> Stretches:
+        source = segment.txn_source[: len(segment.txn_source) - segment.open]
+        which = np.flatnonzero(source >= 0)
+        if not len(which):
+            return Stretches()
+        end = np.append(segment.offset[segment.txn_event[1:-1]], segment.end)[which]
+        is_sent_to_all = source == R.KEPT
+        is_gap = segment.role & R.ROLE_MASK == R.GAP
+        if is_gap.any():
+            # The master sends no Gap events of a relay log.
+            is_sent_to_all &= np.logical_or.reduceat(~is_gap, segment.txn_event[:-1])[: len(source)]
+        # Both summands only rise, so each pair of a piece and a number of events between transactions has its own sum.
+        stretch = (end - 1 - segment.start) // PIECE + np.cumsum(is_sent_to_all)[which]
+        # A domain id has 32 bits.
+        keys = np.unique(stretch << 32 | self._domain_of(source[which]))
+        _, domains = np.unique(keys >> 32, return_counts=True)
+        return Stretches(len(keys), int(domains.max()))
+
+    def _domain_of(self, sources: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+        known = len(self._domains)
+        if known < self._sources.count:
+            more = [self._sources.key(number, "mariadb")[0] for number in range(known, self._sources.count)]
+            self._domains = np.concatenate([self._domains, np.array(more, np.int64)])
+        return self._domains[sources]

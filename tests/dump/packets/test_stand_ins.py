@@ -17,13 +17,13 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import GtidSet, SourceKey, empty_set
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.chunk import ChunkPlan
-from dumpfilter.dump.packets.empties import (
+from dumpfilter.dump.packets.framing import frame
+from dumpfilter.dump.packets.stand_ins import (
     NOTHING_DROPPED,
     Dropped,
     stand_in_of,
     with_stand_ins,
 )
-from dumpfilter.dump.packets.framing import frame
 from dumpfilter.filter import Rule
 from dumpfilter.filter.flags import TableFlags
 from tests.dump.packets.streamed import Streamed

@@ -11,8 +11,8 @@ import pytest
 from dumpfilter.analyse.traffic.facts import flags_of
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog.events import EventHeader, EventType
-from dumpfilter.dump import stand_ins
-from dumpfilter.dump.stand_ins import StandIns, StandInSizes, Stretches, at_most
+from dumpfilter.dump.packets import stand_ins
+from dumpfilter.dump.packets.stand_ins import StandIns, StandInSizes, Stretches, at_most
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from tests.dump.packets.streamed import dropped_of
