@@ -1,6 +1,6 @@
 """The messages of a dump for real replicas of MySQL and MariaDB: binlog events, one directly after another.
 
-The connection of a replica makes packets of the events (:mod:`dumpfilter.dump.packets.framing`), because packets are
+The connection of a replica makes packets of the events (:mod:`dumpfilter.dump.packets.protocol`), because packets are
 numbered by connection. The events are the same for all replicas at one position.
 
 A real replica adds a GTID to its GTID set only when it has executed a transaction with this GTID. Therefore a stand-in
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.dump.chunk import ChunkPlan, Counts, Window
-from dumpfilter.dump.packets.control import format_description, rotate
+from dumpfilter.dump.packets.protocol import format_description, rotate
 from dumpfilter.dump.packets.stand_ins import NOTHING_DROPPED, Dropped, find_dropped, with_stand_ins
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.advance import DumpPlace, Encoding

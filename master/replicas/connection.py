@@ -25,7 +25,7 @@ from dumpfilter.console.connection import Connection
 from dumpfilter.console.login import Doorkeeper
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone
-from dumpfilter.dump.packets.framing import NOTHING
+from dumpfilter.dump.packets.protocol import NOTHING
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master import limits
 from dumpfilter.master.ahead import Wanted, check_place

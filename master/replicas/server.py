@@ -30,7 +30,7 @@ from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.sql.commands import Command, ShowReplicas
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.wire import PacketStream
-from dumpfilter.dump.packets.framing import frame
+from dumpfilter.dump.packets.protocol import frame
 from dumpfilter.master.limits import Places
 from dumpfilter.master.register import Register
 from dumpfilter.master.replicas.connection import ReplicaConnection, ReplicaPort

@@ -26,14 +26,16 @@ from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.console.wire import PacketStream
-from dumpfilter.dump.packets.control import (
+from dumpfilter.dump.packets.protocol import (
     LARGEST_V1_POSITION,
     format_description,
+    frame,
+    frame_each,
     gtid_list,
     heartbeat,
+    last_events,
     rotate,
 )
-from dumpfilter.dump.packets.framing import frame, frame_each, last_events
 from dumpfilter.master.dump import Dump, Reached
 from dumpfilter.master.dump_start import DumpStart
 from dumpfilter.master.replicas.failures import no_such_part

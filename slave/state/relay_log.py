@@ -28,7 +28,7 @@ from dumpfilter.base.errors import BinlogError, RelayLogDamaged, StateCorrupt
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import make_head
-from dumpfilter.dump.packets.control import rotate
+from dumpfilter.dump.packets.protocol import rotate
 from dumpfilter.index.index_file import GrowingFile, LogWriter, write_index
 from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.slave.state import AFRESH

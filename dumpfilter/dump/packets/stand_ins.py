@@ -51,7 +51,7 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.chunk import ChunkPlan, ReadAt, Window
 from dumpfilter.dump.packets import _kernels as K
-from dumpfilter.dump.packets.framing import Bytes, as_array
+from dumpfilter.dump.packets.protocol import Bytes, as_array
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.index.segment import TOLD_TRANSACTION, Segment
 

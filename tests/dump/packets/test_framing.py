@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.dump.packets.framing import frame
+from dumpfilter.dump.packets.protocol import frame
 
 LARGEST = 0xFFFFFF
 

@@ -15,7 +15,7 @@ from dumpfilter.binlog.gtid_events import (
     decode_mariadb_gtid,
     decode_mysql_gtid,
 )
-from dumpfilter.dump.packets.framing import frame
+from dumpfilter.dump.packets.protocol import frame
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from tests.dump.packets.streamed import Streamed

@@ -20,7 +20,7 @@ from dumpfilter.binlog.gtid_events import MysqlGtidEvent, decode_gtid_tagged, de
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.chunk import render
-from dumpfilter.dump.packets.control import rotate
+from dumpfilter.dump.packets.protocol import rotate
 from dumpfilter.dump.packets.stand_ins import NOTHING_DROPPED, GtidSynthesis, find_dropped, with_stand_ins
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Rule

@@ -17,7 +17,7 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import GtidSet, SourceKey, empty_set
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump.chunk import ChunkPlan
-from dumpfilter.dump.packets.framing import frame
+from dumpfilter.dump.packets.protocol import frame
 from dumpfilter.dump.packets.stand_ins import (
     NOTHING_DROPPED,
     Dropped,

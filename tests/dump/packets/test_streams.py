@@ -11,7 +11,7 @@ import pytest
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, empty_set, parse_gtid_set
-from dumpfilter.dump.packets import control
+from dumpfilter.dump.packets import protocol
 from dumpfilter.index.fileset import BinlogSet
 from tests.dump.packets.streams import RecordedStream, recorded_streams, split_events
 from tests.dump.plans import ScannedFile, scanned
@@ -37,9 +37,9 @@ class _Source:
             fd = file.file.format_description
             if not number:
                 keeps = self.gtids is not None and self.has_first(file)
-            yield control.rotate(name, position, 11, self.has_checksums)
+            yield protocol.rotate(name, position, 11, self.has_checksums)
             self.has_checksums = fd.checksum
-            yield control.format_description(fd, is_whole_file=position == 4, keeps_temporary_tables=keeps)
+            yield protocol.format_description(fd, is_whole_file=position == 4, keeps_temporary_tables=keeps)
             yield from self.of_file(name, file, position)
             position = 4
             keeps &= self.asked.family == "mysql"
@@ -105,8 +105,8 @@ class _Source:
         self, name: str, position: int, fd: FormatDescription, passed: MariadbGtid | None
     ) -> bytes:
         if passed is not None:
-            return control.gtid_list(position, 11, fd.checksum, [passed])
-        return control.heartbeat(name, position, 11, fd.checksum, v2=bool(self.asked.flags & 2))
+            return protocol.gtid_list(position, 11, fd.checksum, [passed])
+        return protocol.heartbeat(name, position, 11, fd.checksum, v2=bool(self.asked.flags & 2))
 
 
 def _without_stale_checksum(event: bytes, fd: FormatDescription) -> bytes:
@@ -138,7 +138,7 @@ def test_the_recordings_show_all_that_the_docstring_says() -> None:
 @pytest.mark.parametrize("position", [4, 250, 251, 65535, 65536, (1 << 32) - 1, 1 << 32, 5 << 30])
 def test_heartbeats(position: int) -> None:
     """A replica of MySQL 9.7 took the position 5 GiB from a heartbeat of version 2."""
-    event = control.heartbeat("bin.000004", position, 11, True, v2=True)
+    event = protocol.heartbeat("bin.000004", position, 11, True, v2=True)
     header = EventHeader.unpack(event)
     assert (header.type, header.timestamp, header.flags, header.end_log_pos) == (
         41,
@@ -155,16 +155,16 @@ def test_heartbeats(position: int) -> None:
     assert position == (int.from_bytes(number[1:], "little") if width else number[0])
     assert len(number) == 1 + (width or 0)
     assert body[-1] == 0
-    first = control.heartbeat("bin.000004", position, 11, True)
+    first = protocol.heartbeat("bin.000004", position, 11, True)
     assert EventHeader.unpack(first)[1:] == (27, 11, len(first), position & 0xFFFFFFFF, 0)
     assert first[19:-4] == b"bin.000004"
 
 
 def test_recorded_heartbeats() -> None:
     """MySQL 9.7.4 and MariaDB 10.11.19 sent these events at the end of their binlogs."""
-    assert control.heartbeat("bin.000004", 198, 11, True, v2=True)[19:-4].hex() == (
+    assert protocol.heartbeat("bin.000004", 198, 11, True, v2=True)[19:-4].hex() == (
         "010a62696e2e3030303030340201c600"
     )
-    assert control.heartbeat("bin.000004", 336, 11, True)[:-4] == (
+    assert protocol.heartbeat("bin.000004", 336, 11, True)[:-4] == (
         struct.pack("<IBIIIH", 0, 27, 11, 33, 336, 0) + b"bin.000004"
     )

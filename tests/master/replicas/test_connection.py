@@ -17,7 +17,7 @@ from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.console.server import ConsoleServer
-from dumpfilter.dump.packets.framing import last_events
+from dumpfilter.dump.packets.protocol import last_events
 from dumpfilter.master.config import ConnectBack
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.replicas.connection import _MOST_ASKED
