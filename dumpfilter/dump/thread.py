@@ -47,11 +47,6 @@ from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.segment import TOLD_COLUMNS, Segment
 
 
-def _digest(gtids: GtidSet) -> bytes:
-    # Keys are compared and hashed often. A GTID set can have many intervals.
-    return hashlib.sha256(f"{gtids.family} {gtids}".encode()).digest()
-
-
 def contained(segment: Segment, sources: SourceNumbers, gtids: GtidSet) -> npt.NDArray[np.bool_]:
     """Return for each transaction of a segment (a part of a binlog file) whether its GTID is in the GTID set ``gtids``,
     bool. False for a transaction without a GTID.
@@ -121,8 +116,11 @@ class Exclusion:
         """The highest transaction number that the slave has of each GTID source, by the source's number. Filled on
         demand.
         """
-        self.key: Hashable = None if executed is None else _digest(executed)
+        self.key: Hashable = None
         """A hashable value that is equal for exclusions of the same GTID set. None if the slave names no GTID set."""
+        if executed is not None:
+            # A GTID set can have many intervals, and keys are compared and hashed often.
+            self.key = hashlib.sha256(f"{executed.family} {executed}".encode()).digest()
 
     def apply(self, segment: Segment, origin: OriginFilter | None) -> Columns:
         """Return a segment (a part of a binlog file) as columns in which the transactions that this slave does not need

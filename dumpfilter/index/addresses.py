@@ -202,7 +202,8 @@ def file_system(uri: str) -> tuple[Any, str]:
     if parts.scheme in ("s3", "s3a", "s3n"):
         # An S3 key may contain percent signs, so the URI's path is not percent-decoded. Hadoop does not decode it
         # either.
-        return _s3(parts.query, _endpoint()), f"{parts.netloc}{parts.path}"
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+        return _s3(parts.query, endpoint), f"{parts.netloc}{parts.path}"
     from pyarrow import ArrowException
     from pyarrow.fs import FileSystem
 
@@ -216,13 +217,9 @@ def file_system(uri: str) -> tuple[Any, str]:
     return system, path
 
 
-def _endpoint() -> str:
-    """Return the URL of the S3 server in the environment, or an empty string for Amazon's servers."""
-    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
-
-
 @functools.lru_cache(16)
 def _s3(query: str, endpoint: str) -> Any:
+    """Return pyarrow's file system for S3. ``endpoint`` is the server's URL; an empty string for Amazon's servers."""
     from pyarrow.fs import S3FileSystem
 
     given = {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}

@@ -964,8 +964,10 @@ def gtids_before(file: BinlogFile) -> GtidsBefore:
     The Previous_gtids or Gtid_list event stands before any transaction. Servers before MySQL 5.6 and MariaDB 10.0 write
     no such event. A relay log file whose slave had received nothing before it may have none either.
     """
-    received = _received(file.begin)
-    offset = file.begin.end
+    fd, offset = file.format_description, file.begin.end
+    text = file.begin.origin.get("retrieved")
+    received = parse_gtid_set(text, fd.family) if isinstance(text, str) and text else None
+    listed = received.gtids() if isinstance(received, MariadbGtidSet) else ()
     for _ in range(4):
         head = file.read_up_to(offset, HEADER_LENGTH)
         if len(head) < HEADER_LENGTH:
@@ -973,37 +975,14 @@ def gtids_before(file: BinlogFile) -> GtidsBefore:
         header = EventHeader.unpack(head)
         if header.type in _IN_TRANSACTIONS or offset + header.size > file.size:
             break
-        event = file.read_event(offset)
-        if header.type in (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST):
-            logged, listed = _logged(file, offset, event)
-            return GtidsBefore(logged, received, (*_positions(received), *listed))
+        body = fd.body(file.read_event(offset))
+        try:
+            if header.type == EventType.PREVIOUS_GTIDS:
+                return GtidsBefore(decode_previous_gtids(body), received, listed)
+            if header.type == EventType.GTID_LIST:
+                found = decode_gtid_list(body)
+                return GtidsBefore(found.position(), received, (*listed, *found.gtids))
+        except BinlogError as error:
+            raise error.located(file.name, offset) from None
         offset += header.size
-    return GtidsBefore(None, received, _positions(received))
-
-
-def _positions(received: GtidSet | None) -> tuple[MariadbGtid, ...]:
-    return received.gtids() if isinstance(received, MariadbGtidSet) else ()
-
-
-def _logged(file: BinlogFile, offset: int, event: bytes) -> tuple[GtidSet, tuple[MariadbGtid, ...]]:
-    """Return the content of a Previous_gtids or Gtid_list event: the GTID set, and the last GTID of each domain and
-    server.
-
-    The second part is empty for MySQL. Raises BinlogCorrupt, with file and position.
-    """
-    body = file.format_description.body(event)
-    try:
-        if event[4] == EventType.PREVIOUS_GTIDS:
-            return decode_previous_gtids(body), ()
-        found = decode_gtid_list(body)
-        return found.position(), found.gtids
-    except BinlogError as error:
-        raise error.located(file.name, offset) from None
-
-
-def _received(begin: FileBegin) -> GtidSet | None:
-    """Return the GTIDs that a slave had received before a relay log file, from the file's head event. None without
-    GTIDs.
-    """
-    text = begin.origin.get("retrieved")
-    return parse_gtid_set(text, begin.format_description.family) if isinstance(text, str) and text else None
+    return GtidsBefore(None, received, listed)

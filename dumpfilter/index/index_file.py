@@ -70,7 +70,8 @@ def take_out(index: Path, names: Collection[str]) -> None:
         old = index.read_bytes()
         before = index.stat()
     lines = old.splitlines(keepends=True)
-    left = [line for line in lines if _name(line) not in names]
+    gone = {name.encode("utf-8", "surrogateescape") for name in names}
+    left = [line for line in lines if line.strip().rpartition(b"/")[2] not in gone]
     if left == lines:
         return
     with committed(index, beside=index.with_name(f"{index.name}.purge")) as file:
@@ -80,10 +81,6 @@ def take_out(index: Path, names: Collection[str]) -> None:
             os.fchown(file.fileno(), before.st_uid, before.st_gid)
         if index.read_bytes() != old:
             raise OutputError(f"{index}: a server is writing this set: its index has just changed")
-
-
-def _name(line: bytes) -> str:
-    return line.strip().rpartition(b"/")[2].decode("utf-8", "surrogateescape")
 
 
 def parse_index(data: bytes, *, file: str) -> list[str]:
