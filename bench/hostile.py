@@ -24,8 +24,7 @@ from bench._common import Cases, Options, Report
 from dumpfilter.base.waiting import watching
 from dumpfilter.binlog.statement import read_text
 from dumpfilter.console.sql.result import Column, ColumnType, Result
-from dumpfilter.console.sql.rewriting import Environment
-from dumpfilter.console.sql.select import select
+from dumpfilter.console.sql.select import Environment, select
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import Filter
 

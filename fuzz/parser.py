@@ -10,7 +10,7 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["dumpfilter.console.sql", "dumpfilter.binlog.statement"]):
-    from dumpfilter.console.sql import parser
+    from dumpfilter.console.sql import commands
     from dumpfilter.console.sql.server_errors import SqlError
 
 ANSWERS = Path(__file__).parent.parent / "tests" / "console" / "sql" / "data" / "answers.json"
@@ -21,7 +21,7 @@ def check(data: bytes) -> None:
     # the parser gets bytes that are no UTF-8 as lone surrogates
     text = data.decode("utf-8", "surrogateescape")
     try:
-        parser.parse_statement(text)
+        commands.parse_statement(text)
     except SqlError as error:
         str(error).encode("utf-8", "surrogateescape")
 

@@ -24,7 +24,7 @@ from dumpfilter.base.options.config_files import Model, load_toml, read_small_fi
 from dumpfilter.base.security.client_tls import ClientTls, TlsMode
 from dumpfilter.base.security.passwords import MOST_PASSWORD, StoredPassword
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
-from dumpfilter.console.roles import Role
+from dumpfilter.console.sql.grammar import Role
 from dumpfilter.filter import FilterSemantics, ReplicationFilter, make_filter, parse_option
 from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
 from dumpfilter.filter.channels import MAX_CHANNEL_NAME, fold_channel, is_channel_name

@@ -21,8 +21,7 @@ from dumpfilter.console.sql.columns import (
     replica_status_columns,
     replicas_columns,
 )
-from dumpfilter.console.sql.cursor import Cursor
-from dumpfilter.console.sql.grammar import Role
+from dumpfilter.console.sql.grammar import Cursor, Role
 from dumpfilter.console.sql.result import OK, Column, ColumnType, Note, Result
 from dumpfilter.console.sql.server_errors import (
     ER_BAD_REPLICA,
@@ -108,7 +107,7 @@ class UndrainReplicas(C.Command):
 
 
 class MasterConsole:
-    """The executor of a master's console statements, an :class:`~dumpfilter.console.executor.Executor`.
+    """The executor of a master's console statements, an :class:`~dumpfilter.console.sql.commands.Executor`.
 
     Results have the columns of the server family (MySQL or MariaDB) that wrote the binlog. Errors have the numbers and
     texts of that family.

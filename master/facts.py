@@ -9,7 +9,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dumpfilter.base.printable import printable
-from dumpfilter.console.metrics.facts import Fact, Facts, column, declared, metric
+from dumpfilter.console.metrics import Fact, Facts, column, declared, metric
 from dumpfilter.console.sql.result import ColumnType
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.console.metrics.latency import DELAY_BUCKETS, WORK_BUCKETS, Latency
+from dumpfilter.console.metrics import DELAY_BUCKETS, WORK_BUCKETS, Latency
 
 _OF_CALLS = ("dumpfilter.base.errors", "dumpfilter.dump", "dumpfilter.master")
 """The modules with the errors of calls."""

@@ -16,8 +16,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from dumpfilter.base.errors import BinlogError
-from dumpfilter.console.metrics.facts import Facts, declared, metric
-from dumpfilter.console.metrics.latency import Latency
+from dumpfilter.console.metrics import Facts, Latency, declared, metric
 from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master.facts import PREFIX, SLAVES, SOURCE, SlaveView
 from dumpfilter.master.measurements import MEASURED, CacheState

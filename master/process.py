@@ -23,8 +23,7 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.audit import audit, open_audit_log
 from dumpfilter.base.service_manager import READY, STOPPING, ServiceManager
-from dumpfilter.console.metrics.endpoint import MetricsEndpoint, serving_metrics
-from dumpfilter.console.metrics.process import CommonCollector
+from dumpfilter.console.metrics import CommonCollector, MetricsEndpoint, serving_metrics
 from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
 from dumpfilter.filter.factory import make_write_filter
 from dumpfilter.master.config import MasterConfig, load_config
@@ -39,7 +38,7 @@ from dumpfilter.master.store import BinlogStore
 
 if TYPE_CHECKING:
     from dumpfilter.base.security.listening import Endpoint
-    from dumpfilter.console.endpoint import ConsoleEndpoint
+    from dumpfilter.console.server import ConsoleEndpoint
     from dumpfilter.master.replicas.filters import ReplicaFilters
 import threading
 
@@ -281,7 +280,7 @@ def _open_sql_ports(
     ports = {}
     if console is not None:
         from dumpfilter.base.security.tls import temporary_tls
-        from dumpfilter.console.endpoint import serving
+        from dumpfilter.console.server import serving
 
         port = server.port or (0 if replicas is None else replicas.port)
         statements = executor(port=port, reload=reload.run, source=server.source)

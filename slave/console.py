@@ -70,7 +70,7 @@ They name another master or another position in its binlog.
 class SlaveConsole:
     """The executor of the SQL statements that clients send to a slave's console.
 
-    The server of the console calls the object through the protocol :class:`~dumpfilter.console.executor.Executor`.
+    The server of the console calls the object through the protocol :class:`~dumpfilter.console.sql.commands.Executor`.
     """
 
     def __init__(

@@ -28,8 +28,7 @@ from dumpfilter.base.errors import (
     TlsError,
 )
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
-from dumpfilter.console.metrics.facts import Fact, Facts, column, declared, metric
-from dumpfilter.console.metrics.latency import Latency
+from dumpfilter.console.metrics import Fact, Facts, Latency, column, declared, metric
 from dumpfilter.console.sql.columns import PERFORMANCE_SCHEMA, replica_status_columns
 from dumpfilter.console.sql.result import ColumnType, Result
 from dumpfilter.filter.channels import ChannelFilters, Setting

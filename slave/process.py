@@ -21,11 +21,10 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.audit import open_audit_log
 from dumpfilter.base.security.client_tls import CA_OPTION, TlsFileError
 from dumpfilter.base.security.tls import ServerTls, TlsFiles, load_tls, make_key_pair
-from dumpfilter.console.endpoint import ConsoleEndpoint, serving
-from dumpfilter.console.executor import Executor
-from dumpfilter.console.metrics.endpoint import MetricsEndpoint, serving_metrics
-from dumpfilter.console.metrics.process import CommonCollector
+from dumpfilter.console.metrics import CommonCollector, MetricsEndpoint, serving_metrics
 from dumpfilter.console.port import ConnectionDirectory
+from dumpfilter.console.server import ConsoleEndpoint, serving
+from dumpfilter.console.sql.commands import Executor
 from dumpfilter.filter.channels import ChannelFilters
 from dumpfilter.slave.channel import Channel, RelayReader, Watching
 from dumpfilter.slave.console import SlaveConsole

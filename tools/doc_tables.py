@@ -14,9 +14,9 @@ import dumpfilter.master.console  # noqa: F401 — It declares statements.
 from dumpfilter.analyse.report.parquet import Column, ParquetTable
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import KINDS, EventKind, Symbol
-from dumpfilter.console.metrics import process
-from dumpfilter.console.metrics.facts import Facts
-from dumpfilter.console.roles import COMMANDS, STATEMENTS, Role
+from dumpfilter.console.metrics import PROCESS_FACTS, Facts
+from dumpfilter.console.sql.grammar import Role
+from dumpfilter.console.statements import COMMANDS, STATEMENTS
 from dumpfilter.index._scan import GRAMMAR, Place
 from dumpfilter.master import metrics as master
 from dumpfilter.master.facts import SOURCE
@@ -144,7 +144,7 @@ PAGES: Mapping[str, Mapping[str, Iterable[str]]] = {
         ),
     },
     "metrics.md": {
-        "common": _metrics(process.FACTS),
+        "common": _metrics(PROCESS_FACTS),
         "master": _metrics(*master.METRICS),
         "source": _metrics(SOURCE),
         "slave": _metrics(*slave.METRICS),

@@ -149,11 +149,10 @@ def binlog_command(
     from rich.console import Console
 
     from dumpfilter.analyse.printing.print_set import print_binlog, write_binlog
-    from dumpfilter.index.fileset import BinlogSet
 
     output.check()
     selected = rules.filter_options(), selection
-    files = BinlogSet.open(binlogs.source())
+    files = binlogs.open()
     log = Console(stderr=True)
     if output.output is not None:
         write_binlog(

@@ -69,7 +69,6 @@ def explain_command(
     from dumpfilter.analyse.lint.output import print_briefly
     from dumpfilter.analyse.report.terminal import print_json
     from dumpfilter.binlog.format import NameRules, name_collation_of
-    from dumpfilter.index.fileset import BinlogSet
 
     given.check(binlogs.binlogs or [])
     options = rules.filter_options(write_rules)
@@ -83,7 +82,7 @@ def explain_command(
         else:
             output.print_statement(explained, filters, console)
         return
-    source = BinlogSet.open(binlogs.source())
+    source = binlogs.open()
     filters = Filters.of(options, source.written_by)
     if given.events:
         found = explain_events(source, filters, verify=read.verify_checksum)

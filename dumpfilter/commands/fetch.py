@@ -50,9 +50,8 @@ def fetch_command(given: FetchSettings, logs: LogOptions) -> None:
     """
     from rich.console import Console
 
-    from dumpfilter.commands.fetching import fetch
+    from dumpfilter.commands.reception import fetch
     from dumpfilter.receiver.follow import FollowOptions
-    from dumpfilter.receiver.store import Sync
     from dumpfilter.receiver.url import parse_source_url
 
     url = parse_source_url(given.source)
@@ -61,4 +60,4 @@ def fetch_command(given: FetchSettings, logs: LogOptions) -> None:
     terminal = Console(stderr=True, highlight=False)
     logs.begin(colors=terminal.is_terminal)
     options = FollowOptions(stop_never=given.stop_never, retries=retries, wait_for_first=given.stop_never)
-    fetch(url, given.output, options, Sync(given.sync), terminal)
+    fetch(url, given.output, given.sync, terminal, options)

@@ -43,12 +43,11 @@ def inspect_command(binlogs: BinlogArguments, given: InspectSettings, read: Veri
     from dumpfilter.analyse.inspection.text import render_inspection
     from dumpfilter.analyse.report.terminal import print_json
     from dumpfilter.base.errors import OptionError
-    from dumpfilter.index.fileset import BinlogSet
 
     if given.period is not None and given.over_time is None:
         raise OptionError("--period needs --over-time: write --over-time schema, or --over-time table")
     found = inspect_set(
-        BinlogSet.open(binlogs.source()),
+        binlogs.open(),
         verify=read.verify_checksum,
         progress=Console(stderr=True),
         top=given.top,

@@ -48,12 +48,11 @@ def lint_command(
     from dumpfilter.analyse.lint.output import print_warnings, warning_as_dict
     from dumpfilter.analyse.report.terminal import print_json
     from dumpfilter.base.printable import visible
-    from dumpfilter.index.fileset import BinlogSet
 
     definitions = slaves.definitions()
     if bool(definitions) == bool(rules.rules):
         raise OptionError("give either rules, such as --replicate-do-db=shop, or --slaves FILE, or --slave")
-    source = BinlogSet.open(binlogs.source())
+    source = binlogs.open()
     written_by = source.written_by
     filters = {one.name: one.filter(written_by) for one in definitions} or {
         "": rules.filter_options().slave_filter(written_by)

@@ -144,7 +144,7 @@ def slave_command(
     from rich.console import Console
 
     from dumpfilter.base import logs
-    from dumpfilter.commands.file_bar import CatchUpBar
+    from dumpfilter.commands.reception import CatchUpBar
     from dumpfilter.slave.channel import Watching
     from dumpfilter.slave.process import run_slave
     from dumpfilter.slave.report import write_reports

@@ -1,22 +1,44 @@
-"""The command ``dumpfilter sql``, which runs SQL statements on the console of a master or a slave."""
+"""The command ``dumpfilter sql``, which runs SQL statements on the console of a master or a slave.
+
+Results are printed in the formats of the ``mysql`` client, and in JSON for programs.
+"""
 
 from __future__ import annotations
 
+import enum
+import json
 import shutil
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.cells import cell_len
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.base.printable import for_terminal
 from dumpfilter.commands.option_groups.asked import ConsoleLogin
-from dumpfilter.console.rendering import Format
+from dumpfilter.console.sql.result import text_of
 
 if TYPE_CHECKING:
     from dumpfilter.base.security.guarded_client import Login
+
+Row = Sequence[Any]
+
+
+class Format(enum.StrEnum):
+    r"""The format in which result sets are printed.
+
+    TABLE has frames, as in the ``mysql`` client. VERTICAL has one line for each column (``\G``). TSV separates values
+    by tabs.
+    """
+
+    TABLE = "table"
+    VERTICAL = "vertical"
+    TSV = "tsv"
+    JSON = "json"
 
 
 class SqlSettings(Settings):
@@ -59,9 +81,7 @@ def print_results(login: Login, script: str, format_: Format | None, name: str =
     the terminal. ``name`` is the server's name in errors. Raises typer.Exit at the first statement that the server
     refuses.
     """
-    from dumpfilter.console.client import StatementFailed, run_statements
-    from dumpfilter.console.rendering import render, render_within
-    from dumpfilter.console.script import script_statements
+    from dumpfilter.console.client import StatementFailed, run_statements, script_statements
 
     try:
         for result in run_statements(login, list(script_statements(script))):
@@ -84,3 +104,65 @@ def _script(path: Path) -> str:
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise OptionError(f"{path}: cannot be read: {error}; save the script as UTF-8") from None
+
+
+def render(format_: Format, names: Sequence[str], numeric: Sequence[bool], rows: Sequence[Row]) -> str:
+    """Return one result set as the text to print.
+
+    ``names`` has the name of each column, and ``numeric`` tells for each column whether to align it to the right. A
+    result set without rows gives an empty text, but TSV prints the column names and JSON prints ``[]``.
+    """
+    match format_:
+        case Format.TABLE:
+            lines = _table(names, numeric, rows) if rows else iter(())
+        case Format.VERTICAL:
+            lines = _vertical(names, rows)
+        case Format.TSV:
+            lines = ("\t".join(map(_escaped, row)) for row in [names, *rows])
+        case Format.JSON:
+            lines = iter(
+                [json.dumps([dict(zip(names, row, strict=True)) for row in rows], ensure_ascii=False)]
+            )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def render_within(width: int, names: Sequence[str], numeric: Sequence[bool], rows: Sequence[Row]) -> str:
+    """Return one result set as a table, or with one line for each column if the table is wider than ``width``
+    characters.
+    """
+    table = render(Format.TABLE, names, numeric, rows)
+    fits = cell_len(table.partition("\n")[0]) <= width
+    return table if fits else render(Format.VERTICAL, names, numeric, rows)
+
+
+def _text(value: Any) -> str:
+    return "NULL" if value is None else text_of(value)
+
+
+def _table(names: Sequence[str], numeric: Sequence[bool], rows: Sequence[Row]) -> Iterator[str]:
+    cells = [[_text(value) for value in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
+    rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
+    yield rule
+    yield f"| {' | '.join(map(_padded, names, widths))} |"
+    yield rule
+    for row in cells:
+        yield f"| {' | '.join(map(_padded, row, widths, numeric))} |"
+    yield rule
+
+
+def _vertical(names: Sequence[str], rows: Sequence[Row]) -> Iterator[str]:
+    width = max(map(cell_len, names), default=0)
+    for number, row in enumerate(rows, 1):
+        yield f"{'*' * 27} {number}. row {'*' * 27}"
+        for name, value in zip(names, row, strict=True):
+            yield f"{_padded(name, width, True)}: {_text(value)}"
+
+
+def _padded(text: str, width: int, to_right: bool = False) -> str:
+    space = " " * (width - cell_len(text))
+    return space + text if to_right else text + space
+
+
+def _escaped(value: Any) -> str:
+    return _text(value).replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\0", "\\0")

@@ -48,9 +48,7 @@ def ok(capabilities: Capabilities, result: Result, info: bytes = b"") -> bytes:
     ``capabilities`` are the parts of the protocol that client and console agreed on in the login. ``info`` is a text
     for the client at the end of the packet. Only the OK packet after a login has such a text.
     """
-    packet = packets.make_ok(
-        capabilities, _STATUS, affected_rows=result.affected, warnings=min(len(result.notes), 0xFFFF)
-    )
+    packet = packets.make_ok(capabilities, _STATUS, affected_rows=result.affected, warnings=_warnings(result))
     return bytes(packet) + (str_len(info) if info else b"")
 
 
@@ -60,10 +58,13 @@ def end_of_rows(capabilities: Capabilities, result: Result) -> bytes:
     Clients with CLIENT_DEPRECATE_EOF expect an OK packet that begins with EOF's byte 0xFE. Older clients expect an EOF
     packet.
     """
-    warnings = min(len(result.notes), 0xFFFF)
     if Capabilities.CLIENT_DEPRECATE_EOF in capabilities:
-        return bytes(packets.make_ok(capabilities, _STATUS, eof=True, warnings=warnings))
-    return bytes(packets.make_eof(capabilities, _STATUS, warnings=warnings))
+        return bytes(packets.make_ok(capabilities, _STATUS, eof=True, warnings=_warnings(result)))
+    return bytes(packets.make_eof(capabilities, _STATUS, warnings=_warnings(result)))
+
+
+def _warnings(result: Result) -> int:
+    return min(len(result.notes), 0xFFFF)
 
 
 def result_set(
@@ -77,7 +78,7 @@ def result_set(
     for column in result.columns:
         yield column_definition(column, charset)
     if Capabilities.CLIENT_DEPRECATE_EOF not in capabilities:
-        yield bytes(packets.make_eof(capabilities, _STATUS, warnings=min(len(result.notes), 0xFFFF)))
+        yield end_of_rows(capabilities, result)
     encode = _binary_row if binary else _text_row
     for row in result.rows:
         yield encode(row, result.columns, charset)

@@ -1,4 +1,4 @@
-"""The verification of passwords on a console, with the two authentication plugins that today's clients know.
+"""The check of clients' passwords, with the two authentication plugins that today's MySQL clients know.
 
 MySQL's clients use ``caching_sha2_password`` since 8.0 (9.x has no other plugin). MariaDB's and older clients use
 ``mysql_native_password``. With both plugins, the server sends random bytes (the nonce), and the client answers with a
@@ -6,26 +6,31 @@ digest of the password and the nonce. The password itself is never sent.
 
 Like a real server, the console keeps only hashes of passwords. The hash of mysql_native_password suffices to check a
 login. The hash that caching_sha2_password stores (``$A$005$…``) does not: at the first login the console asks for the
-password itself, over TLS, and keeps a digest in memory. Later logins need only that digest.
+password itself, and keeps a digest in memory. Later logins need only that digest. A client sends its password over TLS,
+or encrypted with the server's RSA key. The key proves nothing about the server, so that TLS is better.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import cached_property
+from itertools import cycle
+from weakref import WeakValueDictionary
 
-import structlog
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from dumpfilter.base.security.listening import Lack, check_listener
 from dumpfilter.base.security.passwords import CACHING_SHA2 as CACHING_SHA2
 from dumpfilter.base.security.passwords import NATIVE as NATIVE
 from dumpfilter.base.security.passwords import StoredPassword
-
-log = structlog.get_logger("dumpfilter.console")
+from dumpfilter.base.security.throttle import Throttle
 
 DEFAULT_USER = "root"
 """The name of the user who may log in to the console if no option or configuration file names a user."""
@@ -46,6 +51,15 @@ _NONCE_LENGTH = 20
 _SHA2_LENGTH = 32
 _KEY = secrets.token_bytes(16)
 
+_FREE_FAILURES = 3
+"""The number of a guesser's wrong passwords from which each further check is delayed."""
+
+REQUEST_PUBLIC_KEY = b"\x02"
+"""The packet by which a client asks for the public key (``request_public_key`` in MySQL's source)."""
+_BITS = 2048
+_EXPONENT = 65537
+_PADDING = padding.OAEP(padding.MGF1(hashes.SHA1()), hashes.SHA1(), None)
+
 
 class Accounts:
     """The users who may log in to a console (the port of a master or slave for MySQL clients), with their stored
@@ -56,21 +70,17 @@ class Accounts:
     """
 
     def __init__(self, users: Mapping[str, str | StoredPassword]) -> None:
-        self._users = {
+        self.users: Mapping[str, StoredPassword] = {
             name: StoredPassword.plain(password) if isinstance(password, str) else password
             for name, password in users.items()
         }
+        """The stored passwords of all users who may log in, by user name. A change replaces the mapping."""
         self._lock = threading.Lock()
-
-    @property
-    def users(self) -> Mapping[str, StoredPassword]:
-        """The stored passwords of all users who may log in to the console, by user name."""
-        return self._users
 
     def change(self, users: Mapping[str, StoredPassword]) -> set[str]:
         """Replace the users, and return the names of users who are gone or have another password now."""
         with self._lock:
-            old, self._users = self._users, dict(users)
+            old, self.users = self.users, dict(users)
         return {name for name, password in old.items() if users.get(name) != password}
 
     def password_of(self, user: str) -> StoredPassword:
@@ -79,7 +89,7 @@ class Accounts:
         For an unknown user return the entry of another user, which is the same each time. The login then runs like that
         of a known user, so that an attacker cannot find user names by trying.
         """
-        users = self._users
+        users = self.users
         if user in users or not users:
             return users.get(user, StoredPassword())
         number = hmac.digest(_KEY, user.encode("utf-8", "surrogatepass"), "sha256")
@@ -93,30 +103,9 @@ class Accounts:
         stored password by now.
         """
         with self._lock:
-            if self._users.get(user) == kept:
+            if self.users.get(user) == kept:
                 proved = replace(kept, sha2=StoredPassword.plain(password).sha2)
-                self._users = self._users | {user: proved}
-
-
-def check_users(host: str, users: Mapping[str, StoredPassword], *, insecure: bool = False) -> None:
-    """Raise Exposed if a user has no password although other machines can reach the console, a port for MySQL clients.
-
-    ``host`` is the address that the console listens on. ``users`` has a password for each user name. On a loopback
-    address, users need no password. ``insecure`` turns the error into a warning in the log.
-
-    >>> check_users("127.0.0.1", {"root": StoredPassword()})
-    """
-    lacks = [
-        Lack(
-            f"without a password of user {user!r}",
-            "set DUMPFILTER_CONSOLE_PASSWORD or --console-password-file",
-        )
-        for user, password in users.items()
-        if password.is_empty
-    ]
-    warning = check_listener("the console", "--host or --console-host", host, lacks[:1], insecure=insecure)
-    if warning is not None:
-        log.warning("insecure", reason=warning)
+                self.users = {**self.users, user: proved}
 
 
 def new_nonce() -> bytes:
@@ -195,3 +184,63 @@ def certificate_proof(password: StoredPassword, plugin: str, nonce: bytes, finge
         return b""
     proof = hashlib.sha256(password.native + nonce + fingerprint).hexdigest()
     return b"\x01" + proof.upper().encode()
+
+
+class LoginTurns:
+    """The queues of clients whose passwords are to be checked. A queue makes the guessing of passwords slow.
+
+    There is one queue for each guesser, which is a user name together with a client's address. After three wrong
+    passwords each further check is delayed by ``seconds``. A guesser with many connections does not guess faster than
+    with one.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._failures = Throttle(free=_FREE_FAILURES)
+        self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
+        """The lock of each guesser, as long as a client holds or awaits it."""
+
+    @asynccontextmanager
+    async def turn(self, guesser: Hashable) -> AsyncIterator[None]:
+        """Wait for the turn of a guesser (user name and client address), and let the ``with`` block check the password.
+        The block calls :meth:`failed` if the password is wrong.
+
+        Another check for the same guesser must end first. After three wrong passwords each check is delayed.
+        """
+        lock = self._locks.setdefault(guesser, asyncio.Lock())
+        async with lock:
+            if self._failures.failures(guesser) >= _FREE_FAILURES:
+                await asyncio.sleep(self._seconds)
+            yield
+
+    def failed(self, guesser: Hashable) -> None:
+        """Count a wrong password of a guesser (user name and client address)."""
+        self._failures.failed(guesser)
+
+
+class RsaExchange:
+    """A server's RSA key for passwords, which is generated when the first client asks for it. Any thread can use it."""
+
+    def __init__(self) -> None:
+        self._making = threading.Lock()
+
+    @cached_property
+    def _key(self) -> rsa.RSAPrivateKey:
+        return rsa.generate_private_key(_EXPONENT, _BITS)
+
+    def public_key(self) -> bytes:
+        """Return the public key as PEM. The first call takes a tenth of a second of CPU time."""
+        with self._making:
+            key = self._key.public_key()
+        return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+    def decrypt(self, sent: bytes, nonce: bytes) -> bytes | None:
+        """Return the password in the packet ``sent``, with its final NUL; None if this key cannot decrypt the packet.
+
+        ``nonce`` has the random bytes of the login, with which the client combined the password.
+        """
+        try:
+            masked = self._key.decrypt(sent, _PADDING)
+        except ValueError:
+            return None
+        return bytes(a ^ b for a, b in zip(masked, cycle(nonce), strict=False))

@@ -1,7 +1,8 @@
-"""The handling of one client's connection: the login, then one command after another until the client leaves.
+"""One client's connection: the login, then one command after another until the client leaves.
 
 All connections of a console share one asyncio event loop. Each statement runs in a worker thread, so that a long
-statement delays no other client and can be interrupted.
+statement delays no other client and can be interrupted. A prepared statement is executed by writing the values of its
+parameters into the text as SQL literals.
 """
 
 from __future__ import annotations
@@ -10,50 +11,363 @@ import asyncio
 import contextlib
 import functools
 import struct
+import sys
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NoReturn, TypeVar
 
+import structlog
+from mysql_mimic import packets
 from mysql_mimic.charset import CharacterSet, Collation
-from mysql_mimic.types import Capabilities, Commands
+from mysql_mimic.types import Capabilities, Commands, ServerStatus
+from mysql_mimic.types import ColumnType as WireType
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.console import answers
-from dumpfilter.console.login import Doorkeeper, Refused
-from dumpfilter.console.masking import without_passwords
-from dumpfilter.console.memory import CLIENT_MEMORY, Memory, size_of
-from dumpfilter.console.prepared import MAX_PREPARED_STATEMENTS, Prepared, read_execute
+from dumpfilter.base.security.audit import audit
+from dumpfilter.base.security.listening import is_loopback
+from dumpfilter.base.security.passwords import MOST_PASSWORD, StoredPassword
+from dumpfilter.base.security.tls import ServerTls
+from dumpfilter.binlog.statement.tokens import TokenKind, tokens
+from dumpfilter.console import answers, auth
+from dumpfilter.console.limits import CLIENT_MEMORY, Memory, size_of
+from dumpfilter.console.port import ClientPort, Greeting
 from dumpfilter.console.session import Session
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.interruption import Interrupt, acquire
 from dumpfilter.console.sql.result import Column, Note, Result
 from dumpfilter.console.sql.server_errors import SqlError
-from dumpfilter.console.statements import execute_statement
+from dumpfilter.console.statements import execute_statement, without_passwords
 from dumpfilter.console.wire import (
     MAX_ALLOWED_PACKET,
     ClientGone,
     Fields,
     Login,
     MalformedPacket,
+    PacketStream,
+    TlsFailed,
+    asks_for_tls,
+    parse_login,
 )
+
+log = structlog.get_logger("dumpfilter.console")
+
+_LOGIN_PACKET = 1 << 16
+
+Value = str | int | float | bytes | None
+MAX_PREPARED_STATEMENTS = 1024
+"""The limit of the number of prepared statements that one session holds at a time.
+
+A server's max_prepared_stmt_count limits the sum over all sessions.
+"""
+_SIZE_PER_PARAMETER = 128
+_INTEGERS = {
+    WireType.TINY: 1,
+    WireType.SHORT: 2,
+    WireType.YEAR: 2,
+    WireType.LONG: 4,
+    WireType.INT24: 4,
+    WireType.LONGLONG: 8,
+}
+_TIMES = (WireType.DATE, WireType.DATETIME, WireType.TIMESTAMP, WireType.TIME)
 
 LOGIN_SECONDS = 10.0
 """The time limit of a login, seconds (the default of a server's ``connect_timeout``)."""
 
-
 IDLE_SECONDS = 28_800.0
 """The time in which a client must send its next command, seconds (the default of a server's ``wait_timeout``)."""
-
 LARGE_STATEMENT = 16 << 10
 """The length from which a statement counts as large, characters. Few large statements run at once."""
-
 _SHOWN_BYTES = 6
 """The number of bytes that error 1300 quotes from a statement that is not valid in the client's character set."""
 _LOGGED_CHARACTERS = 200
 """The number of characters that the log quotes of a statement that failed by a defect of the console."""
 
-
 T = TypeVar("T")
+
+
+class Refused(Exception):
+    """The exception that closes the connection of a client whose login was refused. The client has already received the
+    error.
+    """
+
+
+@dataclass(frozen=True)
+class Doorkeeper:
+    """The login of one client of a port for MySQL clients, from the greeting (the server's first packet) to the check
+    of the password.
+    """
+
+    stream: PacketStream
+    port: ClientPort
+    connection_id: int
+    address: str
+    """The client's network address."""
+    nonce: bytes = field(default_factory=auth.new_nonce, repr=False)
+    """The random bytes of this login."""
+
+    @cached_property
+    def greeting(self) -> Greeting:
+        """The contents of the first packet to the client: version, capabilities and authentication plugin. Raises
+        SqlError if the port cannot serve anybody at present.
+        """
+        return self.port.greeting()
+
+    @cached_property
+    def log(self) -> structlog.stdlib.BoundLogger:
+        """The logger of this login. Its lines have the port's name, the connection id and the client's host."""
+        bound: structlog.stdlib.BoundLogger = log.bind(
+            port=self.port.settings.name, connection=self.connection_id, peer=self.peer
+        )
+        return bound
+
+    @cached_property
+    def tls(self) -> ServerTls:
+        """The port's certificate and key, read once at the beginning of the login."""
+        return self.port.settings.tls.current()
+
+    @property
+    def peer(self) -> str:
+        """The client's host, as it stands after the @ in an account: an IP address or ``localhost``."""
+        return "localhost" if self.address in ("127.0.0.1", "::1", "") else self.address
+
+    async def greet(self) -> Login:
+        """Send the greeting, start TLS if the client asks for it, and return the login that the client sends.
+
+        The password is not checked yet. Raises Refused after telling the client of an error, and ClientGone when the
+        client leaves.
+        """
+        greeting = packets.make_handshake_v10(
+            capabilities=self.greeting.capabilities,
+            server_charset=CharacterSet.utf8mb4,
+            server_version=self.greeting.server_version,
+            connection_id=self.connection_id,
+            auth_data=self.nonce + b"\0",
+            status_flags=ServerStatus.SERVER_STATUS_AUTOCOMMIT,
+            auth_plugin_name=self.greeting.plugin,
+        )
+        await self.stream.send(greeting)
+        try:
+            answer = await self.stream.read_reply(_LOGIN_PACKET)
+            if asks_for_tls(answer):
+                await self.stream.start_tls(self.tls.context)
+                answer = await self.stream.read_reply(_LOGIN_PACKET)
+            elif self.port.settings.demand_tls and not (self.address and is_loopback(self.address)):
+                self.log.warning("client.tls_demanded")
+                await self.refuse(server_errors.ER_SECURE_TRANSPORT_REQUIRED())
+            return parse_login(answer, self.greeting.capabilities)
+        except TlsFailed as failed:
+            self.log.warning("client.tls_failed", reason=str(failed))
+            raise Refused from failed
+        except ClientGone:
+            if self.stream.tls is not None:
+                self.log.warning(
+                    "client.tls_failed", reason="no login came: the client may not trust the certificate"
+                )
+            raise
+        except (MalformedPacket, SqlError):
+            self.log.info("client.bad_handshake")
+            await self.refuse(server_errors.ER_HANDSHAKE_ERROR())
+
+    async def verify(self, login: Login) -> bytes:
+        """Check the password of a login, and return the text for the OK packet that accepts the client.
+
+        The text lets MariaDB's clients verify the console's certificate, and can be empty. Raises Refused after telling
+        the client of a wrong password (error 1045) or of too many connections.
+        """
+        password = self.port.accounts.password_of(login.user)
+        plugins = auth.plugins_for(password, preferred=self.greeting.plugin)
+        plugin, response = login.plugin or auth.plugin_of(login.response), login.response
+        if plugin not in plugins or not response:
+            # The client may prefer another authentication plugin than the one in the greeting. Then its first response
+            # is empty, and the console asks again with the client's plugin.
+            plugin = plugin if plugin in plugins else plugins[0]
+            switch = packets.make_auth_switch_request(CharacterSet.utf8mb4, plugin, self.nonce + b"\0")
+            await self.stream.send(bytes(switch))
+            response = await self._reply()
+        # The password is checked before all other parts of the login. So a client with a wrong password does not learn,
+        # for example, whether a database exists.
+        guesser = (self.peer, login.user)
+        async with self.port.turns.turn(guesser):
+            proved = await self._prove(login.user, password, plugin, response)
+            # The client chose how long the login took. The user may have another password by now.
+            proved = proved and self.port.accounts.users.get(login.user) == password
+            if not proved:
+                self.port.turns.failed(guesser)
+        if not proved:
+            await self._deny(login.user, with_password=bool(response.strip(b"\0")))
+        try:
+            self.port.admit(self.connection_id, login.user)
+        except SqlError as full:
+            await self.refuse(full)
+        if self.stream.tls is None:
+            return b""
+        return auth.certificate_proof(password, plugin, self.nonce, self.tls.fingerprint)
+
+    async def _prove(self, user: str, password: StoredPassword, plugin: str, response: bytes) -> bool:
+        """Tell whether the client knows the user's password.
+
+        ``response`` is the client's digest of the password. The client is asked for the password itself if the stored
+        hash cannot verify the digest. For an unknown user, ``password`` is another user's, and the result is False.
+        """
+        known = user in self.port.accounts.users
+        with_password = bool(response.strip(b"\0"))
+        crypt = password.crypt if plugin == auth.CACHING_SHA2 and password.sha2 is None else None
+        if auth.proves_password(password, plugin, self.nonce, response):
+            if not known:
+                return False
+            if plugin == auth.CACHING_SHA2 and with_password:
+                self.stream.put(bytes(packets.make_auth_more_data(auth.FAST_AUTH_SUCCESS)))
+            return True
+        if crypt is None or not with_password:
+            return False
+        await self.stream.send(bytes(packets.make_auth_more_data(auth.PERFORM_FULL_AUTHENTICATION)))
+        reply = await self._reply()
+        given = reply if self.stream.tls is not None else await self._decrypted(reply)
+        if given is None:
+            self.log.warning(
+                "client.password_needs_tls",
+                hint="the first login with a caching_sha2_password hash needs TLS",
+            )
+            return False
+        if not given.endswith(b"\0") or len(given) > MOST_PASSWORD + 1:
+            return False
+        text = given[:-1].decode("utf-8", "surrogateescape")
+        proved = await asyncio.to_thread(crypt.matches, text) and known
+        if proved:
+            self.port.accounts.remember(user, password, text)
+        return proved
+
+    async def _decrypted(self, given: bytes) -> bytes | None:
+        """Return the password of a client without TLS, or None if the client did not encrypt it. ``given`` is the
+        client's packet.
+        """
+        if self.port.settings.rsa is None:
+            return None
+        if given == auth.REQUEST_PUBLIC_KEY:
+            key = await asyncio.to_thread(self.port.settings.rsa.public_key)
+            await self.stream.send(bytes(packets.make_auth_more_data(key)))
+            given = await self._reply()
+        return await asyncio.to_thread(self.port.settings.rsa.decrypt, given, self.nonce)
+
+    async def refuse(self, error: SqlError) -> NoReturn:
+        """Send an error packet to the client, and raise Refused, which ends the login."""
+        await self.stream.send(answers.error(error))
+        raise Refused
+
+    async def _reply(self) -> bytes:
+        try:
+            return await self.stream.read_reply(_LOGIN_PACKET)
+        except SqlError as failed:
+            raise Refused from failed
+
+    async def _deny(self, user: str, *, with_password: bool) -> NoReturn:
+        self.log.warning("client.access_denied", user=user[:80])
+        using = "YES" if with_password else "NO"
+        error = server_errors.ER_ACCESS_DENIED_ERROR(user, self.peer, using)
+        audit("login", account=user, peer=self.peer, result=str(error))
+        await asyncio.sleep(self.port.settings.denial_seconds)
+        await self.refuse(error)
+
+
+@dataclass
+class Prepared:
+    """A prepared statement of a session: its text, split at the ``?`` parameters, and the types of the parameters."""
+
+    parts: list[str]
+    """The pieces of the statement's text before, between and after its ``?`` parameters."""
+    types: list[tuple[int, bool]] = field(default_factory=list)
+    """The type (as numbered in the client protocol) of each parameter, and whether it is an unsigned number.
+
+    A client sends the types with the first execution and may leave them out later, so they are kept.
+    """
+
+    @property
+    def parameters(self) -> int:
+        return len(self.parts) - 1
+
+    @property
+    def size(self) -> int:
+        """The estimated memory that the prepared statement takes, bytes."""
+        return sum(map(sys.getsizeof, self.parts)) + _SIZE_PER_PARAMETER * self.parameters
+
+    @classmethod
+    def of(cls, text: str) -> Prepared:
+        """Make a prepared statement from the text of a statement whose parameters are written as ``?``.
+
+        A question mark in a string, a quoted name or a comment is no parameter. Raises SqlError 1390 for more than
+        65535 parameters.
+        """
+        parts, begin = [], 0
+        for token in tokens(text):
+            if token.kind is TokenKind.SYMBOL and token.value == "?":
+                parts.append(text[begin : token.start])
+                begin = token.end
+        if len(parts) > 0xFFFF:
+            raise server_errors.ER_PS_MANY_PARAM()
+        return cls([*parts, text[begin:]])
+
+    def with_values(self, values: Sequence[Value]) -> str:
+        r"""Return the statement's text with a literal for each value in place of each ``?`` parameter.
+
+        >>> Prepared.of("SELECT ?, '?', ?").with_values([1, "it's"])
+        "SELECT 1, '?', 'it\\'s'"
+        """
+        text = [self.parts[0]]
+        for value, part in zip(values, self.parts[1:], strict=True):
+            text += [literal(value), part]
+        return "".join(text)
+
+
+def literal(value: Value) -> str:
+    """Return the SQL literal for a value, with quotes and escapes for a text, and NULL for None."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\0", "\\0")
+        return f"'{escaped}'"
+    return repr(value)
+
+
+def read_execute(fields: Fields, statement: Prepared, codec: str) -> list[Value]:
+    """Return the parameter values of a COM_STMT_EXECUTE packet.
+
+    ``fields`` must be positioned after the packet's statement id, flags and iteration count. ``codec`` is the Python
+    codec of the client's character set. If the packet has the types of the parameters, they are kept in ``statement``
+    for later packets without types. Raises MalformedPacket, and SqlError 1210 when the client has never sent the types,
+    and 1235 for a date or time.
+    """
+    count = statement.parameters
+    if not count:
+        return []
+    nulls = fields.take((count + 7) // 8)
+    if fields.uint(1):
+        statement.types = [(fields.uint(1), bool(fields.uint(1) & 0x80)) for _ in range(count)]
+    if len(statement.types) != count:
+        raise server_errors.ER_WRONG_ARGUMENTS("mysqld_stmt_execute")
+    values: list[Value] = []
+    for at, (wire, unsigned) in enumerate(statement.types):
+        if nulls[at // 8] >> at % 8 & 1:
+            values.append(None)
+        else:
+            values.append(_read_value(fields, wire, unsigned, codec))
+    return values
+
+
+def _read_value(fields: Fields, wire: int, unsigned: bool, codec: str) -> Value:
+    if wire in _INTEGERS:
+        length = _INTEGERS[WireType(wire)]
+        return fields.uint(length) if unsigned else fields.signed(length)
+    if wire in (WireType.FLOAT, WireType.DOUBLE):
+        return fields.real(4 if wire == WireType.FLOAT else 8)
+    if wire == WireType.NULL:
+        return None
+    if wire in _TIMES:
+        raise server_errors.ER_NOT_SUPPORTED_YET("a parameter that is a date or a time, and no text")
+    return fields.with_length().decode(codec, "replace")
 
 
 ProcessRow = tuple[int, str, str, str | None, str, int, str, str | None]
@@ -189,8 +503,7 @@ class Connection:
             try:
                 session.use(login.database)
             except SqlError as unknown:
-                await self._send_error(unknown)
-                raise Refused from unknown
+                await self._door.refuse(unknown)
         self.session = session
         self._log.info("client.connected", user=login.user, tls=session.tls_version or None)
         await self._stream.send(answers.ok(self._capabilities, Result(), info))
@@ -295,14 +608,28 @@ class Connection:
             self._port.large.release()
 
     async def _query(self, data: bytes) -> None:
-        await self._send_result(await self._run_noted(self._text(data)), binary=False)
+        await self._answer(self._text(data))
 
-    async def _run_noted(self, statement: str) -> Result:
+    async def _answer(self, statement: str, *, binary: bool = False) -> None:
+        """Run a statement, and send its result. ``binary`` chooses the form of rows for prepared statements."""
         try:
-            return await self._run(statement)
+            result = await self._run(statement)
         except SqlError as failed:
             self._client.diagnostics = [Note("Error", failed.number, failed.message)]
             raise
+        if not result.columns:
+            await self._stream.send(answers.ok(self._capabilities, result))
+            return
+        size = size_of(result)
+        results = self._client.limits.results
+        results.take(size)
+        try:
+            for packet in answers.result_set(self._capabilities, result, self._charset(), binary=binary):
+                self._stream.put(packet)
+                await self._stream.relieve()
+            await self._stream.drain()
+        finally:
+            results.give_back(size)
 
     async def _init_db(self, data: bytes) -> None:
         self._client.use(data.decode("utf-8", "replace"))
@@ -312,7 +639,9 @@ class Connection:
         await self._stream.send(self._client.statistics().encode())
 
     async def _reset_connection(self, data: bytes) -> None:
-        self._forget_statements()
+        for statement in self._prepared.values():
+            self._share.give_back(statement.size)
+        self._prepared.clear()
         self._client.reset()
         await self._send_ok()
 
@@ -341,8 +670,7 @@ class Connection:
         # The flags and the iteration count are skipped. A client that asks for a cursor by a flag need not get one.
         fields.take(1 + 4)
         values = read_execute(fields, statement, self._charset().codec)
-        result = await self._run_noted(statement.with_values(values))
-        await self._send_result(result, binary=True)
+        await self._answer(statement.with_values(values), binary=True)
 
     async def _stmt_close(self, data: bytes) -> None:
         # The protocol has no answer to COM_STMT_CLOSE, not even an error.
@@ -354,11 +682,6 @@ class Connection:
     async def _stmt_reset(self, data: bytes) -> None:
         self._statement(Fields(data).uint(4))
         await self._send_ok()
-
-    def _forget_statements(self) -> None:
-        for statement in self._prepared.values():
-            self._share.give_back(statement.size)
-        self._prepared.clear()
 
     def _statement(self, number: int) -> Prepared:
         try:
@@ -379,21 +702,6 @@ class Connection:
     def _charset(self) -> CharacterSet:
         return self.session.character_set if self.session else CharacterSet.utf8mb4
 
-    async def _send_result(self, result: Result, *, binary: bool) -> None:
-        if not result.columns:
-            await self._stream.send(answers.ok(self._capabilities, result))
-            return
-        size = size_of(result)
-        results = self._client.limits.results
-        results.take(size)
-        try:
-            for packet in answers.result_set(self._capabilities, result, self._charset(), binary=binary):
-                self._stream.put(packet)
-                await self._stream.relieve()
-            await self._stream.drain()
-        finally:
-            results.give_back(size)
-
     async def _send_ok(self, _: bytes = b"") -> None:
         await self._stream.send(answers.ok(self._capabilities, Result()))
 
@@ -402,7 +710,7 @@ class Connection:
 
 
 def _character_set(collation: int | None) -> CharacterSet:
-    with contextlib.suppress(ValueError, KeyError, LookupError):
+    with contextlib.suppress(ValueError, LookupError):
         if collation is not None:
             found = Collation(collation).charset
             "".encode(found.codec)

@@ -22,13 +22,10 @@ from mysql_mimic.types import Capabilities
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.tls import TlsSource
 from dumpfilter.console import answers, auth
-from dumpfilter.console.auth import Accounts
-from dumpfilter.console.costs import Costs
-from dumpfilter.console.executor import Executor
-from dumpfilter.console.login_turns import LoginTurns
-from dumpfilter.console.memory import CONSOLE_MEMORY, RESULT_MEMORY, RESULT_SHARE, Memory
-from dumpfilter.console.roles import Role
-from dumpfilter.console.rsa_exchange import RsaExchange
+from dumpfilter.console.auth import Accounts, LoginTurns, RsaExchange
+from dumpfilter.console.limits import CONSOLE_MEMORY, RESULT_MEMORY, RESULT_SHARE, Costs, Memory
+from dumpfilter.console.sql.commands import Executor
+from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.server_errors import ER_CON_COUNT_ERROR, SqlError
 from dumpfilter.console.wire import ClientGone, ClientReader, PacketStream
 

@@ -1,21 +1,23 @@
-"""The server of a console: its event loop in a thread, its port for MySQL clients, and the worker threads for
-statements.
-"""
+"""The console that a master or slave serves beside its replication: its settings, its start, and its threads."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import gc
+import sys
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import structlog
 
-from dumpfilter.base.security.listening import listening_socket
+from dumpfilter.base.security.listening import Endpoint, Lack, check_listener, listening_socket
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.tls import TlsSource, temporary_tls
-from dumpfilter.console.connection import Connection
-from dumpfilter.console.executor import Executor
-from dumpfilter.console.login import Doorkeeper
+from dumpfilter.console.auth import DEFAULT_USER
+from dumpfilter.console.connection import Connection, Doorkeeper
 from dumpfilter.console.port import (
     DEFAULT_DENIAL_SECONDS,
     DEFAULT_MAX_CONNECTIONS,
@@ -24,13 +26,76 @@ from dumpfilter.console.port import (
     Greeting,
     PortSettings,
 )
-from dumpfilter.console.roles import Role
 from dumpfilter.console.serving_loop import ServingLoop
+from dumpfilter.console.sql.commands import Executor
+from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.wire import PacketStream
 
 log = structlog.get_logger("dumpfilter.console")
 
 _STOP_SECONDS = 10.0
+
+_SWITCH_SECONDS = 5e-4
+"""The time after which Python makes a computing thread release the interpreter lock, seconds
+(``sys.setswitchinterval``).
+
+A thread that passes a commit on takes the lock several times. With Python's 5 ms, commits that come every 5 ms would
+queue up as long as a statement runs.
+"""
+
+
+@dataclass(frozen=True)
+class ConsoleEndpoint(Endpoint):
+    """The settings of a console, the port on which MySQL clients query and control a master or slave.
+
+    The settings are address, user, password and TLS files.
+    """
+
+    user: str | None = None
+    """The user who may log in besides the users of the configuration file.
+
+    With None, ``root`` may log in if the configuration file names no user.
+    """
+    password: str = field(default="", repr=False)
+    new_password_file: Path | None = None
+    """The file into which a random password was written at this start because the file did not exist; None otherwise.
+    """
+
+    def users(self, configured: Mapping[str, StoredPassword] | None = None) -> dict[str, StoredPassword]:
+        """Return the stored password of each user who may log in to the console, by user name.
+
+        ``configured`` has the users of the configuration file. The endpoint's own user replaces a configured user of
+        the same name. Raises Exposed if a user has no password although other machines can reach the console.
+        """
+        users = dict(configured or {})
+        if self.user is not None or not users:
+            users[self.user or DEFAULT_USER] = StoredPassword.plain(self.password)
+        lacks = [
+            Lack(
+                f"without a password of user {user!r}",
+                "set DUMPFILTER_CONSOLE_PASSWORD or --console-password-file",
+            )
+            for user, password in users.items()
+            if password.is_empty
+        ]
+        warning = check_listener(
+            "the console", "--host or --console-host", self.host, lacks[:1], insecure=self.insecure
+        )
+        if warning is not None:
+            log.warning("insecure", reason=warning)
+        return users
+
+    def roles(self, configured: Mapping[str, Role] | None = None) -> dict[str, Role]:
+        """Return the role of each user who may log in to the console, by user name. A role says which statements are
+        allowed.
+
+        ``configured`` has the roles of the configuration file's users. The user of these settings has the role ``all``
+        if the user has a password, and the role ``read`` otherwise.
+        """
+        roles = dict(configured or {})
+        if self.user is not None or not roles:
+            roles[self.user or DEFAULT_USER] = Role.ALL if self.password else Role.READ
+        return roles
 
 
 class ConsoleServer(ClientPort):
@@ -148,3 +213,52 @@ class ConsoleServer(ClientPort):
         address.
         """
         return Connection(Doorkeeper(stream, self, number, address))
+
+
+@contextmanager
+def serving(
+    endpoint: ConsoleEndpoint,
+    executor: Executor,
+    users: Mapping[str, StoredPassword],
+    tls: TlsSource,
+    roles: Mapping[str, Role],
+    directory: ConnectionDirectory | None = None,
+) -> Iterator[ConsoleServer]:
+    """Serve a console (a port for MySQL clients) as long as the ``with`` block runs, and yield its server.
+
+    ``executor`` is the master or slave that carries out the statements. ``users`` has a password for each user name,
+    and ``roles`` a role. ``directory`` is the registry of connections that the process's ports share; None: one for
+    this port alone. Raises OptionError if the address cannot be used, and OutputError if the file for the port's number
+    cannot be written.
+    """
+    server = ConsoleServer(
+        executor,
+        endpoint.host,
+        endpoint.port,
+        users,
+        roles=roles,
+        tls=tls,
+        demand_tls=not endpoint.insecure,
+        directory=directory,
+    )
+    if endpoint.new_password_file is not None:
+        log.warning(
+            "console.password_made", user=endpoint.user or DEFAULT_USER, file=str(endpoint.new_password_file)
+        )
+    for user in sorted(user for user, password in users.items() if password.is_empty):
+        log.warning(
+            "console.read_only",
+            user=user,
+            role=roles.get(user, Role.READ).value,
+            hint="the user has no password; with --console-password-file the user gets the role all",
+        )
+    server.start()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    # The objects of the started program stay. The garbage collector, which stops all threads, need not visit them each
+    # time when a statement has made many objects.
+    gc.freeze()
+    try:
+        endpoint.write_port(server.port)
+        yield server
+    finally:
+        server.stop()

@@ -1,7 +1,11 @@
-"""The state of one client between statements (current database, variables, warnings), and the running of its SELECTs.
+"""The state of one client between statements (current database, variables, warnings), and the tables that it reads.
 
 A worker thread of the console runs the session's methods, one statement at a time. The methods block until they are
 done, and do no network I/O.
+
+Some system variables come from the master or slave, such as ``server_id``. The other variables exist because client
+programs set or read them when they connect. For the same reason there is an ``information_schema``, from whose rows
+SHOW statements are made, too. A table without rows exists so that client programs can read the table without an error.
 """
 
 from __future__ import annotations
@@ -9,21 +13,111 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from mysql_mimic.charset import CharacterSet
+from mysql_mimic.constants import INFO_SCHEMA
 
-from dumpfilter.console.information_schema import SCHEMA, information_schema_table, schemas_of
-from dumpfilter.console.memory import Memory
+from dumpfilter.console.limits import Memory
 from dumpfilter.console.port import ClientPort
-from dumpfilter.console.roles import Role
 from dumpfilter.console.sql import server_errors
+from dumpfilter.console.sql.commands import Executor
+from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.interruption import acquire, running_interrupt
-from dumpfilter.console.sql.result import Note, Result
-from dumpfilter.console.sql.rewriting import Environment, no_such_table
-from dumpfilter.console.sql.select import DEFAULT_SECONDS, select
-from dumpfilter.console.variables import Value, Variables
+from dumpfilter.console.sql.result import Column, ColumnType, Note, Result
+from dumpfilter.console.sql.select import DEFAULT_SECONDS, Environment, no_such_table, select
+from dumpfilter.console.wire import MAX_ALLOWED_PACKET
+
+Value = str | int | float | None
+
+SESSION_VARIABLES: Mapping[str, Value] = {
+    "auto_increment_increment": 1,
+    "autocommit": 1,
+    "character_set_client": "utf8mb4",
+    "character_set_connection": "utf8mb4",
+    "character_set_database": "utf8mb4",
+    "character_set_results": "utf8mb4",
+    "character_set_server": "utf8mb4",
+    "collation_connection": "utf8mb4_0900_ai_ci",
+    "collation_database": "utf8mb4_0900_ai_ci",
+    "collation_server": "utf8mb4_0900_ai_ci",
+    "foreign_key_checks": 1,
+    "group_concat_max_len": 1024,
+    "interactive_timeout": 28800,
+    "lock_wait_timeout": 31536000,
+    "max_execution_time": 0,
+    "net_read_timeout": 30,
+    "net_write_timeout": 60,
+    "profiling": 0,
+    "session_track_schema": 1,
+    "sql_auto_is_null": 0,
+    "sql_big_selects": 1,
+    "sql_mode": "",
+    "sql_notes": 1,
+    "sql_quote_show_create": 1,
+    "sql_safe_updates": 0,
+    "sql_select_limit": 18446744073709551615,
+    "sql_warnings": 0,
+    "time_zone": "SYSTEM",
+    "transaction_isolation": "REPEATABLE-READ",
+    "transaction_read_only": 0,
+    "tx_isolation": "REPEATABLE-READ",
+    "tx_read_only": 0,
+    "unique_checks": 1,
+    "wait_timeout": 28800,
+}
+"""The system variables that a session can set, with their default values.
+
+Only ``max_execution_time`` (milliseconds) and ``character_set_results`` have an effect. The others exist because client
+programs set them.
+"""
+
+GLOBAL_VARIABLES: Mapping[str, Value] = {
+    "character_set_system": "utf8mb3",
+    "default_storage_engine": "PERFORMANCE_SCHEMA",
+    "have_ssl": "YES",
+    "init_connect": "",
+    "license": "",
+    "lower_case_table_names": 0,
+    "max_allowed_packet": MAX_ALLOWED_PACKET,
+    "net_buffer_length": 16384,
+    "performance_schema": 1,
+    "port": 0,
+    "system_time_zone": time.tzname[0],
+    "version_comment": "dumpfilter",
+}
+"""The system variables that no client can set, with their values."""
+
+
+_LONGEST_VALUE = 1024
+
+
+SCHEMA = "information_schema"
+COLLATION = "utf8mb4_0900_ai_ci"
+
+ENGINE = "PERFORMANCE_SCHEMA"
+"""The storage engine that all tables of a console show."""
+
+_COLLATION_ID = 255
+"""The number that a MySQL server gives to the collation utf8mb4_0900_ai_ci."""
+
+_TYPES = {"INT": ColumnType.INTEGER, "TEXT": ColumnType.TEXT}
+
+_COLUMN_TYPES = {
+    ColumnType.TEXT: "longtext",
+    ColumnType.INTEGER: "bigint unsigned",
+    ColumnType.DOUBLE: "double",
+    ColumnType.TIMESTAMP: "timestamp(6)",
+}
+"""The SQL type that information_schema.COLUMNS shows in COLUMN_TYPE for each type of column.
+
+The first word of the SQL type, without its length, is shown in DATA_TYPE.
+"""
+Row = Mapping[str, Any]
+"""The values of a row by column name. A missing column is NULL."""
 
 SHOWN_SCHEMA = "@"
 """The name of the schema that holds temporary tables while the console answers a SHOW statement.
@@ -31,13 +125,127 @@ SHOWN_SCHEMA = "@"
 The console puts the rows of SHOW … LIKE or WHERE into such a table, and filters them by a SELECT. No real schema has
 this name, and a client could write the name only in backticks.
 """
-
 _READS = re.compile(r"\b(?:FROM|TABLE|VALUES)\b", re.IGNORECASE)
 """The pattern of a SELECT that may read tables. Any other one has a single row, such as a variable or a function that
 waits for replication.
 """
-
 _MILLISECONDS = 1000
+
+
+def _texts(names: str) -> list[Column]:
+    return [Column(name) for name in names.split()]
+
+
+_COLUMNS: dict[str, list[Column]] = {
+    table: [Column(name.upper(), _TYPES[kind]) for name, kind in columns.items()]
+    for table, columns in INFO_SCHEMA[SCHEMA].items()
+} | {
+    "check_constraints": _texts("CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME CHECK_CLAUSE"),
+    "engines": _texts("ENGINE SUPPORT COMMENT TRANSACTIONS XA SAVEPOINTS"),
+    "plugins": _texts(
+        "PLUGIN_NAME PLUGIN_VERSION PLUGIN_STATUS PLUGIN_TYPE PLUGIN_TYPE_VERSION PLUGIN_LIBRARY "
+        "PLUGIN_LIBRARY_VERSION PLUGIN_AUTHOR PLUGIN_DESCRIPTION PLUGIN_LICENSE LOAD_OPTION"
+    ),
+}
+"""The columns of each table, by the table's name in lower case.
+
+The tables come from the library mysql_mimic. Tables and a column that the client DBeaver also reads are added.
+"""
+_COLUMNS["collations"].append(Column("PAD_ATTRIBUTE"))
+
+
+def _schemas_of(executor: Executor) -> list[str]:
+    return sorted({SCHEMA, *(schema for schema, _ in executor.tables)})
+
+
+def _information_schema_table(executor: Executor, name: str) -> Result | None:
+    """Return the columns and rows of a table in the console's information_schema, or None if there is no such table.
+
+    ``name`` can be in upper or lower case. The rows describe the status tables of ``executor``, the master or slave.
+    """
+    name = name.lower()
+    if name not in _COLUMNS:
+        return None
+    columns = _COLUMNS[name]
+    rows = ROWS[name](executor) if name in ROWS else ()
+    return Result(columns, [[row.get(column.name) for column in columns] for row in rows])
+
+
+def _schemata(executor: Executor) -> Iterable[Row]:
+    for schema in _schemas_of(executor):
+        yield {
+            "CATALOG_NAME": "def",
+            "SCHEMA_NAME": schema,
+            "DEFAULT_CHARACTER_SET_NAME": "utf8mb4",
+            "DEFAULT_COLLATION_NAME": COLLATION,
+        }
+
+
+def _names(executor: Executor) -> list[tuple[str, str]]:
+    return [*((SCHEMA, name.upper()) for name in sorted(_COLUMNS)), *sorted(executor.tables)]
+
+
+def _tables(executor: Executor) -> Iterable[Row]:
+    for schema, name in _names(executor):
+        inner = schema == SCHEMA
+        yield {
+            "TABLE_CATALOG": "def",
+            "TABLE_SCHEMA": schema,
+            "TABLE_NAME": name,
+            "TABLE_TYPE": "SYSTEM VIEW" if inner else "BASE TABLE",
+            "ENGINE": None if inner else schema.upper(),
+            "VERSION": 10,
+            "TABLE_COLLATION": None if inner else COLLATION,
+            "TABLE_COMMENT": "",
+        }
+
+
+def _table_columns(executor: Executor) -> Iterable[Row]:
+    for schema, name in _names(executor):
+        columns = _COLUMNS[name.lower()] if schema == SCHEMA else executor.tables[schema, name]().columns
+        yield from column_rows(schema, name, columns)
+
+
+def column_rows(schema: str, table: str, columns: Iterable[Column]) -> Iterable[Row]:
+    """Yield the rows of information_schema.COLUMNS for the columns of one table, each as a dictionary by the names in
+    that view.
+    """
+    for position, column in enumerate(columns, 1):
+        is_text = column.type is ColumnType.TEXT
+        column_type = _COLUMN_TYPES[column.type]
+        yield {
+            "TABLE_CATALOG": "def",
+            "TABLE_SCHEMA": schema,
+            "TABLE_NAME": table,
+            "COLUMN_NAME": column.name,
+            "ORDINAL_POSITION": position,
+            "IS_NULLABLE": "YES",
+            "DATA_TYPE": column_type.split("(")[0].split()[0],
+            "CHARACTER_SET_NAME": "utf8mb4" if is_text else None,
+            "COLLATION_NAME": COLLATION if is_text else None,
+            "COLUMN_TYPE": column_type,
+            "COLUMN_KEY": "",
+            "EXTRA": "",
+            "PRIVILEGES": "select",
+            "COLUMN_COMMENT": "",
+        }
+
+
+def _constant(table: str, *values: object) -> Callable[[Executor], list[Row]]:
+    """Return a function that returns the only row of a table, whose values are in the order of the table's columns."""
+    row = dict(zip((column.name for column in _COLUMNS[table]), values, strict=False))
+    return lambda executor: [row]
+
+
+ROWS: Mapping[str, Callable[[Executor], Iterable[Row]]] = {
+    "character_sets": _constant("character_sets", "utf8mb4", COLLATION, "UTF-8 Unicode", 4),
+    "collations": _constant("collations", COLLATION, "utf8mb4", _COLLATION_ID, "Yes", "Yes", 0, "NO PAD"),
+    "columns": _table_columns,
+    "engines": _constant("engines", ENGINE, "DEFAULT", "Performance Schema", "NO", "NO", "NO"),
+    "schemata": _schemata,
+    "tables": _tables,
+}
+"""The functions that return the rows of a table, by the table's name. Tables without a function have no rows."""
 
 
 class Session:
@@ -72,15 +280,49 @@ class Session:
         self.character_set = CharacterSet.utf8mb4
         self.diagnostics: Sequence[Note] = ()
         """The errors, warnings and notes of the last statement, which SHOW WARNINGS returns."""
-        self.variables = Variables(self.executor.variables)
+        self._variables: dict[str, Value] = {}
+        """The values of the system variables that the client has set, by name."""
         self.user_variables: dict[str, Value] = {}
         self.questions = 0
         """The number of statements that the session has executed (the status variable Questions)."""
 
     @property
+    def schemas(self) -> list[str]:
+        """The names of the schemas that the session can read, sorted."""
+        return _schemas_of(self.executor)
+
+    @property
     def role(self) -> Role:
         """The current role of the session's user, which decides what statements the user may run."""
         return self.port.role_of(self.user)
+
+    def _process_variables(self) -> dict[str, str | int]:
+        """Return the present variables of the master or slave, such as gtid_executed."""
+        return {name.lower(): value for name, value in self.executor.variables().items()}
+
+    def variables(self) -> dict[str, Value]:
+        """Return the present values of all system variables (``@@x``) of the session by their names."""
+        return {**GLOBAL_VARIABLES, **SESSION_VARIABLES, **self._variables, **self._process_variables()}
+
+    def set_variable(self, name: str, value: Value, *, globally: bool) -> None:
+        """Set a system variable for this session. A ``value`` of None sets the default.
+
+        Raises SqlError 1193 for an unknown variable, and 1227 if ``globally`` is true (SET GLOBAL). Raises 1229 for a
+        variable of the master or slave, and 1238 for any other variable that cannot be set. Raises 1231 for a very long
+        text.
+        """
+        name = name.lower()
+        if name not in self.variables():
+            raise server_errors.ER_UNKNOWN_SYSTEM_VARIABLE(name)
+        if globally:
+            raise server_errors.ER_SPECIFIC_ACCESS_DENIED_ERROR("SUPER or SYSTEM_VARIABLES_ADMIN")
+        if name in self._process_variables():
+            raise server_errors.ER_GLOBAL_VARIABLE(name)
+        if name not in SESSION_VARIABLES:
+            raise server_errors.ER_INCORRECT_GLOBAL_LOCAL_VAR(name, "read only")
+        if isinstance(value, str) and len(value) > _LONGEST_VALUE:
+            raise server_errors.ER_WRONG_VALUE_FOR_VAR(name, value)
+        self._variables[name] = SESSION_VARIABLES[name] if value is None else value
 
     def set_user_variable(self, name: str, value: Value) -> None:
         """Set the user variable ``@name``. Raises SqlError 1041 if the client's memory limit is exceeded."""
@@ -99,7 +341,7 @@ class Session:
         database.
         """
         self.diagnostics = ()
-        self.variables.reset()
+        self._variables.clear()
         for name, value in self.user_variables.items():
             self._share.give_back(self._variable_size(name, value))
         self.user_variables.clear()
@@ -107,7 +349,7 @@ class Session:
     def use(self, database: str) -> None:
         """Make ``database`` the current database. Raises SqlError 1049 if there is no such database."""
         database = self.schema(database)
-        if database not in schemas_of(self.executor):
+        if database not in self.schemas:
             raise server_errors.ER_BAD_DB_ERROR(database)
         self.database = database
 
@@ -131,7 +373,7 @@ class Session:
         def find(schema: str, name: str) -> Result | None:
             return shown.get(name) if shown and schema == SHOWN_SCHEMA else self.find_table(schema, name)
 
-        limit = self.variables.all()["max_execution_time"]
+        limit = self.variables()["max_execution_time"]
         given = int(limit) / _MILLISECONDS if isinstance(limit, int) and limit > 0 else None
         seconds = given or DEFAULT_SECONDS
         interrupt = running_interrupt()
@@ -145,11 +387,11 @@ class Session:
         return replace(result, notes=interrupt.notes)
 
     def _environment(self, find: Callable[[str, str], Result | None]) -> Environment:
-        variables = self.variables.all()
+        variables = self.variables()
         account = f"{self.user}@{self.host}"
         return Environment(
             find_table=find,
-            schemas=schemas_of(self.executor),
+            schemas=self.schemas,
             database=self.database,
             variables={
                 **variables,
@@ -176,7 +418,7 @@ class Session:
         tables in information_schema ignore case.
         """
         if schema == SCHEMA:
-            return information_schema_table(self.executor, name)
+            return _information_schema_table(self.executor, name)
         read = self.executor.tables.get((schema, name))
         return None if read is None else read()
 
@@ -187,7 +429,7 @@ class Session:
         schema = self.schema(schema)
         found = self.find_table(schema, name)
         if found is None:
-            raise no_such_table(schema, name, schemas_of(self.executor))
+            raise no_such_table(schema, name, self.schemas)
         return found
 
     def statistics(self) -> str:

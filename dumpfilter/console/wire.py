@@ -1,27 +1,56 @@
-"""The reading and sending of the client protocol's packets, and the parsing of the packets that a client sends.
+"""The packets of the client protocol: their reading and sending, TLS, compression, and the parsing of a client's login.
 
 The library :mod:`mysql_mimic.packets` makes the packets that the console sends. The library's parsers are not used,
 because a false length or a missing NUL from a client would keep them reading for ever.
+
+asyncio's own ``start_tls`` can lose bytes: the first bytes of TLS may already be in the buffer of the unencrypted
+connection's reader. Therefore :class:`TlsChannel` keeps the reader, and passes its bytes to OpenSSL through memory.
+
+Once the login is over, a connection may carry compressed packets. Each has a header of 7 bytes: the length of its
+content, a sequence number, and the length of the content before compression. The ordinary packets with their own
+headers are the content. A compressed packet may hold several ordinary packets, or a part of one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import ssl
 import struct
+import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
+import zstandard
 from mysql_mimic.types import Capabilities
 
-from dumpfilter.console.compressed_channel import CompressedChannel, codec_of
+from dumpfilter.base.security.client_tls import ssl_reason
 from dumpfilter.console.sql.server_errors import ER_NET_PACKET_TOO_LARGE
-from dumpfilter.console.tls_channel import TlsChannel
+
+_READ = 1 << 16
+
+MAX_COMPRESSED_COMMAND = (1 << 20) + (1 << 16)
+"""The limit of the length of a compressed packet from a client, before and after its compression, bytes."""
+MAX_ZSTD_LEVEL = 9
+"""The highest level at which packets are compressed with zstd, whatever the client asks for.
+
+Higher levels take many times the CPU time for a few percent.
+"""
+_DEFAULT_ZSTD_LEVEL = 3
+_ZLIB_LEVEL = 3
+"""The level of zlib. Servers use 6, which takes almost three times the CPU time for an eighth fewer bytes."""
+_PIECE = 1 << 20
+"""The limit of the bytes that are compressed to one packet."""
+_LEAST = 50
+"""The length below which a packet is sent as it is (``MIN_COMPRESS_LENGTH`` in MySQL's source), bytes."""
+_INLINE = 4 << 10
+"""The length up to which a packet is compressed in the event loop, because another thread would take longer, bytes."""
+_HEADER = 7
 
 MAX_ALLOWED_PACKET = 1 << 20
 """The limit of the length of one command from a client, bytes (a server's ``max_allowed_packet``)."""
-
 NET_READ_SECONDS = 30.0
 """The time in which a client must send the rest of a packet that it has begun (a server's ``net_read_timeout``)."""
 CLOSE_SECONDS = 0.5
@@ -30,13 +59,255 @@ DISCARD_SECONDS = 2.0
 """The time in which the console discards the rest of a too large packet, so that the client gets the error."""
 NET_WRITE_SECONDS = 60.0
 """The time in which a client must accept more of a result (a server's ``net_write_timeout``)."""
-
 _FULL = 0xFFFFFF
 _DRAIN_ABOVE = 1 << 14
 _PAUSE_SECONDS = 1e-3
-
 _SLICE = 1 << 18
 """The number of bytes of a long answer that a client must accept within :data:`NET_WRITE_SECONDS`."""
+
+_TLS_REQUEST = 32
+"""The length of a client's packet that asks for TLS, bytes. The packet is a login packet cut before the user name."""
+
+
+class TlsFailed(ConnectionError):
+    """The error that ends an encrypted connection, in the handshake or later. The text gives the reason."""
+
+
+class BufferedReading:
+    """The base class of connections that decode the bytes of another connection, by TLS or by decompression. It keeps
+    the decoded bytes that nobody has read yet.
+    """
+
+    def __init__(self) -> None:
+        self._content = bytearray()
+
+    async def readexactly(self, n: int) -> bytes:
+        """Wait for ``n`` decoded bytes from the client, and return them.
+
+        Raises IncompleteReadError when the client closes the connection before, and ConnectionError for other failures.
+        """
+        while len(self._content) < n:
+            more = await self._read_more()
+            if more is None:
+                raise asyncio.IncompleteReadError(bytes(self._content), n)
+            self._content += more
+        taken = bytes(self._content[:n])
+        del self._content[:n]
+        return taken
+
+    async def _read_more(self) -> bytes | None:
+        """Return the next bytes of the content, possibly none yet, or None when the client has closed the channel."""
+        raise NotImplementedError
+
+
+class TlsChannel(BufferedReading):
+    """The server's side of an encrypted connection, on top of an unencrypted asyncio connection.
+
+    The class has the methods of asyncio's StreamReader and StreamWriter that the console uses. One task may read while
+    another task of the same event loop writes.
+    """
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext
+    ) -> None:
+        super().__init__()
+        self._reader = reader
+        self._writer = writer
+        self._from_client = ssl.MemoryBIO()
+        self._to_client = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._from_client, self._to_client, server_side=True)
+
+    async def handshake(self) -> None:
+        """Carry out the TLS handshake with the client. Raises TlsFailed, after sending the client a TLS alert."""
+        while True:
+            try:
+                self._tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                await self._receive()
+            except ssl.SSLError as error:
+                self._flush()
+                raise TlsFailed(ssl_reason(error)) from None
+        self._flush()
+
+    @property
+    def version(self) -> str:
+        """The version of TLS that the connection uses, such as ``TLSv1.3``."""
+        return self._tls.version() or ""
+
+    @property
+    def cipher(self) -> str:
+        """The cipher that the connection uses, under OpenSSL's name."""
+        cipher = self._tls.cipher()
+        return cipher[0] if cipher else ""
+
+    async def _read_more(self) -> bytes | None:
+        try:
+            return self._tls.read(_READ) or None
+        except ssl.SSLWantReadError:
+            await self._receive()
+            return b""
+        except ssl.SSLError as error:
+            raise TlsFailed(ssl_reason(error)) from None
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Encrypt ``data``, and queue it for sending to the client. Raises ConnectionError."""
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self._tls.write(rest) :]
+        except ssl.SSLError as error:
+            raise TlsFailed(ssl_reason(error)) from None
+        self._flush()
+
+    async def drain(self) -> None:
+        """Wait until most of the queued bytes have been sent, so that a slow client does not fill the memory."""
+        await self._writer.drain()
+
+    def close(self) -> None:
+        """Send TLS's message for a proper end (close_notify), and close the connection."""
+        with contextlib.suppress(ssl.SSLError):
+            self._tls.unwrap()
+        self._flush()
+        self._writer.close()
+
+    async def _receive(self) -> None:
+        self._flush()
+        data = b""
+        with contextlib.suppress(OSError):
+            data = await self._reader.read(_READ)
+        if not data:
+            raise TlsFailed("the client left")
+        self._from_client.write(data)
+
+    def _flush(self) -> None:
+        if self._to_client.pending:
+            self._writer.write(self._to_client.read())
+
+
+class Codec(NamedTuple):
+    """A compression algorithm for packets, as a function that compresses and a function that decompresses up to a
+    limit.
+    """
+
+    compress: Callable[[bytes | memoryview], bytes]
+    decompress: Callable[[bytes, int], bytes]
+    """Returns the first bytes of a packet's content, up to a limit. Raises zlib.error or ZstdError for malformed data.
+    """
+
+
+ZLIB = Codec(
+    lambda data: zlib.compress(data, _ZLIB_LEVEL),
+    lambda data, most: zlib.decompressobj().decompress(data, most),
+)
+
+
+def zstd(level: int) -> Codec:
+    """Return the compression with zstd. ``level`` is the level that the client asks for; 0 stands for the default
+    level, and high levels are reduced to 9.
+    """
+    compressor_level = min(level or _DEFAULT_ZSTD_LEVEL, MAX_ZSTD_LEVEL)
+
+    def decompress(data: bytes, most: int) -> bytes:
+        # A reader takes no memory for the length that the data itself claims.
+        limited = zstandard.ZstdDecompressor(max_window_size=MAX_COMPRESSED_COMMAND)
+        return limited.stream_reader(io.BytesIO(data)).read(most)
+
+    return Codec(lambda data: zstandard.ZstdCompressor(compressor_level).compress(data), decompress)
+
+
+def codec_of(capabilities: Capabilities, zstd_level: int) -> Codec | None:
+    """Return the algorithm that client and server agreed on in the login, or None without compression.
+
+    Like a server, prefer zlib if the client supports both.
+    """
+    if Capabilities.CLIENT_COMPRESS in capabilities:
+        return ZLIB
+    if Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM in capabilities:
+        return zstd(zstd_level)
+    return None
+
+
+async def _worked(length: int, work: Callable[..., bytes], *arguments: Any) -> bytes:
+    """Call ``work`` on ``length`` bytes: in the event loop for few bytes, and in another thread for many."""
+    return work(*arguments) if length <= _INLINE else await asyncio.to_thread(work, *arguments)
+
+
+class CompressedChannel(BufferedReading):
+    """The server's side of a client connection whose packets are compressed, on top of a plain or an encrypted
+    connection.
+
+    The class has the methods of asyncio's StreamReader and StreamWriter that the console uses. :meth:`drain` compresses
+    the queued bytes in another thread, and sends them. The sequence numbers of an answer's compressed packets continue
+    those of the client's command.
+    """
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader | TlsChannel,
+        writer: asyncio.StreamWriter | TlsChannel,
+        codec: Codec,
+    ) -> None:
+        super().__init__()
+        self._reader = reader
+        self._writer = writer
+        self.codec = codec
+        self._queue: list[bytes | memoryview] = []
+        self._sequence = 0
+        self.sent = 0
+        """The number of bytes that were sent, after their compression."""
+
+    async def _read_more(self) -> bytes:
+        """Return the content of the next packet.
+
+        Raises IncompleteReadError when the client closes the connection, ConnectionError for packets that are no
+        compressed packets, and SqlError 1153 for too long ones.
+        """
+        header = await self._reader.readexactly(_HEADER)
+        length, number = int.from_bytes(header[:3], "little"), header[3]
+        before = int.from_bytes(header[4:], "little")
+        if number not in (0, self._sequence):
+            raise ConnectionError(f"compressed packet number {number} instead of {self._sequence}")
+        self._sequence = (number + 1) & 0xFF
+        if max(length, before) > MAX_COMPRESSED_COMMAND:
+            raise ER_NET_PACKET_TOO_LARGE()
+        data = await self._reader.readexactly(length)
+        if not before:
+            return data
+        try:
+            content = await _worked(before, self.codec.decompress, data, before + 1)
+        except (zlib.error, zstandard.ZstdError) as error:
+            raise ConnectionError(f"a compressed packet cannot be uncompressed: {error}") from None
+        if len(content) != before:
+            raise ConnectionError("a compressed packet does not have the announced length before compression")
+        return content
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Queue ``data``, which :meth:`drain` compresses and sends."""
+        self._queue.append(data)
+
+    async def drain(self) -> None:
+        """Compress and send the queued bytes, and wait until most of them have been sent. Raises ConnectionError."""
+        queue, self._queue = self._queue, []
+        for data in queue:
+            for at in range(0, len(data), _PIECE):
+                piece = data[at : at + _PIECE]
+                packet = await _worked(len(piece), self._packet, piece)
+                self.sent += len(packet)
+                self._writer.write(packet)
+                await self._writer.drain()
+
+    def _packet(self, piece: bytes | memoryview) -> bytes:
+        number, before = self._sequence, len(piece)
+        self._sequence = (number + 1) & 0xFF
+        content = bytes(piece) if before < _LEAST else self.codec.compress(piece)
+        if len(content) >= before:
+            content, before = bytes(piece), 0
+        return struct.pack("<I", len(content) | number << 24) + before.to_bytes(3, "little") + content
+
+    def close(self) -> None:
+        """Close the client's connection. Queued bytes that :meth:`drain` has not sent are lost."""
+        self._writer.close()
 
 
 class ClientGone(Exception):
@@ -83,7 +354,6 @@ class PacketStream:
         self.sequence = 0
         """The sequence number of the next packet, which the numbers of the client's packets continue."""
         self._pending = bytearray()
-        self._write_seconds = NET_WRITE_SECONDS
         self.tls: TlsChannel | None = None
         """The encrypted connection, or None as long as the connection is not encrypted."""
         self.compression: CompressedChannel | None = None
@@ -237,7 +507,7 @@ class PacketStream:
     async def _write(self, data: bytes | memoryview) -> None:
         try:
             self._writer.write(data)
-            async with asyncio.timeout(self._write_seconds):
+            async with asyncio.timeout(NET_WRITE_SECONDS):
                 await self._writer.drain()
         except (ConnectionError, TimeoutError) as error:
             raise ClientGone("closed") from error
@@ -328,10 +598,6 @@ class Login:
     """The client's description of itself (connection attributes), such as ``program_name``."""
     zstd_level: int = 0
     """The level at which the client wants packets compressed with zstd."""
-
-
-_TLS_REQUEST = 32
-"""The length of a client's packet that asks for TLS, bytes. The packet is a login packet cut before the user name."""
 
 
 def asks_for_tls(data: bytes) -> bool:

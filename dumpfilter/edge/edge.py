@@ -21,9 +21,9 @@ from dumpfilter.base.printable import printable
 from dumpfilter.base.security.listening import Endpoint
 from dumpfilter.base.security.tls import TlsSource, temporary_tls
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
-from dumpfilter.console.executor import Executor
 from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.console.serving_loop import ServingLoop
+from dumpfilter.console.sql.commands import Executor
 from dumpfilter.edge.options import EdgeOptions
 from dumpfilter.index.fileset import BinlogSet, PublishedEnd, RelayWentBack
 from dumpfilter.master.config import MasterConfig, ReplicaEntry, load_config

@@ -28,11 +28,11 @@ from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet
 from dumpfilter.binlog.rows_events import TableMap, decode_table_map
 from dumpfilter.binlog.statement.tokens import Token, TokenKind, tokens
 from dumpfilter.console.session import Session
-from dumpfilter.console.settings import Assignment, read_settings
-from dumpfilter.console.sql.cursor import Cursor
+from dumpfilter.console.sql.grammar import Cursor
 from dumpfilter.console.sql.plain import Item, Kind, Plain, Value, plain_select, plain_value
 from dumpfilter.console.sql.result import OK, Column, ColumnType, Result
 from dumpfilter.console.sql.server_errors import ER_UNKNOWN_SYSTEM_VARIABLE, SqlError
+from dumpfilter.console.statements import Assignment, read_settings
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.ahead import check_no_hole
 from dumpfilter.master.dump_start import DumpStart, find_position, is_event, is_gap, start_after, start_at

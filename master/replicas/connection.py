@@ -21,8 +21,7 @@ from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.printable import printable
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import GtidSet
-from dumpfilter.console.connection import Connection
-from dumpfilter.console.login import Doorkeeper
+from dumpfilter.console.connection import Connection, Doorkeeper
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone
 from dumpfilter.dump.packets.protocol import NOTHING

@@ -14,9 +14,8 @@ from mysql_mimic.types import Capabilities
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.security.listening import Endpoint, listening_socket
 from dumpfilter.base.security.tls import temporary_tls
-from dumpfilter.console.auth import CACHING_SHA2, NATIVE
-from dumpfilter.console.executor import Executor
-from dumpfilter.console.login import Doorkeeper
+from dumpfilter.console.auth import CACHING_SHA2, NATIVE, RsaExchange
+from dumpfilter.console.connection import Doorkeeper
 from dumpfilter.console.port import (
     CAPABILITIES,
     DEFAULT_DENIAL_SECONDS,
@@ -25,9 +24,8 @@ from dumpfilter.console.port import (
     Greeting,
     PortSettings,
 )
-from dumpfilter.console.rsa_exchange import RsaExchange
 from dumpfilter.console.serving_loop import ServingLoop
-from dumpfilter.console.sql.commands import Command, ShowReplicas
+from dumpfilter.console.sql.commands import Command, Executor, ShowReplicas
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.wire import PacketStream
 from dumpfilter.dump.packets.protocol import frame

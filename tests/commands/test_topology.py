@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from dumpfilter.commands.topology.views import bytes_or_nothing
+from dumpfilter.commands.topology_views import bytes_or_nothing
 from dumpfilter.testbed import (
     Lag,
     LinkStatus,

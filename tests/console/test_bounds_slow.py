@@ -16,17 +16,16 @@ import structlog
 
 from dumpfilter.base.security.tls import temporary_tls
 from dumpfilter.console import connection as connections
-from dumpfilter.console import memory, wire
-from dumpfilter.console.endpoint import ConsoleEndpoint, serving
-from dumpfilter.console.memory import Memory, size_of
+from dumpfilter.console import wire
+from dumpfilter.console.limits import CLIENT_MEMORY, Memory, size_of
 from dumpfilter.console.port import (
     MAX_UNAUTHENTICATED,
     MOST_LARGE_STATEMENTS,
     MOST_SELECTS,
     RESERVED_CONNECTIONS,
 )
-from dumpfilter.console.roles import Role
-from dumpfilter.console.server import ConsoleServer
+from dumpfilter.console.server import ConsoleEndpoint, ConsoleServer, serving
+from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.result import Column, Result
 from dumpfilter.console.sql.server_errors import SqlError
 from tests.console.small_executor import SmallExecutor
@@ -209,7 +208,7 @@ def test_user_variables(console: ConsoleServer) -> None:
 
 
 def test_all_clients_together(console: ConsoleServer) -> None:
-    kept = Memory(memory.CLIENT_MEMORY * 2, "everything")
+    kept = Memory(CLIENT_MEMORY * 2, "everything")
     console.kept = kept
     with connect(console) as first, connect(console) as second, connect(console) as third:
         for connection in (first, second, third):

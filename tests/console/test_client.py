@@ -1,4 +1,4 @@
-"""The client of a console: how it protects the password on its way."""
+"""The client of a console: how it protects the password on its way, and where it divides a script."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pytest
 from dumpfilter.base.errors import ConnectionLost, OptionError
 from dumpfilter.base.security.client_tls import TlsMode
 from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
-from dumpfilter.console.client import console_login, run_statements
-from dumpfilter.console.script import ScriptStatement
+from dumpfilter.console.client import ScriptStatement, console_login, run_statements, script_statements
 from dumpfilter.console.server import ConsoleServer
 from tests.console.small_executor import SmallExecutor
 from tests.receiver.fake_source import FakeSource, greeting, packet, result, small_set
@@ -118,3 +117,14 @@ def test_malformed_packets_are_no_console(payload: bytes) -> None:
             list(run_statements(console_login("127.0.0.1", source.port, "root", ""), [ONE]))
     finally:
         source.close()
+
+
+def test_statements_of_a_script() -> None:
+    script = "/*!40000 A */ x;;\n#c;\nselect '\\';', `a;``b`\\gB\\G c /* ; */ d\n;'unclosed;"
+    assert [(s.text, s.line, s.vertical) for s in script_statements(script)] == [
+        ("/*!40000 A */ x", 1, False),
+        ("select '\\';', `a;``b`", 3, False),
+        ("B", 3, True),
+        ("c /* ; */ d", 3, False),
+        ("'unclosed;", 4, False),
+    ]

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pymysql
 import pytest
 
-from dumpfilter.console.roles import COMMANDS, STATEMENTS, Role
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.sql.commands import GRAMMAR, Command
+from dumpfilter.console.sql.grammar import Role
+from dumpfilter.console.statements import COMMANDS, STATEMENTS
 from tests.console.small_executor import SmallExecutor
 
 USERS = {"reader": "r", "operator": "o", "boss": "b", "stranger": "s"}

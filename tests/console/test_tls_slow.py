@@ -26,10 +26,8 @@ from structlog.testing import capture_logs
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.tls import ReloadingTls, ServerTls, TlsFiles, load_tls, make_key_pair
 from dumpfilter.console import auth, connection
-from dumpfilter.console import login as console_login
 from dumpfilter.console.server import ConsoleServer
-from dumpfilter.console.tls_channel import TlsChannel, TlsFailed
-from dumpfilter.console.wire import ClientReader, PacketStream
+from dumpfilter.console.wire import ClientReader, PacketStream, TlsChannel, TlsFailed
 from tests.certificates import Authority, client_context
 from tests.console.programs import dumpfilter_sql
 from tests.console.scrambles import native_scramble
@@ -676,7 +674,7 @@ def test_a_renewed_certificate_serves_new_clients(tmp_path: Path) -> None:
 @pytest.mark.parametrize("demand_tls", [True, False])
 def test_other_machines_must_use_tls(monkeypatch: pytest.MonkeyPatch, demand_tls: bool) -> None:
     """Clients of this machine stand for clients of another one."""
-    monkeypatch.setattr(console_login, "is_loopback", lambda host: False)
+    monkeypatch.setattr(connection, "is_loopback", lambda host: False)
     executor = SmallExecutor()
     executor.release.set()
     with ConsoleServer(executor, users=USERS, demand_tls=demand_tls) as server, capture_logs() as logs:

@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from dumpfilter.console.metrics.process import CommonCollector
-from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.metrics import CommonCollector
+from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.metrics import MasterCollector
 from dumpfilter.master.register import CounterBook

@@ -11,7 +11,7 @@ import pytest
 
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.binlog.gtid import MysqlGtidSet
-from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import EffectiveFilter, WriteFilter

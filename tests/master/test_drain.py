@@ -11,7 +11,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.master import who as drain_module

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.console.roles import Role
+from dumpfilter.console.sql.grammar import Role
 from dumpfilter.filter import EffectiveFilter, Filter, ReplicationFilter
 from dumpfilter.filter.boundary import OnUndecided
 from dumpfilter.filter.convert import filter_from_proto

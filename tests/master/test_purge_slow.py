@@ -17,7 +17,7 @@ import pytest
 
 from dumpfilter.binlog.events import GTID_INDEX_MAGIC
 from dumpfilter.binlog.workload.generate import generate
-from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet, gtid_index_of

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
-from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import Filter
 from dumpfilter.filter.kinds import AllFilters

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dumpfilter.commands.server_status.model import MaxLag, judge, master_record
-from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.master.config import ReplicaEntry

@@ -20,7 +20,7 @@ from dumpfilter.base.errors import (
     SourceStreamDamaged,
 )
 from dumpfilter.binlog.gtid import MariadbGtid
-from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.facts import SOURCE

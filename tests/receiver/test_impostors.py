@@ -13,7 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from dumpfilter.base.errors import OptionError, TlsError
-from dumpfilter.console.rsa_exchange import RsaExchange
+from dumpfilter.console.auth import RsaExchange
 from dumpfilter.receiver.credentials import find_credentials
 from dumpfilter.receiver.follow import Follower
 from dumpfilter.receiver.store import BinlogDirectory

@@ -19,7 +19,7 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gap_events import is_gap_event
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.result import Result
 from dumpfilter.filter import FilterSemantics, Rule, make_filter
 from dumpfilter.filter.channels import ChannelFilters, split_channel

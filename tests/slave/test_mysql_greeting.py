@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import ConnectionLost, NotAMaster
-from dumpfilter.console.client import console_login, run_statements
-from dumpfilter.console.script import ScriptStatement
+from dumpfilter.console.client import ScriptStatement, console_login, run_statements
 from dumpfilter.slave.threads.connection import explain_failure, mysql_version, version_in
 from tests.slave.once import source_of
 

@@ -17,6 +17,7 @@ from dumpfilter.base.options.settings import Settings, setting, until_end_of_com
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.spark_jobs.engines import Runner
     from dumpfilter.topology.slaves_file import SlaveDefinition
 
@@ -40,6 +41,12 @@ class OptionalBinlogArguments(Settings):
         binlog of a running server is fetched first.
         """
         return fetched(self.binlogs or [], self.store)
+
+    def open(self) -> BinlogSet:
+        """Return the binlog set that the command line names. The binlog of a running server is fetched first."""
+        from dumpfilter.index.fileset import BinlogSet
+
+        return BinlogSet.open(self.source())
 
 
 class BinlogArguments(OptionalBinlogArguments):
@@ -91,13 +98,11 @@ def fetched(binlogs: list[str], store: Path | None) -> list[str]:
         raise OptionError(f"{url}: name one server, and no files beside it")
     from rich.console import Console
 
-    from dumpfilter.commands.fetching import fetch
-    from dumpfilter.receiver.follow import FollowOptions
-    from dumpfilter.receiver.store import Sync
+    from dumpfilter.commands.reception import fetch
 
-    sync = Sync.NONE if store is None else Sync.INTERVAL
     directory = store or until_end_of_command(tempfile.TemporaryDirectory(prefix="dumpfilter-fetch-"))
-    fetch(url, Path(directory), FollowOptions(), sync, Console(stderr=True, highlight=False))
+    sync = "none" if store is None else "interval"
+    fetch(url, Path(directory), sync, Console(stderr=True, highlight=False))
     return [str(directory)]
 
 

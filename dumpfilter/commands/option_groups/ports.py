@@ -15,8 +15,8 @@ from dumpfilter.base.options.settings import Settings, setting
 
 if TYPE_CHECKING:
     from dumpfilter.base.security.tls import ReloadingTls, TlsSource
-    from dumpfilter.console.endpoint import ConsoleEndpoint
-    from dumpfilter.console.metrics.endpoint import MetricsEndpoint
+    from dumpfilter.console.metrics import MetricsEndpoint
+    from dumpfilter.console.server import ConsoleEndpoint
 
 T = TypeVar("T")
 
@@ -138,7 +138,7 @@ class ConsoleOptions(Settings, panel=_CONSOLE_PANEL):
         """
         if self.console_port is None:
             return None
-        from dumpfilter.console.endpoint import ConsoleEndpoint
+        from dumpfilter.console.server import ConsoleEndpoint
 
         path = self.console_password_file
         made = path is not None and make_password(path)
@@ -185,7 +185,7 @@ class MetricsOptions(Settings, panel="Metrics"):
         """Return the settings of the HTTP endpoint for Prometheus, or None without ``--metrics-port``. ``tls`` is the
         process's certificate, or None.
         """
-        from dumpfilter.console.metrics.endpoint import MetricsEndpoint
+        from dumpfilter.console.metrics import MetricsEndpoint
 
         if self.metrics_port is None:
             return None

@@ -16,8 +16,7 @@ from dumpfilter.commands.server_status.model import (
     slave_record,
     with_files,
 )
-from dumpfilter.console.client import StatementFailed, run_statements
-from dumpfilter.console.script import ScriptStatement
+from dumpfilter.console.client import ScriptStatement, StatementFailed, run_statements
 
 if TYPE_CHECKING:
     from dumpfilter.slave.threads.connection import Source

@@ -21,25 +21,49 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass
 from datetime import datetime
-from typing import Any, Literal, TypeVar, dataclass_transform
+from typing import Any, Literal, Protocol, TypeVar, dataclass_transform
 
 from dumpfilter.binlog.statement.tokens import TokenKind
-from dumpfilter.console.sql.cursor import Cursor
-from dumpfilter.console.sql.datetimes import datetime_expression
-from dumpfilter.console.sql.filters import RuleOptions, filter_clauses
-from dumpfilter.console.sql.grammar import Grammar, Need, Role
-from dumpfilter.console.sql.result import Note
+from dumpfilter.console.sql.clauses import effective_rules, filter_clauses, moment, source
+from dumpfilter.console.sql.grammar import Cursor, Grammar, Need, Role
+from dumpfilter.console.sql.result import Note, Result
 from dumpfilter.console.sql.server_errors import (
     ER_BAD_REPLICA_UNTIL_COND,
+    ER_EMPTY_QUERY,
     ER_NOT_SUPPORTED_YET,
     ER_SP_UNDECLARED_VAR,
     ER_SQLTHREAD_WITH_SECURE_REPLICA,
+    syntax_error,
+    too_long,
 )
-from dumpfilter.console.sql.source_options import source_options
 from dumpfilter.filter.rules import FilterClause as FilterClause
 
-_LONG_AGO = datetime(1970, 1, 1)
-"""The time that stands for NULL in PURGE BINARY LOGS BEFORE NULL. No binlog file is older, so that no file is purged.
+_UNTIL_LOGS: Mapping[str, UntilLog] = {"SOURCE": "Source", "MASTER": "Source", "RELAY": "Relay"}
+_UNTIL_PLACE = {
+    f"{word}_LOG_{field}": (log, field) for word, log in _UNTIL_LOGS.items() for field in ("FILE", "POS")
+}
+
+T = TypeVar("T")
+
+_FOR_CHANNEL = "[FOR CHANNEL channel:name]"
+_EVENTS = "EVENTS [IN file:string] [FROM position:position] [LIMIT *:limit]"
+
+_SPACE = " \t\n\v\f\r"
+MAX_STATEMENT = 64 << 10
+"""The length limit, in characters, of all statements but START REPLICA, whose UNTIL may name a large GTID set.
+
+Parsing a longer statement would hold the interpreter's lock for longer than the master may delay a commit.
+"""
+_KNOWN = frozenset(
+    """
+    ALTER ANALYZE BINLOG CACHE CALL CHECK CHECKSUM CLONE CREATE DEALLOCATE DELETE DRAIN DROP EXECUTE GET GRANT
+    HANDLER HELP IMPORT INSERT INSTALL LOAD LOCK OPTIMIZE PREPARE RELEASE RENAME REPAIR REPLACE RESIGNAL
+    RESTART REVOKE SAVEPOINT SHUTDOWN SIGNAL TRUNCATE UNDRAIN UNINSTALL UNREGISTER UPDATE XA
+    """.split()  # noqa: SIM905 — a table of words
+)
+"""The first words of the statements that a server or a master knows and this console refuses with error 1235.
+
+A statement with an unknown first word is a syntax error.
 """
 
 
@@ -71,10 +95,6 @@ class Until:
 
 
 _THREADS = {"IO_THREAD": Threads.IO, "RELAY_THREAD": Threads.IO, "SQL_THREAD": Threads.SQL}
-_UNTIL_LOGS: Mapping[str, UntilLog] = {"SOURCE": "Source", "MASTER": "Source", "RELAY": "Relay"}
-_UNTIL_PLACE = {
-    f"{word}_LOG_{field}": (log, field) for word, log in _UNTIL_LOGS.items() for field in ("FILE", "POS")
-}
 
 
 def _threads(cursor: Cursor) -> Threads:
@@ -127,23 +147,6 @@ def _count(cursor: Cursor) -> int:
     return cursor.integer()
 
 
-def _moment(cursor: Cursor) -> Mapping[str, Any]:
-    warnings: list[Note] = []
-    before = datetime_expression(cursor, cursor.now or datetime.now(), warnings)
-    return {"before": before or _LONG_AGO, "warnings": tuple(warnings)}
-
-
-def _source(cursor: Cursor) -> Mapping[str, Any]:
-    options, clauses = source_options(cursor)
-    return {"options": options, "clauses": clauses}
-
-
-def _effective(cursor: Cursor) -> tuple[FilterClause, ...]:
-    rules = RuleOptions()
-    cursor.separated(lambda: rules.read(cursor, classic=False) or cursor.fail())
-    return rules.clauses
-
-
 def for_channel(cursor: Cursor) -> str | None:
     """Consume the tokens ``FOR CHANNEL 'name'`` of a client's statement, if they are next. Return the name in lower
     case, or None without the clause.
@@ -171,16 +174,16 @@ def _owner(cursor: Cursor) -> Mapping[str, Any]:
 
 GRAMMAR = Grammar(
     {
-        "effective": _effective,
+        "effective": effective_rules,
         "filters": filter_clauses,
         "integer": Cursor.integer,
         "limit": limit,
         "line": Cursor.line,
-        "moment": _moment,
+        "moment": moment,
         "name": lambda cursor: cursor.line().lower(),
         "owner": _owner,
         "position": Cursor.position,
-        "source": _source,
+        "source": source,
         "string": Cursor.string,
         "threads": _threads,
         "until": _until,
@@ -189,8 +192,6 @@ GRAMMAR = Grammar(
 )
 """The grammar with the readers of the values that the statements' syntax names. :func:`statement` adds the statements.
 """
-
-T = TypeVar("T")
 
 
 @dataclass_transform(frozen_default=True)
@@ -211,10 +212,6 @@ def statement(name: str, role: Role, *forms: str, changes: bool = False) -> Call
         return made
 
     return declare
-
-
-_FOR_CHANNEL = "[FOR CHANNEL channel:name]"
-_EVENTS = "EVENTS [IN file:string] [FROM position:position] [LIMIT *:limit]"
 
 
 @dataclass(frozen=True)
@@ -488,3 +485,80 @@ class PurgeBinaryLogs(Command):
 )
 class FlushPrivileges(Command):
     """The statement ``FLUSH [LOCAL | NO_WRITE_TO_BINLOG] PRIVILEGES``, which reads the configuration of users again."""
+
+
+def parse_statement(text: str) -> Any:
+    """Parse one statement, with or without a semicolon at its end.
+
+    A statement about replication is returned as a command, an object of a class of
+    :mod:`dumpfilter.console.sql.commands`. Any other statement is returned as a function that carries the statement out
+    in a given session. The text of a SELECT is not parsed yet.
+
+    Raises SqlError: ER_PARSE_ERROR for text that the grammar does not allow, ER_EMPTY_QUERY, and other errors that the
+    server's parser raises.
+
+    >>> parse_statement("stop replica sql_thread for channel 'Ch1'")
+    StopReplica(threads=<Threads.SQL: 2>, channel='ch1', every=False)
+    >>> parse_statement("RESET REPLICA NONE")
+    Traceback (most recent call last):
+    dumpfilter.console.sql.server_errors.SqlError: ERROR 1064 (42000): You have an error in your SQL syntax; check \
+the manual that corresponds to your MySQL server version for the right syntax to use near 'NONE' at line 1
+    """
+    # The server strips white space before it parses. Line 1 in its error messages is therefore the line of the first
+    # other character.
+    text = text.lstrip(_SPACE).rstrip(_SPACE + ";")
+    if not text:
+        raise ER_EMPTY_QUERY()
+    opening = Cursor(text).token
+    first = opening.word or opening.value
+    if len(text) > MAX_STATEMENT and first != "START":
+        raise too_long(MAX_STATEMENT)
+    if first not in GRAMMAR.beginnings:
+        raise ER_NOT_SUPPORTED_YET(first) if first in _KNOWN else syntax_error(text, 0)
+    return GRAMMAR.parse(text)
+
+
+class Executor(Protocol):
+    """The interface that a master or slave implements for its console, a port for MySQL clients. By this interface the
+    console carries out replication commands and reads status tables.
+
+    Several worker threads of the console call these methods at the same time.
+    """
+
+    @property
+    def version(self) -> str:
+        """The server version that clients see in the greeting and in ``@@version``, such as ``8.4.0``.
+
+        Reading it must not wait, since the console reads it before each login.
+        """
+        ...
+
+    def execute(self, command: Command) -> Result:
+        """Carry out a replication command such as START REPLICA, and return its result when it is done.
+
+        The console itself answers all other statements. Raises SqlError for a command that fails.
+        """
+        ...
+
+    @property
+    def tables(self) -> Mapping[tuple[str, str], Callable[[], Result]]:
+        """The functions that return the columns and current rows of each status table that clients can read.
+
+        The keys are schema and name in lower case, for example ``performance_schema`` and
+        ``replication_applier_status``.
+        """
+        ...
+
+    def variables(self) -> Mapping[str, str | int]:
+        """Return the process's system variables by the names that they have in MySQL (``server_id``, ``version`` …)."""
+        ...
+
+    @property
+    def functions(self) -> Mapping[str, Callable[..., int | None]]:
+        """The SQL functions that only this process has, such as WAIT_FOR_EXECUTED_GTID_SET, by name in lower case.
+
+        The functions may wait for replication. They get the arguments' values, and their parameters limit the number of
+        arguments. They observe the interrupt and the time limit of the running statement
+        (:func:`~dumpfilter.console.sql.interruption.running_interrupt`), and add their warnings to its ``notes``.
+        """
+        ...

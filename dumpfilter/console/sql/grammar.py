@@ -1,4 +1,4 @@
-"""The interpreter of the statements' syntax.
+"""The interpreter of the statements' syntax, and the cursor with which it reads a statement token by token.
 
 A statement about replication is declared once, at its command class (the class that holds its values). The declaration
 has the syntax, the role that the statement needs, whether the audit log records it, and its name in the documentation.
@@ -10,6 +10,8 @@ of these words:
 - ``*:limit``: the values of several fields, which the reader function returns as a mapping,
 - ``all:ALL``: a keyword, and a field that is true if the statement has the keyword,
 - ``[…]``: an optional group of words, which is present if the next token begins its first word.
+
+The cursor raises the server's syntax error at the first token that the grammar does not allow.
 """
 
 from __future__ import annotations
@@ -19,13 +21,200 @@ import functools
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
-from dumpfilter.console.sql.cursor import Cursor
-from dumpfilter.console.sql.server_errors import ER_PARSE_ERROR, ER_WRONG_ARGUMENTS, SqlError
+from dumpfilter.binlog.statement.tokens import Token, TokenKind, TokenReader
+from dumpfilter.console.sql.server_errors import (
+    ER_PARSE_ERROR,
+    ER_WRONG_ARGUMENT_LF,
+    ER_WRONG_ARGUMENTS,
+    SqlError,
+    syntax_error,
+)
+
+T = TypeVar("T")
+
+MAX_UNSIGNED = 2**64 - 1
+_MAX_DIGITS = len(str(MAX_UNSIGNED))
+_MAX_HEX_DIGITS = 16
+_NUMBERS = frozenset({TokenKind.INTEGER, TokenKind.DECIMAL, TokenKind.FLOAT, TokenKind.HEX})
+_LEADING_DIGITS = re.compile(r"[0-9]*")
 
 _WORDS = re.compile(r"\[|\]|[^\s\[\]]+")
+
+
+@functools.cache
+def reserved() -> frozenset[str]:
+    """Return the reserved words of MySQL 9.7, which can name a table or database only in backticks.
+
+    sqlglot has those of MySQL 8.0. The others are from ``information_schema.keywords`` of MySQL 9.7.
+    """
+    # sqlglot takes 0.1 s to import, and a slave without a console reads no names.
+    from sqlglot.generators.mysql import MySQLGenerator
+
+    of_8 = {word.upper() for word in MySQLGenerator.RESERVED_KEYWORDS}
+    older = {"MASTER_BIND", "MASTER_SSL_VERIFY_SERVER_CERT"}
+    return frozenset(of_8 - older | {"EXTERNAL", "LIBRARY", "QUALIFY", "TABLESAMPLE"})
+
+
+class Cursor(TokenReader):
+    """A cursor over the tokens of a client's statement.
+
+    "Consume" means: check that the next token has the expected form, return it, and move the cursor after it. A method
+    that consumes raises SqlError (ER_PARSE_ERROR, at the next token) if the token has another form.
+    """
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the cursor has consumed all tokens of the statement."""
+        return self.token.kind is TokenKind.END
+
+    def fail(self) -> NoReturn:
+        """Raise the server's syntax error (ER_PARSE_ERROR), which quotes the statement from the next token on."""
+        raise syntax_error(self.text, self.token.start)
+
+    def expect(self, *words: str) -> str:
+        """Consume the next token, which must be one of these keywords or symbols, and return it.
+
+        Raises a syntax error for any other token.
+        """
+        return self.accept(*words) or self.fail()
+
+    def take(self, pattern: re.Pattern[str]) -> Token:
+        """Consume the text that ``pattern`` matches at the start of the next token, and return it as one token.
+
+        Unquoted option values such as ``127.0.0.1`` need this method, since they consist of several SQL tokens. Raises
+        a syntax error if the pattern does not match.
+        """
+        taken = self._lexer.take(pattern, self.token.start)
+        if taken is None:
+            self.fail()
+        self.token = self._lexer.next()
+        return taken
+
+    def peek(self, pattern: re.Pattern[str]) -> str:
+        """Return the text that ``pattern`` matches at the start of the next token, or "", without consuming it."""
+        match = pattern.match(self.text, self.token.start)
+        return "" if match is None else match[0]
+
+    def end(self) -> None:
+        """Check that at most a semicolon follows the tokens consumed so far. Raises a syntax error for other text."""
+        self.accept(";")
+        if not self.at_end:
+            self.fail()
+
+    def separated(self, read: Callable[[], T]) -> list[T]:
+        """Consume comma-separated values of the statement, each by a call of ``read``, and return the values."""
+        found = [read()]
+        while self.accept(","):
+            found.append(read())
+        return found
+
+    def parenthesized(self, read: Callable[[], T]) -> list[T]:
+        """Consume a list of comma-separated values in parentheses, which may be empty. Each value is consumed by a call
+        of ``read``. Return the values.
+        """
+        self.expect("(")
+        found = [] if self.sees(")") else self.separated(read)
+        self.expect(")")
+        return found
+
+    def at_string(self) -> bool:
+        """Tell whether the next token of the statement is a string in quotes."""
+        return self.token.kind is TokenKind.STRING
+
+    def string(self) -> str:
+        """Consume a string in quotes (TEXT_STRING_sys in the server's grammar), and return its value.
+
+        Raises a syntax error for any other token.
+        """
+        if not self.at_string():
+            self.fail()
+        return self.advance().value
+
+    def line(self) -> str:
+        """Consume a string in quotes that has no line feed, and return its value.
+
+        The server's grammar calls such a string TEXT_STRING_sys_nonewline. Raises ER_WRONG_VALUE for a string with a
+        line feed, and a syntax error for any other token.
+        """
+        value = self.line_ahead()
+        self.advance()
+        return value
+
+    def line_ahead(self) -> str:
+        """Return the value of the next token, a string without line feeds, without consuming the token.
+
+        The caller can then check the value first, and an error quotes the statement from this token on. Raises
+        ER_WRONG_VALUE for a string with a line feed, and a syntax error for any other token.
+        """
+        if not self.at_string():
+            self.fail()
+        value = self.token.value
+        if "\n" in value:
+            raise ER_WRONG_ARGUMENT_LF(value.partition("\0")[0])
+        return value
+
+    def identifier(self) -> str:
+        """Consume the name of a database, table or similar (``ident`` in the server's grammar), and return it.
+
+        A name is a word that is not reserved, or any text in backticks. Raises a syntax error for any other token.
+        """
+        token = self.token
+        if token.kind not in (TokenKind.NAME, TokenKind.QUOTED) and (
+            token.kind is not TokenKind.WORD or token.word in reserved()
+        ):
+            self.fail()
+        return self.advance().value
+
+    def unsigned(self) -> int:
+        """Consume a number (``ulong_num`` in the server's grammar), and return it as an integer.
+
+        The server cuts off a fraction and an exponent, and reduces larger values to 2**64 - 1. Hexadecimal numbers
+        are allowed. Raises a syntax error for any other token.
+        """
+        if self.token.kind not in _NUMBERS:
+            self.fail()
+        return _number(self.advance())
+
+    def position(self) -> int:
+        """Consume a number that is not hexadecimal (``ulonglong_num`` in the server's grammar), and return an integer.
+
+        The server cuts off a fraction and an exponent, and reduces larger values to 2**64 - 1. Raises a syntax error
+        for any other token.
+        """
+        return _number(self._decimal())
+
+    def integer(self) -> int:
+        """Consume an unsigned integer of at most 64 bits, and return it. Raises a syntax error for any other token."""
+        if self.token.kind is not TokenKind.INTEGER or not _fits(self.token.value):
+            self.fail()
+        return _number(self.advance())
+
+    def real(self) -> float:
+        """Consume a number that may have a fraction and an exponent, and return it as a float.
+
+        Raises a syntax error for any other token, also for a hexadecimal number.
+        """
+        return float(self._decimal().value)
+
+    def _decimal(self) -> Token:
+        if self.token.kind not in _NUMBERS or self.token.kind is TokenKind.HEX:
+            self.fail()
+        return self.advance()
+
+
+def _fits(digits: str) -> bool:
+    return len(significant := digits.lstrip("0")) <= _MAX_DIGITS and int(significant or "0") <= MAX_UNSIGNED
+
+
+def _number(token: Token) -> int:
+    if token.kind is TokenKind.HEX:
+        digits = token.value[2:].lstrip("0")
+        return int(digits or "0", 16) if len(digits) <= _MAX_HEX_DIGITS else MAX_UNSIGNED
+    match = _LEADING_DIGITS.match(token.value)
+    assert match is not None, "the pattern matches the empty string, too"
+    return int(match[0].lstrip("0") or "0") if _fits(match[0]) else MAX_UNSIGNED
 
 
 class Role(enum.StrEnum):
@@ -109,17 +298,17 @@ class Grammar:
         """
         return self._forms.keys()
 
-    def parse(self, text: str, now: datetime | None = None) -> Any:
+    def parse(self, text: str) -> Any:
         """Parse a statement whose first word is in :attr:`beginnings`. Return an object with its values, or a function
         that carries the statement out.
 
-        ``now`` is the value of NOW(), a local time without a time zone. Raises SqlError: ER_PARSE_ERROR at the first
-        token that no syntax allows, and the errors of the functions that read values.
+        Raises SqlError: ER_PARSE_ERROR at the first token that no syntax allows, and the errors of the functions that
+        read values.
         """
         failures: list[tuple[int, SqlError]] = []
         opening = Cursor(text).token
         for words, made in self._forms[opening.word or opening.value]:
-            cursor = Cursor(text, now)
+            cursor = Cursor(text)
             try:
                 values = self._match(words, cursor)
                 cursor.end()

@@ -10,7 +10,7 @@ import enum
 from typing import NamedTuple
 
 from dumpfilter.binlog.statement.tokens import Token, TokenKind
-from dumpfilter.console.sql.cursor import Cursor
+from dumpfilter.console.sql.grammar import Cursor
 from dumpfilter.console.sql.server_errors import SqlError
 
 Value = str | int | None

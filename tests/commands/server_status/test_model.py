@@ -18,7 +18,7 @@ from dumpfilter.commands.server_status.model import (
     master_record,
     slave_record,
 )
-from dumpfilter.commands.server_status.rendering import render_status
+from dumpfilter.commands.status import render_status
 
 
 def slave_of_master(**more: object) -> Record:

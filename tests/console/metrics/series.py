@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dumpfilter.console.metrics.facts import Fact
+from dumpfilter.console.metrics import Fact
 
 
 def series_of(fact: Fact) -> tuple[str, ...]:

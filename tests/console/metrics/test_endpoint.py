@@ -21,10 +21,15 @@ from prometheus_client.registry import Collector
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.listening import Exposed
 from dumpfilter.base.security.tls import ServerTls, TlsFiles, load_tls
-from dumpfilter.console.metrics import endpoint as module
-from dumpfilter.console.metrics.endpoint import MAX_SCRAPES, MetricsEndpoint, serving_metrics
-from dumpfilter.console.metrics.facts import Fact, Facts
-from dumpfilter.console.metrics.process import CommonCollector
+from dumpfilter.console import metrics as module
+from dumpfilter.console.metrics import (
+    MAX_SCRAPES,
+    CommonCollector,
+    Fact,
+    Facts,
+    MetricsEndpoint,
+    serving_metrics,
+)
 from tests.certificates import Authority
 
 

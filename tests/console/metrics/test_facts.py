@@ -12,8 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from dumpfilter.console.metrics.facts import Fact, Facts, column, declared, metric
-from dumpfilter.console.metrics.latency import Latency
+from dumpfilter.console.metrics import Fact, Facts, Latency, column, declared, metric
 from dumpfilter.console.sql.result import ColumnType
 
 

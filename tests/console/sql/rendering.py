@@ -27,7 +27,7 @@ from dumpfilter.console.sql.commands import (
     Threads,
     Until,
 )
-from dumpfilter.console.sql.cursor import reserved
+from dumpfilter.console.sql.grammar import reserved
 from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, Rule, RuleKind, make_rule
 
 DRAW = st.DrawFn

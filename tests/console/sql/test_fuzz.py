@@ -8,8 +8,7 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.console.sql.commands import Command
-from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.sql.commands import Command, parse_statement
 from dumpfilter.console.sql.server_errors import SqlError
 from tests.console.sql.rendering import commands, spelled
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.server_errors import SqlError
 from tests.console.sql.test_fuzz import NUMBERS, answer
 

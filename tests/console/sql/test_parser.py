@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from typing import Self
 
 import pytest
 
 import dumpfilter.console.statements  # noqa: F401 — the console's own statements
+from dumpfilter.console.sql import clauses
 from dumpfilter.console.sql.commands import (
     ChangeBinlog,
     ChangeReplicaFilter,
@@ -26,8 +28,8 @@ from dumpfilter.console.sql.commands import (
     StopReplica,
     Threads,
     Until,
+    parse_statement,
 )
-from dumpfilter.console.sql.parser import parse_statement
 from dumpfilter.console.sql.result import Note
 from dumpfilter.console.sql.server_errors import (
     ER_DATETIME_FUNCTION_OVERFLOW,
@@ -43,6 +45,19 @@ DO, IGNORE, REWRITE = EffectiveRuleKind.DO, EffectiveRuleKind.IGNORE, EffectiveR
 NOW = datetime(2026, 3, 31, 12, 30, 15, 500)
 
 
+class Standing(datetime):
+    """A clock that stands still."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Self:
+        return cls(*NOW.timetuple()[:6], NOW.microsecond)
+
+
+@pytest.fixture(autouse=True)
+def _standing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clauses, "datetime", Standing)
+
+
 def clause(kind: BaseRuleKind, *values: str) -> FilterClause:
     return FilterClause(kind, tuple(make_rule(kind, value) for value in values))
 
@@ -56,7 +71,7 @@ def near(text: str, line: int = 1) -> str:
 
 def refusal(text: str) -> str:
     with pytest.raises(SqlError) as caught:
-        parse_statement(text, NOW)
+        parse_statement(text)
     return str(caught.value)
 
 
@@ -271,7 +286,7 @@ def test_a_statement_is_its_command(text: str, command: Command) -> None:
 @pytest.mark.parametrize("words", ["BINARY", "MASTER"])
 @pytest.mark.parametrize(("text", "value"), DATETIMES.items())
 def test_purge_before(words: str, text: str, value: datetime) -> None:
-    parsed = parse_statement(f"PURGE {words} LOGS BEFORE {text}", NOW)
+    parsed = parse_statement(f"PURGE {words} LOGS BEFORE {text}")
     assert parsed == PurgeBinaryLogs(before=value)
     assert isinstance(parsed, PurgeBinaryLogs)
     assert parsed.before is not None
@@ -297,7 +312,7 @@ def test_purge_before(words: str, text: str, value: datetime) -> None:
     ],
 )
 def test_what_is_no_datetime_is_before_all_files_and_told(text: str, warnings: list[Note]) -> None:
-    parsed = parse_statement(f"purge binary logs before {text}", NOW)
+    parsed = parse_statement(f"purge binary logs before {text}")
     assert parsed == PurgeBinaryLogs(before=datetime(1970, 1, 1), warnings=tuple(warnings))
 
 
@@ -305,7 +320,8 @@ def test_purge_to() -> None:
     assert parse_statement("purge binary logs to 'b.000002'") == PurgeBinaryLogs(to="b.000002")
 
 
-def test_now_is_the_clocks() -> None:
+def test_now_is_the_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clauses, "datetime", datetime)
     before = datetime.now()
     parsed = parse_statement("purge binary logs before now()")
     assert isinstance(parsed, PurgeBinaryLogs)

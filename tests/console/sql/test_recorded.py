@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import dumpfilter.console.statements  # noqa: F401 — the console's own statements
-from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.server_errors import SqlError
 
 ANSWERS = json.loads((Path(__file__).parent / "data" / "answers.json").read_text(encoding="utf-8"))

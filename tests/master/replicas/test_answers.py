@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from dumpfilter.console.memory import CLIENT_MEMORY, Memory
+from dumpfilter.console.limits import CLIENT_MEMORY, Memory
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.session import Session
 from dumpfilter.console.sql.interruption import Interrupt

@@ -14,9 +14,9 @@ import pytest
 from pymysql._auth import scramble_native_password
 
 from dumpfilter.console import wire
-from dumpfilter.console.compressed_channel import MAX_COMPRESSED_COMMAND
 from dumpfilter.console.connection import LARGE_STATEMENT
 from dumpfilter.console.port import MAX_UNAUTHENTICATED, MOST_LARGE_STATEMENTS
+from dumpfilter.console.wire import MAX_COMPRESSED_COMMAND
 from dumpfilter.master.replicas.connection import MAX_GTID_REQUEST, MAX_STATEMENT
 from tests.master.replicas.serving import (
     COM_BINLOG_DUMP,

@@ -18,8 +18,7 @@ from dumpfilter.base import files
 from dumpfilter.base.errors import BinlogError, OutputError
 from dumpfilter.binlog.gtid import Gtid, GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.console.sql.commands import ChangeReplicationFilter
-from dumpfilter.console.sql.parser import parse_statement
+from dumpfilter.console.sql.commands import ChangeReplicationFilter, parse_statement
 from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.slave.channel import Channel
 from dumpfilter.slave.console import SlaveConsole

@@ -1,17 +1,26 @@
-"""The progress bars of commands that read a server's binlog files one after another."""
+"""The reading of a server's binlog files by commands: progress bars, and the reception of a running server's binlog."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
 from rich.progress import TaskID
 
 from dumpfilter.base.byte_bar import byte_bar
+from dumpfilter.base.endings import INTERRUPT, TERMINATE, handling
+from dumpfilter.base.printable import printable
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from rich.console import Console
 
+    from dumpfilter.receiver.follow import FollowOptions
+    from dumpfilter.receiver.reception import Progress
+    from dumpfilter.receiver.url import SourceUrl
     from dumpfilter.v1 import dumpfilter_pb2 as pb
     from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
@@ -107,3 +116,55 @@ def bytes_before(files: Iterable[tuple[str, int]], name: str) -> int:
     30
     """
     return sum(size for other, size in files if (len(other), other) < (len(name), name))
+
+
+def fetch(
+    url: SourceUrl, directory: Path, sync: str, terminal: Console, options: FollowOptions | None = None
+) -> None:
+    """Receive a server's binlog into ``directory``, show the progress on ``terminal``, and print the position at which
+    the stored binlog ends.
+
+    ``url`` is the server's address, and ``options`` say whether to wait for new events and how often to retry. ``sync``
+    is the value of a :class:`~dumpfilter.receiver.store.Sync`. SIGINT and SIGTERM stop the reception between two
+    writes. With ``--stop-never`` that is the ordinary end. Otherwise the command exits with the signal's code. Raises
+    DumpfilterError.
+    """
+    from dumpfilter.receiver.follow import Follower, FollowOptions
+    from dumpfilter.receiver.store import BinlogDirectory, Sync
+
+    options = options or FollowOptions()
+    signals: list[int] = []
+
+    def stop(number: int, _: FrameType | None) -> None:
+        # A second signal has its usual effect.
+        restore()
+        signals.append(number)
+        follower.stop()
+
+    store = BinlogDirectory(directory, sync=Sync(sync))
+    try:
+        with FileBar(terminal) as bar:
+            follower = Follower(url, store, options, on_progress=lambda: _show(follower.progress, bar))
+            with handling(stop, INTERRUPT, TERMINATE) as restore:
+                follower.run()
+        names = store.names
+    finally:
+        store.close()
+    progress = follower.progress
+    where = f", to {printable(progress.file)} at {progress.position:,}" if progress.file else ""
+    terminal.print(
+        f"{len(names)} files in {directory}{where} ({progress.bytes:,} bytes received)",
+        markup=False,
+        soft_wrap=True,
+    )
+    if signals and not options.stop_never:
+        raise typer.Exit(128 + signals[0])
+
+
+def _show(progress: Progress, bar: FileBar) -> None:
+    """Move the bar to the end of the stored binlog. Without the sizes of the source's files the bar has no length."""
+    if not bar.is_shown:
+        return
+    total = sum(size for _, size in progress.files) or None
+    done = bytes_before(progress.files, progress.file) + progress.position if total else progress.bytes
+    bar.show("", progress.file, done, total)

@@ -1,9 +1,13 @@
-"""The sub-commands of ``dumpfilter topology``, such as ``up`` and ``status``, with their options."""
+"""Run a topology of sources, slaves, and links with limited rate and delay, and query it."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,19 +15,28 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from dumpfilter.base.compiler import notice
+from dumpfilter.base.endings import endings_interrupt, ignore_endings
 from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.options.settings import Settings, setting, with_settings
 from dumpfilter.base.options.values import did_you_mean, parse_rate, parse_size, parse_time
 from dumpfilter.base.printable import for_terminal
-from dumpfilter.commands.sql import print_results
+from dumpfilter.commands.sql import Format, print_results
 from dumpfilter.commands.sub_command import CommandGroup, SubCommand
-from dumpfilter.console.rendering import Format
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from dumpfilter.testbed import Testbed
+    from dumpfilter.topology.model import Topology
+
 RUNNING = "A running topology"
 NODES = "Its nodes and links"
+
+_HINT = "Ctrl-C ends. Other terminals: dumpfilter topology status, link, sql, kill, check …"
+_MOST_ERRORS = 1 << 20
+"""The most bytes of the errors of a background process that are shown."""
+_POLL_SECONDS = 0.02
 
 topology_app = typer.Typer(
     cls=CommandGroup,
@@ -155,7 +168,6 @@ def up_command(named: TopologyArgument, place: TopologyOptions, given: UpSetting
         dumpfilter topology up --detach \
             "m\[server=mariadb] >> f >> r\[server=mariadb]"
     """
-    from dumpfilter.commands.topology.running import run_in_foreground, start_detached
     from dumpfilter.topology import topology_from
 
     read = topology_from(named.topology)
@@ -164,6 +176,105 @@ def up_command(named: TopologyArgument, place: TopologyOptions, given: UpSetting
         start_detached(named.topology, place.directory, timeout=given.timeout, keep=given.keep)
     else:
         run_in_foreground(read, place.directory, timeout=seconds, keep=given.keep, table=given.table)
+
+
+def run_in_foreground(
+    topology: Topology, directory: Path, *, timeout: float, keep: bool, table: bool
+) -> None:
+    """Start a topology, run it until Ctrl-C or ``dumpfilter topology down``, and print the report of bytes and lags.
+
+    ``directory`` gets the topology's files, and stays after the end with ``keep``. ``timeout`` is the time limit of a
+    node's start, seconds. ``table`` shows a live table of the status on a terminal.
+    """
+    from rich.console import Console
+
+    from dumpfilter.commands.topology_views import report_view
+    from dumpfilter.testbed import up
+    from dumpfilter.testbed.directory import STATE, ControlServer, remove_directory
+
+    # The directory of a topology that was killed has a state file.
+    is_ours = not directory.exists() or (directory / STATE).exists()
+    with endings_interrupt():
+        try:
+            with (
+                up(topology, directory, keep=keep, timeout=timeout, is_command=True) as bed,
+                ControlServer(bed),
+            ):
+                # Ctrl-C and `dumpfilter topology down` are how people end a topology, so they are no failure.
+                with contextlib.suppress(KeyboardInterrupt):
+                    _show_until_end(bed, table=table)
+                ignore_endings()
+                report = bed.report()
+                bed.down()
+        finally:
+            if is_ours and not keep:
+                remove_directory(directory)
+    Console(highlight=False).print(report_view(report))
+
+
+def _show_until_end(bed: Testbed, *, table: bool) -> None:
+    from rich.console import Console
+
+    from dumpfilter.commands.topology_views import status_view, watch_status
+
+    console = Console(highlight=False)
+    if table and console.is_terminal:
+        watch_status(lambda: bed.status().as_dict(), is_transient=True, hint=_HINT)
+    console.print(status_view(bed.status().as_dict()))
+    typer.echo(f"{bed.topology.name} is up in {bed.directory}")
+    # Ctrl-C, and the SIGTERM of `dumpfilter topology down`, interrupt the wait.
+    threading.Event().wait()
+
+
+def start_detached(topology: str, directory: Path, *, timeout: str, keep: bool) -> None:
+    """Start a topology in a background process, and return when all nodes run.
+
+    ``topology`` is a short string such as ``m >> web``, or the path of a TOML file. ``directory`` gets the topology's
+    files, and stays after the end with ``keep``. ``timeout`` is the time limit of a node's start, such as ``60s``.
+    Raises DumpfilterError with the text and exit code of a background process that fails.
+    """
+    from dumpfilter.testbed.directory import ControlFailed
+
+    command = [sys.executable, "-m", "dumpfilter", "topology", "up", topology]
+    command += ["--directory", str(directory), "--timeout", timeout, *(["--keep"] if keep else [])]
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+        )
+        try:
+            while not _is_up(directory, process.pid):
+                code = process.poll()
+                text = os.pread(errors.fileno(), _MOST_ERRORS, 0).decode(errors="replace").strip()
+                if code is not None:
+                    told = text.removeprefix("dumpfilter: ") or f"the start ended with code {code}"
+                    raise ControlFailed(told, abs(code) or 1)
+                if notice.TEXT in text:
+                    notice.told_once()
+                time.sleep(_POLL_SECONDS)
+        except KeyboardInterrupt:
+            process.terminate()
+            process.wait()
+            raise
+    typer.echo(f"up in {directory}; dumpfilter topology down ends it")
+
+
+def _is_up(directory: Path, pid: int) -> bool:
+    """Tell whether the process ``pid`` runs the topology of ``directory``, and accepts commands."""
+    from dumpfilter.testbed.directory import Control, owner_of
+    from dumpfilter.testbed.errors import NotUp
+
+    owner = owner_of(directory)
+    if owner is None or owner.pid != pid:
+        return False
+    try:
+        Control(directory).ask("directory")
+    except NotUp:
+        return False
+    return True
 
 
 @verb()
@@ -230,7 +341,6 @@ def run_command(given: RunSettings, output: JsonOption) -> None:
     from rich.console import Console
 
     from dumpfilter.analyse.report.output import check_output
-    from dumpfilter.base.endings import endings_interrupt
     from dumpfilter.simulation.output import show_results
     from dumpfilter.testbed.experiment.definition import load_experiment
     from dumpfilter.testbed.experiment.run import run_experiment
@@ -270,7 +380,7 @@ def status_command(place: TopologyOptions, output: JsonOption, given: WatchOptio
 
         dumpfilter topology status --json | jq -r .nodes.web.url
     """
-    from dumpfilter.commands.topology.views import status_view, watch_status
+    from dumpfilter.commands.topology_views import status_view, watch_status
 
     if given.watch is not None and not output.as_json:
         watch_status(lambda: place.ask("status"), given.watch)
@@ -362,7 +472,7 @@ def report_command(place: TopologyOptions, output: JsonOption) -> None:
 
         dumpfilter topology report --json > report.json
     """
-    from dumpfilter.commands.topology.views import report_view
+    from dumpfilter.commands.topology_views import report_view
 
     output.print(place.ask("report"), report_view)
 
@@ -447,7 +557,7 @@ def link_command(given: LinkSettings, output: JsonOption) -> None:
 
         dumpfilter topology link m:web --heal --plain
     """
-    from dumpfilter.commands.topology.views import links_table
+    from dumpfilter.commands.topology_views import links_table
 
     fault, shape = given.fault(), given.shape()
     if shape:

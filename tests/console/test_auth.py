@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dumpfilter.console import login_turns
-from dumpfilter.console.login_turns import LoginTurns
+from dumpfilter.console import auth
+from dumpfilter.console.auth import LoginTurns
 
 
 def test_a_guesser_with_many_connections_has_one_check_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,7 +26,7 @@ def test_a_guesser_with_many_connections_has_one_check_at_a_time(monkeypatch: py
         running -= 1
 
     # Loops of other threads go on to sleep as they do.
-    monkeypatch.setattr(login_turns, "asyncio", SimpleNamespace(Lock=asyncio.Lock, sleep=sleep))
+    monkeypatch.setattr(auth, "asyncio", SimpleNamespace(Lock=asyncio.Lock, sleep=sleep))
     turns = LoginTurns(1.0)
 
     async def guess() -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.console.masking import SECRET, for_audit_log, without_passwords
-from dumpfilter.console.prepared import literal
+from dumpfilter.console.connection import literal
+from dumpfilter.console.statements import SECRET, for_audit_log, without_passwords
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 from mysql_mimic.types import Capabilities
 
-from dumpfilter.console.compressed_channel import (
+from dumpfilter.console.sql.server_errors import SqlError
+from dumpfilter.console.wire import (
     MAX_COMPRESSED_COMMAND,
     ZLIB,
     Codec,
@@ -15,7 +16,6 @@ from dumpfilter.console.compressed_channel import (
     codec_of,
     zstd,
 )
-from dumpfilter.console.sql.server_errors import SqlError
 
 CODECS = [ZLIB, zstd(3), zstd(0), zstd(200)]
 _IDS = ["zlib", "zstd", "zstd-default", "zstd-too-high"]

@@ -1,0 +1,444 @@
+"""The readers of the larger clauses of replication statements.
+
+- The filter rules. MySQL writes them as ``REPLICATE_DO_DB = (a, b)`` in CHANGE REPLICATION FILTER. In CHANGE MASTER and
+  CHANGE BINLOG, rules are options such as ``REPLICATE-DO-DB='a'`` (proposed by WL#2387) and ``DO='db1.%'`` (WL#2516).
+- The options of CHANGE REPLICATION SOURCE TO: all options of MySQL 9.7 and MariaDB 10.11, and the product's own.
+- The datetime of PURGE BINARY LOGS BEFORE: a literal or a function such as NOW(), and intervals such as
+  INTERVAL 3 DAY.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from dumpfilter.base.errors import OptionError
+from dumpfilter.binlog.statement.tokens import TokenKind
+from dumpfilter.console.sql.functions import CLOCKS, clock
+from dumpfilter.console.sql.grammar import Cursor
+from dumpfilter.console.sql.result import Note
+from dumpfilter.console.sql.server_errors import (
+    ER_BAD_FIELD_ERROR,
+    ER_CHANGE_SOURCE_PASSWORD_LENGTH,
+    ER_DATETIME_FUNCTION_OVERFLOW,
+    ER_INVALID_RPL_WILD_TABLE_FILTER_PATTERN,
+    ER_NOT_SUPPORTED_YET,
+    ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE,
+    ER_SOURCE_DELAY_VALUE_OUT_OF_RANGE,
+    ER_TOO_BIG_PRECISION,
+    ER_TOO_LONG_IDENT,
+    ER_WRONG_DATETIME_VALUE,
+    ER_WRONG_DB_NAME,
+    ER_WRONG_TABLE_NAME,
+    ER_WRONG_VALUE,
+)
+from dumpfilter.filter.rules import (
+    SLAVE_RULE_KINDS,
+    BaseRuleKind,
+    FilterClause,
+    Rule,
+    RuleKind,
+    ValueForm,
+    make_rule,
+)
+
+Value = datetime | None
+"""The type of a datetime expression's value. None stands for NULL."""
+
+
+_CLOCKS = {name.upper() for name in CLOCKS} - {"CURTIME", "CURRENT_TIME"}
+"""The functions of the current date or time that are a datetime."""
+_WITH_PARENTHESES = frozenset({"NOW", "SYSDATE", "CURDATE"})
+"""The functions of the current date or time that a server does not know without parentheses."""
+
+_LONG_AGO = datetime(1970, 1, 1)
+"""The time that stands for NULL in PURGE BINARY LOGS BEFORE NULL. No binlog file is older, so that no file is purged.
+"""
+_MAX_PRECISION = 6
+_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+_SPANS = {
+    "MICROSECOND": timedelta(microseconds=1),
+    "SECOND": timedelta(seconds=1),
+    "MINUTE": timedelta(minutes=1),
+    "HOUR": timedelta(hours=1),
+    "DAY": timedelta(days=1),
+    "WEEK": timedelta(weeks=1),
+}
+_LITERAL = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?", re.ASCII)
+
+NAME_CHARS = 64
+"""The length limit of a database's or table's name, in characters (the server's NAME_CHAR_LEN)."""
+_CLASSIC = {kind.sql_name: kind for kind in RuleKind}
+_ALL = {kind.sql_name: kind for kind in SLAVE_RULE_KINDS}
+_OPTION_NAME = re.compile(r"[\w-]+", re.ASCII)
+# The outer group of this pattern is not possessive, because Python before 3.11.5 matches such groups wrongly
+# (gh-106052).
+_BARE = re.compile(r"""(?: (?!->) [^\s,;()'"`] )+ (?: \s*+->\s*+ [^\s,;()'"`]++ )?""", re.VERBOSE)
+"""The pattern of an option's value without quotes, such as ``mydb``, ``127.0.0.1`` or ``db1.%->db2.%``."""
+
+MAX_HEARTBEAT_PERIOD = 4294967
+"""The largest heartbeat period that a statement can set, seconds (the server's SLAVE_MAX_HEARTBEAT_PERIOD)."""
+MAX_DELAY = 2**31 - 1
+"""The largest SOURCE_DELAY that a statement can set, seconds (the server's MASTER_DELAY_MAX)."""
+MAX_PASSWORD_BYTES = 32
+_FILTER_ON = {"MASTER": "MASTER", "SOURCE": "MASTER", "SLAVE": "SLAVE", "REPLICA": "SLAVE", "BOTH": "BOTH"}
+
+
+def moment(cursor: Cursor) -> Mapping[str, Any]:
+    """Consume a datetime expression at the cursor. Return its value under the key ``before``, and the ``warnings``.
+
+    The value is a local time without a time zone, unless a literal names a zone. A text that is no datetime and a
+    result out of range give a warning, and a time before all binlog files. Raises SqlError for text that is not such an
+    expression.
+    """
+    warnings: list[Note] = []
+    value = _operand(cursor, warnings)
+    while sign := cursor.accept("-", "+"):
+        cursor.expect("INTERVAL")
+        count = cursor.integer() * (1 if sign == "+" else -1)
+        unit = cursor.expect(*_SPANS, *_MONTHS)
+        try:
+            value = None if value is None else _shifted(value, count, unit)
+        except OverflowError:
+            warnings.append(ER_DATETIME_FUNCTION_OVERFLOW.warning("datetime"))
+            value = None
+    return {"before": value or _LONG_AGO, "warnings": tuple(warnings)}
+
+
+def parse_datetime(text: str) -> Value:
+    """Return the datetime of a text in ISO 8601's form, or None for a text of another form.
+
+    >>> parse_datetime("2026-11-21 15:30:00")
+    datetime.datetime(2026, 11, 21, 15, 30)
+    """
+    try:
+        return datetime.fromisoformat(text) if _LITERAL.fullmatch(text) else None
+    except ValueError:
+        return None
+
+
+def _operand(cursor: Cursor, warnings: list[Note]) -> Value:
+    if cursor.accept("NULL"):
+        return None
+    token = cursor.token
+    if token.kind in (TokenKind.STRING, TokenKind.INTEGER, TokenKind.DECIMAL):
+        value = parse_datetime(cursor.advance().value)
+        if value is None:
+            warnings.append(ER_WRONG_DATETIME_VALUE.warning(token.value))
+        return value
+    if token.kind not in (TokenKind.WORD, TokenKind.NAME, TokenKind.QUOTED):
+        cursor.fail()
+    cursor.advance()
+    if token.word in ("TIMESTAMP", "DATE") and cursor.at_string():
+        text = cursor.advance().value
+        value = parse_datetime(text)
+        if value is None:
+            raise ER_WRONG_VALUE("DATETIME" if token.word == "TIMESTAMP" else "DATE", text)
+        return value
+    has_arguments = cursor.accept("(")
+    if has_arguments and token.word not in _CLOCKS:
+        raise ER_NOT_SUPPORTED_YET(f"PURGE BINARY LOGS BEFORE {token.value}()")
+    if not has_arguments and token.word not in _CLOCKS - _WITH_PARENTHESES:
+        raise ER_BAD_FIELD_ERROR(token.value, "field list")
+    if has_arguments and not cursor.accept(")"):
+        # Fractions of seconds make no difference to a file's time, so NOW(6) means the same as NOW().
+        digits = cursor.integer()
+        if digits > _MAX_PRECISION:
+            raise ER_TOO_BIG_PRECISION(digits, token.value, _MAX_PRECISION)
+        cursor.expect(")")
+    return datetime.fromisoformat(clock(token.word.lower(), datetime.now(), _MAX_PRECISION))
+
+
+def _shifted(value: datetime, count: int, unit: str) -> datetime:
+    """Return ``value`` plus ``count`` units, such as MONTH. Raises OverflowError for a result out of range."""
+    if unit in _SPANS:
+        return value + count * _SPANS[unit]
+    year, month = divmod(value.year * 12 + value.month - 1 + count * _MONTHS[unit], 12)
+    if not 1 <= year <= 9999:
+        raise OverflowError
+    return value.replace(year=year, month=month + 1, day=min(value.day, monthrange(year, month + 1)[1]))
+
+
+def filter_clauses(cursor: Cursor) -> tuple[FilterClause, ...]:
+    """Consume the filter rules of a CHANGE REPLICATION FILTER statement, and return them. Raises SqlError.
+
+    Each clause, such as ``REPLICATE_DO_DB = (a, b)``, is one element of the result. The server's grammar calls the list
+    ``filter_defs``.
+    """
+    return tuple(cursor.separated(lambda: _filter_clause(cursor)))
+
+
+def _filter_clause(cursor: Cursor) -> FilterClause:
+    kind = _CLASSIC[cursor.expect(*_CLASSIC)]
+    cursor.expect("=")
+    return FilterClause(kind, _filter_list(cursor, kind))
+
+
+def _filter_list(cursor: Cursor, kind: RuleKind) -> tuple[Rule, ...]:
+    read = _READERS[kind.form]
+    return tuple(cursor.parenthesized(lambda: read(cursor, kind)))
+
+
+def _database(cursor: Cursor, kind: RuleKind) -> Rule:
+    name = cursor.identifier()
+    try:
+        return make_rule(kind, name)
+    except OptionError:
+        # A server accepts an empty database name in a filter rule. Here it is refused, because a command-line option
+        # cannot express it.
+        raise ER_WRONG_DB_NAME(name) from None
+
+
+def _table(cursor: Cursor, kind: RuleKind) -> Rule:
+    database = cursor.identifier()
+    cursor.expect(".")
+    table = cursor.identifier()
+    # For a filter rule, the server (Table_ident) checks the database's name but not the table's.
+    if len(database) > NAME_CHARS:
+        raise ER_TOO_LONG_IDENT(database)
+    if not database or database.endswith(" "):
+        raise ER_WRONG_DB_NAME(database)
+    try:
+        return make_rule(kind, f"{database}.{table}")
+    except OptionError:
+        raise ER_WRONG_TABLE_NAME(table) from None
+
+
+def _wild(cursor: Cursor, kind: RuleKind) -> Rule:
+    pattern = cursor.line_ahead()
+    try:
+        rule = make_rule(kind, pattern)
+    except OptionError:
+        # The server checks the pattern before it reads the next token. Its error is therefore about the pattern even
+        # if a syntax error follows.
+        raise ER_INVALID_RPL_WILD_TABLE_FILTER_PATTERN() from None
+    cursor.advance()
+    return rule
+
+
+def _pair(cursor: Cursor, kind: RuleKind) -> Rule:
+    # The rule is stored in the form of the option --replicate-rewrite-db, "from->to". That form cannot hold names
+    # with an arrow or with spaces at the ends, so such names are refused.
+    cursor.expect("(")
+    source = cursor.identifier()
+    cursor.expect(",")
+    target = cursor.identifier()
+    cursor.expect(")")
+    try:
+        rule = make_rule(kind, f"{source}->{target}")
+    except OptionError:
+        raise ER_WRONG_DB_NAME(target if source.strip() else source) from None
+    for given, kept in zip((source, target), rule.pair, strict=True):
+        if given != kept:
+            raise ER_WRONG_DB_NAME(given)
+    return rule
+
+
+_READERS: dict[ValueForm, Callable[[Cursor, RuleKind], Rule]] = {
+    ValueForm.DATABASE: _database,
+    ValueForm.TABLE: _table,
+    ValueForm.WILD_TABLE: _wild,
+    ValueForm.DATABASE_PAIR: _pair,
+}
+
+
+def effective_rules(cursor: Cursor) -> tuple[FilterClause, ...]:
+    """Consume the rules of a CHANGE BINLOG statement, which WL#2516 proposes, and return them as clauses.
+
+    Raises SqlError, also for a rule of another kind.
+    """
+    rules = RuleOptions()
+    cursor.separated(lambda: rules.read(cursor, classic=False) or cursor.fail())
+    return rules.clauses
+
+
+class RuleOptions:
+    """The filter rules among the options of a CHANGE MASTER or CHANGE BINLOG statement, collected while parsing.
+
+    All rules of the same kind (such as REPLICATE-DO-DB) form one clause. The clauses are in the order in which the
+    statement first names their kinds.
+    """
+
+    def __init__(self) -> None:
+        self._rules: dict[BaseRuleKind, list[Rule]] = {}
+
+    @property
+    def clauses(self) -> tuple[FilterClause, ...]:
+        """The rules that the parser has read so far: one clause for each kind of rule, such as REPLICATE-DO-DB."""
+        return tuple(FilterClause(kind, tuple(rules)) for kind, rules in self._rules.items())
+
+    def read(self, cursor: Cursor, *, classic: bool = True) -> bool:
+        """Consume the next option of the statement if it is a filter rule, and tell whether it is one. Raises SqlError.
+
+        Examples of rules are ``REPLICATE-DO-DB='mydb'``, ``REWRITE=db1.%->db2.%`` and ``IGNORE=()``. An empty string or
+        list removes all rules of the kind. If ``classic`` is false, only the rules proposed by WL#2516, such as DO and
+        IGNORE, count. The servers' rules (REPLICATE-…) are then not consumed.
+        """
+        if cursor.token.kind is not TokenKind.WORD:
+            return False
+        name = cursor.peek(_OPTION_NAME).upper().replace("-", "_")
+        kind = _ALL.get(name)
+        if kind is None or (isinstance(kind, RuleKind) and not classic):
+            return False
+        cursor.take(_OPTION_NAME)
+        cursor.expect("=")
+        rules = self._rules.setdefault(kind, [])
+        if cursor.sees("("):
+            if isinstance(kind, RuleKind):
+                rules[:] = _filter_list(cursor, kind)
+            else:
+                rules[:] = [_rule(kind, value) for value in cursor.parenthesized(cursor.line)]
+        elif value := bare_or_quoted(cursor):
+            rules.append(_rule(kind, value))
+        else:
+            rules.clear()
+        return True
+
+
+def bare_or_quoted(cursor: Cursor) -> str:
+    """Consume the value of an option in a client's statement, with or without quotes, and return it. Raises SqlError
+    for any other token.
+    """
+    return cursor.line() if cursor.at_string() else cursor.take(_BARE).value
+
+
+def _rule(kind: BaseRuleKind, value: str) -> Rule:
+    try:
+        return make_rule(kind, value)
+    except OptionError:
+        raise ER_WRONG_VALUE(kind.option.upper(), value) from None
+
+
+OptionValue = str | int | float | tuple[int, ...] | None
+
+
+def _password(cursor: Cursor) -> str:
+    value = cursor.line()
+    if len(value.encode("utf-8", "surrogatepass")) > MAX_PASSWORD_BYTES:
+        raise ER_CHANGE_SOURCE_PASSWORD_LENGTH()
+    return value
+
+
+def _heartbeat(cursor: Cursor) -> float:
+    seconds = cursor.real()
+    # The server compares 32-bit floats, which are half a second apart near the maximum. A value up to a quarter of a
+    # second above the maximum is therefore rounded down to the maximum.
+    if seconds > MAX_HEARTBEAT_PERIOD + 0.25:
+        raise ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE(MAX_HEARTBEAT_PERIOD)
+    return seconds
+
+
+def _delay(cursor: Cursor) -> int:
+    digits = cursor.token.value
+    seconds = cursor.unsigned()
+    if seconds > MAX_DELAY:
+        raise ER_SOURCE_DELAY_VALUE_OUT_OF_RANGE(digits, MAX_DELAY)
+    return seconds
+
+
+def _ids(cursor: Cursor) -> tuple[int, ...]:
+    return tuple(cursor.parenthesized(cursor.unsigned))
+
+
+def _line_or_null(cursor: Cursor) -> str | None:
+    return None if cursor.accept("NULL") else cursor.line()
+
+
+def _account(cursor: Cursor) -> str | None:
+    if cursor.accept("NULL"):
+        return None
+    user = cursor.line() if cursor.at_string() else cursor.identifier()
+    if not cursor.accept("@"):
+        return f"{user}@%"
+    host = cursor.line() if cursor.at_string() else cursor.identifier()
+    return f"{user}@{host}"
+
+
+def _one_of(*words: str) -> Callable[[Cursor], OptionValue]:
+    return lambda cursor: cursor.expect(*words)
+
+
+def _anonymous_gtids(cursor: Cursor) -> str:
+    return cursor.line() if cursor.at_string() else cursor.expect("OFF", "LOCAL")
+
+
+def _filter_on(cursor: Cursor) -> str:
+    written = bare_or_quoted(cursor)
+    try:
+        return _FILTER_ON[written.upper()]
+    except KeyError:
+        raise ER_WRONG_VALUE("FILTER_ON", written) from None
+
+
+_Reader = Callable[[Cursor], OptionValue]
+
+
+def _options(readers: Mapping[_Reader, str]) -> Mapping[str, tuple[str, _Reader]]:
+    found: dict[str, tuple[str, _Reader]] = {}
+    for read, names in readers.items():
+        for written in names.split():
+            spelling, _, name = written.partition("=")
+            found[spelling] = name or spelling.removeprefix("SOURCE_"), read
+            if spelling.startswith("SOURCE_"):
+                found[spelling.replace("SOURCE", "MASTER", 1)] = found[spelling]
+    return found
+
+
+_OPTIONS = _options(
+    {
+        Cursor.line: """
+            SOURCE_BIND SOURCE_HOST SOURCE_USER SOURCE_LOG_FILE SOURCE_COMPRESSION_ALGORITHMS SOURCE_PUBLIC_KEY_PATH
+            SOURCE_TLS_VERSION SOURCE_SSL_CA SOURCE_SSL_CAPATH SOURCE_SSL_CERT SOURCE_SSL_CIPHER SOURCE_SSL_CRL
+            SOURCE_SSL_CRLPATH SOURCE_SSL_KEY RELAY_LOG_FILE NETWORK_NAMESPACE
+        """,
+        Cursor.unsigned: """
+            SOURCE_PORT SOURCE_CONNECT_RETRY SOURCE_RETRY_COUNT SOURCE_AUTO_POSITION SOURCE_CONNECTION_AUTO_FAILOVER
+            SOURCE_ZSTD_COMPRESSION_LEVEL SOURCE_SSL SOURCE_SSL_VERIFY_SERVER_CERT
+            GET_SOURCE_PUBLIC_KEY GET_MASTER_PUBLIC_KEY=GET_SOURCE_PUBLIC_KEY
+            RELAY_LOG_POS GTID_ONLY REQUIRE_ROW_FORMAT
+            MASTER_DEMOTE_TO_SLAVE=DEMOTE_TO_SLAVE MASTER_DEMOTE_TO_REPLICA=DEMOTE_TO_SLAVE
+        """,
+        Cursor.position: "SOURCE_LOG_POS",
+        _password: "SOURCE_PASSWORD",
+        _heartbeat: "SOURCE_HEARTBEAT_PERIOD",
+        _delay: "SOURCE_DELAY",
+        _line_or_null: "SOURCE_TLS_CIPHERSUITES",
+        _one_of("STREAM", "ON", "OFF", "GENERATE"): "REQUIRE_TABLE_PRIMARY_KEY_CHECK",
+        _account: "PRIVILEGE_CHECKS_USER",
+        _anonymous_gtids: "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS",
+        # DO_DOMAIN_IDS, IGNORE_DOMAIN_IDS, MASTER_USE_GTID and MASTER_DEMOTE_TO_SLAVE exist in MariaDB only.
+        _ids: "IGNORE_SERVER_IDS DO_DOMAIN_IDS IGNORE_DOMAIN_IDS",
+        _one_of("CURRENT_POS", "SLAVE_POS", "REPLICA_POS", "NO"): "MASTER_USE_GTID=USE_GTID",
+        # FILTER_ON is an option of this product. It chooses whether the master, the slave or both filter.
+        _filter_on: "FILTER_ON",
+    }
+)
+"""The options by their names in a statement.
+
+Each entry has the option's name in :class:`~dumpfilter.console.sql.commands.ChangeSource`, and the function that parses
+its value. An option SOURCE_… has the older name MASTER_…, too.
+"""
+
+
+def source(cursor: Cursor) -> Mapping[str, Any]:
+    """Consume the comma-separated options of CHANGE MASTER TO or CHANGE REPLICATION SOURCE TO.
+
+    Return the ``options`` as pairs of name and value, and the filter rules among them as ``clauses`` (one for each kind
+    of rule). Raises SqlError.
+    """
+    rules = RuleOptions()
+    options = cursor.separated(lambda: None if rules.read(cursor) else _option(cursor))
+    return {"options": tuple(filter(None, options)), "clauses": rules.clauses}
+
+
+def _option(cursor: Cursor) -> tuple[str, OptionValue]:
+    written = cursor.expect(*_OPTIONS)
+    cursor.expect("=")
+    if written == "MASTER_HOST" and cursor.token.kind is not TokenKind.STRING:
+        # The examples of WL#2387 write the value of MASTER_HOST without quotes.
+        return "HOST", bare_or_quoted(cursor)
+    name, read = _OPTIONS[written]
+    return name, read(cursor)
