@@ -12,11 +12,11 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dumpfilter.analyse.explain.explanation import ExplainedSet as ExplainedSet
-    from dumpfilter.analyse.explain.explanation import ExplainedStatement as ExplainedStatement
-    from dumpfilter.analyse.explain.explanation import Filters as Filters
-    from dumpfilter.analyse.explain.explanation import explain_set as explain_set
-    from dumpfilter.analyse.explain.explanation import explain_statement as explain_statement
+    from dumpfilter.analyse.explain import ExplainedSet as ExplainedSet
+    from dumpfilter.analyse.explain import ExplainedStatement as ExplainedStatement
+    from dumpfilter.analyse.explain import Filters as Filters
+    from dumpfilter.analyse.explain import explain_set as explain_set
+    from dumpfilter.analyse.explain import explain_statement as explain_statement
     from dumpfilter.base.errors import DumpfilterError as DumpfilterError
     from dumpfilter.binlog.events import EventType as EventType
     from dumpfilter.binlog.gtid import parse_gtid_set as parse_gtid_set
@@ -40,14 +40,14 @@ _MODULES = {
     "DumpfilterError": "dumpfilter.base.errors",
     "EffectiveFilter": "dumpfilter.filter",
     "EventType": "dumpfilter.binlog.events",
-    "ExplainedSet": "dumpfilter.analyse.explain.explanation",
-    "ExplainedStatement": "dumpfilter.analyse.explain.explanation",
+    "ExplainedSet": "dumpfilter.analyse.explain",
+    "ExplainedStatement": "dumpfilter.analyse.explain",
     "Filter": "dumpfilter.filter",
-    "Filters": "dumpfilter.analyse.explain.explanation",
+    "Filters": "dumpfilter.analyse.explain",
     "Verdict": "dumpfilter.filter",
     "WriteFilter": "dumpfilter.filter",
-    "explain_set": "dumpfilter.analyse.explain.explanation",
-    "explain_statement": "dumpfilter.analyse.explain.explanation",
+    "explain_set": "dumpfilter.analyse.explain",
+    "explain_statement": "dumpfilter.analyse.explain",
     "filter_set": "dumpfilter.dump.set_pass",
     "generate": "dumpfilter.binlog.workload.generate",
     "iter_events": "dumpfilter.binlog.reader",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dumpfilter.analyse.report.audience import Audience
+from dumpfilter.analyse.report.measures import Audience
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.option_groups.inputs import (
     BinlogArguments,

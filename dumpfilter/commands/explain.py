@@ -64,8 +64,18 @@ def explain_command(
     """
     from rich.console import Console
 
-    from dumpfilter.analyse.explain import output
-    from dumpfilter.analyse.explain.explanation import Filters, explain_events, explain_set, explain_statement
+    from dumpfilter.analyse.explain import (
+        Filters,
+        event_as_dict,
+        explain_events,
+        explain_set,
+        explain_statement,
+        print_events,
+        print_set,
+        print_statement,
+        set_as_dict,
+        statement_as_dict,
+    )
     from dumpfilter.analyse.lint.output import print_briefly
     from dumpfilter.analyse.report.terminal import print_json
     from dumpfilter.binlog.format import NameRules, name_collation_of
@@ -78,23 +88,23 @@ def explain_command(
         filters = Filters.of(options, NameRules(server, name_collation_of(server, given.server_version)))
         explained = explain_statement(given.statement, filters, current_database=given.use or None)
         if given.as_json:
-            print_json(output.statement_as_dict(explained, filters))
+            print_json(statement_as_dict(explained, filters))
         else:
-            output.print_statement(explained, filters, console)
+            print_statement(explained, filters, console)
         return
     source = binlogs.open()
     filters = Filters.of(options, source.written_by)
     if given.events:
         found = explain_events(source, filters, verify=read.verify_checksum)
         if not given.as_json:
-            output.print_events(found, filters, console)
+            print_events(found, filters, console)
             return
         for event in found:
-            print_json(output.event_as_dict(event, filters), indent=None)
+            print_json(event_as_dict(event, filters), indent=None)
         return
     whole = explain_set(source, filters, verify=read.verify_checksum)
     if given.as_json:
-        print_json(output.set_as_dict(whole, filters))
+        print_json(set_as_dict(whole, filters))
     else:
-        output.print_set(whole, filters, console, top=given.top)
+        print_set(whole, filters, console, top=given.top)
         print_briefly(whole.warnings, Console(stderr=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dumpfilter.analyse.report.periods import Division
+from dumpfilter.analyse.report.measures import Division
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyOptions
 

@@ -43,7 +43,7 @@ def lint_command(
     from rich.text import Text
 
     from dumpfilter.analyse.lint.findings import FilterWarning, Level
-    from dumpfilter.analyse.lint.gather import gather_with_bar
+    from dumpfilter.analyse.lint.knowledge import gather
     from dumpfilter.analyse.lint.linting import lint
     from dumpfilter.analyse.lint.output import print_warnings, warning_as_dict
     from dumpfilter.analyse.report.terminal import print_json
@@ -57,7 +57,7 @@ def lint_command(
     filters = {one.name: one.filter(written_by) for one in definitions} or {
         "": rules.filter_options().slave_filter(written_by)
     }
-    knowledge = gather_with_bar(source, Console(stderr=True), verify=read.verify_checksum)
+    knowledge = gather(source, verify=read.verify_checksum, console=Console(stderr=True))
     alike: dict[tuple[object, ...], list[FilterWarning]] = {}
     found: dict[str, list[FilterWarning]] = {}
     for name, one in filters.items():

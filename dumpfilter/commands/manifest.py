@@ -31,8 +31,7 @@ def manifest_command(given: ManifestSettings) -> None:
     from rich.console import Console
 
     from dumpfilter.analyse.report.terminal import print_json
-    from dumpfilter.analyse.split_set.manifest import Manifest
-    from dumpfilter.analyse.split_set.manifest_tables import render_manifest
+    from dumpfilter.analyse.split_set import Manifest, render_manifest
 
     manifest = Manifest.load(given.directory)
     binlogs = manifest.binlogs if given.binlog is None else [manifest.binlog(given.binlog)]

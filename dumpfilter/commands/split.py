@@ -63,7 +63,7 @@ def split_command(
     from rich.console import Console
 
     from dumpfilter.analyse.report.terminal import print_json, warn
-    from dumpfilter.analyse.split_set.manifest_tables import render_split
+    from dumpfilter.analyse.split_set import render_split
     from dumpfilter.base.options.values import parse_size
     from dumpfilter.spark_jobs.split.job import SplitOptions, split
     from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, load_specification

@@ -46,7 +46,7 @@ def suggest_command(
     """
     from rich.console import Console
 
-    from dumpfilter.analyse.lint.gather import gather_with_bar
+    from dumpfilter.analyse.lint.knowledge import gather
     from dumpfilter.analyse.report.terminal import print_json, warn
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.spark_jobs.engines import ThreadRunner
@@ -69,7 +69,7 @@ def suggest_command(
         definitions,
         ThreadRunner(console=progress),
         options,
-        (lambda: gather_with_bar(BinlogSet.open(source), progress, verify=read.verify_checksum))
+        (lambda: gather(BinlogSet.open(source), verify=read.verify_checksum, console=progress))
         if can_lint
         else None,
     )

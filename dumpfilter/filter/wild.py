@@ -31,6 +31,15 @@ def wild_tokens(pattern: str, fold: Callable[[str], str] = str) -> list[str]:
     return tokens
 
 
+def escaped(name: str) -> str:
+    r"""Return a LIKE pattern that matches only ``name``.
+
+    >>> escaped("a_b"), escaped("shop")
+    ('a\\_b', 'shop')
+    """
+    return "".join(f"\\{character}" if character in "\\%_" else character for character in name)
+
+
 class WildSet:
     r"""A list of LIKE patterns (``%``, ``_``, escape ``\``) with an index that quickly finds the first pattern that a
     name matches.

@@ -1,5 +1,5 @@
 """The reception of a running server's binlog into files with the same bytes as the server's.
 
 Enters: a server's mysql:// address and the file to begin with. Leaves: a binlog set on disk that grows. The package
-imports index, binlog and base, and from analyse only the escaping of LIKE patterns.
+imports filter, index, binlog and base.
 """

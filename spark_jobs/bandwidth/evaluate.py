@@ -13,10 +13,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.analyse.inspection.by_heading import HeadingSums, OverTimeOptions, over_time
-from dumpfilter.analyse.report.audience import Audience
-from dumpfilter.analyse.report.headings import Headings
-from dumpfilter.analyse.report.periods import Division, OverTime
+from dumpfilter.analyse.inspection.by_heading import Headings, HeadingSums, OverTimeOptions, over_time
+from dumpfilter.analyse.report.measures import Audience, Division, OverTime
 from dumpfilter.analyse.traffic.facts import Facts, Mask, SubjectFlags
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.printable import replace_invalid_utf8

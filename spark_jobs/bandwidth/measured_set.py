@@ -19,8 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dumpfilter.analyse.report.audience import Audience
-from dumpfilter.analyse.report.periods import PERIODS
+from dumpfilter.analyse.report.measures import PERIODS, Audience
 from dumpfilter.analyse.traffic.facts import Facts, side_by_side
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.base.errors import BinlogError

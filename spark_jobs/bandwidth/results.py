@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dumpfilter.analyse.report.audience import Audience
-from dumpfilter.analyse.report.month import GIGABYTE, bytes_of_month, remark_on_month
+from dumpfilter.analyse.report.measures import Audience, Model, OverTime
 from dumpfilter.analyse.report.parquet import UnixTime
-from dumpfilter.analyse.report.periods import Model, OverTime
-from dumpfilter.analyse.report.text import human_bytes, human_percent, share
+from dumpfilter.analyse.report.text import (
+    GIGABYTE,
+    bytes_of_month,
+    human_bytes,
+    human_percent,
+    remark_on_month,
+    share,
+)
 from dumpfilter.base.printable import visible
 from dumpfilter.spark_jobs.ranges import Damage
 

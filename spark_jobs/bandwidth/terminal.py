@@ -8,10 +8,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from dumpfilter.analyse.report.audience import Audience
-from dumpfilter.analyse.report.month import MONTH_HOURS
+from dumpfilter.analyse.report.measures import Audience
 from dumpfilter.analyse.report.terminal import warn
 from dumpfilter.analyse.report.text import (
+    MONTH_HOURS,
     human_bytes,
     human_files,
     human_gigabytes,

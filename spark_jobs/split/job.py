@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from dumpfilter.analyse.split_set.manifest import (
+from dumpfilter.analyse.split_set import (
     Manifest,
     NamedBinlog,
     SourceFile,

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, get_args
 
-from dumpfilter.analyse.split_set.manifest import MANIFEST, Manifest
+from dumpfilter.analyse.split_set import MANIFEST, Manifest
 from dumpfilter.base.errors import OutputError
 from dumpfilter.base.files import lock, replace_directory
 from dumpfilter.spark_jobs.split.placement import binlog_name

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dumpfilter.analyse.split_set.manifest import BinlogPart, Place
+from dumpfilter.analyse.split_set import BinlogPart, Place
 from dumpfilter.binlog.events import HEADER_LENGTH, MAGIC, EventHeader, EventType, seal
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtidSet, SourceKey

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from dumpfilter.analyse.split_set.manifest import MANIFEST, BinlogPart, Manifest, NamedBinlog, Place, now
+from dumpfilter.analyse.split_set import MANIFEST, BinlogPart, Manifest, NamedBinlog, Place, now
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.files import lock, remove, sync_path
 from dumpfilter.index.index_file import take_out

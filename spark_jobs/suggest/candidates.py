@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from dumpfilter.analyse.lint.reasons import escaped
 from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, Rule, RuleKind, make_rule
+from dumpfilter.filter.wild import escaped
 from dumpfilter.index.subjects import TableSubject
 
 _ESCAPE = re.compile(r"""\\(?=[ntrbs"'\\]|$)|"|\n|\r""")

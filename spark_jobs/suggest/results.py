@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dumpfilter.analyse.report.periods import Model
+from dumpfilter.analyse.report.measures import Model
 
 
 class TableWeight(Model):

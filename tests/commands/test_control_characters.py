@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from dumpfilter.analyse.split_set.manifest import Manifest, NamedBinlog
-from dumpfilter.analyse.split_set.manifest_tables import render_manifest, render_split
+from dumpfilter.analyse.split_set import Manifest, NamedBinlog, render_manifest, render_split
 from tests.spark_jobs.here import split_here
 from tests.support import DATA
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from string import ascii_lowercase
 
 import dumpfilter
-from dumpfilter.analyse.printing.event_info import event_info
+from dumpfilter.analyse.printing.show_events import event_info
 from dumpfilter.binlog.events import GTIDS, EventType, Symbol, types_of
 from dumpfilter.binlog.reader import Event, iter_events
 from tests.oracle.dumping import dump

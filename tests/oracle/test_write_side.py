@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.analyse.explain.explanation import XA_END, ExplainedEvent, Filters, explain_events
+from dumpfilter.analyse.explain import XA_END, ExplainedEvent, Filters, explain_events
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.filter import Filter, WriteFilter, WriteSemantics
 from dumpfilter.filter.rules import parse_write_option

@@ -28,8 +28,7 @@ from typing import Any
 import pymysql
 
 from dumpfilter.analyse.lint.findings import Code, Item
-from dumpfilter.analyse.lint.gather import gather
-from dumpfilter.analyse.lint.knowledge import SetKnowledge
+from dumpfilter.analyse.lint.knowledge import SetKnowledge, gather
 from dumpfilter.analyse.lint.linting import dropped_xa
 from dumpfilter.analyse.lint.replica import ReplicaWalk
 from dumpfilter.binlog.events import EventType

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.analyse.lint.findings import Code
-from dumpfilter.analyse.lint.gather import gather
+from dumpfilter.analyse.lint.knowledge import gather
 from dumpfilter.analyse.lint.linting import lint
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import Filter

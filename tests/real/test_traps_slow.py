@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from dumpfilter.analyse.lint.findings import Level
-from dumpfilter.analyse.lint.gather import gather
+from dumpfilter.analyse.lint.knowledge import gather
 from dumpfilter.analyse.lint.linting import lint
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import Filter

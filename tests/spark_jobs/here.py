@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.analyse.split_set.manifest import Manifest
+from dumpfilter.analyse.split_set import Manifest
 from dumpfilter.spark_jobs.engines import TASKS, Amount, Runner, run_here
 from dumpfilter.spark_jobs.split.job import SplitOptions, SplitResult, split
 

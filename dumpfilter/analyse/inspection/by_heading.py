@@ -1,29 +1,198 @@
-"""Counters of the events and bytes of a binlog set by period of time and by heading.
+"""The events and bytes of a binlog set by heading and period of time.
 
-A heading is the name under which reports count bytes: a table, a schema's statements, several tables, or no table.
-The memory is bounded for any number of tables and timestamps.
+A heading is the name under which reports count bytes: a table, the statements of a schema, several tables, or no table.
+All reports of a binlog set use the same headings, so that their sums agree. The counting replaces each compressed
+transaction by the events inside it. Its memory is bounded for any number of tables and timestamps.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from dumpfilter.analyse.inspection.flat_events import FlatEvents
-from dumpfilter.analyse.report.headings import Heading, Headings
-from dumpfilter.analyse.report.periods import PERIODS, Division, OverTime, Period, wider
-from dumpfilter.analyse.traffic.facts import Ints, added_up
+from dumpfilter.analyse.report.measures import PERIODS, Division, OverTime, Period, wider
+from dumpfilter.analyse.traffic.facts import Facts, Ints, Mask, added_up
 from dumpfilter.analyse.traffic.facts import sums as sums_of
 from dumpfilter.analyse.traffic.tally import Tally
+from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.compressed_sizes import uncompressed_sizes
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import ReadAt
 from dumpfilter.index.segment import Segment
-from dumpfilter.index.subjects import Subjects
+from dumpfilter.index.subjects import Subject, Subjects, TableSubject
+
+STATEMENTS = "(statements)"
+"""The text that replaces a table's name for the statements of a schema."""
+SEVERAL = "(several tables)"
+"""The heading of events that belong to more than one table or schema."""
+NO_TABLE = "(no table)"
+"""The heading of events that belong to no table and no schema."""
+
+
+class Heading(NamedTuple):
+    """A name under which a report counts bytes: a table, the statements of a schema, several tables, or no table."""
+
+    database: str | None
+    table: str | None
+    """The table's name. None for a schema's statements, and for events of several tables or of none."""
+    name: str
+    """The displayed name: ``schema.table``, ``schema (statements)``, :data:`SEVERAL` or :data:`NO_TABLE`."""
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """The texts for the two columns "schema" and "table" of a report's table."""
+        if self.database is None:
+            return self.name, ""
+        return self.database, STATEMENTS if self.table is None else self.table
+
+
+def heading_of(subject: Subject) -> Heading:
+    """Return the name under which reports count the events of a subject (a table, or a statement with its tables).
+
+    A statement counts for its schema, not for the tables that it changes. A statement that changes several schemas
+    counts for :data:`SEVERAL`.
+    """
+    schemas = [replace_invalid_utf8(schema) for schema in subject.schemas()]
+    if isinstance(subject, TableSubject):
+        database, table = replace_invalid_utf8(subject.database), replace_invalid_utf8(subject.table)
+        return Heading(database, table, f"{database}.{table}")
+    if len(schemas) == 1:
+        return Heading(schemas[0], None, f"{schemas[0]} {STATEMENTS}")
+    return Heading(None, None, SEVERAL if schemas else NO_TABLE)
+
+
+class Headings:
+    """Assigns each row of traffic counts (``tallied``) to the table or schema for which a report counts the row's
+    bytes.
+
+    One row counts events that the same filters send, in one period of time. All events of a transaction that changes
+    a single table count for this table. In other transactions, rows and table maps count for their table, and
+    statements for their schema. All other events count for several tables or no table.
+    """
+
+    def __init__(self, tallied: Facts) -> None:
+        conditions = tallied.conditions
+        subject = tallied.subject_of_condition
+        numbers = {Heading(None, None, SEVERAL): 0, Heading(None, None, NO_TABLE): 1}
+        of_subject = np.array(
+            [numbers.setdefault(heading_of(one), len(numbers)) for one in tallied.subjects], np.int64
+        )
+        of_condition: Ints = np.where(conditions.has_subjects, 0, 1)
+        of_condition[subject >= 0] = of_subject[subject[subject >= 0]]
+        self.all = list(numbers)
+        self.of_unit: Ints = of_condition[tallied.condition]
+        """For each unit (row of the tally), the index of its heading in ``all``."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names under which bytes are counted, such as ``shop.orders``, in the order of the sums that :meth:`sums`
+        returns.
+        """
+        return [heading.name for heading in self.all]
+
+    def sums(self, column: Ints, mask: Mask) -> Ints:
+        """Return one sum of ``column`` for each table or other heading (such as a schema's statements).
+
+        ``column`` (such as bytes) and ``mask``, which selects the rows to sum, have one entry for each row of counts.
+        """
+        return sums_of(self.of_unit[mask], column[mask], len(self.all))
+
+    def by_name(self, column: Ints, mask: Mask) -> dict[str, int]:
+        """Return one sum of ``column`` for each table or other heading (such as a schema's statements), by its name.
+        Zeros are left out.
+
+        ``column`` (such as bytes) and ``mask``, which selects the rows to sum, have one entry for each row of counts.
+        """
+        found = self.sums(column, mask).tolist()
+        return {name: total for name, total in zip(self.names, found, strict=True) if total}
+
+
+_T = TypeVar("_T", bound=np.generic)
+
+
+@dataclass(frozen=True)
+class FlatEvents:
+    """The events of a segment (consecutive events of one file) as columns, one row per event.
+
+    A compressed transaction (Transaction_payload event) is replaced by the events inside it if it could be opened.
+    """
+
+    event: Ints
+    """For each row, the index within the segment of its event in the file. All events of one payload have the
+    payload's index.
+    """
+    type: npt.NDArray[np.uint8]
+    role: npt.NDArray[np.uint8]
+    """The role of each event: a number for how it travels in a filtered stream. The bit
+    :data:`~dumpfilter.binlog.roles.ENDS` is cleared.
+    """
+    subject: npt.NDArray[np.int32]
+    size: Ints
+    """The size of each event without compression, bytes."""
+    stored: Ints
+    """The bytes that each event takes in the file. An event of a payload has a share of the payload's bytes.
+
+    The shares of a payload's events add up to the payload's size in the file.
+    """
+    inside: Ints
+    """The byte offset of an event in the uncompressed payload; -1 for an event outside any payload."""
+    first_of_transaction: Ints
+    """For each transaction of the segment, the row of its first event."""
+
+
+def flat_events(segment: Segment, data: npt.NDArray[np.uint8], data_offset: int) -> FlatEvents:
+    """Return the events of ``segment`` (consecutive events of one file) as rows, with each compressed transaction
+    replaced by the events inside it.
+
+    ``data`` holds the segment's bytes, beginning at file offset ``data_offset``. A Transaction_payload event
+    (compressed transaction) stays one row if it is empty, damaged or too large to decompress.
+    """
+    sizes = uncompressed_sizes(
+        data, segment.offset - data_offset, segment.size, segment.type, segment.format_description
+    )
+    n = len(sizes)
+    payloads = {event: inner for event, inner in sorted(segment.payloads.items()) if len(inner.size)}
+    repeats = np.ones(n, np.int64)
+    repeats[list(payloads)] = [len(inner.size) for inner in payloads.values()]
+    event = np.repeat(np.arange(n), repeats)
+    places = np.flatnonzero(np.isin(event, list(payloads)))
+
+    def merged(outer: npt.NDArray[_T], inside: Iterable[npt.NDArray[_T]]) -> npt.NDArray[_T]:
+        if not payloads:
+            return outer
+        column = outer[event]
+        column[places] = np.concatenate(list(inside))
+        return column
+
+    first = np.cumsum(repeats) - repeats
+    return FlatEvents(
+        event,
+        merged(segment.type, (inner.type for inner in payloads.values())),
+        merged(segment.role, (inner.role for inner in payloads.values())) & np.uint8(R.ROLE_MASK),
+        merged(segment.subject, (inner.subject for inner in payloads.values())),
+        merged(sizes, (inner.size for inner in payloads.values())),
+        merged(segment.size, (_shares(int(segment.size[at]), one.size) for at, one in payloads.items())),
+        merged(np.full(n, -1), (inner.offset for inner in payloads.values())),
+        first[segment.txn_event[:-1]],
+    )
+
+
+def _shares(whole: int, sizes: Ints) -> Ints:
+    """Divide ``whole`` bytes in proportion to ``sizes``. Return integers that add up to exactly ``whole``."""
+    ends = np.cumsum(sizes)
+    total = int(ends[-1])
+    # A float holds every product exactly as long as it is below 2**53; beyond that the parts still add up.
+    until = np.floor(ends.astype(np.float64) * whole / total).astype(np.int64)
+    until[-1] = whole
+    parts: Ints = np.diff(until, prepend=0)
+    return parts
+
 
 MOST_SUMS = 1 << 16
 """The maximum number of sums (one for each heading and period with traffic). Beyond this limit, the periods are made

@@ -12,9 +12,8 @@ from rich.markup import escape
 from rich.text import Text
 
 from dumpfilter.analyse.inspection.by_heading import Rates
-from dumpfilter.analyse.inspection.inspection import TOP, Inspection
-from dumpfilter.analyse.inspection.largest import Large
-from dumpfilter.analyse.report.periods import OverTime, wider
+from dumpfilter.analyse.inspection.inspection import TOP, Inspection, Large
+from dumpfilter.analyse.report.measures import OverTime, wider
 from dumpfilter.analyse.report.terminal import Cell, table
 from dumpfilter.analyse.report.text import human_bytes, human_duration, human_files, shorten, utc
 from dumpfilter.base.printable import printable, visible

@@ -1,12 +1,33 @@
-"""The data about a binlog set with which lint checks a filter: names, and the events that create or need tables."""
+"""The data about a binlog set with which lint checks filters, and the pass over the set that collects these data.
+
+The data are the names of databases and tables, and the events that create or need tables.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache
 
-from dumpfilter.binlog.statement import StatementFacts, StatementKind
-from dumpfilter.index.subjects import Subject, TableSubject
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+
+from dumpfilter.base.byte_bar import byte_progress
+from dumpfilter.base.errors import BinlogError
+from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.compression import decode_transaction_payload
+from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.query import QueryEvent, TableName, decode_statement_event
+from dumpfilter.binlog.statement import Statement, StatementFacts, StatementKind
+from dumpfilter.binlog.statement.facts import CHANGING_DATA, statement_facts
+from dumpfilter.binlog.statement.statement import Mentions, Thing, Verb
+from dumpfilter.index.fileset import BinlogSet, SegmentReader
+from dumpfilter.index.segment import Segment
+from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
 
 @dataclass(frozen=True)
@@ -101,3 +122,300 @@ def knowledge_of(subjects: Iterable[Subject], *, is_whole: bool = True) -> SetKn
         found.events.append(event)
         found.name(event)
     return found
+
+
+MOST_EVENTS = 100_000
+"""The maximum number of collected events, which bounds the memory. Later events are ignored."""
+
+_MOST_REPEATED = 3
+"""The maximum number of collected definitions with identical text, such as a nightly CREATE of one table."""
+
+_MOST_TEXTS = 1 << 16
+"""The maximum number of statement texts remembered for finding identical ones."""
+
+_LONGEST_TEXT = 90
+"""The maximum length of a statement in a warning, characters."""
+
+_MOST_XA = 1000
+"""The maximum number of collected distinct XA transactions."""
+
+_MOST_FUNCTIONS = 1000
+"""The maximum number of stored functions whose calls are searched for in statements."""
+
+_NOT_DEFINING = CHANGING_DATA | {StatementKind.MAINTENANCE, StatementKind.FLUSH, StatementKind.SET}
+"""The statement kinds that define no object. Statements of all other kinds are collected."""
+_WORDS = (b"SELECT", b"JOIN", b"USING", b"TABLE", b"DUPLICATE", b"REPLACE")
+"""The words of which a statement contains at least one if it reads a table that it does not change, or replaces rows.
+"""
+
+
+def gather(binlogs: BinlogSet, *, verify: bool = True, console: Console | None = None) -> SetKnowledge:
+    """Read a binlog set once, and return the events and names with which lint checks filters.
+
+    ``verify`` tells whether event checksums are verified. If ``console`` is a terminal, it shows a progress bar. Raises
+    BinlogError if the set is damaged.
+
+    >>> from importlib import resources
+    >>> found = gather(BinlogSet.open(resources.files("dumpfilter.testbed.demo") / "recording"))
+    >>> "shop" in found.databases, ("shop", "orders") in found.tables
+    (True, True)
+    """
+    subjects, sources = Subjects(), SourceNumbers()
+    made = Gatherer(subjects)
+    with byte_progress(console, "reading", sum(map(binlogs.size, binlogs.names))) as advance:
+        for reader, segment in binlogs.segments(subjects, sources, verify=verify):
+            made.add(segment, reader)
+            advance(segment.end - segment.start)
+    return made.knowledge
+
+
+class Gatherer:
+    """Collects the events of a binlog set that lint needs, segment by segment, into ``knowledge``.
+
+    For each table or statement only the first event is collected, and again the first one after each change of a
+    definition.
+    """
+
+    def __init__(self, subjects: Subjects) -> None:
+        self.knowledge = SetKnowledge()
+        self._subjects = subjects
+        self._met: set[int] = set()
+        """The numbers of the subjects (tables and statements) whose next event need not be collected."""
+        self._read: dict[int, set[tuple[Mentions, int]]] = {}
+        """For each subject (a statement with its tables), the names in texts that need not be collected again.
+
+        Each entry also has a counter of changes to stored functions, for statements that may call one. For other
+        statements the counter is 0.
+        """
+        self._views: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        """The tables that each view reads, for the views that the set creates."""
+        self._functions: set[bytes] = set()
+        """The upper-case names of the set's stored functions, for searching calls in statement texts."""
+        self._function_changes = 0
+        self._of_table: dict[tuple[str, str], set[int]] = {}
+        self._repeated: Counter[int] = Counter()
+        self._xa: set[int] = set()
+
+    def add(self, segment: Segment, reader: SegmentReader) -> None:
+        """Collect the events that lint needs from the next segment (consecutive events of one file). ``reader`` must
+        have just read this segment.
+        """
+
+        def read(offset: int, size: int) -> bytes:
+            start = offset - reader.data_offset
+            return reader.data[start : start + size].tobytes()
+
+        texts = _Texts(segment, read)
+        for number in np.flatnonzero(self._interesting(segment)).tolist():
+            if number in segment.payloads:
+                inside = texts.inside(number)
+                for each in np.flatnonzero(self._interesting(inside.segment)).tolist():
+                    self._add(each, inside)
+            else:
+                self._add(number, texts)
+
+    def _interesting(self, segment: Segment) -> npt.NDArray[np.bool_]:
+        """Return a mask of the events to examine: all statements and payloads, and the first row events of each
+        table after each of them.
+        """
+        kind = segment.role & R.ROLE_MASK
+        wanted = (kind == R.STATEMENT) & (segment.subject >= 0)
+        for payload in segment.payloads:
+            wanted[payload] = True
+        rows = np.flatnonzero((segment.subject >= 0) & (kind != R.STATEMENT))
+        if len(rows):
+            owners = segment.subject[rows].astype(np.int64)
+            # A statement before a rows event may have changed the table. The first event after each statement counts.
+            epoch = np.searchsorted(np.flatnonzero(wanted), rows)
+            _, first = np.unique(epoch * (len(self._subjects) + 1) + owners, return_index=True)
+            wanted[rows[first]] = True
+        return np.asarray(wanted, np.bool_)
+
+    def _add(self, number: int, texts: _Texts) -> None:
+        owner = int(texts.segment.subject[number])
+        if number in texts.segment.xa_ends or self._subjects.members(owner) is not None:
+            self._add_xa(owner, number, texts)
+            return
+        if len(self.knowledge.events) >= MOST_EVENTS:
+            self.knowledge.is_whole = False
+            return
+        subject = self._subjects[owner]
+        if isinstance(subject, TableSubject):
+            if owner not in self._met:
+                evidence = texts.evidence(number, f"rows of {subject.database}.{subject.table}")
+                self._keep(owner, SetEvent(subject, evidence))
+            return
+        self._add_statement(owner, subject, number, texts)
+
+    def _add_statement(self, owner: int, subject: Statement, number: int, texts: _Texts) -> None:
+        defines = subject.kind not in _NOT_DEFINING
+        reads = subject.kind in CHANGING_DATA and texts.has_word(number, *_WORDS)
+        calls = subject.kind in CHANGING_DATA and texts.has_word(number, *self._functions)
+        if not (defines or reads or calls) and owner in self._met:
+            return
+        query = texts.query(number)
+        if query is None or (defines and self._is_repeated(owner, query)):
+            return
+        facts = statement_facts(query, texts.fd.family)
+        event = SetEvent(subject, texts.evidence(number, _shown(query)), facts, query.thread_id)
+        if defines:
+            self._follow(event)
+            self._forget(event)
+            self.knowledge.events.append(event)
+            self.knowledge.name(event)
+            return
+        known = self._read.setdefault(owner, set())
+        key = facts.body, self._function_changes if calls else 0
+        if key not in known:
+            known.add(key)
+            self._keep(owner, event)
+
+    def _follow(self, event: SetEvent) -> None:
+        """Record the views and stored functions that a statement defines."""
+        facts = event.facts
+        if facts.thing is Thing.FUNCTION:
+            self._function_changes += 1
+            for name in facts.names if facts.verb is Verb.CREATE else ():
+                if len(self._functions) < _MOST_FUNCTIONS:
+                    self._functions.add(name.table.upper().encode())
+        if facts.kind is StatementKind.VIEW and facts.body.tables:
+            for view in _named(event, facts.names):
+                self._views[view] = list(_named(event, facts.body.tables))
+
+    def _is_repeated(self, owner: int, query: QueryEvent) -> bool:
+        """Tell whether a definition with this text has already been collected ``_MOST_REPEATED`` times."""
+        if len(self._repeated) > _MOST_TEXTS:
+            self._repeated.clear()
+        key = hash((owner, query.text))
+        self._repeated[key] += 1
+        return self._repeated[key] > _MOST_REPEATED
+
+    def _keep(self, owner: int, event: SetEvent) -> None:
+        self._met.add(owner)
+        self.knowledge.events.append(event)
+        self.knowledge.name(event)
+        for table in _tables(event):
+            for behind in self._behind(table):
+                self._of_table.setdefault(behind, set()).add(owner)
+
+    def _behind(self, table: tuple[str, str]) -> set[tuple[str, str]]:
+        """Return the name of a table or view, with the names of all tables and views that the view reads."""
+        found, waiting = {table}, [table]
+        while waiting:
+            inner = set(self._views.get(waiting.pop(), ())) - found
+            found |= inner
+            waiting += inner
+        return found
+
+    def _forget(self, event: SetEvent) -> None:
+        """Make the next event of each affected subject be collected again after a statement that creates, alters or
+        drops a table.
+
+        A subject is a table, or a statement with its tables, about which a filter decides.
+        """
+        subject = event.subject
+        assert isinstance(subject, Statement)
+        if subject.kind.is_database:
+            changed = [
+                owners for (database, _), owners in self._of_table.items() if database == subject.database
+            ]
+        else:
+            changed = [self._of_table.get(table, set()) for table in _tables(event)]
+        for owners in changed:
+            self._met -= owners
+            for owner in owners:
+                self._read.pop(owner, None)
+
+    def _add_xa(self, owner: int, number: int, texts: _Texts) -> None:
+        if owner in self._xa or len(self._xa) >= _MOST_XA:
+            return
+        self._xa.add(owner)
+        members = self._subjects.members(owner) or (owner,)
+        subjects = tuple(self._subjects[each] for each in members if self._subjects.members(each) is None)
+        query = texts.query(number)
+        evidence = texts.evidence(number, "" if query is None else _shown(query))
+        self.knowledge.xa_transactions.append((subjects, evidence))
+
+
+@dataclass
+class _Texts:
+    """Access to the bytes, statements and positions of a segment's events, or of the events in a compressed
+    transaction.
+    """
+
+    segment: Segment
+    read: Callable[[int, int], bytes]
+    """Returns bytes of the events, given their offset and their number."""
+    at: Evidence | None = None
+    """The position of the compressed transaction."""
+
+    @property
+    def fd(self) -> FormatDescription:
+        return self.segment.format_description
+
+    def inside(self, number: int) -> _Texts:
+        """Return access to the events of the compressed transaction with index ``number``, which is decompressed at the
+        first access.
+        """
+
+        @cache
+        def opened() -> bytes:
+            return decode_transaction_payload(self.fd.body(self.event(number))).open()
+
+        inner = self.segment.payloads[number]
+        return _Texts(inner, lambda offset, size: opened()[offset : offset + size], self.evidence(number, ""))
+
+    def event(self, number: int) -> bytes:
+        """Return the bytes of the event with index ``number``."""
+        return self.read(int(self.segment.offset[number]), int(self.segment.size[number]))
+
+    def has_word(self, number: int, *words: bytes) -> bool:
+        """Tell whether the text of the statement with index ``number`` contains one of ``words``. Case is ignored;
+        ``words`` must be upper-case.
+        """
+        if not words:
+            return False
+        if EventType(int(self.segment.type[number])).kind.compressed:
+            query = self.query(number)
+            text = b"" if query is None else query.raw.upper()
+        else:
+            text = self.event(number).upper()
+        return any(word in text for word in words)
+
+    def query(self, number: int) -> QueryEvent | None:
+        """Return the decoded statement with index ``number``, or None if it cannot be decoded."""
+        try:
+            kind = EventType(int(self.segment.type[number]))
+            return decode_statement_event(kind, self.fd.body(self.event(number)), self.fd)
+        except BinlogError:
+            return None
+
+    def evidence(self, number: int, text: str) -> Evidence:
+        """Return the position of the event with index ``number`` as evidence. ``text`` describes the event."""
+        offset = int(self.segment.offset[number])
+        if self.at is None:
+            return Evidence(self.segment.file, offset, text)
+        return replace(self.at, text=text, inside=offset)
+
+
+def _tables(event: SetEvent) -> Iterator[tuple[str, str]]:
+    """Yield the tables that an event names, as pairs of database and table."""
+    subject = event.subject
+    if isinstance(subject, TableSubject):
+        yield subject.database, subject.table
+        return
+    yield from _named(event, (table for names in subject.updated or () for table in names))
+    yield from _named(event, event.facts.tables)
+
+
+def _named(event: SetEvent, names: Iterable[TableName]) -> Iterator[tuple[str, str]]:
+    assert isinstance(event.subject, Statement)
+    for name in names:
+        yield name.database or event.subject.current_database or "", name.table
+
+
+def _shown(query: QueryEvent) -> str:
+    """Return a statement as one line with its default database, shortened for a warning."""
+    text = query.text if not query.db else f"use `{query.db.replace('`', '``')}`; {query.text}"
+    line = " ".join(text[: 4 * _LONGEST_TEXT].split())
+    return line if len(line) <= _LONGEST_TEXT else f"{line[: _LONGEST_TEXT - 1]}…"

@@ -1,17 +1,25 @@
-"""The entry point of lint: the warnings about a filter for a given binlog set."""
+"""The entry point of lint, and the checks of the rules themselves.
+
+These checks find rules that match nothing in the binlog set, with the probable reason, and rules that match too much.
+They also find rules without effect, because the server never evaluates them or another rule decides first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
+import difflib
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
 
-from dumpfilter.analyse.lint.findings import Code, FilterWarning, Item, Level, few, joined
+from dumpfilter.analyse.lint.findings import Code, FilterWarning, Item, Level, few, joined, listed, wild_rules
 from dumpfilter.analyse.lint.knowledge import SetEvent, SetKnowledge
 from dumpfilter.analyse.lint.replica import ReplicaWalk
-from dumpfilter.analyse.lint.rules import decisions_of, merged_tables, names_of, odd_names, void_rules
-from dumpfilter.filter import Decision, Filter, ReplicationFilter
+from dumpfilter.filter import Decision, Filter, ReplicationFilter, Rule, RuleKind, Step
 from dumpfilter.filter.base import FilterAround
-from dumpfilter.index.subjects import Subject
+from dumpfilter.filter.rules import BaseRuleKind, ValueForm
+from dumpfilter.index.subjects import Subject, TableSubject, numbers_on_tables
 
 
 def lint(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> list[FilterWarning]:
@@ -64,7 +72,492 @@ class RememberingFilter(FilterAround):
 
     def __init__(self, inner: ReplicationFilter) -> None:
         super().__init__(inner)
-        self._decide = cache(inner.decide)
+        self._decide = functools.cache(inner.decide)
 
     def decide(self, subject: Subject) -> Decision:
         return self._decide(subject)
+
+
+Name = tuple[str, str]
+_CLOSE = 0.75
+"""The minimum similarity (0 to 1, difflib's ratio) at which lint takes one name for a misspelling of another."""
+
+_MOST_COMPARED = 5000
+"""The maximum number of names that lint compares with a rule to find a misspelling."""
+
+_MOST_COMPARISONS = 500_000
+"""The maximum number of comparisons of rules with names of the set. Beyond it, a filter's later rules are not
+checked.
+"""
+
+_COMMA = "a comma does not separate names, but belongs to the name"
+_QUOTES = "'\"`´‘’“” \t"
+_OF_TABLES: dict[BaseRuleKind, RuleKind] = {
+    RuleKind.DO_DB: RuleKind.DO_TABLE,
+    RuleKind.IGNORE_DB: RuleKind.IGNORE_TABLE,
+}
+_WITH_PATTERNS: dict[BaseRuleKind, RuleKind] = {
+    RuleKind.DO_DB: RuleKind.WILD_DO_TABLE,
+    RuleKind.IGNORE_DB: RuleKind.WILD_IGNORE_TABLE,
+    RuleKind.DO_TABLE: RuleKind.WILD_DO_TABLE,
+    RuleKind.IGNORE_TABLE: RuleKind.WILD_IGNORE_TABLE,
+}
+"""For each kind of rule without patterns, the kind with patterns that can replace it."""
+
+_TABLE_FORMS = (ValueForm.TABLE, ValueForm.WILD_TABLE)
+_ESCAPED_OR_ANY = re.compile(r"(\\.)|_", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class RuleNames:
+    """The names of databases and tables in a binlog set as a filter's rules see them, after
+    ``--replicate-rewrite-db``.
+    """
+
+    databases: dict[str, SetEvent]
+    tables: dict[Name, SetEvent]
+    sources: dict[str, SetEvent]
+    """The databases under their names before ``--replicate-rewrite-db``."""
+
+
+class RuleAlone:
+    """One rule of a filter, evaluated as if it were the only rule."""
+
+    def __init__(self, rule_filter: Filter, rule: Rule) -> None:
+        self._filter = Filter([rule], names=rule_filter.names)
+        self._kind = rule.kind
+
+    def matches_table(self, name: Name) -> bool:
+        """Tell whether a table rule matches the table ``name``, or a database rule matches its database."""
+        return self._filter.decide(TableSubject(*name)).rule is not None
+
+    def matches_database(self, name: str) -> bool:
+        """Tell whether the rule matches the database ``name``. A wild rule is compared as the server does for CREATE
+        DATABASE.
+        """
+        if self._kind.form is ValueForm.WILD_TABLE:
+            return self._filter.db_ok_with_wild_table(name) is (self._kind is RuleKind.WILD_DO_TABLE)
+        return self._kind.form is ValueForm.DATABASE and self.matches_table((name, ""))
+
+    def match(self, names: RuleNames) -> SetEvent | None:
+        """Return the first event of a database or table that the rule matches, or None if the rule matches none of
+        the set.
+        """
+        if self._kind is RuleKind.REWRITE_DB:
+            sources = names.sources.items()
+            return next((event for name, event in sources if self._filter.rewrite_db(name) != name), None)
+        events = chain(
+            (event for name, event in names.databases.items() if self.matches_database(name)),
+            (event for name, event in names.tables.items() if self.matches_table(name)),
+        )
+        return next(events, None)
+
+
+def odd_names(
+    rule_filter: Filter, knowledge: SetKnowledge, names: RuleNames, deciding: set[Rule | None]
+) -> Iterator[Item]:
+    """Yield the faults in the names of databases and tables in a classic (``--replicate-*``) filter's rules.
+
+    ``names`` has the names in the binlog set as the rules see them, and ``deciding`` the rules that decide about
+    anything in the set. If only part of the set is known, a rule that matches nothing is a fault only if its name is
+    improbable, for example because of a comma.
+    """
+    unused, notes = compared([rule for rule in rule_filter.rules if rule not in deciding], names)
+    yield from notes
+    for rule in unused:
+        if RuleAlone(rule_filter, rule).match(names) is None:
+            if knowledge.is_whole and names.databases:
+                yield _no_match(rule_filter, rule, names)
+            elif not knowledge.is_whole:
+                yield from _unlikely(rule_filter, rule)
+    wild, notes = compared(
+        [rule for rule in rule_filter.rules if rule.kind.form is ValueForm.WILD_TABLE and "_" in rule.value],
+        names,
+    )
+    yield from notes
+    for rule in wild:
+        yield from _underscores(rule_filter, rule, names)
+
+
+def names_of(rule_filter: Filter, knowledge: SetKnowledge) -> RuleNames:
+    """Return the names of a binlog set as a filter's rules see them, after ``--replicate-rewrite-db``."""
+    databases: dict[str, SetEvent] = {}
+    tables: dict[Name, SetEvent] = {}
+    sources: dict[str, SetEvent] = {}
+    for database, event in knowledge.databases.items():
+        sources[database] = event
+        databases.setdefault(rule_filter.rewrite_db(database), event)
+    for (database, table), event in knowledge.tables.items():
+        tables.setdefault((rule_filter.rewrite_db(database), table), event)
+    return RuleNames(databases, tables, sources)
+
+
+def _no_match(rule_filter: Filter, rule: Rule, names: RuleNames) -> Item:
+    about_tables = rule.kind.form in _TABLE_FORMS
+    known: dict[str, SetEvent] = names.databases
+    if rule.kind is RuleKind.REWRITE_DB:
+        known = names.sources
+    elif about_tables:
+        known = {".".join(name): event for name, event in names.tables.items()}
+    value = _value(rule)
+    missing = f"no {'table' if about_tables else 'database'} {value!r} in this set"
+    for code, why, meant in _reasons(rule_filter, rule):
+        matches = (RuleAlone(rule_filter, each).match(names) for each in meant)
+        event = next((each for each in matches if each is not None), None)
+        if event is not None or code in (Code.COMMA, Code.RENAMED):
+            what = why if code is Code.RENAMED else f"{missing}: {why}"
+            return Item(code, (rule,), what, _cure(code, meant), events=shown(event))
+    is_wild, lowered = rule.kind.form is ValueForm.WILD_TABLE, value.lower()
+    alone = RuleAlone(rule_filter, Rule(rule.kind, lowered))
+    for name, event in known.items():
+        database, _, table = name.lower().partition(".")
+        if alone.matches_table((database, table)) if is_wild else name.lower() == lowered:
+            why = f"upper and lower case differ from {name!r}"
+            cure = "Write the name as in the set" if is_wild else f"Write {_option(_with_value(rule, name))}"
+            if (
+                not is_wild
+                and rule_filter.names.lower_case_table_names
+                and rule_filter.names.family == "mariadb"
+            ):
+                why = "with lower_case_table_names MariaDB lower-cases the name, and not the rule"
+                cure = f"Write {_option(_with_value(rule, lowered))}"
+            return Item(Code.CASE, (rule,), f"{missing}: {why}", cure, events=shown(event))
+    close = closest(value, known)
+    if close is None:
+        return Item(Code.NO_MATCH, (rule,), missing, "Check the name, or remove the rule")
+    what, cure = f"{missing}, but {close!r} is in it", f"Did you mean {_option(_with_value(rule, close))}?"
+    return Item(Code.MISSPELLED, (rule,), what, cure, events=shown(known[close]))
+
+
+def _reasons(rule_filter: Filter, rule: Rule) -> Iterator[tuple[Code, str, list[Rule]]]:
+    """Yield the possible reasons why a rule matches nothing, the most probable first, each with a code and with the
+    rules that were probably meant.
+    """
+    kind, value = rule.kind, _value(rule)
+    is_wild = kind.form is ValueForm.WILD_TABLE
+    parts = [part.strip(_QUOTES) for part in value.split(",")]
+    if len(parts) > 1 and any(parts):
+        yield Code.COMMA, _COMMA, [_with_value(rule, part) for part in parts if part]
+    plain = "".join(character for character in value if character not in _QUOTES).rstrip(";")
+    if plain != value:
+        yield Code.QUOTES, "quotes and spaces belong to the name", [_with_value(rule, plain)]
+    database, dot, table = value.partition(".")
+    new = rule_filter.rewrite_db(database)
+    if new != database and kind is not RuleKind.REWRITE_DB:
+        why = f"rewrite rules rename {database!r} to {new!r} before this rule is asked, so that it matches nothing"
+        yield Code.RENAMED, why, [_with_value(rule, new + dot + table)]
+    if kind in _OF_TABLES and dot:
+        why = "this rule is about databases"
+        yield Code.WRONG_KIND, why, [Rule(_OF_TABLES[kind], value)]
+        yield Code.WRONG_KIND, why, [_with_value(rule, database), Rule(_WITH_PATTERNS[kind], value)]
+    pattern = value.replace("*", "%")
+    if is_wild and pattern != value:
+        yield Code.WILDCARD, "a star is no wildcard", [Rule(kind, pattern)]
+    if not is_wild and "\\" in value:
+        why = "this kind of rule has no escapes, so that the backslash belongs to the name"
+        yield Code.ESCAPE, why, [_with_value(rule, value.replace("\\", ""))]
+    if kind in _WITH_PATTERNS and ({"%", "*", "?"} & set(value) or ("_" in value and kind in _OF_TABLES)):
+        pattern = pattern.replace("?", "_") + (".%" if kind in _OF_TABLES and not dot else "")
+        yield Code.WILDCARD, "only wild rules have wildcards", [Rule(_WITH_PATTERNS[kind], pattern)]
+
+
+def _unlikely(rule_filter: Filter, rule: Rule) -> Iterator[Item]:
+    """Yield the fault of a rule's value that is visible without a binlog set: characters that names hardly ever
+    contain.
+    """
+    value = _value(rule)
+    is_probable = {
+        Code.COMMA: True,
+        Code.QUOTES: value != value.strip(_QUOTES),
+        Code.WILDCARD: "*" in value or "%" in value,
+    }
+    for code, why, meant in _reasons(rule_filter, rule):
+        if is_probable.get(code):
+            yield Item(code, (rule,), why, _cure(Code.COMMA, meant))
+            return
+
+
+def _cure(code: Code, meant: list[Rule]) -> str:
+    if code is Code.COMMA:
+        return f"Did you mean {' '.join(map(_option, meant))}?"
+    return f"Write {', or '.join(map(_option, meant))}"
+
+
+def closest(value: str, known: Iterable[str]) -> str | None:
+    """Return the known name that ``value`` probably misspells, or None.
+
+    The parts before and after a dot are compared separately.
+    """
+    best, found = _CLOSE, None
+    parts = [likeness_to(part) for part in value.split(".")]
+    for name in islice(known, _MOST_COMPARED):
+        others = name.split(".")
+        if len(others) == len(parts):
+            alike = min(part(other) for part, other in zip(parts, others, strict=True))
+            if alike >= best:
+                best, found = alike, name
+    return found
+
+
+def likeness_to(name: str) -> Callable[[str], float]:
+    """Return a function that computes the similarity of a name to ``name``: difflib's ratio, or 0 if it is below
+    :data:`_CLOSE`.
+    """
+    matcher = difflib.SequenceMatcher(None, b=name)
+
+    @functools.cache
+    def ratio(other: str) -> float:
+        matcher.set_seq1(other)
+        bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
+        return matcher.ratio() if all(bound() >= _CLOSE for bound in bounds) else 0.0
+
+    return ratio
+
+
+def _value(rule: Rule) -> str:
+    """Return a rule's value, or the left side of a rewrite rule."""
+    return rule.pair[0] if rule.kind is RuleKind.REWRITE_DB else rule.value
+
+
+def _with_value(rule: Rule, value: str) -> Rule:
+    """Return a copy of ``rule`` with another value, or another left side of a rewrite rule."""
+    return Rule(rule.kind, f"{value}->{rule.pair[1]}" if rule.kind is RuleKind.REWRITE_DB else value)
+
+
+def _option(rule: Rule) -> str:
+    """Return a rule as an option for a shell, in which the arrow of a rewrite rule must be quoted."""
+    return f"--{rule.kind.option}='{rule.value}'" if rule.kind is RuleKind.REWRITE_DB else str(rule)
+
+
+def compared(rules: list[Rule], names: RuleNames) -> tuple[list[Rule], list[Item]]:
+    """Return the first of ``rules``, as many as lint can compare with all ``names`` of the set in bounded time.
+
+    The second list has a note for each omitted rule, saying that lint has not compared this rule. The notes have equal
+    texts, so that they are joined into one warning.
+    """
+    most = max(1, _MOST_COMPARISONS // (len(names.tables) + len(names.databases) + 1))
+    notes = [
+        Item(
+            Code.NOT_COMPARED,
+            (),
+            "lint has not compared all rules with all names of the set, since there are too many. Other faults of "
+            "these rules may be missing: {names}",
+            "Run lint with these rules alone",
+            str(rule),
+        )
+        for rule in rules[most:]
+    ]
+    return rules[:most], notes
+
+
+def merged_tables(rule_filter: Filter, knowledge: SetKnowledge) -> Iterator[Item]:
+    """Yield a fault for tables of different databases that rewrite rules map to one table on the replica."""
+    rules = few(rule for rule in rule_filter.rules if rule.kind is RuleKind.REWRITE_DB)
+    if not rules:
+        return
+    sources: dict[Name, list[Name]] = {}
+    for name in knowledge.tables:
+        if rule_filter.rows_ok(*name):
+            there = spelled(rule_filter, rule_filter.rewrite_table(*name))
+            of_one = sources.setdefault(there, [])
+            if spelled(rule_filter, name) not in [spelled(rule_filter, each) for each in of_one]:
+                of_one.append(name)
+    for found, names in sources.items():
+        if len(names) > 1:
+            yield Item(
+                Code.MERGED,
+                rules,
+                "tables of several databases become one table of the replica: {names}. Their rows mix, and the "
+                "replica stops at duplicate keys",
+                "Drop one of the tables with an ignore rule, or rename to a database that the set does not have",
+                f"{' and '.join('.'.join(name) for name in names)} become {'.'.join(found)}",
+                tuple(knowledge.tables[name] for name in names[:2]),
+            )
+
+
+def _underscores(rule_filter: Filter, rule: Rule, names: RuleNames) -> Iterator[Item]:
+    literal = Rule(rule.kind, _ESCAPED_OR_ANY.sub(lambda found: found[1] or r"\_", rule.value))
+    if literal == rule:
+        return
+    alone, exact = RuleAlone(rule_filter, rule), RuleAlone(rule_filter, literal)
+    meant: list[Name] = []
+    more: list[Name] = []
+    for name in filter(alone.matches_table, names.tables):
+        (meant if exact.matches_table(name) else more).append(name)
+    if meant and more:
+        also = listed([".".join(name) for name in more])
+        yield Item(
+            Code.UNDERSCORE,
+            (rule,),
+            f"'_' matches any character. The rule matches {'.'.join(meant[0])}, and {also} too",
+            f"If that is not meant, write {literal}",
+            events=shown(names.tables[more[0]]),
+        )
+
+
+def shown(event: SetEvent | None) -> tuple[SetEvent, ...]:
+    """Return ``event`` as a tuple for :attr:`Item.events`, or an empty tuple for None."""
+    return () if event is None else (event,)
+
+
+def spelled(rule_filter: ReplicationFilter, name: Name) -> Name:
+    """Return a table's name as the replica compares it: in lower case if ``lower_case_table_names`` is set."""
+    return (name[0].lower(), name[1].lower()) if rule_filter.names.lower_case_table_names else name
+
+
+_MOST_DECISIONS = 300_000
+"""The maximum number of decisions that the search for rules without effect makes. The search is skipped if it needs
+more.
+"""
+
+_DO = (RuleKind.DO_DB, RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE)
+_TABLE_DO = (RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE)
+_BY_DATABASE = (Step.NO_DO_DB, Step.IGNORE_DB)
+Decisions = dict[Subject, Decision]
+"""A filter's decision about each table and statement of a binlog set."""
+
+
+def decisions_of(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> Decisions:
+    """Return a filter's decisions about all tables and statements of a set."""
+    subjects = [event.subject for event in knowledge.events]
+    subjects += [TableSubject(*table) for table in knowledge.tables]
+    return {subject: rule_filter.decide(subject) for subject in dict.fromkeys(subjects)}
+
+
+def void_rules(
+    rule_filter: Filter, knowledge: SetKnowledge, names: RuleNames, decisions: Decisions
+) -> Iterator[Item]:
+    """Yield a fault for each rule of a classic (``--replicate-*``) filter that has no effect because of other rules.
+    Also yield one if the filter drops everything.
+
+    ``names`` has the names of databases and tables in the binlog set as the rules see them. ``decisions`` has the
+    filter's decision about each table and statement of the set.
+    """
+    yield from _unasked(rule_filter, names)
+    deciding = {decision.rule for decision in decisions.values()}
+    undecided, notes = compared(
+        [rule for rule in rule_filter.rules if rule.kind.form in _TABLE_FORMS and rule not in deciding], names
+    )
+    yield from notes
+    for rule in undecided:
+        yield from _preceded(rule_filter, rule, names)
+    yield from _without_effect(rule_filter, decisions, deciding)
+    yield from _nothing_passes(rule_filter, knowledge, decisions)
+
+
+def _unasked(rule_filter: Filter, names: RuleNames) -> Iterator[Item]:
+    do_rules = [rule for rule in rule_filter.rules if rule.kind is RuleKind.DO_DB]
+    if not do_rules:
+        return
+    for rule in rule_filter.rules:
+        if rule.kind is not RuleKind.IGNORE_DB:
+            continue
+        both = any(rule.value == other.value for other in do_rules)
+        cure = f"Remove --{RuleKind.DO_DB.option}={rule.value}" if both else f"Remove {rule}"
+        yield Item(
+            Code.NOT_ASKED,
+            (rule, *few(do_rules)),
+            "with a do-db rule the server asks no ignore-db rule",
+            cure,
+            events=shown(names.databases.get(rule.value)),
+        )
+
+
+def _preceded(rule_filter: Filter, rule: Rule, names: RuleNames) -> Iterator[Item]:
+    """Yield the fault of a table rule that matches names of the set but never decides, because another rule decides
+    first.
+    """
+    alone = RuleAlone(rule_filter, rule)
+    matched = [name for name in names.tables if alone.matches_table(name)]
+    if not matched:
+        return
+    # The names are those after rewriting, so that the filter must not rewrite them again.
+    asked = Filter(
+        [each for each in rule_filter.rules if each.kind is not RuleKind.REWRITE_DB], names=rule_filter.names
+    )
+    decisions = {name: asked.decide(TableSubject(*name)) for name in matched}
+    if all(decision.step in _BY_DATABASE for decision in decisions.values()):
+        if rule.kind in _TABLE_DO:
+            yield _blocked(rule_filter, rule, matched, names)
+        return
+    earlier = dict.fromkeys(decision.rule for decision in decisions.values() if decision.rule is not None)
+    if rule.kind in _DO:
+        others = [each for each in earlier if each.kind not in _DO]
+        cure = f"Remove {others[0]}, or {rule}" if others else ""
+    else:
+        others = [each for each in earlier if each.kind in _TABLE_DO]
+        cure = (
+            "Use rules that do not match the same tables. The order is do-table, ignore-table, wild-do-table, "
+            "wild-ignore-table"
+        )
+    if others:
+        yield Item(
+            Code.NOT_ASKED,
+            (rule, *few(others)),
+            f"{_listed(matched)} matches {others[0]} first, and the first match decides",
+            cure,
+            events=shown(names.tables[matched[0]]),
+        )
+
+
+def _blocked(rule_filter: Filter, rule: Rule, matched: list[Name], names: RuleNames) -> Item:
+    others = [each for each in rule_filter.rules if each.kind.form is ValueForm.DATABASE]
+    databases = list(dict.fromkeys(database for database, _ in matched))
+    if any(each.kind is RuleKind.DO_DB for each in others):
+        others = [each for each in others if each.kind is RuleKind.DO_DB]
+        wild = wild_rules(RuleKind.WILD_DO_TABLE, others)
+        cure = f"Use {wild} instead of the do-db rules, or add --{RuleKind.DO_DB.option}={databases[0]}"
+    else:
+        others = [each for each in others if each.value in databases] or others
+        cure = f"Remove {others[0]}, or {rule}"
+    return Item(
+        Code.BLOCKED,
+        (rule, *few(others)),
+        f"database rules drop the rows of {_listed(matched)} before a table rule is asked",
+        cure,
+        events=shown(names.tables[matched[0]]),
+    )
+
+
+def _without_effect(rule_filter: Filter, decisions: Decisions, deciding: set[Rule | None]) -> Iterator[Item]:
+    """Yield a fault for each rule that decides about some events but whose removal would change no decision."""
+    has_table_do = any(rule.kind in _TABLE_DO for rule in rule_filter.rules)
+    candidates = [
+        rule
+        for rule in rule_filter.rules
+        if rule in deciding and rule.kind.form in _TABLE_FORMS and (has_table_do or rule.kind not in _DO)
+    ]
+    if len(candidates) * len(decisions) > _MOST_DECISIONS or len(rule_filter.rules) < 2:
+        return
+    for rule in candidates:
+        rest = [each for each in rule_filter.rules if each != rule]
+        if rule.kind in _DO and not any(each.kind in _TABLE_DO for each in rest):
+            continue
+        without = Filter(rest, names=rule_filter.names)
+        if all(without.verdict(subject) is decision.verdict for subject, decision in decisions.items()):
+            yield Item(
+                Code.NO_EFFECT,
+                (rule,),
+                "without this rule every event of the set is decided alike",
+                "Remove the rule, unless it is meant for events to come",
+            )
+
+
+def _nothing_passes(rule_filter: Filter, knowledge: SetKnowledge, decisions: Decisions) -> Iterator[Item]:
+    # The names of tables alone do not count, since a dropped statement may name a table whose rows would pass.
+    subjects = list(dict.fromkeys(event.subject for event in knowledge.events))
+    asked = [subjects[number] for number in numbers_on_tables(subjects)]
+    if not asked or not knowledge.is_whole or any(decisions[each].verdict.passes for each in asked):
+        return
+    rules = [rule for rule in rule_filter.rules if rule.kind is not RuleKind.REWRITE_DB]
+    yield Item(
+        Code.NOTHING_PASSES,
+        few(rules),
+        "no row and no statement on a table passes",
+        "Check the names in the rules",
+        events=tuple(event for event in knowledge.events if event.subject == asked[0])[:1],
+    )
+
+
+def _listed(names: list[Name]) -> str:
+    return listed([".".join(name) for name in names])

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from dumpfilter.analyse.lint.findings import Code, Item, few
+from dumpfilter.analyse.lint.findings import Code, Item, cure_of, database_cure, few, reason_of, rules_of
 from dumpfilter.analyse.lint.knowledge import SetEvent, SetKnowledge
-from dumpfilter.analyse.lint.reasons import cure_of, database_cure, reason_of, rules_of
 from dumpfilter.binlog.statement import Statement, StatementKind, TableName
 from dumpfilter.binlog.statement.facts import CHANGING_DATA, CHANGING_ROWS
 from dumpfilter.binlog.statement.statement import Mentions, Thing, Verb

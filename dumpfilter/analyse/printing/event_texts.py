@@ -136,11 +136,6 @@ class Place(NamedTuple):
     offset: int
     """The event's byte offset in its file."""
 
-    @property
-    def body(self) -> bytes:
-        """The event's bytes without header and checksum."""
-        return self.raw[self.at + HEADER_LENGTH : self.body_end]
-
     def event(self, fd: FormatDescription) -> Event:
         """Return the event as an :class:`Event`. ``fd`` is the format description event of its file."""
         return Event(self.offset, EventHeader.unpack(self.raw, self.at), self.raw[self.at : self.end], fd)

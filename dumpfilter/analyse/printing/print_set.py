@@ -6,7 +6,7 @@ import datetime
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -15,7 +15,7 @@ from rich.console import Console
 
 from dumpfilter.analyse.printing.options import MayFail, SelectionOptions, TextOptions
 from dumpfilter.analyse.printing.text import TextPrinter
-from dumpfilter.base.byte_bar import byte_bar
+from dumpfilter.base.byte_bar import byte_progress
 from dumpfilter.base.errors import BinlogError, OptionError
 from dumpfilter.base.files import writing
 from dumpfilter.binlog.format import Family
@@ -78,17 +78,17 @@ def print_binlog(
         is_verified=verify,
     )
     begun = False
-    with work.progress("printing", quiet=out.isatty()) as advance:
+    with work.reading("printing", is_shown=not out.isatty()) as taken:
         try:
             for kept in kept_pieces(
                 binlogs,
                 work.rules,
                 counts=counts,
                 left_out=printer.left_out if work.is_filtered else None,
-                **work.taken(advance),
+                **taken,
             ):
                 if not begun:
-                    printer.begin(kept.fd)
+                    printer.begin()
                     begun = True
                 printer.events(kept)
             if begun:
@@ -149,15 +149,8 @@ def write_binlog(
     base = base or binlogs.names[0].rpartition(".")[0] or binlogs.names[0]
 
     def filtered(directory: Path) -> Counts:
-        with work.progress("filtering") as advance:
-            return filter_set(
-                binlogs,
-                work.rules,
-                directory,
-                base,
-                overwrite=overwrite,
-                **work.taken(advance),
-            )
+        with work.reading("filtering") as taken:
+            return filter_set(binlogs, work.rules, directory, base, overwrite=overwrite, **taken)
 
     if any(os.path.dirname(one) == str(output.resolve()) for one in binlogs.addresses):
         raise OptionError(f"--output={output}: the binlogs themselves are there; name another directory")
@@ -204,11 +197,12 @@ class _Work:
             "verify": verify,
         }
 
-    def taken(self, progress: Callable[[int], None]) -> PassOptions:
-        """Return the options for the pass over the set. ``progress`` is called with the number of bytes that were
-        just read.
-        """
-        return {**self._taken, "progress": progress}
+    @contextmanager
+    def reading(self, what: str, *, is_shown: bool = True) -> Iterator[PassOptions]:
+        """Yield the options for the pass over the set. Show a progress bar with the text ``what`` meanwhile."""
+        total = sum(map(self._binlogs.size, self._binlogs.names))
+        with byte_progress(self._log if is_shown else None, what, total) as advance:
+            yield {**self._taken, "progress": advance}
 
     def rows_ok(self, database: str, table: str) -> bool:
         """Tell whether the filters pass row events of a table. Database and table are named as on the source."""
@@ -224,17 +218,6 @@ class _Work:
                 f"{undecided} events could not be decided and are in the output "
                 "(dumpfilter explain tells which and why)"
             )
-
-    @contextmanager
-    def progress(self, what: str, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
-        """Yield a callback for a progress bar, which takes the number of bytes just read.
-
-        The bar appears on a terminal only, and not if ``quiet`` is set.
-        """
-        with byte_bar(self._log, shown=not quiet) as bar:
-            total = sum(map(self._binlogs.size, self._binlogs.names))
-            task = bar.add_task(what, total=total)
-            yield lambda read: bar.advance(task, read)
 
 
 def range_of(options: SelectionOptions, family: Family) -> Range:

@@ -1,19 +1,49 @@
-"""The statements SHOW BINLOG EVENTS and SHOW RELAYLOG EVENTS for one binlog or relay log file."""
+"""The statements SHOW BINLOG EVENTS and SHOW RELAYLOG EVENTS for one binlog or relay log file.
+
+The column Info has the texts of MySQL and MariaDB (``Log_event::pack_info``). The tests in tests/analyse/printing
+compare all rows with those that MySQL 9.7 and MariaDB 10.11 show for recorded binlogs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.analyse.printing.event_info import event_info, shown_events
+from dumpfilter.analyse.printing.literals import gap_text, quoted_name, user_variable
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogTruncated
-from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, shown_name
+from dumpfilter.binlog import context_events as C
+from dumpfilter.binlog.collations import collation_name
+from dumpfilter.binlog.compression import NONE, TransactionPayload, decode_transaction_payload
+from dumpfilter.binlog.decode import decode_event
+from dumpfilter.binlog.events import (
+    HEADER_LENGTH,
+    LOG_EVENT_SUPPRESS_USE_F,
+    MYSQL_GTIDS,
+    ROWS,
+    STMT_END_F,
+    EventHeader,
+    EventType,
+    shown_name,
+)
 from dumpfilter.binlog.file_reads import open_regular
 from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.gtid_events import (
+    FL_COMMIT_ALTER_E1,
+    FL_GROUP_COMMIT_ID,
+    FL_PREPARED_XA,
+    FL_ROLLBACK_ALTER_E1,
+    FL_START_ALTER_E1,
+    MariadbGtidEvent,
+    MysqlGtidEvent,
+)
+from dumpfilter.binlog.query import ExecuteLoadQueryEvent, QueryEvent
 from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.binlog.rows_events import RowsHeader, TableMap
 from dumpfilter.console.sql.interruption import check_interrupted
 from dumpfilter.console.sql.result import Column, ColumnType, Note, Result
 from dumpfilter.console.sql.server_errors import ER_ERROR_WHEN_EXECUTING_COMMAND, SqlError
@@ -144,3 +174,166 @@ def _wrong(family: Family, position: int, reason: str) -> SqlError:
     if family == "mariadb":
         return no_events("Wrong offset or I/O error")
     return no_events(f"Error reading Log_event at position {position}: Failed decoding event: {reason}")
+
+
+T = EventType
+
+_ROWS_FLAGS = ((STMT_END_F, "STMT_END_F"),)
+_MYSQL_ROWS_FLAGS = (
+    *_ROWS_FLAGS,
+    (1 << 1, "NO_FOREIGN_KEY_CHECKS_F"),
+    (1 << 2, "RELAXED_UNIQUE_CHECKS_F"),
+    (1 << 3, "COMPLETE_ROWS_F"),
+    (1 << 4, "USE_SQL_FOREIGN_KEY_F"),
+)
+
+
+def event_info(event: Event) -> str:
+    """Return the text of SHOW BINLOG EVENTS for an event's column Info.
+
+    The text is empty for unknown event types, and for events for which the servers show nothing. Invalid UTF-8
+    becomes U+FFFD. Raises BinlogError for a malformed event.
+    """
+    return _clean(_info(event))
+
+
+def shown_events(event: Event) -> Iterator[Event]:
+    """Yield the events that SHOW BINLOG EVENTS shows for one event of a file.
+
+    A Transaction_payload event is followed by the events inside it. As in MySQL, each of these has the end of the
+    Transaction_payload event as ``header.end_log_pos`` and ``offset``. Raises BinlogError for a payload that cannot
+    be decompressed.
+    """
+    yield event
+    if event.type != T.TRANSACTION_PAYLOAD:
+        return
+    end = event.header.end_log_pos
+    inner = replace(event.fd, checksum=False)
+    for header, raw in decode_transaction_payload(event.body).events():
+        yield Event(end, header._replace(end_log_pos=end), raw, inner)
+
+
+def _info(event: Event) -> str:
+    text_of = _INFO.get(event.type)
+    return "" if text_of is None else text_of(decode_event(event), event)
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _rows(rows: RowsHeader, event: Event) -> str:
+    known = _MYSQL_ROWS_FLAGS if event.fd.family == "mysql" else _ROWS_FLAGS
+    flags = "".join(f" {name}" for bit, name in known if rows.flags & bit)
+    return f"table_id: {rows.table_id}" + (f" flags:{flags}" if flags else "")
+
+
+def _table_map(table: TableMap, event: Event) -> str:
+    return f"table_id: {table.table_id} ({table.database}.{table.table})"
+
+
+def _query(query: QueryEvent, event: Event) -> str:
+    text = query.text
+    if query.db and not event.header.flags & LOG_EVENT_SUPPRESS_USE_F:
+        text = f"use {quoted_name(query.db).decode('utf-8', 'surrogateescape')}; {text}"
+    if event.fd.family == "mysql" and query.status.ddl_xid is not None:
+        text += f" /* xid={query.status.ddl_xid} */"
+    return text
+
+
+def _load_query(query: ExecuteLoadQueryEvent, event: Event) -> str:
+    return f"{_query(query, event)} ;file_id={query.file_id}"
+
+
+def _mysql_gtid(gtid: MysqlGtidEvent, event: Event) -> str:
+    return f"SET @@SESSION.GTID_NEXT= '{gtid.gtid or 'ANONYMOUS'}'"
+
+
+def _mariadb_gtid(gtid: MariadbGtidEvent, event: Event) -> str:
+    head = f"XA START {gtid.xid} " if gtid.flags & FL_PREPARED_XA else "" if gtid.standalone else "BEGIN "
+    text = f"{head}GTID {gtid.gtid}"
+    if gtid.flags & FL_GROUP_COMMIT_ID:
+        text += f" cid={gtid.commit_id}"
+    if gtid.flags_extra & FL_START_ALTER_E1:
+        text += " START ALTER"
+    if gtid.flags_extra & FL_COMMIT_ALTER_E1:
+        text += f" COMMIT ALTER id={gtid.start_alter_seq_no}"
+    if gtid.flags_extra & FL_ROLLBACK_ALTER_E1:
+        text += f" ROLLBACK ALTER id={gtid.start_alter_seq_no}"
+    return text
+
+
+def _user_var(variable: C.UserVar, event: Event) -> str:
+    family = event.fd.family
+    name = quoted_name(variable.name).decode("utf-8", "surrogateescape")
+    if variable.value is None or variable.type != C.STRING_RESULT:
+        if variable.type == C.REAL_RESULT and variable.value is not None:
+            return f"@{name}={struct.unpack('<d', variable.value)[0]:.14g}"
+        value = user_variable(variable, family)
+        assert value is not None
+        return f"@{name}={value.decode()}"
+    collation = collation_name(variable.charset, family)
+    if collation is None:
+        return f"@{name}=???"
+    digits = variable.value.hex().upper()
+    text = f"X'{digits}'" if family == "mariadb" else f"0x{digits}"
+    return f"@{name}=_{collation.partition('_')[0]} {text} COLLATE {collation}"
+
+
+def _intvar(intvar: C.Intvar, event: Event) -> str:
+    name = "LAST_INSERT_ID" if intvar.type == C.LAST_INSERT_ID_EVENT else "INSERT_ID"
+    return f"{name}={intvar.value}"
+
+
+def _xa_prepare(prepare: C.XaPrepare, event: Event) -> str:
+    return f"XA COMMIT {prepare.xid} ONE PHASE" if prepare.one_phase else f"XA PREPARE {prepare.xid}"
+
+
+def _payload(payload: TransactionPayload, event: Event) -> str:
+    compression = "NONE" if payload.compression == NONE else "ZSTD"
+    return f"compression='{compression}', decompressed_size={payload.uncompressed_size} bytes"
+
+
+def _load_block(block: C.LoadBlock, event: Event) -> str:
+    return f";file_id={block.file_id};block_len={len(block.data)}"
+
+
+def _incident(incident: C.Incident, event: Event) -> str:
+    name = "LOST_EVENTS" if incident.number == C.INCIDENT_LOST_EVENTS else "NOTHING"
+    return f"#{incident.number} ({name})" + (f": {incident.message}" if incident.message else "")
+
+
+def _text(body: bytes | memoryview) -> str:
+    return bytes(body).decode("utf-8", "surrogateescape")
+
+
+_INFO: dict[int, Callable[[Any, Event], str]] = {
+    T.FORMAT_DESCRIPTION: lambda fd, event: f"Server ver: {fd.server_version}, Binlog ver: 4",
+    T.TABLE_MAP: _table_map,
+    T.QUERY: _query,
+    T.QUERY_COMPRESSED: _query,
+    T.EXECUTE_LOAD_QUERY: _load_query,
+    T.MARIADB_GTID: _mariadb_gtid,
+    T.PREVIOUS_GTIDS: lambda gtids, event: str(gtids).replace(",", ",\n"),
+    T.GTID_LIST: lambda gtids, event: f"[{', '.join(map(str, gtids.gtids))}]",
+    T.BINLOG_CHECKPOINT: lambda name, event: name,
+    T.XID: lambda xid, event: f"COMMIT /* xid={xid} */",
+    T.XA_PREPARE: _xa_prepare,
+    T.ROTATE: lambda rotate, event: f"{rotate.name};pos={rotate.position}",
+    T.INTVAR: _intvar,
+    T.RAND: lambda rand, event: f"rand_seed1={rand.seed1},rand_seed2={rand.seed2}",
+    T.USER_VAR: _user_var,
+    T.ROWS_QUERY: lambda text, event: f"# {_text(text)}",
+    T.ANNOTATE_ROWS: lambda text, event: _text(text),
+    T.TRANSACTION_PAYLOAD: _payload,
+    T.BEGIN_LOAD_QUERY: _load_block,
+    T.APPEND_BLOCK: _load_block,
+    T.INCIDENT: _incident,
+    T.IGNORABLE: lambda content, event: gap_text(content),
+    **dict.fromkeys(ROWS, _rows),
+    **dict.fromkeys(MYSQL_GTIDS, _mysql_gtid),
+}
+"""The functions that make the Info text, by event type.
+
+Each function takes the decoded event (:func:`decode_event`) and the raw event.
+"""

@@ -7,25 +7,34 @@ the output of these programs. docs/binlog.md lists the differences.
 from __future__ import annotations
 
 import itertools
+import tempfile
 import time
 from base64 import encodebytes
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.analyse.printing.event_texts import DELIMITER, TYPE_AT, EventTexts, Place, Shape, shape
-from dumpfilter.analyse.printing.gap_text import gap_text
 from dumpfilter.analyse.printing.harmless import AS_IT_IS, Harmless, lacking, named
-from dumpfilter.analyse.printing.literals import quoted_name, quoted_text, user_variable
-from dumpfilter.analyse.printing.load_files import LoadFiles
+from dumpfilter.analyse.printing.literals import (
+    USE,
+    Session,
+    gap_text,
+    quoted_name,
+    quoted_text,
+    server_version,
+    user_variable,
+)
 from dumpfilter.analyse.printing.options import MayFail, TextOptions
-from dumpfilter.analyse.printing.session_variables import USE, Session, server_version
-from dumpfilter.base.errors import BinlogError
+from dumpfilter.base.errors import BinlogCorrupt, BinlogError, OutputError
+from dumpfilter.base.files import writing
 from dumpfilter.binlog import context_events as C
 from dumpfilter.binlog.compression import TransactionPayload
+from dumpfilter.binlog.context_events import LoadBlock
 from dumpfilter.binlog.decode import decode_event
 from dumpfilter.binlog.events import HEADER_LENGTH, MYSQL_GTIDS, STATEMENTS, EventType
 from dumpfilter.binlog.format import FormatDescription
@@ -44,6 +53,67 @@ from dumpfilter.filter.kinds import KindFilter
 from dumpfilter.filter.world import World
 from dumpfilter.index.segment import ended_xid
 from dumpfilter.index.subjects import statement_of
+
+
+class LoadFiles:
+    """Writes the data files of LOAD DATA statements, one new file ``SQL_LOAD-<file id>-<n>`` for each statement.
+
+    ``directory`` is created with the first file. With None a temporary directory is created, which is never removed,
+    because the printed statements name its files.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory = directory
+        self.written = 0
+        self._paths: dict[int, Path] = {}
+
+    def begin(self, block: LoadBlock) -> Path:
+        """Write the first block of a data file (Begin_load_query event) to a new file, and return the file's path.
+
+        Raises OutputError when the file cannot be written, or when a statement cannot name its path.
+        """
+        if self.directory is None:
+            self.directory = Path(tempfile.mkdtemp(prefix="dumpfilter-load-"))
+        with writing(self.directory):
+            self.directory.mkdir(parents=True, exist_ok=True)
+        while (path := self.directory.resolve() / f"SQL_LOAD-{block.file_id}-{self.written}").exists():
+            self.written += 1
+        if "\\" in str(path) or not str(path).isprintable():
+            raise OutputError(
+                f"{path}: a LOAD DATA statement cannot name this file; give another --local-load"
+            )
+        with writing(path):
+            path.write_bytes(block.data)
+        self.written += 1
+        self._paths[block.file_id] = path
+        return path
+
+    def append(self, block: LoadBlock) -> Path:
+        """Append a later block of a data file (Append_block event), and return the file's path.
+
+        Raises BinlogCorrupt if the file has no first block, and OutputError if it cannot be written.
+        """
+        path = self._path(block.file_id)
+        with writing(path), open(path, "ab") as file:
+            file.write(block.data)
+        return path
+
+    def take(self, file_id: int) -> Path:
+        """Return the path of a complete data file for its LOAD DATA statement. Afterwards its ``file_id`` may be
+        used for another file.
+
+        Raises BinlogCorrupt if the file has no first block.
+        """
+        path = self._path(file_id)
+        del self._paths[file_id]
+        return path
+
+    def _path(self, file_id: int) -> Path:
+        try:
+            return self._paths[file_id]
+        except KeyError:
+            raise BinlogCorrupt(f"LOAD DATA: the file with number {file_id} was never begun") from None
+
 
 T = EventType
 
@@ -162,11 +232,8 @@ class TextPrinter:
         """
         return [] if self._harmless is None else [named(key) for key in self._harmless.diverged]
 
-    def begin(self, fd: FormatDescription) -> None:
-        """Print the statements that begin the text. Call this before printing any event.
-
-        ``fd`` is the first file's format description event.
-        """
+    def begin(self) -> None:
+        """Print the statements that begin the text. Call this before printing any event."""
         self._write(b"/*!50530 SET @@SESSION.PSEUDO_SLAVE_MODE=1*/;\n")
         self._write(b"/*!50003 SET @OLD_COMPLETION_TYPE=@@COMPLETION_TYPE,COMPLETION_TYPE=0*/;\n")
         self._write(b"DELIMITER " + DELIMITER + b"\n")
@@ -649,10 +716,6 @@ def _frame_shape(word: bytes, is_new_thread: bool) -> Shape:
 def _is_first(file: str) -> bool:
     number = file.rpartition(".")[2]
     return number.isdecimal() and int(number) == 1
-
-
-def _name(name: str) -> str:
-    return quoted_name(name).decode("utf-8", "surrogateescape")
 
 
 _ABOUT_FILE: dict[int, Callable[[Any], str]] = {

@@ -1,4 +1,4 @@
-"""Functions that format bytes, rates, percentages, times and names for people.
+"""Functions that format bytes, rates, percentages, times and names for people, and the traffic of a month.
 
 >>> human_bytes(1289748), human_rate(1536), human_percent(0.8674), human_duration(108000)
 ('1.23 MiB', '1.5 KiB/s', '86.7 %', '30 h')
@@ -163,3 +163,45 @@ def human_rate_of_bits(bits: float) -> str:
     while unit < len(units) - 1 and size >= 999.5:
         size, unit = size / 1000, unit + 1
     return f"{size:.3g} {units[unit]}"
+
+
+MONTH_HOURS = 730
+"""The number of hours in a month (a twelfth of a year), as cloud providers bill."""
+
+GIGABYTE = 10**9
+"""The number of bytes in a gigabyte, as cloud providers bill."""
+
+SHORTEST = 3600
+"""The minimum active time for an extrapolation to a month, seconds."""
+
+ROUGH_BELOW = 86_400
+"""The active time below which a month's extrapolated traffic is marked as rough, seconds. Below a day, the
+difference between day and night is not covered.
+"""
+
+
+def bytes_of_month(nbytes: int, seconds: int) -> int | None:
+    """Return the traffic of a month in bytes, extrapolated from ``nbytes`` in ``seconds`` of active time. None if
+    the time is too short.
+
+    >>> bytes_of_month(10, 7300), bytes_of_month(10, 3599)
+    (3600, None)
+    """
+    return None if seconds < SHORTEST else round(nbytes * MONTH_HOURS * 3600 / seconds)
+
+
+def remark_on_month(seconds: int) -> str | None:
+    """Return a sentence that says why a month's traffic is unknown or only rough. Return None if at least a day was
+    measured.
+    """
+    if seconds < SHORTEST:
+        return (
+            f"The binlogs span {human_duration(seconds)}. The traffic of a month needs at least "
+            f"{human_duration(SHORTEST)}."
+        )
+    if seconds < ROUGH_BELOW:
+        return (
+            f"The traffic of a month is extrapolated from {human_duration(seconds)}. It is a rough figure, because "
+            "days and nights differ."
+        )
+    return None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dumpfilter.analyse.report.html import environment, page_parts
-from dumpfilter.analyse.report.month import MONTH_HOURS, remark_on_month
-from dumpfilter.analyse.report.text import human_rate_of_bits
+from dumpfilter.analyse.report.text import MONTH_HOURS, human_rate_of_bits, remark_on_month
 from dumpfilter.simulation.page import plots
 from dumpfilter.simulation.page.view import (
     active_seconds_of,

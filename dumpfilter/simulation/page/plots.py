@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dumpfilter.analyse.report.figures import Chart, Json
+from dumpfilter.analyse.report.html import Chart, Json
 from dumpfilter.analyse.report.text import human_rate_of_bits
 from dumpfilter.base.printable import visible
 from dumpfilter.simulation.page.view import Look, look_of, nodes_by_name, worst_nodes

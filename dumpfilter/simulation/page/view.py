@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dumpfilter.analyse.report.month import GIGABYTE, bytes_of_month
+from dumpfilter.analyse.report.text import GIGABYTE, bytes_of_month
 from dumpfilter.simulation.results import (
     LinkFigures,
     Method,

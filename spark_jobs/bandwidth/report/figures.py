@@ -13,8 +13,7 @@ from itertools import accumulate, takewhile
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.analyse.report.audience import Audience
-from dumpfilter.analyse.report.figures import (
+from dumpfilter.analyse.report.html import (
     Bar,
     Bars,
     Chart,
@@ -26,6 +25,7 @@ from dumpfilter.analyse.report.figures import (
     head_and_rest,
     label,
 )
+from dumpfilter.analyse.report.measures import Audience
 from dumpfilter.analyse.report.text import human_bytes, human_percent, share
 from dumpfilter.base.printable import visible
 from dumpfilter.spark_jobs.bandwidth.results import (

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from dumpfilter.analyse.report.audience import Audience
-from dumpfilter.analyse.report.figures import Json
-from dumpfilter.analyse.report.html import environment, page_parts
-from dumpfilter.analyse.report.month import GIGABYTE
-from dumpfilter.analyse.report.text import human_bytes, human_price
+from dumpfilter.analyse.report.html import Json, environment, page_parts
+from dumpfilter.analyse.report.measures import Audience
+from dumpfilter.analyse.report.text import GIGABYTE, human_bytes, human_price
 from dumpfilter.spark_jobs.bandwidth.report import figures
 from dumpfilter.spark_jobs.bandwidth.report.figures import (
     MOST_CHOICES,

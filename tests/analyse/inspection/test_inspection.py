@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from dumpfilter.analyse.inspection.by_heading import Rate, Rates, Volume
+from dumpfilter.analyse.inspection.by_heading import NO_TABLE, SEVERAL, STATEMENTS, Rate, Rates, Volume
 from dumpfilter.analyse.inspection.inspection import (
     NOT_OPENED,
     TOP,
@@ -24,7 +24,6 @@ from dumpfilter.analyse.inspection.inspection import (
     inspect_set,
 )
 from dumpfilter.analyse.inspection.text import render_inspection
-from dumpfilter.analyse.report.headings import NO_TABLE, SEVERAL, STATEMENTS
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog import roles as R

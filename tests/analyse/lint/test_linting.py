@@ -1,6 +1,11 @@
-"""Each trap has its warning, and the cured filter has none."""
+"""Each trap has its warning, and the cured filter has none.
+
+The bounded search for a misspelled name finds what difflib's ratio finds.
+"""
 
 from __future__ import annotations
+
+import difflib
 
 import pytest
 from hypothesis import given
@@ -8,7 +13,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.analyse.lint.findings import Code
 from dumpfilter.analyse.lint.knowledge import knowledge_of
-from dumpfilter.analyse.lint.linting import lint
+from dumpfilter.analyse.lint.linting import closest, likeness_to, lint
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import EffectiveFilter, Filter, Rule
 from dumpfilter.index.subjects import TableSubject
@@ -475,7 +480,7 @@ def test_rules_beyond_the_most_comparisons_are_named(monkeypatch: pytest.MonkeyP
     known = knowledge(*SHOP)
     rule_filter = Filter.from_options([f"--replicate-wild-ignore-table=x{k}.y_%" for k in range(6)])
     assert Code.NOT_COMPARED not in {each.code for each in lint(rule_filter, known)}
-    monkeypatch.setattr("dumpfilter.analyse.lint.rules._MOST_COMPARISONS", 12)
+    monkeypatch.setattr("dumpfilter.analyse.lint.linting._MOST_COMPARISONS", 12)
     compared = [each for each in lint(rule_filter, known) if each.code is Code.NO_MATCH]
     [told] = [each for each in lint(rule_filter, known) if each.code is Code.NOT_COMPARED]
     assert len(compared) == 2
@@ -781,3 +786,29 @@ def test_functions_and_triggers_that_run_each_other() -> None:
     )
     assert "routine" in codes(knowledge(*lines), "ignore-table=shop.b")
     assert "trigger" in codes(knowledge(*lines), "ignore-table=shop.c")
+
+
+NAMES = st.text("ab_1", max_size=8)
+
+
+@given(NAMES, st.lists(NAMES, max_size=4))
+def test_likeness_is_the_ratio_where_names_are_alike(name: str, others: list[str]) -> None:
+    likeness = likeness_to(name)
+    for other in others * 2:
+        ratio = difflib.SequenceMatcher(None, other, name).ratio()
+        assert likeness(other) == (ratio if ratio >= 0.75 else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("shop.order", "shop.orders"),
+        ("shpo.orders", "shop.orders"),
+        ("hr.emp1", "hr.emp"),
+        ("hr.orders", None),
+        ("orders", None),
+        ("x" * 100 + ".orders", None),
+    ],
+)
+def test_each_side_of_a_dot_is_alike_by_itself(value: str, found: str | None) -> None:
+    assert closest(value, ["shop.orders", "shop.ordinal", "hr.emp"]) == found

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from dumpfilter.analyse.lint.findings import Code, Item, Level
-from dumpfilter.analyse.lint.gather import gather
-from dumpfilter.analyse.lint.knowledge import SetKnowledge
+from dumpfilter.analyse.lint.knowledge import SetKnowledge, gather
 from dumpfilter.analyse.lint.linting import dropped_xa, lint
 from dumpfilter.analyse.lint.replica import ReplicaWalk
 from dumpfilter.binlog.statement import Statement

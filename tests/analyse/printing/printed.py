@@ -43,7 +43,7 @@ def printed(
     follow = CleverFilter(rules, warn=warnings.append) if clever else None
     for number, kept in enumerate(kept_pieces(BinlogSet.open(files), rules, clever=follow)):
         if not number:
-            printer.begin(kept.fd)
+            printer.begin()
         printer.events(kept)
     printer.end()
     return b"".join(out), warnings

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dumpfilter.analyse.report.audience import Audience
-from dumpfilter.analyse.report.periods import Division, OverTime, Period
+from dumpfilter.analyse.report.measures import Audience, Division, OverTime, Period
 from dumpfilter.spark_jobs.bandwidth.results import (
     Figures,
     Peak,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.analyse.report.figures import byte_ticks
+from dumpfilter.analyse.report.html import byte_ticks
 from dumpfilter.analyse.report.text import human_bytes
 from dumpfilter.spark_jobs.bandwidth.report import figures
 from dumpfilter.spark_jobs.bandwidth.report.figures import Group, by_saving, by_traffic, groups_of

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.analyse.report.audience import Audience
+from dumpfilter.analyse.report.measures import Audience
 from dumpfilter.base.errors import BinlogCorrupt, OptionError
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.format import NameRules

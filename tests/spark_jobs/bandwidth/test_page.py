@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.analyse.report.audience import Audience
+from dumpfilter.analyse.report.measures import Audience
 from dumpfilter.analyse.report.text import human_rate
 from dumpfilter.base.printable import visible
 from dumpfilter.spark_jobs.bandwidth.report import render_report

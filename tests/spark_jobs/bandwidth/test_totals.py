@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dumpfilter.analyse.report.audience import Audience
+from dumpfilter.analyse.report.measures import Audience
 from dumpfilter.analyse.report.text import human_percent
 from dumpfilter.spark_jobs.bandwidth.results import Results, Ways, month_of, totals_of, with_totals
 from tests.spark_jobs.bandwidth.made_results import empty_results, made_results

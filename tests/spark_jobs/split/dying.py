@@ -10,7 +10,7 @@ from multiprocessing import forkserver, process, util
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.analyse.split_set.manifest import MANIFEST, Manifest
+from dumpfilter.analyse.split_set import MANIFEST, Manifest
 from dumpfilter.binlog.workload.generate import generate
 from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.spark_jobs.split.job import SplitOptions, split

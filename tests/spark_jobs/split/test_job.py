@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.analyse.split_set.manifest import Manifest
+from dumpfilter.analyse.split_set import Manifest
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogMissing, BinlogTruncated, OutputError
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import EventType

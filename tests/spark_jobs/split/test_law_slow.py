@@ -15,7 +15,7 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dumpfilter.analyse.split_set.manifest import BinlogPart
+from dumpfilter.analyse.split_set import BinlogPart
 from dumpfilter.binlog.context_events import decode_rotate, decode_xa_prepare
 from dumpfilter.binlog.events import LOG_EVENT_BINLOG_IN_USE_F, EventType
 from dumpfilter.binlog.format import Family, NameRules

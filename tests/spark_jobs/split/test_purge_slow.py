@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import pytest
 
-from dumpfilter.analyse.split_set.manifest import Manifest, NamedBinlog
+from dumpfilter.analyse.split_set import Manifest, NamedBinlog
 from dumpfilter.base.errors import OptionError, OutputError
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.fileset import BinlogSet, SegmentReader

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from dumpfilter.analyse.lint.gather import gather
-from dumpfilter.analyse.lint.knowledge import SetKnowledge
+from dumpfilter.analyse.lint.knowledge import SetKnowledge, gather
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.thread import DumpThread

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.analyse.lint import gather as module
-from dumpfilter.analyse.lint.gather import gather
+from dumpfilter.analyse.lint import knowledge as module
+from dumpfilter.analyse.lint.knowledge import gather
 from dumpfilter.binlog.compression import compress
 from dumpfilter.binlog.events import MAGIC, EventType
 from dumpfilter.binlog.gtid_sources import SourceNumbers

@@ -1,4 +1,4 @@
-"""The period lengths, and the division by schema or table, with which reports sum bytes over time."""
+"""The measures of reports: the periods over which bytes are summed, their division, and the kind of replica."""
 
 from __future__ import annotations
 
@@ -50,3 +50,16 @@ def wider(seconds: int) -> int:
     """
     longer = PERIODS[PERIODS.index(seconds) + 1 :] if seconds in PERIODS else ()
     return longer[0] if longer else 2 * seconds
+
+
+class Audience(enum.StrEnum):
+    """The kind of replica for which a report counts the bytes that the master sends, since the two protocols
+    differ.
+    """
+
+    REPLICAS = "replicas"
+    """Real MySQL or MariaDB replicas, which read MySQL's replication protocol. They receive stand-ins (empty
+    transactions) for dropped GTIDs.
+    """
+    SLAVES = "slaves"
+    """Slaves of dumpfilter, which read over gRPC."""

@@ -10,14 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.analyse.explain.explanation import (
+from dumpfilter.analyse.explain import (
     Filters,
+    describe,
+    event_as_dict,
     explain_events,
     explain_set,
     explain_statement,
     path_of,
+    print_set,
+    print_statement,
+    set_as_dict,
 )
-from dumpfilter.analyse.explain.output import describe, event_as_dict, print_set, print_statement, set_as_dict
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.statement import Statement, StatementKind, TableName
 from dumpfilter.filter import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.analyse.printing.load_files import LoadFiles
+from dumpfilter.analyse.printing.text import LoadFiles
 from dumpfilter.base.errors import BinlogCorrupt, OutputError
 from dumpfilter.binlog.context_events import (
     LoadBlock,

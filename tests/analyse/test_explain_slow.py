@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from dumpfilter.analyse.explain.explanation import ExplainedEvent, Filters, explain_events, explain_set
+from dumpfilter.analyse.explain import ExplainedEvent, Filters, explain_events, explain_set
 from dumpfilter.binlog.events import MAGIC, EventHeader, EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events, read_format_description

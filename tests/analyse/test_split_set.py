@@ -1,20 +1,39 @@
-"""The table that ``dumpfilter split`` prints."""
+"""The manifest of a split: manifests of earlier versions, unknown fields, and the table that is printed."""
 
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from dumpfilter.analyse.split_set.manifest_tables import render_split
+from dumpfilter.analyse.split_set import MANIFEST, Manifest, render_split
+from dumpfilter.base.errors import OutputError
 from dumpfilter.spark_jobs.split.job import SplitOptions
 from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, NamedBinlog, Specification
 from tests.spark_jobs.here import split_here
 from tests.support import DATA
 
 ONE_FILE = DATA / "oracle" / "mysql-row" / "bin.000001"
+
+
+def test_a_manifest_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    made = split_here(ONE_FILE, tmp_path / "parts", SplitOptions()).manifest
+    path = tmp_path / "parts" / MANIFEST
+    written = json.loads(path.read_text())
+    assert "ranges" not in written["source"][0]
+    written["source"][0]["ranges"] = 3
+    path.write_text(json.dumps(written))
+    found = Manifest.load(tmp_path / "parts")
+    assert [one.name for one in found.source] == [one.name for one in made.source]
+    found.save(tmp_path / "parts")
+    assert Manifest.load(tmp_path / "parts") == made
+    written["source"][0]["rangs"] = 3
+    path.write_text(json.dumps(written))
+    with pytest.raises(OutputError, match="is not a split's manifest"):
+        Manifest.load(tmp_path / "parts")
 
 
 @pytest.mark.parametrize(
