@@ -70,7 +70,7 @@ class Filters:
     """
 
     slave: ReplicationFilter
-    write: ReplicationFilter | None = None
+    write: ReplicationFilter = field(default_factory=Filter)
 
     @classmethod
     def of(cls, options: FilterOptions, written_by: NameRules) -> Filters:
@@ -86,11 +86,8 @@ class Filters:
         Write rules such as ``--binlog-do-db`` are evaluated first. The slave's filter decides only about events that
         these rules pass.
         """
-        if self.write is not None and self.write.is_on:
-            written = self.write.decide(subject)
-            if not written.verdict.passes:
-                return written
-        return self.slave.decide(subject)
+        written = self.write.decide(subject)
+        return self.slave.decide(subject) if written.verdict.passes else written
 
     def flags(self, subjects: Subjects) -> TableFlags:
         """Return the verdicts of both filters together (``write``, then ``slave``) about all tables and statements in
@@ -339,7 +336,7 @@ def path_of(statement: Statement, filters: Filters) -> Iterator[PathStep]:
 
     Each step compares the statement with one type of rules. The last step has the final verdict.
     """
-    if filters.write is not None and filters.write.is_on:
+    if filters.write.is_on:
         written = filters.write.decide(statement)
         yield _stop(written, go_on=written.verdict.passes)
         if not written.verdict.passes:
@@ -428,7 +425,7 @@ def by_write_side(decision: Decision, filters: Filters) -> bool:
     """Tell whether rules with which the server writes its binlog, such as ``--binlog-do-db``, made the decision, rather
     than the slave's rules.
     """
-    return filters.write is not None and filters.write.is_on and decision.step.name.startswith("BINLOG_")
+    return filters.write.is_on and decision.step.name.startswith("BINLOG_")
 
 
 def describe(subject: Subject) -> str:
@@ -548,8 +545,7 @@ def rules_as_list(filters: Filters) -> list[str]:
 
     The rules with which the server writes its binlog, such as ``--binlog-do-db``, come before the slave's rules.
     """
-    written = filters.write.rules if filters.write is not None else ()
-    return [str(rule) for rule in (*written, *filters.slave.rules)]
+    return [str(rule) for rule in (*filters.write.rules, *filters.slave.rules)]
 
 
 def print_set(found: ExplainedSet, filters: Filters, console: Console, *, top: int) -> None:

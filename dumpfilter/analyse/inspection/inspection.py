@@ -22,7 +22,6 @@ from dumpfilter.analyse.inspection.by_heading import (
     ByHeading,
     FlatEvents,
     HeadingSums,
-    Ints,
     OverTimeOptions,
     Rates,
     Volume,
@@ -32,7 +31,7 @@ from dumpfilter.analyse.inspection.by_heading import (
 )
 from dumpfilter.analyse.report.measures import OverTime
 from dumpfilter.analyse.report.text import share
-from dumpfilter.analyse.traffic.facts import sums
+from dumpfilter.analyse.traffic.facts import Ints, sums
 from dumpfilter.base.byte_bar import byte_progress
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError
 from dumpfilter.binlog import roles as R

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -89,25 +90,20 @@ class SetKnowledge:
     def name(self, event: SetEvent) -> None:
         """Record the databases and tables that ``event`` names."""
         subject = event.subject
+        named: Iterable[tuple[str, str]] = ()
         if isinstance(subject, TableSubject):
-            self._name(subject.database, subject.table, event)
-            return
-        current = subject.current_database
-        for database in (current, subject.database, *(subject.updated_databases or ())):
+            named = [(subject.database, subject.table)]
+        else:
+            for database in (subject.current_database, subject.database, *(subject.updated_databases or ())):
+                if database:
+                    self.databases.setdefault(database, event)
+            if subject.kind is not StatementKind.ACCOUNT:
+                updated = chain.from_iterable(subject.updated or (subject.involved,))
+                named = _named(event, chain(updated, event.facts.makes))
+        for database, table in named:
             if database:
                 self.databases.setdefault(database, event)
-        if subject.kind is StatementKind.ACCOUNT:
-            return
-        for names in (subject.updated or ()) or (subject.involved,):
-            for table in names:
-                self._name(table.database or current, table.table, event)
-        for table in event.facts.makes:
-            self._name(table.database or current, table.table, event)
-
-    def _name(self, database: str | None, table: str, event: SetEvent) -> None:
-        if database:
-            self.databases.setdefault(database, event)
-            self.tables.setdefault((database, table), event)
+                self.tables.setdefault((database, table), event)
 
 
 def knowledge_of(subjects: Iterable[Subject], *, is_whole: bool = True) -> SetKnowledge:

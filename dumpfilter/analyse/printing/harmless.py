@@ -54,11 +54,7 @@ class Harmless:
 
     Parameters:
         world: the model of the target's objects (databases, tables, routines …), which this class updates.
-        family: the family of the server that wrote the binlog.
-        version: the version of this server, major and minor.
         mode: the form for statements that would fail.
-        from_first: whether the set begins with the server's first binlog. If so, CREATE … IF NOT EXISTS creates every
-            object that no earlier statement of the set created. If not, the object may be older than the set.
         rows_ok: tells whether the filter passes row events of a table, given its database and name on the source. None
             if there are no database rules, so that the filter drops all changes of a table or none.
     """
@@ -66,19 +62,13 @@ class Harmless:
     def __init__(
         self,
         world: World[QueryEvent],
-        family: Family,
-        version: tuple[int, int],
         mode: MayFail,
         *,
-        from_first: bool = True,
         rows_ok: Callable[[str, str], bool] | None = None,
     ) -> None:
         self.world = world
         self._rows_ok = rows_ok
-        self._family = family
-        self._version = version
         self._mode = mode
-        self._from_first = from_first
         self.drifted: dict[Key, None] = {}
         """The tables whose columns on the target may differ from the source's, because the filter dropped a
         statement.
@@ -89,6 +79,17 @@ class Harmless:
         """The tables that a printed statement changes after the filter dropped another change of their rows."""
         self._creations: dict[Key, bytes] = {}
         """The options after the name in each database's CREATE DATABASE."""
+
+    def written_by(self, family: Family, version: tuple[int, int], *, from_first: bool) -> None:
+        """Take note of the server that wrote the statements from here on, with its major and minor version. Call this
+        before the first statement.
+
+        ``from_first`` tells whether the set begins with the server's first binlog. If so, CREATE … IF NOT EXISTS
+        creates every object that no earlier statement of the set created. If not, the object may be older than the set.
+        """
+        self._family: Family = family
+        self._version = version
+        self._from_first = from_first
 
     def dropped(self, query: QueryEvent) -> None:
         """Record that the filter drops a statement, so that the target (the server that runs the printed text) lacks

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from dumpfilter.base.errors import BinlogCorrupt, GtidError
 from dumpfilter.binlog.collations import charset_name, collation_name
-from dumpfilter.binlog.context_events import DECIMAL_RESULT, INT_RESULT, REAL_RESULT, UserVar
+from dumpfilter.binlog.context_events import DECIMAL_RESULT, INT_RESULT, REAL_RESULT, UserVar, XaPrepare
 from dumpfilter.binlog.cursor import encode_name
 from dumpfilter.binlog.decimals import decimal_text
 from dumpfilter.binlog.events import LOG_EVENT_SUPPRESS_USE_F, EventHeader
@@ -46,6 +46,11 @@ def quoted_text(text: str) -> bytes:
     if any(byte < 32 or byte == 0x5C for byte in raw):
         return b"X'" + raw.hex().encode() + b"'"
     return b"'" + raw.replace(b"'", b"''") + b"'"
+
+
+def xa_prepare_text(prepare: XaPrepare) -> str:
+    """Return the statement XA PREPARE, or XA COMMIT with ONE PHASE, that an XA_prepare event stands for."""
+    return f"XA COMMIT {prepare.xid} ONE PHASE" if prepare.one_phase else f"XA PREPARE {prepare.xid}"
 
 
 def user_variable(variable: UserVar, family: Family, own_name: Callable[[str], str] = str) -> bytes | None:

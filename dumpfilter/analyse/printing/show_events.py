@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dumpfilter.analyse.printing.literals import gap_text, quoted_name, user_variable
+from dumpfilter.analyse.printing.literals import gap_text, quoted_name, user_variable, xa_prepare_text
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogTruncated
 from dumpfilter.binlog import context_events as C
 from dumpfilter.binlog.collations import collation_name
@@ -39,11 +39,10 @@ from dumpfilter.binlog.gtid_events import (
     FL_ROLLBACK_ALTER_E1,
     FL_START_ALTER_E1,
     MariadbGtidEvent,
-    MysqlGtidEvent,
 )
-from dumpfilter.binlog.query import ExecuteLoadQueryEvent, QueryEvent
+from dumpfilter.binlog.query import QueryEvent
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.binlog.rows_events import RowsHeader, TableMap
+from dumpfilter.binlog.rows_events import RowsHeader
 from dumpfilter.console.sql.interruption import check_interrupted
 from dumpfilter.console.sql.result import Column, ColumnType, Note, Result
 from dumpfilter.console.sql.server_errors import ER_ERROR_WHEN_EXECUTING_COMMAND, SqlError
@@ -194,7 +193,9 @@ def event_info(event: Event) -> str:
     The text is empty for unknown event types, and for events for which the servers show nothing. Invalid UTF-8
     becomes U+FFFD. Raises BinlogError for a malformed event.
     """
-    return _clean(_info(event))
+    text_of = _INFO.get(event.type)
+    text = "" if text_of is None else text_of(decode_event(event), event)
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def shown_events(event: Event) -> Iterator[Event]:
@@ -213,23 +214,10 @@ def shown_events(event: Event) -> Iterator[Event]:
         yield Event(end, header._replace(end_log_pos=end), raw, inner)
 
 
-def _info(event: Event) -> str:
-    text_of = _INFO.get(event.type)
-    return "" if text_of is None else text_of(decode_event(event), event)
-
-
-def _clean(text: str) -> str:
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
 def _rows(rows: RowsHeader, event: Event) -> str:
     known = _MYSQL_ROWS_FLAGS if event.fd.family == "mysql" else _ROWS_FLAGS
     flags = "".join(f" {name}" for bit, name in known if rows.flags & bit)
     return f"table_id: {rows.table_id}" + (f" flags:{flags}" if flags else "")
-
-
-def _table_map(table: TableMap, event: Event) -> str:
-    return f"table_id: {table.table_id} ({table.database}.{table.table})"
 
 
 def _query(query: QueryEvent, event: Event) -> str:
@@ -239,14 +227,6 @@ def _query(query: QueryEvent, event: Event) -> str:
     if event.fd.family == "mysql" and query.status.ddl_xid is not None:
         text += f" /* xid={query.status.ddl_xid} */"
     return text
-
-
-def _load_query(query: ExecuteLoadQueryEvent, event: Event) -> str:
-    return f"{_query(query, event)} ;file_id={query.file_id}"
-
-
-def _mysql_gtid(gtid: MysqlGtidEvent, event: Event) -> str:
-    return f"SET @@SESSION.GTID_NEXT= '{gtid.gtid or 'ANONYMOUS'}'"
 
 
 def _mariadb_gtid(gtid: MariadbGtidEvent, event: Event) -> str:
@@ -285,10 +265,6 @@ def _intvar(intvar: C.Intvar, event: Event) -> str:
     return f"{name}={intvar.value}"
 
 
-def _xa_prepare(prepare: C.XaPrepare, event: Event) -> str:
-    return f"XA COMMIT {prepare.xid} ONE PHASE" if prepare.one_phase else f"XA PREPARE {prepare.xid}"
-
-
 def _payload(payload: TransactionPayload, event: Event) -> str:
     compression = "NONE" if payload.compression == NONE else "ZSTD"
     return f"compression='{compression}', decompressed_size={payload.uncompressed_size} bytes"
@@ -309,16 +285,16 @@ def _text(body: bytes | memoryview) -> str:
 
 _INFO: dict[int, Callable[[Any, Event], str]] = {
     T.FORMAT_DESCRIPTION: lambda fd, event: f"Server ver: {fd.server_version}, Binlog ver: 4",
-    T.TABLE_MAP: _table_map,
+    T.TABLE_MAP: lambda table, event: f"table_id: {table.table_id} ({table.database}.{table.table})",
     T.QUERY: _query,
     T.QUERY_COMPRESSED: _query,
-    T.EXECUTE_LOAD_QUERY: _load_query,
+    T.EXECUTE_LOAD_QUERY: lambda query, event: f"{_query(query, event)} ;file_id={query.file_id}",
     T.MARIADB_GTID: _mariadb_gtid,
     T.PREVIOUS_GTIDS: lambda gtids, event: str(gtids).replace(",", ",\n"),
     T.GTID_LIST: lambda gtids, event: f"[{', '.join(map(str, gtids.gtids))}]",
     T.BINLOG_CHECKPOINT: lambda name, event: name,
     T.XID: lambda xid, event: f"COMMIT /* xid={xid} */",
-    T.XA_PREPARE: _xa_prepare,
+    T.XA_PREPARE: lambda prepare, event: xa_prepare_text(prepare),
     T.ROTATE: lambda rotate, event: f"{rotate.name};pos={rotate.position}",
     T.INTVAR: _intvar,
     T.RAND: lambda rand, event: f"rand_seed1={rand.seed1},rand_seed2={rand.seed2}",
@@ -331,7 +307,9 @@ _INFO: dict[int, Callable[[Any, Event], str]] = {
     T.INCIDENT: _incident,
     T.IGNORABLE: lambda content, event: gap_text(content),
     **dict.fromkeys(ROWS, _rows),
-    **dict.fromkeys(MYSQL_GTIDS, _mysql_gtid),
+    **dict.fromkeys(
+        MYSQL_GTIDS, lambda gtid, event: f"SET @@SESSION.GTID_NEXT= '{gtid.gtid or 'ANONYMOUS'}'"
+    ),
 }
 """The functions that make the Info text, by event type.
 

@@ -28,6 +28,7 @@ from dumpfilter.analyse.printing.literals import (
     quoted_text,
     server_version,
     user_variable,
+    xa_prepare_text,
 )
 from dumpfilter.analyse.printing.options import MayFail, TextOptions
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError, OutputError
@@ -165,12 +166,12 @@ class TextPrinter:
         self._written: list[bytes] = []
         """The text collected by the methods that print single events."""
         self._write = self._written.append
-        self._may_fail = options.may_fail
         self._kinds = kinds
-        self._rows_ok = rows_ok
-        self._harmless: Harmless | None = None
         rules = rules or Filter()
-        self._world: World[QueryEvent] = World(rules, is_strict=True, there=options.target_has or ())
+        self._harmless: Harmless | None = None
+        if options.may_fail is not MayFail.PRINT:
+            world: World[QueryEvent] = World(rules, is_strict=True, there=options.target_has or ())
+            self._harmless = Harmless(world, options.may_fail, rows_ok=rows_ok)
         self._context_settings: list[bytes] = []
         """The SET statements for Intvar, Rand and User_var events, which belong to the next statement."""
         self._comments = 0
@@ -255,7 +256,7 @@ class TextPrinter:
         From these statements the printer knows which tables and other objects exist on the server that runs the text.
         Raises BinlogError with file and position for a malformed event.
         """
-        if self._harmless is None:
+        if self._harmless is None or self._fd is None:
             return
         try:
             kind = T(statement.event[4])
@@ -375,15 +376,10 @@ class TextPrinter:
         )
         if self._fd is None or self._fd.server_version != fd.server_version:
             self._session = Session(fd)
-            if self._may_fail is not MayFail.PRINT:
-                self._harmless = Harmless(
-                    self._world,
-                    fd.family,
-                    server_version(fd),
-                    self._may_fail,
-                    from_first=_is_first(self._first_file),
-                    rows_ok=self._rows_ok,
-                )
+            if self._harmless is not None:
+                number = self._first_file.rpartition(".")[2]
+                is_first = number.isdecimal() and int(number) == 1
+                self._harmless.written_by(fd.family, server_version(fd), from_first=is_first)
         self._fd = fd
         self._status = None
         self._texts.checksum = fd.checksum
@@ -549,12 +545,12 @@ class TextPrinter:
 
     def _xa_prepare(self, prepare: C.XaPrepare, event: Event) -> None:
         self._tail()
-        said = ("XA COMMIT {} ONE PHASE" if prepare.one_phase else "XA PREPARE {}").format(prepare.xid)
+        said = xa_prepare_text(prepare).encode()
         if self._xa_start is None:
-            self._setting(said.encode())
+            self._setting(said)
             return
         # Nothing of the transaction has been printed.
-        self._comment(said.encode())
+        self._comment(said)
         self._xa_start = None
         if not prepare.one_phase:
             self._empty_xa.add(prepare.xid)
@@ -711,11 +707,6 @@ def _frame_shape(word: bytes, is_new_thread: bool) -> Shape:
         lines + word + b"\n" + DELIMITER + b"\n",
         [thread, (HEADER_LENGTH + 4, 4), (0, 4), *([thread] if is_new_thread else ())],
     )
-
-
-def _is_first(file: str) -> bool:
-    number = file.rpartition(".")[2]
-    return number.isdecimal() and int(number) == 1
 
 
 _ABOUT_FILE: dict[int, Callable[[Any], str]] = {

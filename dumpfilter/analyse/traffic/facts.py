@@ -11,7 +11,7 @@ import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,6 @@ SubjectFlags = npt.NDArray[np.uint32]
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
-_Item = TypeVar("_Item", bound=np.generic)
 
 DECIDING = np.uint32(FILTER_BINLOG_SEND_F | FILTER_UNDECIDED_F)
 """The bits of a verdict that sums depend on: "sent" and "undecided"."""
@@ -164,10 +163,13 @@ class Conditions(_Narrow):
         ``sent`` marks the tables and statements that the filter sends. ``others`` are the negative members that hold
         for the filter: ALWAYS, NO_SUBJECT (a slave without a filter), or the member of this filter alone.
         """
-        found: Mask = np.logical_or.reduceat(
-            of_numbers(sent, self.member) | np.isin(self.member, others), self.start[:-1]
+        # The index -1, for a member that is no subject, selects the added False.
+        holds = np.append(sent, False)
+        is_met = holds[np.maximum(self.member, -1)] | np.isin(self.member, others)
+        found: Mask = np.logical_or.reduceat(is_met, self.start[:-1]) & (
+            (self.required < 0) | holds[self.required]
         )
-        return found & ((self.required < 0) | of_numbers(sent, self.required))
+        return found
 
     def expanded(self, start: Ints, subject: Int32) -> Conditions:
         """Return a copy with other numbers for tables and statements. One old number may stand for several of them.
@@ -213,11 +215,6 @@ class Conditions(_Narrow):
             for required, begin, end in zip(self.required.tolist(), ends, ends[1:], strict=False)
         ]
         return found.chosen(np.unique(numbers, return_index=True)[1]), np.array(numbers, np.int64)
-
-
-def of_numbers(values: npt.NDArray[_Item], numbers: Int32) -> npt.NDArray[_Item]:
-    """Return the entries of ``values`` at the indexes ``numbers``. The result is zero where the index is negative."""
-    return np.concatenate([values, np.zeros((1, *values.shape[1:]), values.dtype)])[np.maximum(numbers, -1)]
 
 
 def _starts(lengths: npt.NDArray[Any]) -> Ints:

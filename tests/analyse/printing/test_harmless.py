@@ -38,14 +38,9 @@ class Text:
             Filter.from_options(options, names=NameRules(family)), is_strict=True, there=there
         )
         version = (10, 11) if family == "mariadb" else (8, 4)
-        self.harmless = Harmless(
-            world,
-            family,
-            version,
-            mode,
-            from_first=from_first,
-            rows_ok=None if ignored is None else lambda database, table: database != ignored,
-        )
+        rows_ok = None if ignored is None else lambda database, table: database != ignored
+        self.harmless = Harmless(world, mode, rows_ok=rows_ok)
+        self.harmless.written_by(family, version, from_first=from_first)
 
     def diverged(self) -> list[str]:
         return [f"{database}.{table}" for _, database, table in self.harmless.diverged]

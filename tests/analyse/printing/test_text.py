@@ -1,16 +1,22 @@
-"""The files of LOAD DATA."""
+"""The files of LOAD DATA, and the tables that a printer remembers."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from dumpfilter.analyse.printing.text import LoadFiles
+from dumpfilter.analyse.printing.options import TextOptions
+from dumpfilter.analyse.printing.text import LoadFiles, TextPrinter
 from dumpfilter.base.errors import BinlogCorrupt, OutputError
-from dumpfilter.binlog.context_events import (
-    LoadBlock,
-)
+from dumpfilter.binlog.context_events import LoadBlock
+from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.writer import make_event
+from dumpfilter.dump.set_pass import PassedStatement
+from tests.analyse.printing.printed import print_event
+from tests.strategies import DIALECTS, query_body
 
 
 def test_load_files_are_put_together_and_never_replace_one(tmp_path: Path) -> None:
@@ -42,3 +48,20 @@ def test_load_files_that_cannot_be_written(tmp_path: Path) -> None:
         LoadFiles(tmp_path / "file").begin(LoadBlock(1, b""))
     with pytest.raises(OutputError, match="give another --local-load"):
         LoadFiles(tmp_path / "back\\slash").begin(LoadBlock(1, b""))
+
+
+def test_an_upgraded_server_leaves_the_tables_that_drifted(tmp_path: Path) -> None:
+    printer = TextPrinter(lambda text: None, TextOptions(local_load=tmp_path))
+    statements = [b"CREATE TABLE t (i INT)", b"ALTER TABLE t ADD j INT"]
+    created, altered = (
+        make_event(EventType.QUERY, query_body(text, "shop"), checksum=True) for text in statements
+    )
+    old = DIALECTS[0]
+    for dialect in (old, replace(old, version="9.7.5")):
+        event = dialect.format_description()
+        fd = FormatDescription.parse(event)
+        print_event(printer, event, 4, fd)
+        if dialect is old:
+            print_event(printer, created, 200, fd)
+            printer.left_out(PassedStatement("bin.000001", fd, 300, altered, passes=False))
+        assert printer.drifted == ["table shop.t"]
