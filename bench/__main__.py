@@ -9,9 +9,9 @@ import sys
 from bench._common import Options, Report
 from dumpfilter.base.endings import ending_at_signals
 from dumpfilter.base.options.values import parse_size
-from dumpfilter.binlog.workload.generate import Style
+from dumpfilter.binlog.format import Family
 
-FAMILIES: tuple[Style, ...] = ("mysql", "mariadb")
+FAMILIES: tuple[Family, ...] = ("mysql", "mariadb")
 
 
 CLAIMS = {

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dumpfilter.binlog.workload.generate import GeneratedSet, Style, generate
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.workload import GeneratedSet, generate
 from dumpfilter.filter import Filter
 
 OUT = Path(__file__).parent / "out"
@@ -43,12 +44,12 @@ class Options(argparse.Namespace):
     """The number of slaves that follow a growing binlog."""
     seconds: float
     """The time for which the soak test runs, seconds."""
-    family: Style | None
+    family: Family | None
     """The family of the real servers. None: both families."""
 
 
 def binlogs(
-    size: int, *, style: Style = "mysql", file_size: int = 256 << 20, under: Path = OUT
+    size: int, *, style: Family = "mysql", file_size: int = 256 << 20, under: Path = OUT
 ) -> GeneratedSet:
     """Return a generated binlog set of this size in the page cache, and generate it if it does not exist."""
     directory = under / f"{style}-{size >> 10}K-{file_size >> 10}K"

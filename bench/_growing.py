@@ -24,11 +24,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from bench._processes import Master, master
+from dumpfilter.binlog import workload
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import FLAGS_OFFSET, LOG_EVENT_BINLOG_IN_USE_F, STMT_END_F, EventType
 from dumpfilter.binlog.rows_events import TableMap, encode_table_map
-from dumpfilter.binlog.workload import transactions as workload
-from dumpfilter.binlog.workload.generate import START, GeneratedSet, file_head, generate, schema_names
+from dumpfilter.binlog.workload import START, GeneratedSet, file_head, generate, schema_names
 from dumpfilter.binlog.writer import rebase
 from dumpfilter.dump.set_pass import KeptEvents, kept_pieces
 from dumpfilter.filter.convert import filter_from_proto

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from bench._common import MYSQL_ROOT, OUT, REPOSITORY
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.workload.generate import GeneratedSet
+from dumpfilter.binlog.workload import GeneratedSet
 from dumpfilter.testbed.errors import ServerMissing
 from dumpfilter.testbed.servers.programs import Program, command_in, find_program
 from dumpfilter.testbed.servers.server import Server

@@ -16,7 +16,8 @@ from bench._common import OUT, Options, Report, binlogs
 from bench._servers import Peer, binlog_program, copied, run_silently
 from bench.scan import scan
 from dumpfilter.binlog.events import FLAGS_OFFSET, LOG_EVENT_BINLOG_IN_USE_F
-from dumpfilter.binlog.workload.generate import GeneratedSet, Style
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.workload import GeneratedSet
 
 SIZE = 64 << 20
 SMALL = 64 << 10
@@ -73,7 +74,7 @@ def _readers(made: GeneratedSet, schema: str) -> dict[str, list[str]]:
     return {name: _ours(name, str(made.index), *words) for name, words in more.items()}
 
 
-def _pairs(made: GeneratedSet, style: Style, schema: str) -> dict[str, tuple[list[str], list[str], float]]:
+def _pairs(made: GeneratedSet, style: Family, schema: str) -> dict[str, tuple[list[str], list[str], float]]:
     """Return commands, their counterparts of a server's package, and the most of the counterparts' processor time."""
     index, output, files = str(made.index), ["--output", str(_OUTPUT)], list(map(str, made.files))
     _, program = binlog_program(style)

@@ -12,7 +12,7 @@ from bench._processes import PASSWORD, bytes_received_from, master, processor_se
 from bench._servers import REPLICA_OPTIONS, running
 from dumpfilter.base.waiting import until
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.workload.generate import SERVER_ID, UUID, GeneratedSet
+from dumpfilter.binlog.workload import SERVER_ID, UUID, GeneratedSet
 from dumpfilter.testbed.servers.dialect import SourceAddress
 from dumpfilter.testbed.servers.server import Server
 from dumpfilter.testbed.servers.sql import status_rows

@@ -9,11 +9,11 @@ from bench._live import receive
 from bench._processes import Child, master, serve
 from bench._servers import copied, run_silently
 from bench.grpc_end_to_end import connected, dump
-from dumpfilter.binlog.workload.generate import Style
+from dumpfilter.binlog.format import Family
 
 
 def run(report: Report, options: Options) -> None:
-    style: Style = "mysql" if (MYSQL_ROOT / "usr/sbin/mysqld").exists() else "mariadb"
+    style: Family = "mysql" if (MYSQL_ROOT / "usr/sbin/mysqld").exists() else "mariadb"
     made = binlogs(options.size, style=style)
     tenth = [f"replicate-do-db={name}" for name in keeping(made, 0.1)]
     received: dict[str, int] = {}

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from bench._common import Cases, Options, Report, binlogs
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.whole_events import UNLIMITED, whole_events
-from dumpfilter.binlog.workload.generate import GeneratedSet
+from dumpfilter.binlog.workload import GeneratedSet
 from dumpfilter.index.fileset import BinlogFile, BinlogSet
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.index.subjects import Subjects

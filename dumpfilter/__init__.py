@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dumpfilter.binlog.events import EventType as EventType
     from dumpfilter.binlog.gtid import parse_gtid_set as parse_gtid_set
     from dumpfilter.binlog.reader import iter_events as iter_events
-    from dumpfilter.binlog.workload.generate import generate as generate
+    from dumpfilter.binlog.workload import generate as generate
     from dumpfilter.dump.chunk import Counts as Counts
     from dumpfilter.dump.set_pass import filter_set as filter_set
     from dumpfilter.filter import Decision as Decision
@@ -49,7 +49,7 @@ _MODULES = {
     "explain_set": "dumpfilter.analyse.explain",
     "explain_statement": "dumpfilter.analyse.explain",
     "filter_set": "dumpfilter.dump.set_pass",
-    "generate": "dumpfilter.binlog.workload.generate",
+    "generate": "dumpfilter.binlog.workload",
     "iter_events": "dumpfilter.binlog.reader",
     "parse_gtid_set": "dumpfilter.binlog.gtid",
 }

@@ -19,11 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dumpfilter.binlog.event_time import commit_time
 from dumpfilter.binlog.events import COMMON_HEADER, HEADER_LENGTH, ROWS, STMT_END_F, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import SourceKey
-from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_STANDALONE
+from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_STANDALONE, commit_time
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, Counts, with_statement_end
 from dumpfilter.dump.cut import ADD_STATEMENT_END

@@ -26,7 +26,7 @@ from dumpfilter.base.security.passwords import MOST_PASSWORD, StoredPassword
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.filter import FilterSemantics, ReplicationFilter, make_filter, parse_option
-from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
+from dumpfilter.filter.base import BoundaryFilter, OnUndecided
 from dumpfilter.filter.channels import MAX_CHANNEL_NAME, fold_channel, is_channel_name
 from dumpfilter.master.who import Peer, Who
 

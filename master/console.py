@@ -40,7 +40,7 @@ from dumpfilter.filter import (
     WriteSemantics,
 )
 from dumpfilter.filter.effective import EffectiveFilter
-from dumpfilter.filter.factory import make_write_filter
+from dumpfilter.filter.filter import make_write_filter
 from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master import facts
 from dumpfilter.master.purge import purge

@@ -19,7 +19,7 @@ from dumpfilter.dump.stream.message import NOTHING_KEPT, Kept
 from dumpfilter.dump.stream.pace import LARGEST, Pace
 from dumpfilter.dump.thread import DumpThread, Exclusion, Reach
 from dumpfilter.dump.xa import Earlier
-from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.filter.base import OriginFilter
 from dumpfilter.master.advance import (
     DumpPlace,
     Encoding,

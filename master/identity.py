@@ -9,7 +9,7 @@ import uuid as uuids
 from pathlib import Path
 
 from dumpfilter.base.files import committed
-from dumpfilter.binlog.file_reads import unreadable
+from dumpfilter.binlog.reader import unreadable
 from dumpfilter.index.fileset import BinlogSet
 
 _SERVER_UUID = re.compile(r"^\s*server[-_]uuid\s*=\s*([0-9a-fA-F-]{36})\s*$", re.MULTILINE)

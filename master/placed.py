@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.binlog.event_time import commit_time
+from dumpfilter.binlog.gtid_events import commit_time
 from dumpfilter.dump.chunk import ChunkPlan, Counts, Window, render_into
 from dumpfilter.dump.cut import RANGE_PATCH
 from dumpfilter.master.indexed_file import IndexedFile

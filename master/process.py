@@ -25,7 +25,7 @@ from dumpfilter.base.security.audit import audit, open_audit_log
 from dumpfilter.base.service_manager import READY, STOPPING, ServiceManager
 from dumpfilter.console.metrics import CommonCollector, MetricsEndpoint, serving_metrics
 from dumpfilter.filter import ReplicationFilter, Rule, WriteSemantics
-from dumpfilter.filter.factory import make_write_filter
+from dumpfilter.filter.filter import make_write_filter
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.grpc_port import ListenAddress
 from dumpfilter.master.metrics import MasterCollector

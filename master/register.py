@@ -28,8 +28,8 @@ from dumpfilter.base.security.throttle import Recent
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.xa import Earlier
 from dumpfilter.filter import Filter, ReplicationFilter
+from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.config import ImposedFilter, ReplicaEntry, imposed_on
 from dumpfilter.master.limits import Overloaded

@@ -24,10 +24,10 @@ from dumpfilter.base.errors import (
     PositionError,
 )
 from dumpfilter.base.printable import printable
-from dumpfilter.binlog.file_reads import unreadable
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import GtidSet, MysqlGtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.reader import unreadable
 from dumpfilter.index.fileset import BinlogSet, gtids_before, identity_of
 from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE
 from dumpfilter.index.segment import ALWAYS, Segment

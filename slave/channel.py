@@ -22,13 +22,10 @@ from dumpfilter.base.errors import OptionError, OutputError, RelayLogDamaged, St
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.console.sql.commands import Threads
 from dumpfilter.filter import Filter, FilterSemantics, ReplicationFilter, make_filter
-from dumpfilter.filter.base import TrustedRows
+from dumpfilter.filter.base import AllFilters, OriginFilter, TrustedRows
 from dumpfilter.filter.channels import ChannelFilters
 from dumpfilter.filter.convert import filter_from_proto, filter_to_proto, origin_to_proto
-from dumpfilter.filter.hits import Hits
-from dumpfilter.filter.kinds import AllFilters
-from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.filter.rules import FilterOn
+from dumpfilter.filter.rules import FilterOn, Hits
 from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.state import CHANNELS
 from dumpfilter.slave.state.counters import ChannelCounters, ChannelMeasurements

@@ -33,7 +33,7 @@ from dumpfilter.binlog.statement import Statement, TableName, make_statement, re
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.thread import DumpThread, SentEvents
 from dumpfilter.filter import Decision, Filter, ReplicationFilter, Rule, Step, Verdict
-from dumpfilter.filter.factory import FilterOptions
+from dumpfilter.filter.filter import FilterOptions
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogSet, SegmentReader
 from dumpfilter.index.segment import NONE_PREPARED, Segment

@@ -91,7 +91,7 @@ class EventKind(NamedTuple):
     """The name of the function that decodes the event's body: a module of :mod:`dumpfilter.binlog` and a function in
     that module.
 
-    The module :mod:`dumpfilter.binlog.decode` calls the function.
+    The module :mod:`dumpfilter.binlog.reader` calls the function.
     """
     shown: str = ""
     """The event type's name in the Event_type column of SHOW BINLOG EVENTS, if it differs from ``name``."""

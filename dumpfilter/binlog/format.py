@@ -253,8 +253,5 @@ def _knows_checksums(server_version: str) -> bool:
 
 
 def _version(server_version: str) -> tuple[int, ...]:
-    numbers = []
-    for part in server_version.split("-")[0].split(".")[:3]:
-        digits = "".join(c for c in part if c.isdigit())
-        numbers.append(int(digits) if digits else 0)
-    return tuple((*numbers, 0, 0)[:3])
+    parts = [*server_version.partition("-")[0].split("."), "", ""][:3]
+    return tuple(int("".join(filter(str.isdigit, part)) or 0) for part in parts)

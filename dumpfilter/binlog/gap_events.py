@@ -41,7 +41,7 @@ from dumpfilter.binlog.gtid import GtidSet, SourceKey
 from dumpfilter.binlog.writer import make_event
 
 if TYPE_CHECKING:
-    from dumpfilter.binlog.gap_kernels import GapColumns
+    from dumpfilter.binlog.event_kernels import GapColumns
 
 SIGNATURE = b"DUMPFLTR"
 GAP_VERSION = 1
@@ -244,7 +244,7 @@ def with_gaps(
     if not len(gaps.offset):
         return events
     # The import loads compiled code, or compiles it, and programs that only read relay logs write no Gap events.
-    from dumpfilter.binlog import gap_kernels as K
+    from dumpfilter.binlog import event_kernels as K
 
     lengths = np.array([len(source) for source in sources], np.int64)
     run_size = 1 + _RUN.size + (lengths[gaps.run_source] if len(lengths) else np.empty(0, np.int64))

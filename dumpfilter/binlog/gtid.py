@@ -15,6 +15,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -54,8 +55,7 @@ def format_uuid(uuid: bytes) -> str:
     >>> format_uuid(bytes(range(16)))
     '00010203-0405-0607-0809-0a0b0c0d0e0f'
     """
-    text = uuid.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    return str(UUID(bytes=uuid))
 
 
 def parse_uuid(text: str) -> bytes:

@@ -1,6 +1,7 @@
 """Decoders of MySQL's GTID, ANONYMOUS_GTID and GTID_TAGGED events and MariaDB's GTID event, which begin a transaction.
 
-The events Previous_gtids (MySQL) and Gtid_list (MariaDB), with the GTID set at the beginning of a file, are here, too.
+The events Previous_gtids (MySQL) and Gtid_list (MariaDB), with the GTID set at the beginning of a file, are here, too,
+and the commit times of transactions (:func:`commit_time`).
 
 In every function, ``body`` is an event without its common header and without its checksum. The decoders raise
 BinlogCorrupt for a body that is too short or has an impossible value, and nothing else. Sources:
@@ -11,14 +12,23 @@ BinlogCorrupt for a body that is too short or has an impossible value, and nothi
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dumpfilter.base.errors import BinlogCorrupt
+from dumpfilter.base.errors import BinlogCorrupt, BinlogError
 from dumpfilter.binlog.cursor import Cursor, encode_varlen
-from dumpfilter.binlog.events import EventHeader, EventType
+from dumpfilter.binlog.events import (
+    CHECKSUM_LENGTH,
+    HEADER_LENGTH,
+    MYSQL_GTIDS,
+    EventHeader,
+    EventType,
+    Symbol,
+    types_of,
+)
 from dumpfilter.binlog.gtid import (
     GNO_MAX,
     ONE,
@@ -30,9 +40,6 @@ from dumpfilter.binlog.gtid import (
     format_uuid,
     shortened,
 )
-
-FLAG_MAY_HAVE_SBR = 1
-"""MySQL's flag for a transaction that may have statements besides rows (``Gtid_event::FLAG_MAY_HAVE_SBR``)."""
 
 FL_STANDALONE = 1
 """MariaDB's flag for an event group of one statement, without a COMMIT at its end."""
@@ -95,7 +102,9 @@ class MysqlGtidEvent:
     gtid: MysqlGtid | None
     """The transaction's GTID; None for an anonymous transaction."""
     flags: int
-    """The flags of the transaction: FLAG_MAY_HAVE_SBR, or 0 when the transaction has row changes only."""
+    """The flags of the transaction: 1 (``Gtid_event::FLAG_MAY_HAVE_SBR``), or 0 when the transaction has row changes
+    only.
+    """
     last_committed: int | None = None
     """The sequence_number of an earlier transaction, which a slave commits before it starts this transaction (5.7 and
     later).
@@ -498,3 +507,79 @@ def encode_gtid_list(gtids: GtidList) -> bytes:
     """
     head = (len(gtids.gtids) | gtids.flags).to_bytes(4, "little")
     return (head + b"".join(_GTID_LIST_ENTRY.pack(*gtid) for gtid in gtids.gtids)).ljust(6, b"\0")
+
+
+MICROSECONDS = 1e6
+"""The number of microseconds in a second. GTID events have the commit time in microseconds."""
+
+_MOST_EVENTS = 100
+"""The number of events without a time that are searched before the search gives up. Events that a master or slave made
+have no time.
+"""
+
+_FRAME_OF_A_FILE = types_of(Symbol.FORMAT_DESCRIPTION, Symbol.FILE)
+"""The events that a server writes at the beginning and end of a file. They do not count when a delay is measured."""
+
+
+FIXED_TIME = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID})
+"""The GTID events of MySQL in whose body the commit time has a fixed offset."""
+
+
+def commit_time(events: bytes | memoryview, *, checksum: bool) -> float | None:
+    """Return the Unix time at which the first transaction in ``events`` was committed, seconds.
+
+    ``events`` begins with a whole event, and ``checksum`` tells whether events end in a CRC32. MySQL 8.0.1 and later
+    give microseconds. For other servers the result is the timestamp of the event's header, whole seconds. Return None
+    if there is no transaction, or no time.
+    """
+    at = 0
+    for _ in range(_MOST_EVENTS):
+        if len(events) < at + HEADER_LENGTH:
+            return None
+        header = EventHeader.unpack(events, at)
+        if header.type not in _FRAME_OF_A_FILE or header.size < HEADER_LENGTH:
+            break
+        at += header.size
+    if header.type in MYSQL_GTIDS:
+        end = at + header.size - (CHECKSUM_LENGTH if checksum else 0)
+        if microseconds := _told_time(header.type, memoryview(events)[at + HEADER_LENGTH : end]):
+            return microseconds / MICROSECONDS
+    return None if header.type in _FRAME_OF_A_FILE else float(header.timestamp) or None
+
+
+def _told_time(kind: int, body: memoryview) -> int | None:
+    """Return the commit time in the body of a GTID event of MySQL, microseconds of Unix time. None for an event without
+    a time, and for a malformed event.
+    """
+    if kind in FIXED_TIME:
+        time = body[COMMIT_TIME_AT : COMMIT_TIME_AT + COMMIT_TIME_LENGTH]
+        if len(time) < COMMIT_TIME_LENGTH or body[CLOCK_TYPE_AT] != LOGICAL_TIMESTAMP_TYPECODE:
+            return None
+        return int.from_bytes(time, "little") & (ORIGINAL_TIME_FOLLOWS - 1)
+    try:
+        return decode_gtid_tagged(body).immediate_commit_timestamp
+    except BinlogError:
+        # The dump and the applier report a malformed event. A measurement must not.
+        return None
+
+
+def first_time(read_up_to: Callable[[int, int], bytes], position: int, end: int) -> int | None:
+    """Return the timestamp of the first event between two byte offsets of a binlog file, Unix seconds.
+
+    Events that only begin or end a file, such as Format_desc, are skipped. ``read_up_to`` takes an offset and a length,
+    and returns bytes of the binlog file, or fewer at the file's end. ``position`` is the offset of an event, and
+    ``end`` the offset after the last event. The result is None if none of the first hundred events has a timestamp.
+    """
+    for _ in range(_MOST_EVENTS):
+        if position >= end:
+            return None
+        head = read_up_to(position, HEADER_LENGTH)
+        if len(head) < HEADER_LENGTH:
+            return None
+        header = EventHeader.unpack(head)
+        if header.timestamp and header.type not in _FRAME_OF_A_FILE:
+            return header.timestamp
+        if header.size < HEADER_LENGTH:
+            return None
+        position += header.size
+    return None

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
-from dumpfilter.binlog.collations import CODECS, charset_name
+from dumpfilter.binlog.charsets import CODECS, charset_name
 from dumpfilter.binlog.compression import uncompress
 from dumpfilter.binlog.cursor import Cursor, decode_name, encode_name
 from dumpfilter.binlog.events import EventType

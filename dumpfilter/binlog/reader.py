@@ -1,27 +1,177 @@
-"""The reader of a binlog or relay log that makes one object of each event.
+"""The reading of binlog and relay log files: the system calls, the events of a file, and the decoding of any event.
 
-The applier, the inspection of files and the tests use this reader. The dump thread uses the faster
-:mod:`dumpfilter.index.scanner`.
+Every part of dumpfilter that reads a binlog uses the system calls of this module. An error of the operating system
+becomes an error that names the file, the byte offset and the remedy. A short read is continued.
+
+:func:`iter_events` makes one object of each event, for the applier, the inspection of files and the tests. The dump
+thread uses the faster :mod:`dumpfilter.index.scanner`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import errno
+import functools
+import importlib
+import os
+import stat
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO
 
-from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogTruncated
+from dumpfilter.base.errors import (
+    BinlogCorrupt,
+    BinlogError,
+    BinlogMissing,
+    BinlogTruncated,
+    BinlogUnreadable,
+)
 from dumpfilter.binlog.events import (
     CHECKSUM_LENGTH,
+    GTIDS,
     HEADER_LENGTH,
     MAX_EVENT,
+    STATEMENTS,
     EventHeader,
     EventType,
+    Symbol,
     event_name,
     is_sound,
 )
-from dumpfilter.binlog.file_reads import unreadable
 from dumpfilter.binlog.format import FormatDescription, check_magic
+from dumpfilter.binlog.gtid_events import decode_gtid
+from dumpfilter.binlog.query import decode_statement_event
+
+_MOMENTARY = frozenset(
+    {
+        errno.EAGAIN,
+        errno.EBUSY,
+        errno.EINTR,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOBUFS,
+        errno.ENOMEM,
+        errno.ESTALE,
+        errno.ETIMEDOUT,
+    }
+)
+"""The error numbers of failures that may pass by themselves: lack of resources, or changes on a network file system."""
+
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
+"""The error numbers that mean that no file has this path."""
+
+_KINDS = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading, without a buffer.
+
+    Raises BinlogMissing when the path names no regular file, or when its permissions forbid reading. Raises
+    BinlogUnreadable for any other error of the operating system.
+    """
+    name = str(path)
+    if "\0" in name:
+        raise BinlogMissing(
+            "a NUL byte is in the file's name; correct the name", file=name.replace("\0", "\\0")
+        )
+    try:
+        # Without O_NONBLOCK, the call would wait for ever for a writer when the path leads to a pipe.
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            raise BinlogMissing("no such file", file=name) from None
+        if error.errno in _ABSENT:
+            raise BinlogMissing(f"no such file: {error.strerror}", file=name) from None
+        if error.errno in (errno.EACCES, errno.EPERM):
+            raise BinlogMissing(
+                f"cannot be opened: {error.strerror}; give this user the permission to read the file",
+                file=name,
+            ) from None
+        raise unreadable(error, file=name, doing="opened") from None
+    try:
+        mode = os.fstat(handle).st_mode
+        if not stat.S_ISREG(mode):
+            kind = next((kind for is_kind, kind in _KINDS if is_kind(mode)), "no regular file")
+            raise BinlogMissing(f"is {kind}, not a file; name a binlog file", file=name)
+        return open(handle, "rb", buffering=0)
+    except OSError as error:
+        os.close(handle)
+        raise unreadable(error, file=name, doing="opened") from None
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read_up_to(handle: int, offset: int, length: int, *, file: str) -> bytes:
+    """Return ``length`` bytes of a file from the byte offset ``offset`` on, or fewer at the file's end.
+
+    ``handle`` is a file descriptor. ``file`` is the file's name for errors. Raises BinlogUnreadable.
+    """
+    try:
+        data = os.pread(handle, length, offset)
+        if len(data) == length or not data:
+            return data
+        pieces = [data]
+        done = len(data)
+        while done < length and (data := os.pread(handle, length - done, offset + done)):
+            pieces.append(data)
+            done += len(data)
+    except OSError as error:
+        raise unreadable(error, file=file, position=offset) from None
+    return b"".join(pieces)
+
+
+def read_into(handle: int, view: memoryview, offset: int, *, file: str) -> int:
+    """Fill ``view`` with the file's bytes from the byte offset ``offset`` on. Return the number of bytes read, which
+    is less than the length of ``view`` only at the file's end.
+
+    ``handle`` is a file descriptor. ``file`` is the file's name for errors. Raises BinlogUnreadable.
+    """
+    done = 0
+    try:
+        while done < len(view) and (got := os.preadv(handle, [view[done:]], offset + done)):
+            done += got
+    except OSError as error:
+        raise unreadable(error, file=file, position=offset + done) from None
+    return done
+
+
+def check_whole(got: int, wanted: int, offset: int, *, file: str) -> None:
+    """Raise BinlogTruncated if a read returned fewer bytes than the file must have (``got`` < ``wanted``).
+
+    ``offset`` is the byte offset of the read, and ``file`` the file's name for errors.
+    """
+    if got < wanted:
+        raise BinlogTruncated(
+            f"the file was truncated: it has {got} of the {wanted} bytes from here on that it had before; "
+            "copy it again from the server",
+            file=file,
+            position=offset,
+        )
+
+
+def unreadable(
+    error: OSError, *, file: str, position: int | None = None, doing: str = "read"
+) -> BinlogUnreadable:
+    """Return the BinlogUnreadable error for an error that the operating system reports when a file is opened or read.
+
+    ``file`` and ``position`` say where. ``doing`` completes the sentence "the file cannot be …". The error's attribute
+    ``momentary`` is true if a later attempt may succeed.
+    """
+    momentary = error.errno in _MOMENTARY
+    cure = "try again" if momentary else "check the disk, or copy the file again from the server"
+    return BinlogUnreadable(
+        f"cannot be {doing}: {error.strerror or error}; {cure}",
+        file=file,
+        position=position,
+        momentary=momentary,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,3 +298,45 @@ def _read(source: BinaryIO, length: int, offset: int, file: str) -> bytes:
     except OSError as error:
         raise unreadable(error, file=file, position=offset) from None
     return data
+
+
+def decode_event(event: Event) -> Any:
+    """Decode an event's body and return its content, such as a QueryEvent, a TableMap, or an int for an Xid event.
+
+    The result is None for an event type without a decoder. Raises BinlogCorrupt or BinlogUnsupported, without file and
+    position, when the event is malformed.
+    """
+    try:
+        kind = EventType(event.type)
+    except ValueError:
+        return None
+    if (decode := decoder(kind)) is None:
+        return None
+    body, fd, symbol = event.body, event.fd, kind.kind.symbol
+    if symbol == Symbol.FORMAT_DESCRIPTION:
+        return fd
+    if symbol == Symbol.TABLE_MAP:
+        return decode(body, fd.post_header_length(kind))
+    if symbol == Symbol.ROWS:
+        return decode(kind, body, fd.post_header_length(kind) or None)
+    if kind in STATEMENTS:
+        return decode_statement_event(kind, body, fd)
+    if kind in GTIDS:
+        return decode_gtid(event.header, body)
+    return decode(body)
+
+
+@functools.cache
+def decoder(kind: EventType) -> Callable[..., Any] | None:
+    """Return the function that decodes the body of an event type; None for a type without a decoder.
+
+    >>> decoder(EventType.XID).__name__, decoder(EventType.VIEW_CHANGE)
+    ('decode_xid', None)
+    """
+    if not kind.kind.decoder:
+        return None
+    module, _, path = kind.kind.decoder.partition(".")
+    found: Any = importlib.import_module(f"dumpfilter.binlog.{module}")
+    for name in path.split("."):
+        found = getattr(found, name)
+    return found  # type: ignore[no-any-return]

@@ -1,11 +1,12 @@
-"""The layout of row images: which columns an image has, and the sizes of the columns' values.
+"""The layout of row images: which columns an image has, and the sizes of the columns' values. Also DECIMAL values.
 
 A row image is a null bitmap over the columns that are *present*, and the values of those columns that are not NULL. A
 value either has a fixed number of bytes, or begins with its length in 1 to 4 bytes. The column's type and metadata
 tell which of these two forms the value has. A :class:`ColumnPlan` keeps this fact for each column.
 
 Sources: ``calc_field_size`` in ``libs/mysql/binlog/event/binary_log_funcs.cpp``, ``read_field_metadata`` in
-``sql/rpl_utility.cc``, MariaDB's ``sql/rpl_utility.cc``.
+``sql/rpl_utility.cc``, MariaDB's ``sql/rpl_utility.cc``, ``decimal_bin_size`` and ``bin2decimal`` in
+``strings/decimal.cc``.
 
 Known limit: the binlog does not tell the precision of MariaDB's old temporal types with fractions of a second
 (``mysql56_temporal_format=OFF``). Row images with such values are split wrongly, as in ``mariadb-binlog``. The same
@@ -23,7 +24,6 @@ import numpy as np
 
 from dumpfilter.base.compiler.arrays import Bytes, Int32s, Int64s
 from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
-from dumpfilter.binlog.decimals import decimal_binary_size
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.rows_events import RowsHeader, TableMap, is_pre_ga
 
@@ -331,3 +331,44 @@ class ColumnPlan:
                 f"rows event: its bitmap has {len(bitmap)} bytes for {len(self.sizes)} columns"
             )
         return tuple(k for k in range(len(self.sizes)) if bitmap[k >> 3] >> (k & 7) & 1)
+
+
+DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+"""The sizes of groups of 0 to 9 decimal digits, bytes (``dig2bytes``)."""
+
+
+def decimal_binary_size(precision: int, scale: int) -> int:
+    """Return the size of a DECIMAL(precision, scale) value in the servers' binary form, bytes (``decimal_bin_size``).
+
+    On either side of the point, each group of 9 digits takes 4 bytes. The remaining digits take 1 to 4 bytes.
+
+    >>> decimal_binary_size(10, 2), decimal_binary_size(65, 30), decimal_binary_size(9, 9)
+    (5, 30, 4)
+    """
+    whole = precision - scale
+    return 4 * (whole // 9) + DIGIT_BYTES[whole % 9] + 4 * (scale // 9) + DIGIT_BYTES[scale % 9]
+
+
+def decimal_text(data: bytes, precision: int, scale: int) -> str:
+    """Convert a DECIMAL(precision, scale) from the servers' binary form to decimal digits (``bin2decimal``).
+
+    Raises BinlogCorrupt for data of the wrong length.
+
+    >>> decimal_text(bytes.fromhex("810dfb38d204d2"), 14, 4)
+    '1234567890.1234'
+    """
+    if not 0 <= scale <= precision or not data or len(data) != decimal_binary_size(precision, scale):
+        raise BinlogCorrupt(f"a DECIMAL({precision},{scale}) of {len(data)} bytes")
+    whole = precision - scale
+    sign, flip = ("", 0) if data[0] & 0x80 else ("-", 0xFF)
+    plain = bytes(byte ^ flip for byte in (data[0] ^ 0x80, *data[1:]))
+    at, sides = 0, []
+    for groups in ((whole % 9, *[9] * (whole // 9)), (*[9] * (scale // 9), scale % 9)):
+        digits = ""
+        for count in filter(None, groups):
+            end = at + DIGIT_BYTES[count]
+            digits += f"{int.from_bytes(plain[at:end], 'big'):0{count}}"
+            at = end
+        sides.append(digits)
+    integer, fraction = sides
+    return f"{sign}{integer.lstrip('0') or '0'}{'.' if fraction else ''}{fraction}"

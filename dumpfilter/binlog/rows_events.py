@@ -64,11 +64,6 @@ class TableMap:
     optional: bytes = b""
     """The undecoded optional metadata, such as column names and signedness."""
 
-    @property
-    def column_count(self) -> int:
-        """The number of the table's columns."""
-        return len(self.column_types)
-
 
 def decode_table_map(body: bytes | memoryview, post_header_length: int = ROWS_HEADER_LENGTH_V1) -> TableMap:
     """Decode the body of a Table_map event. Raises BinlogCorrupt for a body that is too short or impossible.

@@ -82,9 +82,9 @@ def rebase_array(events: npt.NDArray[np.uint8], position: int, *, checksum: bool
     inside a transaction. Raises BinlogCorrupt when ``events`` does not consist of whole events.
     """
     # The import loads compiled code, or compiles it, and many programs move no events.
-    from dumpfilter.binlog import rebase as kernel
+    from dumpfilter.binlog import event_kernels as K
 
-    wrong = kernel.rebase(events, position, checksum, fill)
+    wrong = K.rebase(events, position, checksum, fill)
     if wrong >= 0:
         raise BinlogCorrupt("an event is incomplete or too short", position=position + int(wrong))
 
@@ -111,7 +111,8 @@ class BinlogSetWriter:
         """The context of the open file, which renames the file when it is complete and removes it after an error."""
         self._file: BinaryIO | None = None
         self._fd: FormatDescription | None = None
-        self._position = 0
+        self.position = 0
+        """The byte offset in the open binlog file at which the next event will be written."""
         self._done: list[Path] = []
         self.index = directory / f"{base}.index"
         if self.index.exists() and not overwrite:
@@ -120,11 +121,6 @@ class BinlogSetWriter:
             )
         with writing(directory):
             directory.mkdir(parents=True, exist_ok=True)
-
-    @property
-    def position(self) -> int:
-        """The byte offset in the open binlog file at which the next event will be written."""
-        return self._position
 
     def begin(self, fd: FormatDescription) -> None:
         """Open the next file of the binlog set, and write its magic number and the format description event ``fd``."""
@@ -139,7 +135,7 @@ class BinlogSetWriter:
         self._file = self._open.enter_context(committed(self._path))
         with writing(self._path):
             self._file.write(MAGIC + head)
-        self._position = 4 + len(head)
+        self.position = 4 + len(head)
 
     def append(self, events: bytes | bytearray | npt.NDArray[np.uint8]) -> None:
         """Write whole events to the open binlog file. Their end_log_pos and checksums are changed to fit the position
@@ -151,10 +147,10 @@ class BinlogSetWriter:
         if self._file is None or self._fd is None:
             raise OutputError(f"{self.base}: no file is open; begin one first")
         moved = events if isinstance(events, np.ndarray) else np.frombuffer(bytearray(events), np.uint8)
-        rebase_array(moved, self._position, checksum=self._fd.checksum)
+        rebase_array(moved, self.position, checksum=self._fd.checksum)
         with writing(self._path):
             self._file.write(moved.data)
-        self._position += moved.size
+        self.position += moved.size
 
     def rotate(self, timestamp: int = 0) -> None:
         """Close the open binlog file with a Rotate event that names the next file. ``timestamp`` is the event's Unix
@@ -169,7 +165,7 @@ class BinlogSetWriter:
             server_id=self._fd.header.server_id,
             checksum=self._fd.checksum,
         )
-        self.append(rebase(event, self._position, checksum=self._fd.checksum))
+        self.append(rebase(event, self.position, checksum=self._fd.checksum))
         self.end()
 
     def end(self) -> None:

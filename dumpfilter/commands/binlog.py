@@ -10,7 +10,7 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, repeated, setting
 from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyOptions
 from dumpfilter.commands.option_groups.rules import Rules, rule_option
-from dumpfilter.filter.factory import FilterOptions
+from dumpfilter.filter.filter import FilterOptions
 from dumpfilter.filter.rules import Rule, RuleKind, WriteRuleKind, make_rule, make_rules
 
 _REWRITE = "FROM->TO: the rules compare TO, and the text has TO. With --raw the events keep FROM."

@@ -51,7 +51,7 @@ def generate_command(given: GenerateSettings) -> None:
     from dumpfilter.analyse.report.text import human_bytes, human_files, utc
     from dumpfilter.base.errors import OptionError, OutputError
     from dumpfilter.base.options.values import parse_size
-    from dumpfilter.binlog.workload.generate import Span, generate
+    from dumpfilter.binlog.workload import Span, generate
 
     least = 1 << 10
     nbytes = parse_size(given.size, option="--size", least=least)

@@ -211,8 +211,8 @@ class Columns(NamedTuple):
     """Whether the slave was already sent rows of the statement that continues from the segment before."""
     hits: Int64s2
     """Rule uses (hits) that are known already, int64 of shape (n, 3), in the order of their transactions: the
-    transaction's number, the column of :data:`~dumpfilter.filter.hits.KINDS`, and the count. They come from the
-    earlier part of a continued transaction, and from inside compressed transactions.
+    transaction's number, the column of :data:`~dumpfilter.filter.rules.SLAVE_RULE_KINDS`, and the count. They come
+    from the earlier part of a continued transaction, and from inside compressed transactions.
     """
 
     def with_subjects(self, transactions: list[int] | np.ndarray, subject: int) -> Columns:

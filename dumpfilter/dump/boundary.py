@@ -33,8 +33,7 @@ from dumpfilter.binlog.statement.facts import (
 )
 from dumpfilter.dump.atoms import Columns
 from dumpfilter.dump.chunk import ReadAt
-from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.boundary import OnUndecided
+from dumpfilter.filter.base import OnUndecided, ReplicationFilter
 from dumpfilter.filter.collation import as_parsed
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_STOP_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.index.segment import Segment

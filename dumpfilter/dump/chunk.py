@@ -25,7 +25,7 @@ from dumpfilter.binlog.events import HEADER_LENGTH, STMT_END_F, seal
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.dump import cut as K
 from dumpfilter.dump.cut import ADD_STATEMENT_END, RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE, REPLACED
-from dumpfilter.filter.hits import KINDS, Hits
+from dumpfilter.filter.rules import SLAVE_RULE_KINDS, Hits
 from dumpfilter.index.segment import NONE_TOLD, Segment
 
 Integers = npt.NDArray[np.int64]
@@ -50,8 +50,8 @@ class Gaps:
     The columns are the number of the GTID source, the first and the last transaction number of a run.
     """
     hits: Integers
-    """The hits (rule uses) of dropped events, int64 of shape (k, 2): the index of the kind of rule in ``KINDS``, and
-    the count.
+    """The hits (rule uses) of dropped events, int64 of shape (k, 2): the index of the kind of rule in
+    ``SLAVE_RULE_KINDS``, and the count.
     """
 
     def __len__(self) -> int:
@@ -273,7 +273,7 @@ class ChunkPlan:
         """
         counts: Hits = Counter()
         for kind, count in self.gaps.hits.tolist():
-            counts[KINDS[kind]] += count
+            counts[SLAVE_RULE_KINDS[kind]] += count
         return counts
 
     @property

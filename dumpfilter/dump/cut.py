@@ -161,8 +161,8 @@ class Done(NamedTuple):
     gap: Int64s2
     run: Int64s2
     hit: Int64s2
-    """The rule uses (hits) of the gaps, int64 of shape (n, 2): the index of the kind of rule in ``KINDS``, and the
-    count.
+    """The rule uses (hits) of the gaps, int64 of shape (n, 2): the index of the kind of rule in ``SLAVE_RULE_KINDS``,
+    and the count.
     """
     carry: Int64s2
 

@@ -18,9 +18,9 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.dump import atoms as A
 from dumpfilter.dump import cut as K
 from dumpfilter.dump.chunk import NO_GAPS, ChunkPlan, Counts, Gaps, Reported
-from dumpfilter.filter.boundary import OnUndecided
+from dumpfilter.filter.base import OnUndecided
 from dumpfilter.filter.flags import MOST_HITS
-from dumpfilter.filter.hits import KINDS
+from dumpfilter.filter.rules import SLAVE_RULE_KINDS
 from dumpfilter.index.segment import Segment
 
 Integers = npt.NDArray[np.int64]
@@ -202,7 +202,7 @@ class _Scratch(threading.local):
         # The system gives memory for the rows that are used only. Filters share the rows that the first one leaves.
         rows = room + room // 4
         self.done = K.Done(
-            np.zeros((A.FILTERS, K.HITS + len(KINDS)), np.int64),
+            np.zeros((A.FILTERS, K.HITS + len(SLAVE_RULE_KINDS)), np.int64),
             chunk=np.zeros((room // 2, K.CHUNK_COLUMNS), np.int64),
             range=np.zeros((rows, K.RANGE_COLUMNS), np.int64),
             gap=np.zeros((rows, K.GAP_COLUMNS), np.int64),
@@ -329,6 +329,7 @@ def _plan(
 
 def hit_rows(rows: Sequence[tuple[int, int, int]]) -> Integers:
     """Return ``rows`` of hits (matches of filter rules) as an array, int64 of shape (n, 3). The columns are the
-    transaction's number, the index of the rule's kind in :data:`~dumpfilter.filter.hits.KINDS`, and the count.
+    transaction's number, the index of the rule's kind in :data:`~dumpfilter.filter.rules.SLAVE_RULE_KINDS`, and the
+    count.
     """
     return np.array(rows, np.int64) if rows else NO_HITS

@@ -30,7 +30,7 @@ from dumpfilter.dump.boundary import withhold
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, holds, render
 from dumpfilter.dump.decision import Asked, columns_of, decide, hit_rows
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.filter.hits import COLUMN, Hits
+from dumpfilter.filter.rules import COLUMN, Hits
 from dumpfilter.index.segment import Segment
 
 _USUAL_LEVEL = 3

@@ -32,15 +32,13 @@ from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, Counts, ReadAt, rend
 from dumpfilter.dump.payload import open_payload
 from dumpfilter.dump.thread import DumpThread, contained
 from dumpfilter.dump.xa import SentParts
-from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.base import AllFilters, KindFilter, ReplicationFilter, Verdict
 from dumpfilter.filter.clever import CleverFilter
-from dumpfilter.filter.decision import Verdict
 from dumpfilter.filter.flags import (
     FILTER_BINLOG_SEND_F,
     FILTER_UNDECIDED_F,
     TableFlags,
 )
-from dumpfilter.filter.kinds import AllFilters, KindFilter
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject, statement_of

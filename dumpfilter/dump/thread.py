@@ -41,9 +41,8 @@ from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_PATCH, REPLACED
 from dumpfilter.dump.decision import Asked, Carry, Decided, columns_of, decide, with_carry
 from dumpfilter.dump.payload import filter_payloads, sent_inside
 from dumpfilter.dump.xa import Earlier, Ints, SentParts, XaEnds, without_unsent_ends
-from dumpfilter.filter.boundary import OnUndecided
+from dumpfilter.filter.base import OnUndecided, OriginFilter
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.segment import TOLD_COLUMNS, Segment
 
 

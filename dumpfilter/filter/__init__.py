@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 from dumpfilter.base.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from dumpfilter.filter.base import Decision as Decision
     from dumpfilter.filter.base import ReplicationFilter as ReplicationFilter
-    from dumpfilter.filter.decision import Decision as Decision
-    from dumpfilter.filter.decision import Step as Step
-    from dumpfilter.filter.decision import Verdict as Verdict
+    from dumpfilter.filter.base import Step as Step
+    from dumpfilter.filter.base import Verdict as Verdict
     from dumpfilter.filter.effective import EffectiveFilter as EffectiveFilter
-    from dumpfilter.filter.factory import make_filter as make_filter
     from dumpfilter.filter.filter import Filter as Filter
+    from dumpfilter.filter.filter import WriteFilter as WriteFilter
+    from dumpfilter.filter.filter import make_filter as make_filter
     from dumpfilter.filter.rules import EffectiveRuleKind as EffectiveRuleKind
     from dumpfilter.filter.rules import FilterSemantics as FilterSemantics
     from dumpfilter.filter.rules import Rule as Rule
@@ -29,6 +30,5 @@ if TYPE_CHECKING:
     from dumpfilter.filter.rules import WriteSemantics as WriteSemantics
     from dumpfilter.filter.rules import make_rule as make_rule
     from dumpfilter.filter.rules import parse_option as parse_option
-    from dumpfilter.filter.write import WriteFilter as WriteFilter
 
-__getattr__ = lazy_names(__name__, ("rules", "decision", "base", "filter", "effective", "write", "factory"))
+__getattr__ = lazy_names(__name__, ("rules", "base", "effective", "filter"))

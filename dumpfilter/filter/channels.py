@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.printable import escape_invalid_utf8
+from dumpfilter.binlog.cursor import encode_name
 from dumpfilter.filter.collation import lower_case
 from dumpfilter.filter.rules import (
     SLAVE_RULE_KINDS,
@@ -107,7 +108,7 @@ class Setting:
         values = [rule.value for rule in self.rules]
         # The server keeps do-table and ignore-table rules in a hash, so its status tables show each such rule once.
         is_hashed = self.kind.form is ValueForm.TABLE
-        return ",".join(sorted(set(values), key=_bytes) if is_hashed else values)
+        return ",".join(sorted(set(values), key=encode_name) if is_hashed else values)
 
 
 class CurrentFilter(NamedTuple):
@@ -197,7 +198,7 @@ class ChannelFilters:
             made = {name: copied | self._startup.get(name, {}) for name in map(fold_channel, existing)}
             for name, settings in made.items():
                 _check_semantics(name, settings)
-            given = sorted((name for name, settings in self._startup.items() if settings), key=_bytes)
+            given = sorted((name for name, settings in self._startup.items() if settings), key=encode_name)
             self._startup.clear()
             for name, settings in made.items():
                 self._add(name, settings)
@@ -321,7 +322,7 @@ class ChannelFilters:
     def channels(self) -> list[str]:
         """The names of all channels, sorted by bytes as in the server's status tables."""
         with self._lock:
-            return sorted((name for name in self._filters if name is not None), key=_bytes)
+            return sorted((name for name in self._filters if name is not None), key=encode_name)
 
     def _of(self, channel: str) -> _Settings:
         try:
@@ -380,8 +381,4 @@ def _discarded(where: str) -> str:
 
 
 def _shown(name: str) -> str:
-    return _bytes(name)[:_SHOWN_BYTES].decode("utf-8", "ignore")
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
+    return encode_name(name)[:_SHOWN_BYTES].decode("utf-8", "ignore")

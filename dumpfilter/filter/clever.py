@@ -7,36 +7,25 @@ table. From then on it ignores the new table, too.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
 
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.query import QueryEvent
 from dumpfilter.binlog.statement import Statement, StatementFacts, StatementKind, TableName, read_text
 from dumpfilter.binlog.statement.facts import tables_read
 from dumpfilter.binlog.statement.statement import Thing
-from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.decision import Step, Verdict
+from dumpfilter.filter.base import ReplicationFilter, Step, Verdict
 from dumpfilter.index.subjects import statement_of
 
 Name = tuple[str, str]
 """A table's full name: the name of its database, and the name of the table."""
 
 
-class _Ignored(enum.Enum):
-    IGNORED = enum.auto()
-
-
-IGNORED = _Ignored.IGNORED
-"""The value that the filter stores for a created table if it drops the CREATE statement because the rules ignore its
-source.
-
-The filter then also drops all later changes of the table.
+Known = Name | None
+"""The first name of a table, or None for a created table whose CREATE statement the filter drops because the rules
+ignore its source. The filter then also drops all later changes of the table.
 """
-
-Known = Name | Literal[_Ignored.IGNORED]
 
 _CREATIONS = frozenset(
     {StatementKind.CREATE_TABLE, StatementKind.CREATE_TABLE_LIKE, StatementKind.CREATE_TABLE_SELECT}
@@ -64,8 +53,7 @@ class CleverFilter:
         self._known: dict[tuple[int | None, Name], Known] = {}
         """The renamed and ignored tables, by session (None for a table that is not temporary) and current name.
 
-        The value is the table's first name, or IGNORED for a table whose changes the filter drops. A temporary table
-        hides the ordinary table with its name.
+        A temporary table hides the ordinary table with its name.
         """
 
     def rows(self, database: str, table: str) -> Verdict:
@@ -119,7 +107,7 @@ class CleverFilter:
         if not parsed.temporary:
             self._known.pop((None, made), None)
         if verdict.passes and ignored:
-            self._set(made, IGNORED, thread, temporary=parsed.temporary)
+            self._set(made, None, thread, temporary=parsed.temporary)
             return Verdict.IGNORE
         if parsed.temporary:
             self._set(made, made, thread, temporary=True)
@@ -159,7 +147,7 @@ class CleverFilter:
             for table in tables:
                 full = self._full(table, statement.current_database or "")
                 known = self._as(full, thread)
-                if ignored := known is IGNORED:
+                if ignored := known is None:
                     break
                 if not self._is_known(full, thread):
                     names.append(table)
@@ -191,11 +179,11 @@ class CleverFilter:
         return (thread, name) in self._known or (None, name) in self._known
 
     def _as(self, name: Name, thread: int | None = None) -> Known:
-        return self._known.get((thread, name)) or self._known.get((None, name), name)
+        return self._known.get((thread, name), self._known.get((None, name), name))
 
     def _followed(self, name: Name, thread: int | None = None) -> bool:
         known = self._as(self._key(name), thread)
-        return known is not IGNORED and self.rules.rows_ok(*known)
+        return known is not None and self.rules.rows_ok(*known)
 
     def _set(self, name: Name, known: Known, thread: int, *, temporary: bool) -> None:
         if not temporary and known == name:
@@ -204,5 +192,5 @@ class CleverFilter:
             self._known[thread if temporary else None, name] = known
 
     def _forget(self, name: Name, thread: int, *, temporary_only: bool) -> None:
-        if self._known.pop((thread, name), None) is None and not temporary_only:
-            self._known.pop((None, name), None)
+        is_temporary = temporary_only or (thread, name) in self._known
+        self._known.pop((thread if is_temporary else None, name), None)

@@ -17,12 +17,10 @@ from itertools import chain, combinations, islice, product
 
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.statement import Statement, StatementKind, TableLists, TableName
-from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.base import Decision, ReplicationFilter, Step, Verdict
 from dumpfilter.filter.collation import characters_alike, collation_of
-from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.filter import Filter
-from dumpfilter.filter.rules import Rule, RuleKind, ValueForm
-from dumpfilter.filter.wild import ANY, MANY, wild_tokens
+from dumpfilter.filter.rules import ANY, MANY, Rule, RuleKind, ValueForm, wild_tokens
 from dumpfilter.index.subjects import Subject, TableSubject
 
 MOST_EVENTS = 10_000

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import DEFAULT_NAMES, Family, NameCollation, NameRules
-from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.base import OriginFilter, ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
-from dumpfilter.filter.factory import make_filter
-from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.filter.filter import make_filter
 from dumpfilter.filter.rules import (
     SLAVE_RULE_KINDS,
     BaseRuleKind,

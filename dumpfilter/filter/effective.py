@@ -12,19 +12,21 @@ from itertools import chain
 
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.statement import StatementKind, TableName
-from dumpfilter.filter.base import RuleFilter
+from dumpfilter.filter.base import Decision, RuleFilter, Step, Verdict
 from dumpfilter.filter.collation import Collation, as_parsed
-from dumpfilter.filter.decision import Decision, Step, Verdict
 from dumpfilter.filter.rules import (
+    ANY,
+    MANY,
     BaseRuleKind,
     EffectiveRuleKind,
     FilterSemantics,
     Rule,
+    WildSet,
     parse_option,
     rewrite_literals,
     split_expression,
+    wild_tokens,
 )
-from dumpfilter.filter.wild import ANY, MANY, WildSet, wild_tokens
 from dumpfilter.index.subjects import Subject, TableSubject
 
 _SEPARATOR = "\0"

@@ -1,39 +1,92 @@
-"""The classic replication filter: the server's class ``Rpl_filter`` with the rules of ``--replicate-*``.
+"""The servers' class ``Rpl_filter``: the filter of a slave, and the filter of the server that writes a binlog.
 
-The methods keep the server's names: :meth:`Filter.db_ok`, :meth:`Filter.tables_ok`,
-:meth:`Filter.db_ok_with_wild_table`. The tests compare the filter with recorded answers of real servers
-(tests/oracle/data). docs/filters.md describes the rules in words.
+:class:`Filter` has the rules of ``--replicate-*``. The methods keep the server's names: :meth:`Filter.db_ok`,
+:meth:`Filter.tables_ok`, :meth:`Filter.db_ok_with_wild_table`. The tests compare the filter with recorded answers of
+real servers (tests/oracle/data). docs/filters.md describes the rules in words.
+
+:class:`WriteFilter` has the rules of ``--binlog-do-db`` and ``--binlog-ignore-db``, which keep events out of the
+binlog. It does what the servers' ``binlog_filter`` does with ``Rpl_filter::db_ok`` (``MYSQL_BIN_LOG::write_event``,
+MariaDB's ``MYSQL_BIN_LOG::write``, ``THD::decide_logging_format``). The default database decides about a statement, and
+the table's database decides about row events. The named database decides about CREATE, ALTER and DROP DATABASE, because
+a server logs the named database as their default database. The answers of real servers are in
+tests/oracle/data/recordings/{mysql,mariadb}-write-*.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import ClassVar
 
+from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.statement import Statement, StatementKind, TableName
-from dumpfilter.filter.base import RuleFilter
+from dumpfilter.filter.base import Decision, KindFilter, ReplicationFilter, RuleFilter, Step, Verdict
 from dumpfilter.filter.collation import as_parsed
-from dumpfilter.filter.decision import Decision, Step, Verdict
-from dumpfilter.filter.rules import BaseRuleKind, Rule, RuleKind, parse_option
-from dumpfilter.filter.wild import WildSet
+from dumpfilter.filter.effective import EffectiveFilter
+from dumpfilter.filter.rules import (
+    BaseRuleKind,
+    EffectiveRuleKind,
+    FilterSemantics,
+    Rule,
+    RuleKind,
+    WildSet,
+    WriteRuleKind,
+    WriteSemantics,
+    option_list,
+    parse_option,
+    parse_write_option,
+)
 from dumpfilter.index.subjects import Subject, TableSubject
 
 
-class Filter(RuleFilter):
+class _DatabaseFilter(RuleFilter):
+    """A filter with do-db and ignore-db rules, as the server's class ``Rpl_filter``."""
+
+    _DB_KINDS: ClassVar[tuple[BaseRuleKind, BaseRuleKind]]
+    """The kinds of the do-db and ignore-db rules."""
+    _DB_STEPS: ClassVar[tuple[Step, Step, Step, Step]]
+    """The reasons for a decision: a do-db rule matches or none does, an ignore-db rule matches or none does."""
+
+    def __init__(self, rules: Iterable[Rule], names: NameRules) -> None:
+        super().__init__(rules, names=names)
+        key = self._collation.database_rule
+        self._do_db, self._ignore_db = (self._keyed(kind, key) for kind in self._DB_KINDS)
+
+    def _keyed(self, kind: BaseRuleKind, key: Callable[[str], Hashable]) -> dict[Hashable, Rule]:
+        # When several rules name the same database or table, the first rule must decide. A dictionary keeps the last
+        # value of a key, so the rules are inserted in reversed order.
+        return {key(rule.value): rule for rule in reversed(self._of(kind))}
+
+    def _db(self, database: str | None) -> Decision:
+        # As in Rpl_filter::db_ok, a server with do-db rules does not ask its ignore-db rules.
+        name = database or ""
+        key = self._collation.database(name)
+        do, no_do, ignore, no_ignore = self._DB_STEPS
+        if self._do_db:
+            rule = self._do_db.get(key)
+            return _yes(do, rule, name) if rule else _no(no_do, None, name)
+        if self._ignore_db:
+            rule = self._ignore_db.get(key)
+            return _no(ignore, rule, name) if rule else _yes(no_ignore, None, name)
+        return _yes(Step.NO_RULES, None, name)
+
+
+class Filter(_DatabaseFilter):
     """An immutable set of ``--replicate-*`` rules. A changed filter is a new object.
 
     When several ``--replicate-rewrite-db`` rules have the same FROM, the first wins.
     """
 
     _parse = staticmethod(parse_option)
+    _DB_KINDS = (RuleKind.DO_DB, RuleKind.IGNORE_DB)
+    _DB_STEPS = (Step.DO_DB, Step.NO_DO_DB, Step.IGNORE_DB, Step.NO_IGNORE_DB)
 
     def __init__(self, rules: Iterable[Rule] = (), *, names: NameRules = DEFAULT_NAMES) -> None:
-        super().__init__(rules, names=names)
-        collation, keyed = self._collation, self._keyed
-        self._do_db = keyed(RuleKind.DO_DB, collation.database_rule)
-        self._ignore_db = keyed(RuleKind.IGNORE_DB, collation.database_rule)
-        self._do_table = keyed(RuleKind.DO_TABLE, collation.table)
-        self._ignore_table = keyed(RuleKind.IGNORE_TABLE, collation.table)
+        super().__init__(rules, names)
+        collation = self._collation
+        self._do_table = self._keyed(RuleKind.DO_TABLE, collation.table)
+        self._ignore_table = self._keyed(RuleKind.IGNORE_TABLE, collation.table)
         self._wild_do_rules = self._of(RuleKind.WILD_DO_TABLE)
         self._wild_ignore_rules = self._of(RuleKind.WILD_IGNORE_TABLE)
         self._wild_do, self._wild_ignore = (
@@ -75,17 +128,6 @@ class Filter(RuleFilter):
         rule matches. So do-db rules drop a statement without a default database, and ignore-db rules pass it.
         """
         return self._db(database).verdict.passes
-
-    def _db(self, database: str | None) -> Decision:
-        name = database or ""
-        key = self._collation.database(name)
-        if self._do_db:
-            rule = self._do_db.get(key)
-            return _yes(Step.DO_DB, rule, name) if rule else _no(Step.NO_DO_DB, None, name)
-        if self._ignore_db:
-            rule = self._ignore_db.get(key)
-            return _no(Step.IGNORE_DB, rule, name) if rule else _yes(Step.NO_IGNORE_DB, None, name)
-        return _yes(Step.NO_RULES, None, name)
 
     def tables_ok(self, tables: Iterable[tuple[str, str]]) -> bool:
         """Tell whether the table rules pass a statement that updates the given tables (``Rpl_filter::tables_ok``).
@@ -246,3 +288,177 @@ def _yes(step: Step, rule: Rule | None = None, name: str | None = None) -> Decis
 
 def _no(step: Step, rule: Rule | None = None, name: str | None = None) -> Decision:
     return Decision(Verdict.IGNORE, step, rule, name)
+
+
+class WriteFilter(_DatabaseFilter):
+    """An immutable set of the rules by which a server keeps events out of its own binlog, for all slaves. A changed
+    filter is a new object.
+
+    The filter decides about each event itself (the verdict is never UNDECIDED), because the rules need only the event's
+    database. A comma is part of a name, so ``a,b`` is one database. ``semantics`` is the treatment of statements
+    without a default database.
+    """
+
+    _parse = staticmethod(parse_write_option)
+    _DB_KINDS = (WriteRuleKind.DO_DB, WriteRuleKind.IGNORE_DB)
+    _DB_STEPS = (
+        Step.BINLOG_DO_DB,
+        Step.BINLOG_NO_DO_DB,
+        Step.BINLOG_IGNORE_DB,
+        Step.BINLOG_NO_IGNORE_DB,
+    )
+
+    def __init__(
+        self,
+        rules: Iterable[Rule] = (),
+        *,
+        semantics: WriteSemantics = WriteSemantics.SERVER,
+        names: NameRules = DEFAULT_NAMES,
+    ) -> None:
+        super().__init__(rules, names)
+        self.semantics = semantics
+        if semantics is WriteSemantics.EFFECTIVE:
+            raise OptionError(
+                "effective semantics: the binlog's rules are --binlog-do and --binlog-ignore of dumpfilter master"
+            )
+        for rule in self.rules:
+            if not isinstance(rule.kind, WriteRuleKind):
+                raise OptionError(
+                    f"unknown option '--binlog-{rule.kind.option.removeprefix('binlog-')}' in {semantics} semantics; "
+                    f"the binlog's are: {option_list(WriteRuleKind)}"
+                )
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the filter could drop any event. A filter without rules drops nothing."""
+        return bool(self.rules)
+
+    def decide(self, subject: Subject) -> Decision:
+        if isinstance(subject, TableSubject):
+            return self._db(subject.database)
+        current = subject.current_database
+        if current is None and subject.kind.is_database:
+            current = subject.database
+        if self.is_on and current is None:
+            if self.semantics is WriteSemantics.WORKLOG:
+                return Decision(Verdict.IGNORE, Step.BINLOG_NO_DB)
+            if self.names.family == "mysql":
+                return Decision(Verdict.EXECUTE, Step.BINLOG_NO_DB)
+        return self._db(current)
+
+    def hits(self, subject: Subject) -> tuple[BaseRuleKind, ...]:
+        """Return an empty tuple, since servers count hits (matches) only for a slave's rules and not for
+        binlog rules.
+        """
+        return ()
+
+
+@dataclass(frozen=True)
+class FilterOptions:
+    """The filter options of a command, such as ``--replicate-do-db``, from which the command's filters are made.
+
+    The filters are made later, when the binlog is open. Filters compare names as the server that wrote the binlog does,
+    and only the binlog tells which server that is. The constructor raises OptionError for rules that no filter accepts.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    """The rules of the slave, such as ``--replicate-do-db=shop``."""
+    semantics: FilterSemantics = FilterSemantics.CLASSIC
+    write_rules: tuple[Rule, ...] = ()
+    """The rules of the server that writes the binlog, such as ``--binlog-do-db=shop``."""
+    write_semantics: WriteSemantics = WriteSemantics.SERVER
+    only_kinds: tuple[str, ...] = ()
+    """``--statement-kind``: the kinds of statement that pass. Empty: all kinds."""
+    ignored_kinds: tuple[str, ...] = ()
+    """``--ignore-statement-kind``: the kinds of statement that are dropped."""
+    clever: bool = False
+    """Whether the rules apply to renamed tables under their first name (the clever filter)."""
+    lower_case_table_names: int = 0
+
+    def __post_init__(self) -> None:
+        self.kind_filter()
+        self.slave_filter(NameRules())
+        self.write_filter(NameRules())
+
+    @property
+    def has_database_rules(self) -> bool:
+        """Whether any rule is about databases, so that a statement's default database may decide whether the statement
+        passes.
+        """
+        kinds = {rule.kind for rule in self.rules}
+        return bool(self.write_rules or kinds & {RuleKind.DO_DB, RuleKind.IGNORE_DB})
+
+    def slave_filter(self, written_by: NameRules) -> ReplicationFilter:
+        """Return the slave's filter. ``written_by`` has the settings by which the server that wrote the binlog compares
+        names.
+
+        Raises OptionError when effective rules (DO, IGNORE, REWRITE) and classic rules (``--replicate-*``) are mixed.
+        """
+        return make_filter(self.semantics, self.rules, names=self._names(written_by))
+
+    def write_filter(self, written_by: NameRules) -> ReplicationFilter:
+        """Return the filter by which the server that wrote the binlog kept events out of it (``--binlog-do-db`` and the
+        like).
+
+        ``written_by`` has the settings by which this server compares names. Raises OptionError for a rule that the
+        semantics ``write_semantics`` do not have.
+        """
+        return make_write_filter(self.write_semantics, self.write_rules, names=self._names(written_by))
+
+    def kind_filter(self) -> KindFilter:
+        """Return the filter of the options ``--statement-kind`` and ``--ignore-statement-kind``, which drops statements
+        by their kind, such as DROP TABLE.
+
+        Raises OptionError for a kind that does not exist.
+        """
+        return KindFilter(self.only_kinds, self.ignored_kinds)
+
+    def _names(self, written_by: NameRules) -> NameRules:
+        return written_by._replace(lower_case_table_names=self.lower_case_table_names)
+
+
+def make_filter(
+    semantics: FilterSemantics,
+    rules: Iterable[Rule],
+    *,
+    names: NameRules = DEFAULT_NAMES,
+) -> ReplicationFilter:
+    """Return a slave's filter with the given rules. ``names`` has the settings by which the filter compares names.
+
+    Classic semantics take ``--replicate-*`` rules, and effective semantics take DO, IGNORE and REWRITE rules. Raises
+    OptionError for a rule of the other semantics.
+    """
+    rules = tuple(rules)
+    for rule in rules:
+        semantics.check(rule.kind)
+    kind = EffectiveFilter if semantics is FilterSemantics.EFFECTIVE else Filter
+    return kind(rules, names=names)
+
+
+def make_write_filter(
+    semantics: WriteSemantics,
+    rules: Iterable[Rule],
+    *,
+    names: NameRules = DEFAULT_NAMES,
+) -> ReplicationFilter:
+    """Return the filter of the server that writes a binlog. The filter keeps events out of the binlog for all slaves.
+
+    In effective semantics the rules are DO and IGNORE. REWRITE is missing, since a server renames nothing in its
+    binlog. The other semantics take ``--binlog-do-db`` and ``--binlog-ignore-db``. Raises OptionError for other rules.
+
+    >>> from dumpfilter.filter.rules import parse_option
+    >>> rule = parse_option("--ignore=%_backup.table2", FilterSemantics.EFFECTIVE)
+    >>> binlog = make_write_filter(WriteSemantics.EFFECTIVE, [rule])
+    >>> binlog.rows_ok("shop_backup", "table2"), binlog.rows_ok("shop", "table2")
+    (False, True)
+    """
+    rules = tuple(rules)
+    if semantics is not WriteSemantics.EFFECTIVE:
+        return WriteFilter(rules, semantics=semantics, names=names)
+    for rule in rules:
+        if not isinstance(rule.kind, EffectiveRuleKind) or not rule.kind.binlog_option:
+            options = ", ".join(f"--{kind.binlog_option}" for kind in EffectiveRuleKind if kind.binlog_option)
+            raise OptionError(
+                f"unknown option '--{rule.kind.option}' in effective filter semantics; the binlog's are: {options}"
+            )
+    return EffectiveFilter(rules, names=names)

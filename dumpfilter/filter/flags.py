@@ -13,11 +13,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
-from dumpfilter.filter.decision import Verdict
-from dumpfilter.filter.hits import COLUMN
-from dumpfilter.filter.kinds import AllFilters
+from dumpfilter.filter.base import AllFilters, BoundaryFilter, OnUndecided, ReplicationFilter, Verdict
+from dumpfilter.filter.rules import COLUMN
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
 FILTER_BINLOG_SEND_F = 1 << 0
@@ -209,9 +206,9 @@ class TableFlags:
         array with one row for each table or statement.
 
         The row index is the number of the table or statement. A row has MOST_HITS entries: indexes into
-        :data:`~dumpfilter.filter.hits.KINDS`, and -1 after the last index. A row is valid only if :meth:`array` has
-        FILTER_HIT_F at the same index. Events that ``--binlog-*-db`` rules or the master operator's rules drop match no
-        rule of the slave.
+        :data:`~dumpfilter.filter.rules.SLAVE_RULE_KINDS`, and -1 after the last index. A row is valid
+        only if :meth:`array` has FILTER_HIT_F at the same index. Events that ``--binlog-*-db`` rules or the master
+        operator's rules drop match no rule of the slave.
         """
         return self._hits
 

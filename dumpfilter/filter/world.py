@@ -18,7 +18,7 @@ from typing import Generic, NamedTuple, TypeVar
 from dumpfilter.binlog.query import TableName
 from dumpfilter.binlog.statement.statement import Change, Mentions, StatementFacts, StatementKind, Thing, Verb
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.wild import WildSet
+from dumpfilter.filter.rules import WildSet
 
 C = TypeVar("C")
 K = StatementKind

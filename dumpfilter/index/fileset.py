@@ -42,13 +42,19 @@ from dumpfilter.binlog.events import (
     event_name,
     is_sound,
 )
-from dumpfilter.binlog.file_reads import check_whole, open_regular, read_into, read_up_to, unreadable
 from dumpfilter.binlog.format import FormatDescription, NameRules
 from dumpfilter.binlog.gap_events import Head, decode_ignorable
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, MariadbGtidSet, parse_gtid_set
 from dumpfilter.binlog.gtid_events import decode_gtid_list, decode_previous_gtids
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.reader import read_format_description
+from dumpfilter.binlog.reader import (
+    check_whole,
+    open_regular,
+    read_format_description,
+    read_into,
+    read_up_to,
+    unreadable,
+)
 from dumpfilter.index.addresses import (
     cannot_open,
     file_name,

@@ -21,7 +21,7 @@ from typing import Generic, Self, TypeVar
 from dumpfilter.base import files
 from dumpfilter.base.errors import BinlogCorrupt, BinlogMissing, OutputError
 from dumpfilter.base.files import committed, writing
-from dumpfilter.binlog.file_reads import open_regular, read_up_to
+from dumpfilter.binlog.reader import open_regular, read_up_to
 
 MAX_INDEX = 16 << 20
 """The largest index file that is read, bytes. This suffices for more than 100,000 names, even with long directories."""

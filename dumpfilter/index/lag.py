@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dumpfilter.base.errors import BinlogError
-from dumpfilter.binlog.event_time import first_time
 from dumpfilter.binlog.events import MAGIC
-from dumpfilter.binlog.file_reads import open_regular, read_up_to
+from dumpfilter.binlog.gtid_events import first_time
+from dumpfilter.binlog.reader import open_regular, read_up_to
 
 Place = tuple[str, int]
 """A binlog position: the name of a file, and a byte offset in it."""

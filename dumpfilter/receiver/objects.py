@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dumpfilter.filter.wild import escaped
+from dumpfilter.filter.rules import escaped
 from dumpfilter.receiver.login import SourceConnection
 from dumpfilter.receiver.url import parse_source_url
 

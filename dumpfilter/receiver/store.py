@@ -39,9 +39,8 @@ from dumpfilter.binlog.events import (
     EventHeader,
     EventType,
 )
-from dumpfilter.binlog.file_reads import open_regular, read_into
 from dumpfilter.binlog.format import Family, FormatDescription
-from dumpfilter.binlog.reader import read_format_description
+from dumpfilter.binlog.reader import open_regular, read_format_description, read_into
 from dumpfilter.index.index_file import GrowingFile, LogWriter
 from dumpfilter.receiver._deframe_kernels import walk
 

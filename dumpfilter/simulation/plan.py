@@ -11,9 +11,7 @@ from functools import cached_property
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import FilterSemantics
-from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.kinds import AllFilters
-from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.filter.base import AllFilters, OriginFilter, ReplicationFilter
 from dumpfilter.simulation.results import NodeDescription
 from dumpfilter.simulation.retries import Retries, all_down, number_of, retries_of
 from dumpfilter.topology.links.shape import LinkShape

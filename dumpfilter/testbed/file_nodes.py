@@ -19,7 +19,7 @@ import numpy as np
 from dumpfilter.analyse.inspection.inspection import inspect_set
 from dumpfilter.binlog.events import OF_FILES
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.binlog.workload.generate import START, GeneratedSet, Span, generate
+from dumpfilter.binlog.workload import START, GeneratedSet, Span, generate
 from dumpfilter.index.fileset import BinlogFile, BinlogSet
 from dumpfilter.receiver.store import OpenFile
 from dumpfilter.simulation.traffic import Ints, SetTraffic

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.filter.kinds import AllFilters
+from dumpfilter.filter.base import AllFilters
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier

@@ -28,7 +28,7 @@ from dumpfilter.base.options.values import (
 )
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.factory import make_filter
+from dumpfilter.filter.filter import make_filter
 from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, RuleKind, parse_option
 from dumpfilter.topology.links.shape import PLAIN, LinkShape, Outage
 

@@ -21,9 +21,8 @@ from dumpfilter.base.options.arguments import Named, OptionNames, server_option
 from dumpfilter.base.options.config_files import Model, load_toml, read_options_file
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import FilterSemantics
-from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.base import OriginFilter, ReplicationFilter
 from dumpfilter.filter.channels import ChannelFilters, split_channel
-from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.filter.rules import SLAVE_RULE_KINDS, RuleKind, make_rule
 from dumpfilter.topology.links.shape import PLAIN, LinkShape
 from dumpfilter.topology.model import LinkTable, filter_of

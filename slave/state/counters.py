@@ -19,7 +19,7 @@ import structlog
 from dumpfilter.base import files
 from dumpfilter.base.errors import OutputError
 from dumpfilter.console.metrics import DELAY_BUCKETS, WORK_BUCKETS, Latency
-from dumpfilter.filter.hits import Hits
+from dumpfilter.filter.rules import Hits
 from dumpfilter.slave.state.infos import CountersInfo
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 

@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError, SlaveIncident
 from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
 from dumpfilter.binlog.context_events import decode_incident
-from dumpfilter.binlog.event_time import MICROSECONDS
 from dumpfilter.binlog.events import GTIDS, ROWS, STATEMENTS, EventHeader, EventType, Symbol, types_of
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import Gtid, MariadbGtid
-from dumpfilter.binlog.gtid_events import FL_STANDALONE, MysqlGtidEvent, decode_gtid
+from dumpfilter.binlog.gtid_events import FL_STANDALONE, MICROSECONDS, MysqlGtidEvent, decode_gtid
 from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.reader import Event
 from dumpfilter.binlog.rows_events import TableMap, decode_rows_header, decode_table_map
 from dumpfilter.filter import ReplicationFilter
-from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.index.subjects import TableSubject, statement_of
 from dumpfilter.slave.state.counters import ChannelMeasurements

@@ -17,11 +17,11 @@ from pathlib import Path
 
 from dumpfilter.base.errors import BinlogError, StreamDamaged, StreamError
 from dumpfilter.base.options.values import SYNC_EVENTS
-from dumpfilter.binlog.event_time import commit_time
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.format import Family, FormatDescription, NameCollation
 from dumpfilter.binlog.gap_events import Gap, make_gap, make_head, with_gaps
 from dumpfilter.binlog.gtid import TAG, GtidSet, MariadbGtidSet, SourceKey
+from dumpfilter.binlog.gtid_events import commit_time
 from dumpfilter.dump.stream.message import NOTHING_KEPT, EventProof, Kept, chunk_crc32, gaps_from_proto
 from dumpfilter.slave.state import AFRESH
 from dumpfilter.slave.state.counters import ChannelMeasurements

@@ -17,8 +17,8 @@ from dumpfilter.binlog.gtid import Gtid, parse_gtid_set
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.dump.stream.message import hits_from_numbers
 from dumpfilter.filter import ReplicationFilter
-from dumpfilter.filter.hits import Hits
-from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.filter.base import OriginFilter
+from dumpfilter.filter.rules import Hits
 from dumpfilter.index.fileset import FileBegin
 from dumpfilter.slave.state import AFRESH
 from dumpfilter.slave.state.counters import ChannelMeasurements

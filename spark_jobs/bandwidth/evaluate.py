@@ -20,8 +20,8 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog.format import Family
 from dumpfilter.dump.packets.stand_ins import EVENTS
+from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
-from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import numbers_on_tables
 from dumpfilter.spark_jobs.bandwidth.measured_set import Asked, Measured
 from dumpfilter.spark_jobs.bandwidth.results import (

@@ -30,12 +30,11 @@ from dumpfilter.analyse.traffic.transactions import (
     join,
 )
 from dumpfilter.base.printable import replace_invalid_utf8
-from dumpfilter.binlog.event_time import MICROSECONDS
 from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.gtid_events import MICROSECONDS
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.packets.stand_ins import EVENTS
-from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.filter.base import OriginFilter, ReplicationFilter
 from dumpfilter.index.fileset import open_file
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic

@@ -20,7 +20,7 @@ from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.rows import MAP_TYPE, RowImageReader, Table, describe_table
-from dumpfilter.binlog.rows.typed import struct_of, with_names
+from dumpfilter.binlog.rows.arrow import struct_of, with_names
 from dumpfilter.binlog.rows_events import decode_rows_header, decode_table_map
 from dumpfilter.index.fileset import open_file
 from dumpfilter.index.subjects import Subjects, TableSubject

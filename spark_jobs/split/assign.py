@@ -38,7 +38,7 @@ from dumpfilter.dump.atoms import Columns
 from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
 from dumpfilter.dump.decision import Asked, Carry, Decided, columns_of, decide, with_carry
 from dumpfilter.dump.payload import close_payload, open_payload
-from dumpfilter.filter.boundary import OnUndecided
+from dumpfilter.filter.base import OnUndecided
 from dumpfilter.filter.flags import MOST_HITS
 from dumpfilter.index.segment import Segment
 from dumpfilter.spark_jobs.ranges import Block

@@ -7,8 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, Rule, RuleKind, make_rule
-from dumpfilter.filter.wild import escaped
+from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, Rule, RuleKind, escaped, make_rule
 from dumpfilter.index.subjects import TableSubject
 
 _ESCAPE = re.compile(r"""\\(?=[ntrbs"'\\]|$)|"|\n|\r""")

@@ -29,9 +29,8 @@ from dumpfilter.analyse.traffic.facts import (
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.packets.stand_ins import Stretches
-from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.base import OriginFilter, ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
-from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import open_file
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject, numbers_on_tables

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.decode import decoder
 from dumpfilter.binlog.events import (
     GTIDS,
     KINDS,
@@ -21,6 +20,7 @@ from dumpfilter.binlog.events import (
     event_name,
     shown_name,
 )
+from dumpfilter.binlog.reader import decoder
 from dumpfilter.binlog.rows_events import rows_kind
 from dumpfilter.index._scan import GRAMMAR, Place
 

@@ -14,7 +14,7 @@ from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.binlog.query import decode_query
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.binlog.workload.generate import generate
+from dumpfilter.binlog.workload import generate
 from dumpfilter.cli import main
 from dumpfilter.dump.with_tables_info import has_tables_info
 from tests.commands.binlog_runs import MARIADB, MYSQL, ORACLE, gtids, invoke, printed, run, undecided

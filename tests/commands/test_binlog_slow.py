@@ -10,7 +10,7 @@ import pytest
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows_events import decode_table_map
-from dumpfilter.binlog.workload.generate import generate
+from dumpfilter.binlog.workload import generate
 from dumpfilter.index.fileset import BinlogSet
 from tests.binlog_tools import HARMLESS, complaints
 from tests.commands.binlog_runs import ORACLE, gtids, printed, run

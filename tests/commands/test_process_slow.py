@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.binlog.workload.generate import generate
+from dumpfilter.binlog.workload import generate
 from tests.commands.forked import forked_commands
 
 ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from dumpfilter.binlog.workload.generate import generate
+from dumpfilter.binlog.workload import generate
 from dumpfilter.simulation.results import Results
 from dumpfilter.simulation.tables import FORMS
 from tests.commands.in_process import run

@@ -17,7 +17,7 @@ from dumpfilter.binlog.statement import Statement, StatementKind
 from dumpfilter.dump.chunk import ChunkPlan, render
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter, Rule
-from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
+from dumpfilter.filter.base import BoundaryFilter, OnUndecided
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import SegmentReader
 from dumpfilter.index.subjects import Subjects

@@ -12,8 +12,8 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import ChunkPlan
 from dumpfilter.dump.thread import DumpThread, plan_many
 from dumpfilter.dump.xa import Earlier
+from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import SegmentReader
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects

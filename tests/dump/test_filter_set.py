@@ -8,10 +8,10 @@ import pytest
 
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.events import ROWS, EventType
-from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows_events import decode_table_map
-from dumpfilter.binlog.workload.generate import Style, generate
+from dumpfilter.binlog.workload import generate
 from dumpfilter.dump.set_pass import filter_set
 from dumpfilter.filter import Filter, RuleKind, make_rule
 from dumpfilter.index.fileset import BinlogSet
@@ -42,7 +42,7 @@ def _rows(index: Path) -> dict[str, list[int]]:
 
 
 @pytest.mark.parametrize("style", ["mysql", "mariadb"])
-def test_keeps_one_schema(tmp_path: Path, style: Style) -> None:
+def test_keeps_one_schema(tmp_path: Path, style: Family) -> None:
     made = generate(tmp_path / "in", 600_000, style=style, file_size=250_000, schemas=4)
     counts = filter_set(BinlogSet.open(made.index), _only("shop_01"), tmp_path / "out", "kept")
     kept = _rows(tmp_path / "out" / "kept.index")

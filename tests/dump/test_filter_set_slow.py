@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.binlog.workload.generate import Style, generate
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.workload import generate
 from dumpfilter.dump.set_pass import filter_set
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 
 
 @pytest.mark.parametrize("style", ["mysql", "mariadb"])
-def test_the_real_program_takes_it(tmp_path: Path, style: Style) -> None:
+def test_the_real_program_takes_it(tmp_path: Path, style: Family) -> None:
     made = generate(tmp_path / "in", 600_000, style=style, file_size=250_000, schemas=4)
     rules = Filter.from_options(["--replicate-do-db=shop_01"])
     filter_set(BinlogSet.open(made.index), rules, tmp_path / "out", "kept")

@@ -18,8 +18,7 @@ from dumpfilter.dump.chunk import render
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.filter.hits import Hits
-from dumpfilter.filter.rules import RuleKind
+from dumpfilter.filter.rules import Hits, RuleKind
 from dumpfilter.index.fileset import SegmentReader
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject, read_statement
 from tests.dump import reference

@@ -12,8 +12,8 @@ from dumpfilter.binlog.gtid import empty_set
 from dumpfilter.dump import cut, decision
 from dumpfilter.dump.thread import plan_many
 from dumpfilter.filter import Filter
+from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.filter.origin import OriginFilter
 from tests.dump.plans import check_many, scanned, values
 from tests.strategies import DIALECTS, T, _Builder, query_body, rows_body, table_map_body
 

@@ -14,7 +14,7 @@ from dumpfilter.binlog.writer import make_event
 from dumpfilter.dump import payload
 from dumpfilter.dump.payload import close_payload, filter_payload, open_payload
 from dumpfilter.filter import Filter, Rule
-from dumpfilter.filter.boundary import BoundaryFilter
+from dumpfilter.filter.base import BoundaryFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import SegmentReader
 from dumpfilter.index.subjects import Subjects

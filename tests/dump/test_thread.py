@@ -15,9 +15,8 @@ from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.dump.xa import Earlier
 from dumpfilter.filter import Filter, Rule
-from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
+from dumpfilter.filter.base import BoundaryFilter, OnUndecided, OriginFilter
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.filter.origin import OriginFilter
 from tests.dump.plans import ScannedFile, scanned, values
 from tests.strategies import binlogs, rules
 from tests.support import RECORDED

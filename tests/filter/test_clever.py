@@ -14,8 +14,8 @@ from dumpfilter.binlog.gtid_events import FL_COMMIT_ALTER_E1, FL_ROLLBACK_ALTER_
 from dumpfilter.binlog.query import QueryEvent, StatusVariables
 from dumpfilter.binlog.reader import read_format_description
 from dumpfilter.filter import Filter
+from dumpfilter.filter.base import Verdict
 from dumpfilter.filter.clever import CleverFilter
-from dumpfilter.filter.decision import Verdict
 from tests.support import RECORDED
 
 with RECORDED[0].open("rb") as _source:

@@ -17,13 +17,11 @@ from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows_events import decode_table_map
 from dumpfilter.binlog.statement import make_statement, parse_statement
-from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.base import AllFilters, ReplicationFilter
 from dumpfilter.filter.convert import kind_from_number, kind_number
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.filter import Filter
-from dumpfilter.filter.hits import KINDS
-from dumpfilter.filter.kinds import AllFilters
-from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, RuleKind
+from dumpfilter.filter.rules import SLAVE_RULE_KINDS, BaseRuleKind, EffectiveRuleKind, RuleKind
 from dumpfilter.index.subjects import Subject, TableSubject, statement_of
 from dumpfilter.slave.threads.applier import Keyword, keyword
 
@@ -153,7 +151,7 @@ def test_what_another_filter_keeps_out_is_no_hit() -> None:
     assert both.hits(statement) == ()
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("kind", SLAVE_RULE_KINDS, ids=str)
 def test_numbers_of_kinds(kind: BaseRuleKind) -> None:
     assert kind_from_number(kind_number(kind)) is kind
     assert kind_from_number(99) is None

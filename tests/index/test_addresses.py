@@ -11,7 +11,7 @@ import pytest
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogMissing, BinlogTruncated, ConnectionLost, OptionError
 from dumpfilter.binlog.events import GTID_INDEX_MAGIC
-from dumpfilter.binlog.workload.generate import generate
+from dumpfilter.binlog.workload import generate
 from dumpfilter.index.addresses import file_name, matching
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, open_file
 from dumpfilter.spark_jobs.ranges import REMOTE_BLOCK_SIZE, index_file

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogMissing, BinlogUnreadable, OutputError
-from dumpfilter.binlog import file_reads
+from dumpfilter.binlog import reader
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.index_file import MAX_INDEX, take_out
 from tests.support import DATA
@@ -78,7 +78,7 @@ def test_an_unreadable_index(index: Path, monkeypatch: pytest.MonkeyPatch) -> No
     def fail(*_: object) -> bytes:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(file_reads.os, "pread", fail)
+    monkeypatch.setattr(reader.os, "pread", fail)
     with pytest.raises(BinlogUnreadable, match=r"bin.index: at 0: cannot be read: Input/output error"):
         binlogs.refresh()
     assert binlogs.names == ["bin.000001"]

@@ -11,10 +11,9 @@ import pytest
 
 from dumpfilter.binlog.events import EventType
 from dumpfilter.filter import Filter
+from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.convert import filter_to_proto, origin_to_proto
-from dumpfilter.filter.hits import Hits
-from dumpfilter.filter.origin import OriginFilter
-from dumpfilter.filter.rules import RuleKind
+from dumpfilter.filter.rules import Hits, RuleKind
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb

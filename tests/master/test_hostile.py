@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from dumpfilter.base.printable import LONGEST_IN_LOG
 from dumpfilter.filter import Filter
-from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.filter.base import OriginFilter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.limits import MAX_NAME, MAX_RULES, MAX_RULES_TEXT, Overloaded
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave

@@ -20,11 +20,9 @@ from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.filter import EffectiveFilter, Filter, ReplicationFilter
-from dumpfilter.filter.boundary import OnUndecided
+from dumpfilter.filter.base import AllFilters, OnUndecided, Verdict
 from dumpfilter.filter.convert import filter_from_proto
-from dumpfilter.filter.decision import Verdict
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
-from dumpfilter.filter.kinds import AllFilters
 from dumpfilter.master.access import Access
 from dumpfilter.master.config import MasterConfig, imposed_on, load_config
 from dumpfilter.master.server import MasterServer

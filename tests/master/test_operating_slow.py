@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
-from dumpfilter.binlog.workload.generate import generate
+from dumpfilter.binlog.workload import generate
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 from tests.slave.driven import wait_until

@@ -16,7 +16,7 @@ import grpc
 import pytest
 
 from dumpfilter.binlog.events import GTID_INDEX_MAGIC
-from dumpfilter.binlog.workload.generate import generate
+from dumpfilter.binlog.workload import generate
 from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import Filter

@@ -16,9 +16,9 @@ import grpc
 import pytest
 
 from dumpfilter.base.errors import BinlogError, BinlogTruncated, BinlogUnreadable, BinlogUnsupported
-from dumpfilter.binlog import file_reads
+from dumpfilter.binlog import reader
 from dumpfilter.binlog.events import EventHeader, EventType
-from dumpfilter.binlog.workload.generate import generate
+from dumpfilter.binlog.workload import generate
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.server import MasterServer
@@ -342,9 +342,9 @@ class TestUnreadable:
 
             return read
 
-        monkeypatch.setattr(file_reads.os, "pread", faulty(os.pread, lambda length: max(length // 2, 1)))
+        monkeypatch.setattr(reader.os, "pread", faulty(os.pread, lambda length: max(length // 2, 1)))
         monkeypatch.setattr(
-            file_reads.os, "preadv", faulty(os.preadv, lambda views: [views[0][: max(len(views[0]) // 2, 1)]])
+            reader.os, "preadv", faulty(os.preadv, lambda views: [views[0][: max(len(views[0]) // 2, 1)]])
         )
         outcomes = {"right": 0, "error": 0}
         for number in range(100):
@@ -370,7 +370,7 @@ class TestUnreadable:
         stream = served.follow()
         read_to(stream, boundaries(whole)[300])
         with monkeypatch.context() as patch:
-            patch.setattr(file_reads.os, "pread", stale)
+            patch.setattr(reader.os, "pread", stale)
             served.path.touch()
             code, text = ends_with(stream)
         assert code is grpc.StatusCode.UNAVAILABLE

@@ -16,7 +16,7 @@ from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
 from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import Filter
-from dumpfilter.filter.kinds import AllFilters
+from dumpfilter.filter.base import AllFilters
 from dumpfilter.master.config import MasterConfig, load_config
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.process import Reload

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from dumpfilter.base.errors import PositionError
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import read_format_description
-from dumpfilter.binlog.workload.generate import generate
+from dumpfilter.binlog.workload import generate
 from dumpfilter.filter import Filter
-from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.filter.base import OriginFilter
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.index.segment import Segment

@@ -19,7 +19,7 @@ from dumpfilter.base.errors import (
     PositionError,
 )
 from dumpfilter.binlog.events import EventHeader
-from dumpfilter.binlog.workload.generate import generate
+from dumpfilter.binlog.workload import generate
 from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.master import indexed_file

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from dumpfilter.filter import WriteFilter, WriteSemantics
-from dumpfilter.filter.factory import make_write_filter
+from dumpfilter.filter.filter import make_write_filter
 from dumpfilter.filter.rules import FilterSemantics, parse_option
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore

@@ -4,7 +4,7 @@ import pytest
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.filter.base import OriginFilter
 from dumpfilter.simulation.plan import AT_ONCE, TICK, Channel, Plan, plan_slaves, plan_topology
 from dumpfilter.topology import make_topology, parse_string
 from dumpfilter.topology.links.shape import LinkShape

@@ -20,7 +20,7 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.rows_events import decode_table_map
-from dumpfilter.binlog.workload.generate import generate
+from dumpfilter.binlog.workload import generate
 from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.result import Result
 from dumpfilter.filter import make_filter

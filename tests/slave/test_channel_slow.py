@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.binlog.events import EventType
-from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.filter.base import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
 from tests.slave.driven import OLD_OPTION as OLD
 from tests.slave.driven import UUID, driven, expected, serving, wait_until

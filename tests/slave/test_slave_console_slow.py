@@ -14,8 +14,7 @@ from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import Filter, ReplicationFilter
-from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
-from dumpfilter.filter.kinds import AllFilters
+from dumpfilter.filter.base import AllFilters, BoundaryFilter, OnUndecided
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.slave.report import report

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import BinlogCorrupt
-from dumpfilter.binlog.workload.generate import generate, schema_names
+from dumpfilter.binlog.workload import generate, schema_names
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.spark_jobs.bandwidth.job import BandwidthOptions, bandwidth
 from dumpfilter.spark_jobs.bandwidth.results import Results

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import zstandard
 
-from dumpfilter.binlog.workload.generate import GeneratedSet, generate
+from dumpfilter.binlog.workload import GeneratedSet, generate
 from dumpfilter.dump.set_pass import filter_set
 from dumpfilter.filter import Filter, FilterSemantics
 from dumpfilter.index.fileset import BinlogSet

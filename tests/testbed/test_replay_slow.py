@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dumpfilter.binlog.event_time import commit_time
 from dumpfilter.binlog.events import FLAGS_OFFSET, EventType
 from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.gtid_events import commit_time
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.binlog.workload.generate import generate
+from dumpfilter.binlog.workload import generate
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.testbed.file_nodes import (
     MICROSECONDS,

@@ -21,7 +21,7 @@ from dumpfilter.analyse.traffic.facts import sums as sums_of
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.compressed_sizes import uncompressed_sizes
+from dumpfilter.binlog.compression import uncompressed_sizes
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import ReadAt
 from dumpfilter.index.segment import Segment

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dumpfilter.analyse.lint.knowledge import Evidence, SetEvent
 from dumpfilter.binlog.statement import Statement
 from dumpfilter.filter import Decision, ReplicationFilter, Rule, RuleKind, Step
-from dumpfilter.filter.wild import escaped
+from dumpfilter.filter.rules import escaped
 
 
 class Level(enum.StrEnum):

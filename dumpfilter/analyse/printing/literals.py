@@ -12,15 +12,15 @@ import struct
 from collections.abc import Callable
 
 from dumpfilter.base.errors import BinlogCorrupt, GtidError
-from dumpfilter.binlog.collations import charset_name, collation_name
+from dumpfilter.binlog.charsets import charset_name, collation_name
 from dumpfilter.binlog.context_events import DECIMAL_RESULT, INT_RESULT, REAL_RESULT, UserVar, XaPrepare
 from dumpfilter.binlog.cursor import encode_name
-from dumpfilter.binlog.decimals import decimal_text
 from dumpfilter.binlog.events import LOG_EVENT_SUPPRESS_USE_F, EventHeader
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.gap_events import Gap, Head
 from dumpfilter.binlog.gtid import empty_set
 from dumpfilter.binlog.query import QueryEvent
+from dumpfilter.binlog.row_image import decimal_text
 from dumpfilter.filter.convert import kind_from_number
 
 

@@ -23,9 +23,9 @@ from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, parse_gtid_set
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.set_pass import PassOptions, Range, filter_set, kept_pieces, on_boundaries
 from dumpfilter.dump.with_tables_info import with_tables_info
+from dumpfilter.filter.base import AllFilters
 from dumpfilter.filter.clever import CleverFilter
-from dumpfilter.filter.factory import FilterOptions
-from dumpfilter.filter.kinds import AllFilters
+from dumpfilter.filter.filter import FilterOptions
 from dumpfilter.index.fileset import BinlogSet
 
 _MOST_NAMES = 10

@@ -17,9 +17,8 @@ from typing import Any
 from dumpfilter.analyse.printing.literals import gap_text, quoted_name, user_variable, xa_prepare_text
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError, BinlogTruncated
 from dumpfilter.binlog import context_events as C
-from dumpfilter.binlog.collations import collation_name
+from dumpfilter.binlog.charsets import collation_name
 from dumpfilter.binlog.compression import NONE, TransactionPayload, decode_transaction_payload
-from dumpfilter.binlog.decode import decode_event
 from dumpfilter.binlog.events import (
     HEADER_LENGTH,
     LOG_EVENT_SUPPRESS_USE_F,
@@ -30,7 +29,6 @@ from dumpfilter.binlog.events import (
     EventType,
     shown_name,
 )
-from dumpfilter.binlog.file_reads import open_regular
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid_events import (
     FL_COMMIT_ALTER_E1,
@@ -41,7 +39,7 @@ from dumpfilter.binlog.gtid_events import (
     MariadbGtidEvent,
 )
 from dumpfilter.binlog.query import QueryEvent
-from dumpfilter.binlog.reader import Event, iter_events
+from dumpfilter.binlog.reader import Event, decode_event, iter_events, open_regular
 from dumpfilter.binlog.rows_events import RowsHeader
 from dumpfilter.console.sql.interruption import check_interrupted
 from dumpfilter.console.sql.result import Column, ColumnType, Note, Result

@@ -36,7 +36,6 @@ from dumpfilter.base.files import writing
 from dumpfilter.binlog import context_events as C
 from dumpfilter.binlog.compression import TransactionPayload
 from dumpfilter.binlog.context_events import LoadBlock
-from dumpfilter.binlog.decode import decode_event
 from dumpfilter.binlog.events import HEADER_LENGTH, MYSQL_GTIDS, STATEMENTS, EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import FL_PREPARED_XA, MariadbGtidEvent, MysqlGtidEvent, Xid
@@ -46,11 +45,11 @@ from dumpfilter.binlog.query import (
     QueryEvent,
     decode_statement_event,
 )
-from dumpfilter.binlog.reader import Event
+from dumpfilter.binlog.reader import Event, decode_event
 from dumpfilter.dump.set_pass import KeptEvents, PassedStatement
 from dumpfilter.dump.with_tables_info import announce_tables_info, has_tables_info
 from dumpfilter.filter import Filter, ReplicationFilter
-from dumpfilter.filter.kinds import KindFilter
+from dumpfilter.filter.base import KindFilter
 from dumpfilter.filter.world import World
 from dumpfilter.index.segment import ended_xid
 from dumpfilter.index.subjects import statement_of

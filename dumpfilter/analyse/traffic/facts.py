@@ -18,9 +18,8 @@ import numpy.typing as npt
 
 from dumpfilter.analyse.traffic._group import ALWAYS, NO_SUBJECT
 from dumpfilter.dump.packets.stand_ins import StandIns, Stretches, at_most
-from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.base import OriginFilter, ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
-from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.subjects import Subject, Subjects
 
 COUNTS = ("bytes", "events", "transactions", "undecided", "stand_ins", "stand_in_bytes")

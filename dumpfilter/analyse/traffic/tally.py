@@ -37,8 +37,8 @@ from dumpfilter.dump import atoms as A
 from dumpfilter.dump.chunk import ReadAt
 from dumpfilter.dump.packets.stand_ins import StandInSizes
 from dumpfilter.dump.payload import KeptPayload, filter_payload
+from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
-from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
 

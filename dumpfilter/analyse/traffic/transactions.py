@@ -22,20 +22,21 @@ import numpy.typing as npt
 from dumpfilter.analyse.traffic.facts import Facts, Ints, flags_of, side_by_side, sums
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.event_time import FIXED_TIME, MICROSECONDS, commit_time
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventType
 from dumpfilter.binlog.gtid_events import (
     CLOCK_TYPE_AT,
     COMMIT_TIME_AT,
     COMMIT_TIME_LENGTH,
+    FIXED_TIME,
     LOGICAL_TIMESTAMP_TYPECODE,
+    MICROSECONDS,
     ORIGINAL_TIME_FOLLOWS,
+    commit_time,
 )
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import ReadAt
-from dumpfilter.filter.base import ReplicationFilter
+from dumpfilter.filter.base import OriginFilter, ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
-from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
 

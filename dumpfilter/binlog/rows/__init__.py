@@ -5,9 +5,8 @@
 event.
 """
 
+from dumpfilter.binlog.rows.arrow import MAP_TYPE, ChangedRows, RowImageReader
 from dumpfilter.binlog.rows.events import RowCounter
-from dumpfilter.binlog.rows.reader import ChangedRows, RowImageReader
-from dumpfilter.binlog.rows.structs import MAP_TYPE
 from dumpfilter.binlog.rows.table import Column, Table, describe_table
 
 __all__ = [

@@ -13,7 +13,7 @@ import numpy as np
 
 from dumpfilter.base.compiler.arrays import Bytes, Int64s
 from dumpfilter.base.compiler.kernels import inlined, inner, kernel
-from dumpfilter.binlog.decimals import DIGIT_BYTES
+from dumpfilter.binlog.row_image import DIGIT_BYTES
 from dumpfilter.binlog.row_walk import NULL
 
 

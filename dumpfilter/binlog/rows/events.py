@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.compiler.arrays import Bools, Bytes, Int64s
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import rows_data
@@ -29,8 +30,7 @@ from dumpfilter.binlog.rows._alike import (
     find_alike,
 )
 from dumpfilter.binlog.rows.table import Column, Table, describe_table
-from dumpfilter.binlog.rows.texts import Style, StyledColumns, head_style
-from dumpfilter.binlog.rows.values import text_style
+from dumpfilter.binlog.rows.texts import Style, StyledColumns, head_style, text_style
 from dumpfilter.binlog.rows_events import (
     ROWS_HEADER_LENGTH_V0,
     ROWS_HEADER_LENGTH_V2,
@@ -46,8 +46,8 @@ _MOST_COLUMNS = 1 << 18
 """The number of cached columns, of all tables and layouts, at which the cache is cleared. A column takes some 200
 bytes of memory.
 """
-_IS_MAP: npt.NDArray[np.bool_] = np.arange(256) == EventType.TABLE_MAP
-_IS_ROWS: npt.NDArray[np.bool_] = np.isin(np.arange(256), [*ROWS])
+_IS_MAP: Bools = np.arange(256) == EventType.TABLE_MAP
+_IS_ROWS: Bools = np.isin(np.arange(256), [*ROWS])
 _WATCHED = _IS_MAP | _IS_ROWS
 
 
@@ -63,10 +63,6 @@ def _class(type: int) -> int:
 
 _CLASS_OF = np.array([_class(type) for type in range(256)], np.uint8)
 
-Bytes = npt.NDArray[np.uint8]
-Int64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-
 
 TableKey = tuple[Family, bytes]
 """The server family, and the content of a Table_map event without the table id."""
@@ -81,9 +77,7 @@ class KnownTable:
     table: Table
     plan: ColumnPlan
     first_column: int
-    numbers: dict[tuple[ImageLayout, bytes], int] = field(default_factory=dict)
-    """The number of each layout, by layout and extra data of the rows events."""
-    by_header: dict[tuple[int, bytes], int] = field(default_factory=dict)
+    layouts: dict[tuple[int, bytes], int] = field(default_factory=dict)
     """The layout numbers of the table's rows events, by event type and the bytes of the header after the flags."""
 
 
@@ -142,27 +136,24 @@ class LayoutTable:
         self._styled = None
         return known
 
-    def layout(self, known: KnownTable, rows: RowsHeader) -> int:
-        """Return the number of the layout (columns and value sizes) of the row images in a rows event of the table
-        ``known``. A new layout gets the next number.
+    def add_layout(self, known: KnownTable, rows: RowsHeader) -> int:
+        """Add the layout (columns and value sizes) of the row images in a rows event of the table ``known``, and return
+        the layout's number.
 
         ``rows`` is the decoded header of the event. Raises BinlogCorrupt for a header that does not fit the table, and
         BinlogUnsupported for servers before 5.1.18.
         """
         layout = known.plan.layout(rows)
-        number = known.numbers.get((layout, rows.extra))
-        if number is None:
-            number = known.numbers[layout, rows.extra] = len(self._layouts)
-            self._layouts.append(layout)
-            self._columns += [known.first_column + column for column in (*layout.before, *layout.after)]
-            if self._heads is None:
-                self._head_columns += (-1, -1)
-            else:
-                self._head_columns += range(len(self._styles), len(self._styles) + 2)
-                self._styles += [head_style(text) for text in self._heads(known.table, rows)]
-                self._styled = None
-            self._arrays = None
-        return number
+        self._layouts.append(layout)
+        self._columns += [known.first_column + column for column in (*layout.before, *layout.after)]
+        if self._heads is None:
+            self._head_columns += (-1, -1)
+        else:
+            self._head_columns += range(len(self._styles), len(self._styles) + 2)
+            self._styles += [head_style(text) for text in self._heads(known.table, rows)]
+            self._styled = None
+        self._arrays = None
+        return len(self._layouts) - 1
 
     def arrays(self) -> Layouts:
         """Return all layouts (columns and value sizes of row images) as arrays, which compiled code needs to
@@ -186,14 +177,14 @@ class RowsEvents(NamedTuple):
     array with one entry for each event.
     """
 
-    event: Int64
+    event: Int64s
     """The index of the event in the arguments of :meth:`RowsEventsFinder.find`."""
-    layout: Int64
+    layout: Int64s
     """The number of the layout of the event's row images in the :class:`LayoutTable`."""
-    start: Int64
-    end: Int64
+    start: Int64s
+    end: Int64s
     """The end of the byte range of the event's rows in :attr:`data`. ``start`` is its begin."""
-    map: Int64
+    map: Int64s
     """The position of the event's Table_map event."""
     data: Bytes
     """The bytes that the caller gave, followed by the uncompressed rows of events that MariaDB compressed."""
@@ -215,14 +206,14 @@ class RowsEventsFinder:
     def find(
         self,
         data: Bytes,
-        start: Int64,
-        size: Int64,
+        start: Int64s,
+        size: Int64s,
         type: Bytes,
         fd: FormatDescription,
         *,
         closes: Bools,
         wanted: Bools | None = None,
-        position: Int64 | None = None,
+        position: Int64s | None = None,
     ) -> RowsEvents:
         """Return the rows events among the given events. With ``wanted``, only those for which ``wanted`` is true.
 
@@ -295,9 +286,9 @@ class _Search:
         self,
         data: Bytes,
         type: Bytes,
-        first: Int64,
-        last: Int64,
-        position: Int64,
+        first: Int64s,
+        last: Int64s,
+        position: Int64s,
         closes: Bools,
         fd: FormatDescription,
         layouts: LayoutTable,
@@ -307,8 +298,6 @@ class _Search:
         """Events that cannot be decoded, by their index among the watched events."""
         self._data, self._raw, self._fd = data, data.tobytes(), fd
         self._layouts, self._maps = layouts, maps
-        self._tables: dict[int, KnownTable] = {}
-        """The tables by the index of the first Table_map event with their content."""
         self._single: list[tuple[int, int, int, int, int]] = []
         self._opened: list[bytes] = []
         self._size = data.size
@@ -338,7 +327,7 @@ class _Search:
         left = np.flatnonzero(_IS_MAP[self.type] & (self._before == self.closed))
         return {self._table_id(event): self._map(event) for event in left.tolist()}
 
-    def find(self, rows: Int64) -> RowsEvents:
+    def find(self, rows: Int64s) -> RowsEvents:
         """Return the rows events with the indices ``rows``, without the events whose layout cannot be determined."""
         # One event stands for those whose table and header are equal, so that a comparison takes the place of decoding.
         _, first, of = np.unique(self._same_as[rows], return_index=True, return_inverse=True)
@@ -368,24 +357,22 @@ class _Search:
         returned.
         """
         try:
-            if self._length[event]:
-                return self._layout(event)
+            if length := int(self._length[event]):
+                return self._layout(event, self._map(int(self._map_of[event])), length)
             self._find_one(event)
         except BinlogError as error:
             self.errors.append((event, error))
         return -1
 
-    def _layout(self, event: int) -> int:
-        here = int(self._same_as[self._map_of[event]])
-        known = self._tables.get(here)
-        if known is None:
-            known = self._tables[here] = self._known(event, self._map(int(self._map_of[event])))
-        first = int(self._first[event])
-        header = self._raw[first + self._id_length + FLAGS_LENGTH : first + int(self._length[event])]
-        key = int(self.type[event]), header
-        layout = known.by_header.get(key)
+    def _layout(self, event: int, map: _Map, length: int) -> int:
+        """Return the number of the layout of a rows event. ``map`` is its Table_map event, and ``length`` the length of
+        its header, bytes.
+        """
+        known, first = self._known(event, map), int(self._first[event])
+        key = int(self.type[event]), self._raw[first + self._id_length + FLAGS_LENGTH : first + length]
+        layout = known.layouts.get(key)
         if layout is None:
-            layout = known.by_header[key] = self._layouts.layout(known, self._header(event))
+            layout = known.layouts[key] = self._layouts.add_layout(known, self._header(event))
         return layout
 
     def _header(self, event: int) -> RowsHeader:
@@ -405,7 +392,7 @@ class _Search:
             raise BinlogCorrupt(
                 f"rows event: no Table_map event tells the columns of table id {header.table_id}"
             )
-        layout = self._layouts.layout(self._known(event, map), header)
+        layout = self._layout(event, map, header.rows_offset)
         start, end = int(self._first[event]) + header.rows_offset, int(self._last[event])
         if header.compressed:
             rows = bytes(rows_data(header, self._body(event)))
@@ -450,7 +437,7 @@ class RowCounter:
         self._finder = RowsEventsFinder()
 
     def count(
-        self, data: Bytes, start: Int64, size: Int64, type: Bytes, role: Bytes, fd: FormatDescription
+        self, data: Bytes, start: Int64s, size: Int64s, type: Bytes, role: Bytes, fd: FormatDescription
     ) -> npt.NDArray[np.int32]:
         """Return the number of rows of each event, int32.
 

@@ -14,15 +14,19 @@ import re
 import struct
 from base64 import b64encode
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.base.printable import printable
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.cursor import Cursor
-from dumpfilter.binlog.decimals import decimal_text
-from dumpfilter.binlog.rows.numbers import plain_number
+from dumpfilter.binlog.row_image import decimal_text
+
+_PLAIN_DIGITS = 15
+"""The limit of digits before the point, and of zeros after it, up to which a number is written without an exponent
+(``MAX_DECPT_FOR_F_FORMAT``).
+"""
 
 MOST_DEPTH = 100
 """The maximum nesting depth of a JSON value (``JSON_DOCUMENT_MAX_DEPTH``)."""
@@ -99,6 +103,31 @@ def quoted(text: str) -> str:
     "a\"b\n\u0001"
     """
     return f'"{text.translate(_ESCAPED)}"'
+
+
+def plain_number(text: str) -> str:
+    """Return a number in the form that MySQL's ``my_gcvt`` chooses, without needless zeros.
+
+    ``text`` is the number in decimal or scientific form, as Python and numpy print it.
+
+    >>> plain_number("1e+06"), plain_number("1.5"), plain_number("1e-05"), plain_number("1e22"), plain_number("-0.0")
+    ('1000000', '1.5', '0.00001', '1e22', '-0')
+    """
+    mantissa, _, exponent = text.lower().partition("e")
+    sign = "-" if mantissa.startswith("-") else ""
+    whole, _, fraction = mantissa.lstrip("-").partition(".")
+    digits = (whole + fraction).lstrip("0")
+    point = int(exponent or 0) + len(digits) - len(fraction)
+    digits = digits.rstrip("0")
+    if not digits:
+        return f"{sign}0"
+    if point < 1 - _PLAIN_DIGITS or (point > _PLAIN_DIGITS and len(digits) <= point):
+        tail = f".{digits[1:]}" if len(digits) > 1 else ""
+        return f"{sign}{digits[0]}{tail}e{point - 1}"
+    if point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    whole, fraction = digits[:point].ljust(point, "0"), digits[point:]
+    return f"{sign}{whole}.{fraction}" if fraction else sign + whole
 
 
 def real_text(value: float) -> str:
@@ -298,21 +327,15 @@ def changes_expression(column: str, changes: list[JsonChange], line: str = " ") 
     """
     if not changes:
         return column
-    functions = [changes[0].function]
-    for previous, change in pairwise(changes):
-        if change.function != previous.function:
-            functions.append(change.function)
-    text = line.join(f"{function}(" for function in reversed(functions)) + column
-    for number, change in enumerate(changes):
-        if number:
-            ends = ")" if change.function != changes[number - 1].function else ""
-            text += f"{ends},{line}"
-        else:
-            text += ", "
-        text += sql_quoted(change.path)
-        if change.value is not None:
-            text += f", {_sql(_value(change.value))}"
-    return text + ")"
+    groups = [(function, [*group]) for function, group in groupby(changes, lambda change: change.function)]
+    heads = line.join(f"{function}(" for function, _ in reversed(groups))
+    arguments = f"),{line}".join(f",{line}".join(map(_arguments, group)) for _, group in groups)
+    return f"{heads}{column}, {arguments})"
+
+
+def _arguments(change: JsonChange) -> str:
+    path = sql_quoted(change.path)
+    return path if change.value is None else f"{path}, {_sql(_value(change.value))}"
 
 
 def _sql(value: JsonValue) -> str:
@@ -383,44 +406,38 @@ def path_legs(path: str) -> list[Leg]:
 
 
 def _changed(root: JsonNode, change: JsonChange) -> JsonNode:
-    *above, last = [None, *path_legs(change.path)]
-    parent = root
-    for leg in above[1:]:
+    # The root is the only element of a list, so that its replacement is no special case.
+    whole: list[JsonNode] = [root]
+    *above, last = [0, *path_legs(change.path)]
+    if not above and change.operation != JsonOperation.REPLACE:
+        raise _misfit(change)
+    parent: JsonNode = whole
+    for leg in above:
         parent = _element(parent, leg, change)
-    if last is None:
-        if change.operation != JsonOperation.REPLACE or change.value is None:
-            raise _misfit(change)
-        return change.value
-    if change.operation == JsonOperation.INSERT and change.value is not None:
-        _insert(parent, last, change.value, change)
-        return root
-    _element(parent, last, change)
-    assert not isinstance(parent, JsonValue)
-    if change.value is None:
-        del parent[last]  # type: ignore[arg-type]
+    if change.operation != JsonOperation.INSERT or change.value is None:
+        _element(parent, last, change)
+        assert not isinstance(parent, JsonValue)
+        if change.value is None:
+            del parent[last]  # type: ignore[arg-type]
+        else:
+            parent[last] = change.value  # type: ignore[index]
+    elif isinstance(parent, list) and isinstance(last, int):
+        parent.insert(last, change.value)
+    elif isinstance(parent, dict) and isinstance(last, str) and last not in parent:
+        members = sorted([*parent.items(), (last, change.value)], key=lambda member: _order(member[0]))
+        parent.clear()
+        parent.update(members)
     else:
-        parent[last] = change.value  # type: ignore[index]
-    return root
+        raise _misfit(change)
+    return whole[0]
 
 
-def _element(parent: JsonNode, leg: Leg | None, change: JsonChange) -> JsonNode:
+def _element(parent: JsonNode, leg: Leg, change: JsonChange) -> JsonNode:
     if isinstance(parent, dict) and isinstance(leg, str) and leg in parent:
         return parent[leg]
     if isinstance(parent, list) and isinstance(leg, int) and leg < len(parent):
         return parent[leg]
     raise _misfit(change)
-
-
-def _insert(parent: JsonNode, leg: Leg, value: JsonNode, change: JsonChange) -> None:
-    if isinstance(parent, list) and isinstance(leg, int):
-        parent.insert(leg, value)
-    elif isinstance(parent, dict) and isinstance(leg, str) and leg not in parent:
-        members = [*parent.items(), (leg, value)]
-        members.sort(key=lambda member: _order(member[0]))
-        parent.clear()
-        parent.update(members)
-    else:
-        raise _misfit(change)
 
 
 def _order(name: str) -> tuple[int, bytes]:

@@ -1,4 +1,7 @@
-"""Conversion of cells (values of row images) to text, with one style for each column."""
+"""Conversion of cells (values of row images) to text, with one style for each column.
+
+Compiled code converts most values. Python code converts single values such as JSON, and numbers with a point.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,28 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from dumpfilter.base.errors import BinlogError
+from dumpfilter.base.compiler.arrays import Bools, Bytes, Int64s
+from dumpfilter.base.errors import BinlogCorrupt, BinlogError
+from dumpfilter.binlog import row_image as T
+from dumpfilter.binlog.charsets import BINARY, CODECS, LATIN1, charset_name, decode
+from dumpfilter.binlog.compression import inflated
+from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.row_walk import NULL
 from dumpfilter.binlog.rows import _text_kernels as K
 from dumpfilter.binlog.rows._text_kernels import ByteMap, Form
-from dumpfilter.binlog.rows.numbers import number_texts
+from dumpfilter.binlog.rows.json_binary import (
+    changed_document,
+    changes_expression,
+    json_changes,
+    json_value,
+    plain_number,
+)
+from dumpfilter.binlog.rows.table import INTEGERS, Column, bit_count, char_length
 
 __all__ = ["ByteMap", "CellError", "CellTexts", "Form", "Style", "StyledColumns"]
-
-Bytes = npt.NDArray[np.uint8]
-Int64 = npt.NDArray[np.int64]
 
 _WIDEST = 48
 """The largest size of the text of a number, date or time, characters, also for malformed values."""
@@ -45,6 +59,17 @@ changes.
 """
 
 NO_DOCUMENTS: Documents = MappingProxyType({})
+
+
+def number_texts(values: npt.NDArray[np.floating]) -> list[str]:
+    """Return the shortest texts that read back as the same numbers, in the form of :func:`plain_number`.
+
+    >>> number_texts(np.array([1.0, 0.1, 1e22, 1e-5])), number_texts(np.array([0.1, 16777216], np.float32))
+    (['1', '0.1', '1e22', '0.00001'], ['0.1', '16777216'])
+    """
+    texts: list[str] = pc.cast(pa.array(values), pa.string()).to_pylist()
+    # Most texts differ from MySQL's in nothing but a needless ".0". Those with an exponent may differ in their form.
+    return [plain_number(text) if "e" in text else text.removesuffix(".0") for text in texts]
 
 
 def _no_value(data: bytes) -> str:
@@ -102,7 +127,7 @@ class StyledColumns(NamedTuple):
 
     styles: list[Style]
     columns: K.Columns
-    pending: npt.NDArray[np.bool_]
+    pending: Bools
     """Whether Python code, instead of compiled code, converts the values of each column."""
 
     @classmethod
@@ -136,9 +161,9 @@ class CellTexts:
     def __init__(
         self,
         data: Bytes,
-        start: Int64,
-        length: Int64,
-        column: Int64,
+        start: Int64s,
+        length: Int64s,
+        column: Int64s,
         styled: StyledColumns,
         documents: Documents = NO_DOCUMENTS,
     ) -> None:
@@ -193,7 +218,7 @@ class CellTexts:
             else:
                 out = np.empty(2 * out.size, np.uint8)
 
-    def joined(self) -> tuple[Bytes, Int64]:
+    def joined(self) -> tuple[Bytes, Int64s]:
         """Return the texts of all cells in one uint8 array, and an int64 array with the offset of each text and the end
         of the last text.
         """
@@ -212,11 +237,111 @@ class CellTexts:
             out = larger
 
 
-def _joined(texts: list[bytes]) -> tuple[Bytes, Int64]:
+def _joined(texts: list[bytes]) -> tuple[Bytes, Int64s]:
     joined = np.frombuffer(b"".join(texts) or b"\0", np.uint8)
     at = np.cumsum([0, *map(len, texts)], dtype=np.int64)
     return joined[: at[-1]], at
 
 
 _NO_TEXTS = _joined([])
-_NO_OFFSETS: Int64 = np.empty(0, np.int64)
+_NO_OFFSETS: Int64s = np.empty(0, np.int64)
+
+
+_FLOAT_BYTES = 4
+_PACKED = 0x80
+"""The bit in the first byte of a compressed column's value (MariaDB) that marks compressed bytes."""
+_UNWRAPPED = 0x08
+"""The bit in the first byte that marks a deflate stream without zlib's header."""
+
+
+_FORMS = {
+    T.YEAR: Form.YEAR,
+    T.TIME: Form.OLD_TIME,
+    T.DATETIME: Form.OLD_DATETIME,
+    T.TIMESTAMP: Form.OLD_TIMESTAMP,
+    T.TIME2: Form.TIME,
+    T.DATETIME2: Form.DATETIME,
+    T.TIMESTAMP2: Form.TIMESTAMP,
+    T.NEWDECIMAL: Form.DECIMAL,
+    T.FLOAT: Form.REAL,
+    T.DOUBLE: Form.REAL,
+    T.GEOMETRY: Form.HEX,
+}
+_DASH = ord("-")
+
+
+def text_style(column: Column, family: Family) -> Style:
+    """Return the style (rule of conversion) by which the values of a column become plain text, in row images that map
+    column names to texts.
+
+    ``family`` is the kind of server that wrote the binlog, MySQL or MariaDB.
+    """
+    kind = column.type
+    charset = charset_name(column.collation, family)
+    if kind in INTEGERS:
+        return Style(Form.UNSIGNED if column.unsigned else Form.SIGNED)
+    if kind in (T.ENUM, T.SET):
+        if not column.values:
+            return Style(Form.UNSIGNED if kind == T.ENUM else Form.SET_BITS)
+        # The names of an ENUM of binary strings are text, too, if they are UTF-8.
+        labels = tuple(
+            decode(value, None if charset == BINARY else charset).encode() for value in column.values
+        )
+        return Style(Form.ENUM if kind == T.ENUM else Form.SET, 0, labels)
+    if kind == T.BIT:
+        return Style(Form.BITS, bit_count(column))
+    if kind in (T.DATE, T.NEWDATE):
+        return Style(Form.DATE, _DASH)
+    if kind in _FORMS:
+        return Style(_FORMS[kind], column.metadata if _FORMS[kind] != Form.HEX else 0)
+    if kind in (T.JSON, T.TYPED_ARRAY):
+        return Style(Form.PENDING, 0, (), lambda data: json_value(data).json, _changes(column.name))
+    if kind == T.VECTOR:
+        return Style(Form.PENDING, 0, (), _vector)
+    if kind in (T.VARCHAR_COMPRESSED, T.BLOB_COMPRESSED):
+        return Style(Form.PENDING, 0, (), lambda data: decode(uncompressed_value(data), charset))
+    if charset == BINARY:
+        return Style(Form.HEX, char_length(column.metadata) if kind == T.STRING else 0)
+    if charset == LATIN1:
+        return Style(Form.MAPPED, ByteMap.LATIN1)
+    # Bytes of an unknown character set are text if they are UTF-8. Those of a known set that Python lacks are no UTF-8.
+    codec = "utf-8" if column.collation is None else CODECS.get(charset or "")
+    if codec == "utf-8":
+        return Style(Form.UTF8)
+    return Style(Form.HEX if codec is None else Form.PENDING, 0, (), lambda data: decode(data, charset))
+
+
+def _changes(name: str) -> Callable[[bytes, bytes | None], str]:
+    def text(data: bytes, document: bytes | None) -> str:
+        """Return the JSON text after the changes, or without a document an SQL expression that makes the changes."""
+        if document is not None:
+            return changed_document(document, data)
+        return changes_expression(f"`{name.replace('`', '``')}`", list(json_changes(data)))
+
+    return text
+
+
+def _vector(data: bytes) -> str:
+    if len(data) % _FLOAT_BYTES:
+        raise BinlogCorrupt(f"a VECTOR value has {len(data)} bytes, which is no number of floats")
+    return f"[{','.join(number_texts(np.frombuffer(data, '<f4')))}]"
+
+
+def uncompressed_value(data: bytes) -> bytes:
+    """Return the value of a compressed column of MariaDB (``COLUMN_FORMAT COMPRESSED``), given its stored bytes.
+
+    The first byte is 0 before a plain value. Else it tells the number of bytes of the length, and the length and the
+    compressed value follow. Raises BinlogCorrupt.
+    """
+    if not data:
+        return b""
+    first, width = data[0], data[0] & 7
+    if first == 0:
+        return data[1:]
+    if not first & _PACKED or first & 0x70 or not 1 <= width <= 4 or len(data) < 1 + width:
+        raise BinlogCorrupt(
+            f"a compressed column's value starts with byte 0x{first:02x}, which no server writes"
+        )
+    return inflated(
+        data[1:], width, "the data of a compressed column's value", wrapped=not first & _UNWRAPPED
+    )

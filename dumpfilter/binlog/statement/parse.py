@@ -156,13 +156,17 @@ def _without_tables(kind: StatementKind, names: Names | None = (), **more: Any) 
     return StatementFacts(kind, updated=_NOTHING, objects=names, **({} if names is None else more))
 
 
+def _written(reader: StatementReader, kind: StatementKind, *changes: Change) -> StatementFacts:
+    """Parse the name of the table whose rows a statement changes, and return the statement's facts."""
+    names = reader.names(1)
+    reader.note_writes(names or (), *changes)
+    return _on(kind, names)
+
+
 def _insert(reader: StatementReader, begin: Token) -> StatementFacts:
     reader.accept_all("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE")
     reader.accept("INTO")
-    names = reader.names(1)
-    replaces = begin.word == "REPLACE"
-    reader.note_writes(names or (), Change.INSERT, *[Change.DELETE] * replaces)
-    return _on(K(begin.word), names)
+    return _written(reader, K(begin.word), Change.INSERT, *[Change.DELETE] * (begin.word == "REPLACE"))
 
 
 def _update(reader: StatementReader, begin: Token) -> StatementFacts:
@@ -267,9 +271,7 @@ def _load(reader: StatementReader, begin: Token) -> StatementFacts:
     replaces = reader.skip_to("REPLACE", "INTO") == "REPLACE"
     if (replaces and not reader.accept("INTO")) or not reader.accept("TABLE"):
         return UNKNOWN
-    names = reader.names(1)
-    reader.note_writes(names or (), Change.INSERT, *[Change.DELETE] * replaces)
-    return _on(K.LOAD_DATA, names)
+    return _written(reader, K.LOAD_DATA, Change.INSERT, *[Change.DELETE] * replaces)
 
 
 def _definition(reader: StatementReader, begin: Token) -> StatementFacts:
@@ -546,9 +548,7 @@ def _flush(reader: StatementReader, begin: Token) -> StatementFacts:
 
 def _truncate(reader: StatementReader, begin: Token) -> StatementFacts:
     reader.accept("TABLE")
-    names = reader.names(1)
-    reader.note_writes(names or ())
-    return _on(K.TRUNCATE_TABLE, names)
+    return _written(reader, K.TRUNCATE_TABLE)
 
 
 # The statements about accounts.

@@ -21,7 +21,7 @@ from dumpfilter.filter.rules import (
 
 if TYPE_CHECKING:
     from dumpfilter.filter.channels import ChannelFilters
-    from dumpfilter.filter.factory import FilterOptions
+    from dumpfilter.filter.filter import FilterOptions
 
 Rules = Annotated[Mapping[BaseRuleKind, Sequence[str]], SkipValidation]
 """The values of the filter options that the user gave, by kind of rule."""
@@ -70,7 +70,7 @@ class SlaveFilterOptions(Settings, panel="Filter"):
         ``written`` has the rules by which that server keeps databases out of its binlog; None: it writes everything.
         Raises OptionError for a bad value.
         """
-        from dumpfilter.filter.factory import FilterOptions
+        from dumpfilter.filter.filter import FilterOptions
 
         written = written or WriteRuleOptions()
         return FilterOptions(

@@ -24,14 +24,14 @@ import numpy.typing as npt
 
 from dumpfilter.base.errors import ProtocolMismatch, StreamDamaged
 from dumpfilter.binlog.crc32 import all_sound
+from dumpfilter.binlog.event_kernels import GapColumns
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, MAX_EVENT, SOUND
 from dumpfilter.binlog.gap_events import source_bytes
-from dumpfilter.binlog.gap_kernels import GapColumns
 from dumpfilter.binlog.gtid import TAG, SourceKey
 from dumpfilter.binlog.whole_events import UNLIMITED, whole_events
 from dumpfilter.dump.stream._kernels import read_lists, write_lists
 from dumpfilter.filter.convert import kind_from_number, kind_number
-from dumpfilter.filter.hits import KINDS, Hits
+from dumpfilter.filter.rules import SLAVE_RULE_KINDS, Hits
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
@@ -219,7 +219,7 @@ _SOURCE = re.compile(rf".{{8}}|.{{16}}(?:{TAG})?".encode(), re.DOTALL)
 _MOST_HITS, _MOST_KIND = 0xFFFF, 0xFF
 """The largest number of kinds of rules with hits that a Gap event holds, and the largest number of a kind."""
 
-_KIND_NUMBERS = np.array([kind_number(kind) for kind in KINDS], np.int64)
+_KIND_NUMBERS = np.array([kind_number(kind) for kind in SLAVE_RULE_KINDS], np.int64)
 
 
 def gaps_to_proto(gaps: Gaps, key_of: Callable[[int], SourceKey]) -> bytes:

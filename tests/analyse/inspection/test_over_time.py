@@ -15,7 +15,7 @@ from dumpfilter.analyse.inspection.by_heading import MOST_PERIODS, OverTimeOptio
 from dumpfilter.analyse.inspection.inspection import inspect_set
 from dumpfilter.analyse.inspection.text import render_inspection
 from dumpfilter.analyse.report.measures import Division, OverTime
-from dumpfilter.binlog.workload.generate import START, Span, generate
+from dumpfilter.binlog.workload import START, Span, generate
 from dumpfilter.index.fileset import BinlogSet
 from tests.commands.in_process import run
 from tests.support import DATA, RECORDED_SETS, recording_id

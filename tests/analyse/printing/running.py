@@ -23,7 +23,7 @@ from rich.console import Console
 
 from dumpfilter.analyse.printing.options import MayFail, SelectionOptions, TextOptions
 from dumpfilter.analyse.printing.print_set import print_binlog
-from dumpfilter.filter.factory import FilterOptions
+from dumpfilter.filter.filter import FilterOptions
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.testbed.servers.programs import command_in
 from tests.mariadb import MariaDb

@@ -16,10 +16,10 @@ from dumpfilter.analyse.printing.print_set import print_binlog
 from dumpfilter.analyse.printing.show_events import show_events
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.context_events import UserVar
-from dumpfilter.binlog.decimals import decimal_binary_size, decimal_text
 from dumpfilter.binlog.events import MAGIC
 from dumpfilter.binlog.gap_events import Gap, Head, make_gap, make_head
-from dumpfilter.filter.factory import FilterOptions
+from dumpfilter.binlog.row_image import decimal_binary_size, decimal_text
+from dumpfilter.filter.filter import FilterOptions
 from dumpfilter.index.fileset import BinlogSet
 from tests.support import DATA
 

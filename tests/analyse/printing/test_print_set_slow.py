@@ -21,7 +21,7 @@ from dumpfilter.binlog.context_events import (
 )
 from dumpfilter.binlog.events import ROWS
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.binlog.workload.generate import generate
+from dumpfilter.binlog.workload import generate
 from dumpfilter.filter import Filter
 from dumpfilter.receiver.objects import objects_of
 from tests.analyse.printing.printed import BINLOG, events_in, printed, recording

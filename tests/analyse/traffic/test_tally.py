@@ -23,8 +23,8 @@ from dumpfilter.dump.chunk import WHOLE_SEGMENT, Counts
 from dumpfilter.dump.packets.stand_ins import StandIns, find_dropped, with_stand_ins
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter, ReplicationFilter
+from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogFile, SegmentReader
 from dumpfilter.index.segment import NONE_PREPARED, Segment
 from dumpfilter.index.subjects import Subjects, TableSubject

@@ -16,7 +16,7 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.packets.stand_ins import StandIns
 from dumpfilter.filter import Filter, ReplicationFilter, Rule
-from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.filter.base import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.segment import NONE_PREPARED
 from tests.analyse.traffic.test_tally import (

@@ -21,8 +21,8 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.cut import RANGE_OFFSET, RANGE_PATCH, RANGE_SIZE, REPLACED
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter, ReplicationFilter, Rule
+from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.filter.origin import OriginFilter
 from dumpfilter.index.fileset import BinlogFile, SegmentReader
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 from tests.analyse.traffic.test_tally import _begin, _end, _insert, _odd_payload

@@ -11,7 +11,7 @@ import pytest
 from dumpfilter.base.errors import RelayLogDamaged, StateCorrupt
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import Filter
-from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.filter.base import OriginFilter
 from dumpfilter.slave.state.counters import ChannelMeasurements
 from dumpfilter.slave.state.infos import Place, RelayLogInfo
 from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dumpfilter.base.errors import BinlogTruncated
 from dumpfilter.binlog.events import FLAGS_OFFSET, LOG_EVENT_BINLOG_IN_USE_F
 from dumpfilter.filter import FilterSemantics
-from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.filter.base import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth, evaluate_slaves, measure_and_evaluate
 from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions, MeasuredSet, measure_set

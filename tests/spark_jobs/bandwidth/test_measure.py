@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.binlog.workload.generate import generate
+from dumpfilter.binlog.workload import generate
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.bandwidth.measured_set import ALONE, MeasureRanges

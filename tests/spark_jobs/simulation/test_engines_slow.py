@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.binlog.workload.generate import generate, schema_names
+from dumpfilter.binlog.workload import generate, schema_names
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.simulation.hop import Hop
 from dumpfilter.simulation.plan import Plan, plan_slaves

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dumpfilter.binlog.workload.generate import GeneratedSet, generate, schema_names
+from dumpfilter.binlog.workload import GeneratedSet, generate, schema_names
 from dumpfilter.filter import FilterSemantics
-from dumpfilter.filter.origin import OriginFilter
+from dumpfilter.filter.base import OriginFilter
 from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions

@@ -16,7 +16,7 @@ from pyspark.sql import datasource as D
 from dumpfilter.binlog.events import EventType as T
 from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.binlog.workload.generate import generate
+from dumpfilter.binlog.workload import generate
 from dumpfilter.spark_jobs.ranges import BLOCK_SIZE, Range, ReadOptions, index_file
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions

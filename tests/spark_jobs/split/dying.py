@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dumpfilter.analyse.split_set import MANIFEST, Manifest
-from dumpfilter.binlog.workload.generate import generate
+from dumpfilter.binlog.workload import generate
 from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
 

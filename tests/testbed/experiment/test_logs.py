@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.binlog.workload.generate import GeneratedSet, Style, generate
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.workload import GeneratedSet, generate
 from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.simulation.traffic import read_traffic
 from dumpfilter.testbed.experiment.logs import Grown, read_log
@@ -15,7 +16,7 @@ from dumpfilter.testbed.experiment.logs import Grown, read_log
 
 @pytest.fixture(scope="module", params=["mysql", "mariadb"])
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> GeneratedSet:
-    style: Style = request.param
+    style: Family = request.param
     return generate(tmp_path_factory.mktemp(style), 300_000, style=style, file_size=100_000)
 
 

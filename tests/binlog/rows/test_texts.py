@@ -8,7 +8,7 @@ import pytest
 
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.compression import MAX_UNCOMPRESSED_EVENT
-from dumpfilter.binlog.rows.values import uncompressed_value
+from dumpfilter.binlog.rows.texts import uncompressed_value
 
 TEXT = b"row " * 100
 

@@ -9,8 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.binlog.compressed_sizes import uncompressed_sizes
-from dumpfilter.binlog.compression import compress
+from dumpfilter.binlog.compression import compress, uncompressed_sizes
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from tests.support import DATA, MemoryFile

@@ -1,7 +1,10 @@
-"""Conversion of column values from their character set to text, with the mappings of the servers.
+"""Collations and character sets: their names by number, and the conversion of values to text as the servers do it.
 
-The mappings were compared with ``CONVERT(… USING utf8mb4)`` of MariaDB 10.11 and MySQL 9.7 for all bytes and pairs of
-bytes. Python's mappings agree with the servers' except for the characters in this module, and for seven characters of
+The names are from INFORMATION_SCHEMA.COLLATIONS and COLLATION_CHARACTER_SET_APPLICABILITY of MySQL 9.7, MariaDB 10.11
+and 11.8.
+
+The conversions were compared with ``CONVERT(… USING utf8mb4)`` of MariaDB 10.11 and MySQL 9.7 for all bytes and pairs
+of bytes. Python's codecs agree with the servers except for the characters in this module, and for seven characters of
 big5 and bytes of tis620 that MySQL alone maps to U+FFFD.
 """
 
@@ -9,9 +12,92 @@ from __future__ import annotations
 
 import codecs
 import functools
+import json
+from pathlib import Path
 
-from dumpfilter.binlog.collations import CODECS, charset_name
 from dumpfilter.binlog.format import Family
+
+_OF_EQUAL_NAMES = (
+    *("big5", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866", "cp932"),
+    *("gb18030", "gb2312", "gbk"),
+)
+CODECS = {
+    **{name: name for name in _OF_EQUAL_NAMES},
+    **dict.fromkeys(("ascii", "utf8", "utf8mb3", "utf8mb4"), "utf-8"),
+    "eucjpms": "euc_jp",
+    "euckr": "cp949",
+    "greek": "iso8859_7",
+    "hebrew": "iso8859_8",
+    "hp8": "hp_roman8",
+    "koi8r": "koi8_r",
+    "koi8u": "koi8_u",
+    "latin1": "cp1252",
+    "latin2": "iso8859_2",
+    "latin5": "iso8859_9",
+    "latin7": "iso8859_13",
+    "macce": "mac_latin2",
+    "macroman": "mac_roman",
+    "sjis": "shift_jis",
+    "tis620": "tis_620",
+    "ucs2": "utf_16_be",
+    "ujis": "euc_jp",
+    "utf16": "utf_16_be",
+    "utf16le": "utf_16_le",
+    "utf32": "utf_32_be",
+}
+"""Python's codec for each character set of the servers, by the character set's name. A character set that is missing
+here has no codec in Python.
+
+Python's maps differ from the servers' in some characters, which :func:`decode` corrects. The servers' latin1 is
+Windows' code page 1252.
+"""
+
+_NOPAD = 1024
+_UCA1400 = 2048
+_UCA1400_SETS = ("utf8mb3", "utf8mb4", "ucs2", "utf16", "utf32")
+
+
+def collation_name(number: int, family: Family) -> str | None:
+    """Return the name of the collation with this id, or None for an id that the server family (MySQL or MariaDB) does
+    not have.
+
+    >>> collation_name(255, "mysql"), collation_name(1057, "mariadb"), collation_name(2304, "mariadb")
+    ('utf8mb4_0900_ai_ci', 'utf8mb3_general_nopad_ci', 'utf8mb4_uca1400_ai_ci')
+    """
+    names = _names()
+    found = names["both"].get(str(number)) or names[family].get(str(number))
+    if found or family == "mysql":
+        return found
+    if number >= _UCA1400:
+        which, collation = divmod(number - _UCA1400, 256)
+        name = names["uca1400"].get(str(collation))
+        return f"{_UCA1400_SETS[which]}_{name}" if name and which < len(_UCA1400_SETS) else None
+    padded = collation_name(number - _NOPAD, family) if number > _NOPAD else None
+    if padded is None:
+        return None
+    head, _, last = padded.rpartition("_")
+    return f"{head}_nopad_{last}"
+
+
+@functools.cache
+def charset_name(number: int | None, family: Family) -> str | None:
+    """Return the name of the character set of the collation with this id.
+
+    Return None for None, and for an id that the server family (MySQL or MariaDB) does not have.
+
+    >>> charset_name(45, "mysql"), charset_name(63, "mariadb"), charset_name(13, "mariadb"), charset_name(None, "mysql")
+    ('utf8mb4', 'binary', 'sjis', None)
+    """
+    name = None if number is None else collation_name(number, family)
+    return None if name is None else name.partition("_")[0]
+
+
+@functools.cache
+def _names() -> dict[str, dict[str, str]]:
+    # The keys are "mysql", "mariadb", "uca1400" and "both". Each value maps a collation's number, as text, to its name.
+    names: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("collations.json").read_text())
+    return names
+
 
 BINARY = "binary"
 LATIN1 = "latin1"
@@ -41,17 +127,6 @@ _NO_TRAIL, _LAST_IBM = 0x7F, b"\xfc\x4b"
 """The trail byte that no character of Windows' code page 932 has, and the last character of IBM's extensions there."""
 _BIG5_LAST = b"\xf9\xd6", b"\xf9\xdc"
 """The first and the last of the seven characters of Windows' Big5 that the servers know and Python does not."""
-
-
-@functools.cache
-def charset_of(collation: int | None, family: Family) -> str | None:
-    """Return the name of the character set of a collation, by the collation's number. None for None and for an unknown
-    number.
-
-    >>> charset_of(255, "mysql"), charset_of(63, "mysql"), charset_of(13, "mariadb"), charset_of(None, "mysql")
-    ('utf8mb4', 'binary', 'sjis', None)
-    """
-    return None if collation is None else charset_name(collation, family)
 
 
 def decode(data: bytes, charset: str | None) -> str:

@@ -1,5 +1,4 @@
-# mypy: ignore-errors
-"""The compiled loop that inserts Gap events (notes about dropped transactions) between the events of one message."""
+"""The compiled loops that copy events to another position of a file, or insert Gap events between them."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from dumpfilter.base.compiler.arrays import Bytes, Int64s
 from dumpfilter.base.compiler.kernels import kernel
 from dumpfilter.binlog.crc32 import crc32
 from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_IGNORABLE_F, EventType
-from dumpfilter.binlog.native import copy_bytes, store_u8, store_u16, store_u32, store_u64
+from dumpfilter.binlog.native import copy_bytes, load_u32, store_u8, store_u16, store_u32, store_u64
 
 _U = np.uintp
 
@@ -115,3 +114,29 @@ def with_gaps(
             at += _U(4)
     copy_bytes(at, source + _U(done), _U(events.size - done))
     return np.int64(at - begin_of_out) + events.size - done
+
+
+@kernel
+def rebase(data: Bytes, position: int, checksum: bool, fill: bool):
+    """Rewrite the end_log_pos and the checksums of consecutive events in place, for a file in which they begin at
+    ``position``.
+
+    ``data`` (uint8) has the events, and ``checksum`` tells whether they have checksums. Without ``fill``, an
+    end_log_pos of 0 stays 0, because MariaDB 11.8 writes 0 for the events inside a transaction. Return -1 when all
+    events are whole. Otherwise return the offset of the first event that is incomplete or too short, and leave it
+    unchanged.
+    """
+    base = _U(data.ctypes.data)
+    at = np.int64(0)
+    while at < data.size:
+        if at + 19 > data.size:
+            return at
+        length = np.int64(load_u32(base + _U(at + 9)))
+        if length < 19 + (4 if checksum else 0) or at + length > data.size:
+            return at
+        if fill or load_u32(base + _U(at + 13)):
+            store_u32(base + _U(at + 13), np.uint32(position + at + length))
+        if checksum:
+            store_u32(base + _U(at + length - 4), crc32(base + _U(at), _U(length - 4)))
+        at += length
+    return np.int64(-1)

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.binlog.workload.generate import Style, generate
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.workload import generate
 
 STYLES = [("mysql", True), ("mysql", False), ("mariadb", True), ("mariadb", False)]
 
 
 @pytest.mark.parametrize(("style", "checksum"), STYLES)
-def test_the_real_program_takes_it(tmp_path: Path, style: Style, checksum: bool) -> None:
+def test_the_real_program_takes_it(tmp_path: Path, style: Family, checksum: bool) -> None:
     made = generate(tmp_path, 200_000, style=style, checksum=checksum, file_size=100_000)
     for path in made.files:
         done = subprocess.run(

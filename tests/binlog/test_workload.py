@@ -9,6 +9,7 @@ import pytest
 
 from bench._common import schemas_for
 from dumpfilter.binlog.events import ROWS, EventType
+from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import MysqlGtid
 from dumpfilter.binlog.gtid_events import decode_mariadb_gtid, decode_mysql_gtid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
@@ -16,7 +17,7 @@ from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.row_image import ColumnPlan
 from dumpfilter.binlog.row_walk import row_images
 from dumpfilter.binlog.rows_events import decode_rows_header, decode_table_map
-from dumpfilter.binlog.workload.generate import SERVER_ID, START, Span, Style, generate
+from dumpfilter.binlog.workload import SERVER_ID, START, Span, generate
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
 from tests.commands.in_process import run
@@ -25,7 +26,7 @@ STYLES = [("mysql", True), ("mysql", False), ("mariadb", True), ("mariadb", Fals
 
 
 @pytest.mark.parametrize(("style", "checksum"), STYLES)
-def test_every_event_decodes(tmp_path: Path, style: Style, checksum: bool) -> None:
+def test_every_event_decodes(tmp_path: Path, style: Family, checksum: bool) -> None:
     made = generate(tmp_path, 400_000, style=style, checksum=checksum, file_size=150_000, schemas=3, tables=8)
     assert len(made.files) > 2
     numbers, times, rows = [], [], 0
@@ -57,7 +58,7 @@ def test_every_event_decodes(tmp_path: Path, style: Style, checksum: bool) -> No
 
 
 @pytest.mark.parametrize(("style", "checksum"), STYLES)
-def test_the_index_takes_it(tmp_path: Path, style: Style, checksum: bool) -> None:
+def test_the_index_takes_it(tmp_path: Path, style: Family, checksum: bool) -> None:
     made = generate(tmp_path, 300_000, style=style, checksum=checksum, file_size=100_000)
     transactions = sum(
         int((segment.txn_source >= 0).sum())
@@ -97,7 +98,7 @@ def _commit_seconds(index: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("style", ["mysql", "mariadb"])
-def test_commit_times_fill_a_span(tmp_path: Path, style: Style) -> None:
+def test_commit_times_fill_a_span(tmp_path: Path, style: Family) -> None:
     begin = 1_700_000_000
     made = generate(tmp_path, 1 << 20, style=style, span=Span(begin, 86_400, daily=True))
     times = _commit_seconds(made.index)

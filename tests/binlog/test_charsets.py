@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from dumpfilter.binlog import row_image as T
+from dumpfilter.binlog.charsets import decode
 from dumpfilter.binlog.rows import Column
-from dumpfilter.binlog.rows.charsets import decode
-from dumpfilter.binlog.rows.values import text_style
+from dumpfilter.binlog.rows.texts import text_style
 
 
 @pytest.mark.parametrize(

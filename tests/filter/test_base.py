@@ -1,20 +1,29 @@
-"""The verdicts of imposed filters about statements, and the fate of undecided ones."""
+"""Imposed filters, the filter of kinds of statement, the combination of filters, and the origin filter."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dumpfilter.binlog.statement import Statement, make_statement, read_text
+from dumpfilter.base.errors import OptionError
+from dumpfilter.binlog.statement import Statement, StatementKind, make_statement, read_text
 from dumpfilter.filter import EffectiveFilter, Filter
-from dumpfilter.filter.boundary import BoundaryFilter, OnUndecided
-from dumpfilter.filter.decision import Step, Verdict
-from dumpfilter.filter.flags import (
-    FILTER_BINLOG_SEND_F,
-    FILTER_STOP_F,
-    FILTER_UNDECIDED_F,
-    TableFlags,
+from dumpfilter.filter.base import (
+    ROWS,
+    AllFilters,
+    BoundaryFilter,
+    KindFilter,
+    OnUndecided,
+    OriginFilter,
+    Step,
+    Verdict,
+    kind_name,
 )
+from dumpfilter.filter.convert import origin_from_proto, origin_to_proto
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_STOP_F, FILTER_UNDECIDED_F, TableFlags
 from dumpfilter.index.subjects import Subjects
+from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 NO_HR = Filter.from_options(["--replicate-ignore-db=hr"])
 NO_SALARIES = Filter.from_options(["--replicate-ignore-table=hr.salaries"])
@@ -129,3 +138,101 @@ def test_the_fate_of_an_undecided_statement(imposed: list[OnUndecided], own: Fil
 def test_an_imposed_filter_serves_no_dump_from_a_split() -> None:
     assert TableFlags(NO_HR, Subjects()).is_plain
     assert not TableFlags(NO_HR, Subjects(), imposed=[BoundaryFilter(NO_SALARIES)]).is_plain
+
+
+KINDS = [kind.value for kind in StatementKind] + [ROWS]
+NAMES = st.sets(st.sampled_from(KINDS), max_size=4)
+
+
+@given(NAMES, NAMES, st.sampled_from(list(StatementKind)))
+def test_only_and_ignored(only: set[str], ignored: set[str], kind: StatementKind) -> None:
+    made = KindFilter(only, ignored)
+    passes = kind.value not in ignored and (not only or kind.value in only)
+    verdict = made.verdict(Statement(kind, "d"))
+    if kind is StatementKind.UNKNOWN and only and not passes and kind.value not in ignored:
+        assert verdict is Verdict.UNDECIDED
+    else:
+        assert verdict.passes is passes
+    assert made.rows_ok("d", "t") is (ROWS not in ignored and (not only or ROWS in only))
+    assert made.is_on is bool(only or ignored)
+
+
+@given(st.sampled_from(KINDS), st.sampled_from([str.lower, str.upper, str.title]), st.sampled_from("-_ "))
+def test_however_it_is_written(name: str, case: object, between: str) -> None:
+    assert kind_name(case(name).replace(" ", between), "--statement-kind") == name  # type: ignore[operator]
+
+
+def test_a_kind_that_there_is_not() -> None:
+    with pytest.raises(OptionError, match=r"^--ignore-statement-kind=upsert: .* INSERT, REPLACE, .* ROWS$"):
+        KindFilter(ignored=["upsert"])
+
+
+def test_all_of_several_must_pass() -> None:
+    rules = Filter.from_options(["--replicate-do-db=d", "--replicate-rewrite-db=e->d"])
+    both = AllFilters([rules, KindFilter(ignored=["DROP TABLE"])])
+    assert both.verdict(Statement(StatementKind.INSERT, "d")).passes
+    assert not both.verdict(Statement(StatementKind.DROP_TABLE, "d")).passes
+    assert not both.verdict(Statement(StatementKind.INSERT, "x")).passes
+    assert both.rows_ok("e", "t")
+    assert not both.rows_ok("x", "t")
+    assert both.rewrite_db("e") == "d"
+    assert both.rewrite_table("e", "t") == ("d", "t")
+    assert not AllFilters([Filter(), KindFilter()]).is_on
+    assert AllFilters([Filter(), KindFilter()]).rows_ok("any", "thing")
+
+
+IDS = st.frozensets(st.integers(0, (1 << 32) - 1), max_size=4)
+
+
+@st.composite
+def origins(draw: st.DrawFn) -> OriginFilter:
+    do, ignore = draw(st.sampled_from([(IDS, st.just(frozenset())), (st.just(frozenset()), IDS)]))
+    return OriginFilter(draw(IDS), draw(do), draw(ignore), draw(st.integers(0, 3)))
+
+
+@given(origin=origins())
+def test_over_the_wire(origin: OriginFilter) -> None:
+    made = origin_from_proto(pb.OriginFilter.FromString(origin_to_proto(origin).SerializeToString()))
+    assert made == (origin if origin.is_on else None)
+
+
+def test_nothing_wanted_is_everything() -> None:
+    assert origin_from_proto(pb.OriginFilter()) is None
+    assert origin_to_proto(None) == pb.OriginFilter()
+    assert not OriginFilter().is_on
+    assert OriginFilter().wants(1, 0, writer=1)
+
+
+def test_servers() -> None:
+    origin = OriginFilter(frozenset({7}), own_server_id=3)
+    assert origin.is_on
+    assert [origin.wants(server, None, writer=1) for server in (1, 3, 7)] == [True, False, False]
+    # the slave wants its own transactions from its own binlog; IGNORE_SERVER_IDS stays in force
+    assert [origin.wants(server, None, writer=3) for server in (1, 3, 7)] == [True, True, False]
+    assert OriginFilter(frozenset({7})).wants(7, None, writer=7) is False
+
+
+def test_domains() -> None:
+    """Domain lists do not apply to events without a domain, as in MariaDB 10.11."""
+    do, ignore = OriginFilter(do_domain_ids=frozenset({0, 5})), OriginFilter(ignore_domain_ids=frozenset({3}))
+    assert [do.wants(1, domain, writer=1) for domain in (0, 3, 5, None)] == [True, False, True, True]
+    assert [ignore.wants(1, domain, writer=1) for domain in (0, 3, 5, None)] == [True, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("given_ids", "words"),
+    [
+        ({"do_domain_ids": {1}, "ignore_domain_ids": {2}}, "cannot be given together"),
+        ({"ignore_server_ids": {1 << 32}}, "ignore_server_ids: 4294967296"),
+        ({"do_domain_ids": {-1}}, "do_domain_ids: -1"),
+        ({"own_server_id": 1 << 32}, "own_server_id"),
+    ],
+)
+def test_what_cannot_be(given_ids: dict[str, object], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        OriginFilter(**given_ids)  # type: ignore[arg-type]
+
+
+def test_both_over_the_wire() -> None:
+    with pytest.raises(OptionError):
+        origin_from_proto(pb.OriginFilter(do_domain_ids=[1], ignore_domain_ids=[1]))

@@ -1,0 +1,573 @@
+"""The decoder of row images: it reads rows events and returns the changed rows as Arrow arrays.
+
+A row image becomes a struct with a field for each column of one table, or a map of texts. :func:`column_type` gives the
+Arrow type of each column: integers, decimals, times, binary values and texts. Types without an Arrow type that all
+readers know become text, as in maps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dumpfilter.base.compiler.arrays import Bools, Bytes, Bytes2, Int64s
+from dumpfilter.base.errors import BinlogError, BinlogUnsupported
+from dumpfilter.binlog import row_image as T
+from dumpfilter.binlog.charsets import BINARY, charset_name
+from dumpfilter.binlog.events import GTIDS, EventType
+from dumpfilter.binlog.format import Family, FormatDescription
+from dumpfilter.binlog.row_image import AFTER, BEFORE
+from dumpfilter.binlog.row_walk import NULL, RowsError, find_rows
+from dumpfilter.binlog.rows.events import LayoutTable, RowsEvents, RowsEventsFinder, with_map
+from dumpfilter.binlog.rows.table import TEXTS, Column, Table, bit_count, char_length, describe_table
+from dumpfilter.binlog.rows.texts import (
+    NO_DOCUMENTS,
+    CellError,
+    CellTexts,
+    Documents,
+    Form,
+    Style,
+    StyledColumns,
+    uncompressed_value,
+)
+from dumpfilter.binlog.rows_events import TableMap
+
+MOST_TEXT = (1 << 31) - 1
+"""The maximum size of all values in an Arrow array of strings or of binary values, bytes."""
+MOST_DIGITS = 38
+"""The maximum number of digits of a decimal in Spark and in Arrow's decimal128. A DECIMAL of MySQL has up to 65."""
+
+_BIGGEST = pa.decimal128(20, 0)
+"""The type of numbers up to 2**64 - 1. Spark has no unsigned integers."""
+_INTEGERS = {
+    T.TINY: (1, pa.int8(), pa.int16()),
+    T.SHORT: (2, pa.int16(), pa.int32()),
+    T.INT24: (3, pa.int32(), pa.int32()),
+    T.LONG: (4, pa.int32(), pa.int64()),
+    T.LONGLONG: (8, pa.int64(), _BIGGEST),
+}
+"""For each type of integers its width in bytes, and the Arrow types of signed and of unsigned integers."""
+_LOCAL_TIME = pa.timestamp("us")
+_INSTANT = pa.timestamp("us", "UTC")
+_OTHERS = {
+    T.FLOAT: pa.float32(),
+    T.DOUBLE: pa.float64(),
+    T.YEAR: pa.int16(),
+    T.DATE: pa.date32(),
+    T.NEWDATE: pa.date32(),
+    T.DATETIME: _LOCAL_TIME,
+    T.DATETIME2: _LOCAL_TIME,
+    T.TIMESTAMP: _INSTANT,
+    T.TIMESTAMP2: _INSTANT,
+    T.GEOMETRY: pa.binary(),
+}
+_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
+"""The maximum number of decimal digits of each integer type."""
+_EXACT_IN_DOUBLE = frozenset({pa.int8(), pa.int16(), pa.int32(), pa.float32(), pa.float64()})
+_COPIED = StyledColumns.of([Style(Form.COPY)])
+"""The style of a single column whose values stay as they are."""
+_MICROSECONDS = 1_000_000
+_DAY = 86400
+
+
+def column_type(column: Column, family: Family) -> pa.DataType:
+    """Return the Arrow type for the values of a column of a server of ``family``."""
+    kind = column.type
+    if kind in _INTEGERS:
+        return _INTEGERS[kind][2 if column.unsigned else 1]
+    if kind in _OTHERS:
+        return _OTHERS[kind]
+    if kind == T.BIT:
+        return pa.int64() if bit_count(column) < 64 else _BIGGEST
+    if kind == T.NEWDECIMAL:
+        precision, scale = column.metadata >> 8, column.metadata & 0xFF
+        return pa.decimal128(precision, scale) if precision <= MOST_DIGITS else pa.string()
+    if kind in TEXTS and kind != T.VECTOR and charset_name(column.collation, family) == BINARY:
+        return pa.binary()
+    return pa.string()
+
+
+def common_type(first: pa.DataType, second: pa.DataType) -> pa.DataType:
+    """Return a type that has all values of two types: a wider number, or text.
+
+    >>> common_type(pa.int16(), pa.int64()), common_type(pa.int32(), pa.date32())
+    (DataType(int64), DataType(string))
+    >>> common_type(pa.decimal128(8, 2), pa.int64())
+    Decimal128Type(decimal128(21, 2))
+    """
+    if first == second:
+        return first
+    if first in _DIGITS and second in _DIGITS:
+        return max(first, second, key=lambda one: _DIGITS[one])
+    if {first, second} <= _EXACT_IN_DOUBLE:
+        return pa.float64()
+    if {first, second} == {pa.date32(), _LOCAL_TIME}:
+        return _LOCAL_TIME
+    wholes, scales = [], []
+    for one in (first, second):
+        if pa.types.is_decimal(one):
+            wholes.append(one.precision - one.scale)
+            scales.append(one.scale)
+        elif one in _DIGITS:
+            wholes.append(_DIGITS[one])
+            scales.append(0)
+        else:
+            return pa.string()
+    digits = max(wholes) + max(scales)
+    return pa.decimal128(digits, max(scales)) if digits <= MOST_DIGITS else pa.string()
+
+
+def _check_size(size: int) -> None:
+    """Raise BinlogUnsupported if values that have ``size`` bytes together do not fit into one Arrow array."""
+    if size > MOST_TEXT:
+        raise BinlogUnsupported(f"the values of the rows have {size} bytes, more than {MOST_TEXT}")
+
+
+def joined_values(kind: pa.DataType, values: Bytes, at: Int64s, has: Bools) -> pa.Array:
+    """Return an Arrow array of type ``kind`` from strings or binary values that lie one after the other in ``values``.
+
+    ``at`` has the offset of each value and the end of the last value, shape (n + 1,). Entries for which ``has``,
+    bool of shape (n,), is false are null. Raises BinlogUnsupported for more than :data:`MOST_TEXT` bytes.
+    """
+    _check_size(values.size)
+    offsets = pa.py_buffer(at.astype(np.int32))
+    return pa.Array.from_buffers(kind, has.size, [validity(has), offsets, pa.py_buffer(values)])
+
+
+def validity(has: Bools) -> pa.Buffer | None:
+    """Return the validity bitmap of an Arrow array, in which entries are null where ``has`` is false. None if all are
+    valid.
+    """
+    return None if has.all() else pa.py_buffer(np.packbits(has, bitorder="little"))
+
+
+def struct_of(tables: Iterable[tuple[Table, Family]]) -> pa.StructType:
+    """Return a struct type with the columns of all given versions of one table.
+
+    A field has the :func:`common_type` of the columns with its name. Column names are compared without regard to case,
+    as on the server.
+    """
+    fields: dict[str, tuple[str, pa.DataType]] = {}
+    for table, family in tables:
+        for column in table.columns:
+            kind = column_type(column, family)
+            name, other = fields.get(column.name.lower(), (column.name, kind))
+            fields[column.name.lower()] = name, common_type(other, kind)
+    return pa.struct(list(fields.values()))
+
+
+def with_names(table: Table, names: Sequence[str]) -> Table:
+    """Return a copy of ``table`` whose columns are called ``names``, in order, if the binlog has no column names.
+
+    A name followed by the word UNSIGNED makes the column UNSIGNED, if the binlog does not tell the sign.
+    """
+    columns = list(table.columns)
+    for number, (column, text) in enumerate(zip(columns, names, strict=False)):
+        name, _, rest = text.strip().partition(" ")
+        unsigned = column.unsigned
+        if unsigned is None and rest.strip().lower() == "unsigned":
+            unsigned = True
+        columns[number] = replace(column, name=column.name if table.has_names else name, unsigned=unsigned)
+    return replace(table, columns=tuple(columns))
+
+
+def typed_values(data: Bytes, start: Int64s, length: Int64s, column: Column) -> pa.Array:
+    """Return the values of cells of one column, in the column's type (:func:`column_type`).
+
+    ``start`` and ``length`` are the byte ranges of the cells in ``data``; a negative length is NULL. Dates that no
+    calendar has, such as ``0000-00-00``, and dates of the year 0 become null. Types that become text, and DECIMAL, are
+    not handled here. Raises BinlogCorrupt for malformed values of MariaDB's compressed columns, and BinlogUnsupported
+    for more than :data:`MOST_TEXT` bytes of values.
+    """
+    kind = column.type
+    null = length < 0
+    if kind in TEXTS or kind == T.GEOMETRY:
+        return _binary(data, start, length, column)
+    if kind == T.BIT:
+        return pa.array(_big(data, start, null, (bit_count(column) + 7) // 8), pa.uint64(), mask=null).cast(
+            pa.int64() if bit_count(column) < 64 else _BIGGEST
+        )
+    if kind in _INTEGERS:
+        width, signed, unsigned = _INTEGERS[kind]
+        value = _little(data, start, null, width)
+        if column.unsigned:
+            return pa.array(value, pa.uint64(), mask=null).cast(unsigned)
+        shift = 64 - 8 * width
+        return pa.array(value.view(np.int64) << shift >> shift, pa.int64(), mask=null).cast(signed)
+    if kind in (T.FLOAT, T.DOUBLE):
+        real = np.dtype(f"<f{column.metadata}")
+        return pa.array(_bytes(data, start, null, real.itemsize).view(real).ravel(), mask=null).cast(
+            _OTHERS[kind]
+        )
+    if kind == T.YEAR:
+        year = _little(data, start, null, 1).astype(np.int64)
+        return pa.array(np.where(year > 0, 1900 + year, 0), pa.int64(), mask=null).cast(pa.int16())
+    return _moments(data, start, null, column)
+
+
+def _bytes(data: Bytes, start: Int64s, null: Bools, width: int) -> Bytes2:
+    """Return the bytes of the cells as an array, uint8 of shape (number of cells, ``width``). The bytes of NULL are
+    zeros.
+    """
+    found = np.zeros((start.size, width), np.uint8)
+    valid = ~null
+    found[valid] = data[start[valid][:, None] + np.arange(width)]
+    return found
+
+
+def _little(data: Bytes, start: Int64s, null: Bools, width: int) -> npt.NDArray[np.uint64]:
+    found = np.zeros((start.size, 8), np.uint8)
+    found[:, :width] = _bytes(data, start, null, width)
+    number: npt.NDArray[np.uint64] = found.view("<u8").ravel()
+    return number
+
+
+def _big(data: Bytes, start: Int64s, null: Bools, width: int) -> npt.NDArray[np.uint64]:
+    found = np.zeros((start.size, 8), np.uint8)
+    found[:, 8 - width :] = _bytes(data, start, null, width)
+    number: npt.NDArray[np.uint64] = found.view(">u8").ravel().astype(np.uint64)
+    return number
+
+
+def _moments(data: Bytes, start: Int64s, null: Bools, column: Column) -> pa.Array:
+    kind, decimals = column.type, column.metadata
+    if kind in (T.DATE, T.NEWDATE):
+        date = _little(data, start, null, 3).astype(np.int64)
+        days, valid = _days(date >> 9, date >> 5 & 15, date & 31)
+        return pa.array(days.astype(np.int32), pa.int32(), mask=null | ~valid).cast(pa.date32())
+    if kind in (T.TIMESTAMP, T.TIMESTAMP2):
+        read = _little if kind == T.TIMESTAMP else _big
+        seconds = read(data, start, null, 4).astype(np.int64)
+        # The server stores 0000-00-00 00:00:00 as 0, and has no value for the begin of 1970.
+        valid = seconds > 0
+    else:
+        seconds, valid = (_old_datetimes if kind == T.DATETIME else _datetimes)(data, start, null)
+    micro = seconds * _MICROSECONDS
+    width = (decimals + 1) // 2
+    if kind in (T.DATETIME2, T.TIMESTAMP2) and width:
+        first = start + (4 if kind == T.TIMESTAMP2 else 5)
+        micro += _big(data, first, null, width).astype(np.int64) * 10 ** (6 - 2 * width)
+    return pa.array(micro, pa.int64(), mask=null | ~valid).cast(_OTHERS[kind])
+
+
+Moments = tuple[Int64s, Bools]
+
+
+def _datetimes(data: Bytes, start: Int64s, null: Bools) -> Moments:
+    value = _big(data, start, null, 5).astype(np.int64) - 0x8000000000
+    date, clock = value >> 17, value & 0x1FFFF
+    days, valid = _days((date >> 5) // 13, (date >> 5) % 13, date & 31)
+    seconds = (clock >> 12) * 3600 + (clock >> 6 & 63) * 60 + (clock & 63)
+    return days * _DAY + seconds, valid & (value >= 0)
+
+
+def _old_datetimes(data: Bytes, start: Int64s, null: Bools) -> Moments:
+    digits = _little(data, start, null, 8).astype(np.int64)
+    date, clock = digits // 1_000_000, digits % 1_000_000
+    days, valid = _days(date // 10000, date // 100 % 100, date % 100)
+    return days * _DAY + clock // 10000 * 3600 + clock // 100 % 100 * 60 + clock % 100, valid
+
+
+def _days(year: Int64s, month: Int64s, day: Int64s) -> Moments:
+    """Return the days since 1970 of dates, and whether each date exists in the calendar."""
+    valid = (month >= 1) & (month <= 12) & (day >= 1) & (year >= 1) & (year <= 9999)
+    months = np.where(valid, (year - 1970) * 12 + month - 1, 0).astype("datetime64[M]")
+    days = months.astype("datetime64[D]").astype(np.int64) + np.where(valid, day - 1, 0)
+    next_month = (months + 1).astype("datetime64[D]").astype(np.int64)
+    return days, valid & (days < next_month)
+
+
+def _binary(data: Bytes, start: Int64s, length: Int64s, column: Column) -> pa.Array:
+    if column.type in (T.VARCHAR_COMPRESSED, T.BLOB_COMPRESSED):
+        raw = [
+            None if size < 0 else uncompressed_value(data[at : at + size].tobytes())
+            for at, size in zip(start.tolist(), length.tolist(), strict=True)
+        ]
+        _check_size(sum(len(one) for one in raw if one is not None))
+        return pa.array(raw, pa.binary())
+    null = length < 0
+    if column.type == T.STRING:
+        text, at = _padded(data, start, np.where(null, 0, length), null, char_length(column.metadata))
+    else:
+        text, at = CellTexts(data, start, length, np.zeros(length.size, np.int64), _COPIED).joined()
+    return joined_values(pa.binary(), text, at, ~null)
+
+
+def _padded(data: Bytes, start: Int64s, size: Int64s, null: Bools, least: int) -> tuple[Bytes, Int64s]:
+    """Return the values of a BINARY column of ``least`` bytes in one array, and the offsets of the values with the end
+    of the last value.
+
+    The binlog leaves out the last zero bytes of BINARY. Raises BinlogUnsupported for more than :data:`MOST_TEXT` bytes.
+    """
+    at = np.concatenate([[0], np.cumsum(np.where(null, 0, np.maximum(size, least)))])
+    _check_size(int(at[-1]))
+    text = np.zeros(at[-1], np.uint8)
+    # Byte k of the values, one after the other, comes from this offset in the data.
+    behind = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
+    text[np.repeat(at[:-1], size) + behind] = data[np.repeat(start, size) + behind]
+    return text, at
+
+
+MAP_TYPE = pa.map_(pa.string(), pa.string())
+"""The Arrow type of a row image as a map: the values of one row, as text, by column name.
+
+A column without a name in the binlog has the name ``@1``, ``@2`` and so on, as in ``mysqlbinlog -v``. A value is text,
+or null for NULL. A column that the row image lacks has no entry.
+"""
+
+
+class Images(NamedTuple):
+    """The cells (values of single columns) of many rows' before-images, or of their after-images, from which one Arrow
+    array is made.
+    """
+
+    data: Bytes
+    styled: StyledColumns
+    described: list[tuple[Column, Family]]
+    """For each column of ``styled``, its description and the family of its server."""
+    has: Bools
+    """For each row, whether it has such an image. Inserts have no before-image, and deletes have no after-image."""
+    row: Int64s
+    """The index of the row to which each cell belongs."""
+    start: Int64s
+    length: Int64s
+    column: Int64s
+    """The index in ``styled`` of the column to which each cell belongs."""
+    documents: Documents = NO_DOCUMENTS
+
+    def structs(self, wanted: pa.StructType, invalid_dates: Counter[str]) -> pa.StructArray:
+        """Return the row images as an array of structs of the type ``wanted``, null for rows that have no such image.
+
+        A field is null where the row image lacks the column. A field of a map type collects, as texts, the columns that
+        have no field. Without such a field these columns are left out. ``invalid_dates`` counts dates that become null.
+        Raises CellError for a malformed value, and for a value that does not fit the type of its field.
+        """
+        number_of = {field.name.lower(): number for number, field in enumerate(wanted)}
+        field_of = np.array(
+            [number_of.get(column.name.lower(), -1) for column, _ in self.described], np.int64
+        )
+        field = field_of[self.column]
+        arrays = []
+        for number, one in enumerate(wanted):
+            is_map = pa.types.is_map(one.type)
+            with self._some(np.flatnonzero(field < 0 if is_map else field == number)) as some:
+                arrays.append(some.maps(one.type) if is_map else some._field(one, invalid_dates))
+        if not arrays:
+            return pa.array([{} if has else None for has in self.has.tolist()], wanted)
+        return self._arrays(wanted, [], arrays)
+
+    def maps(self, kind: pa.MapType = MAP_TYPE) -> pa.MapArray:
+        """Return the row images as an Arrow array of maps from column name to text. A row without the image is null.
+
+        Raises CellError for a malformed value.
+        """
+        items = self._strings()
+        names = pa.array([column.name for column, _ in self.described], pa.string())
+        keys = names.take(pa.array(self.column))
+        entries = pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field])
+        first = np.searchsorted(self.row, np.arange(self.has.size + 1))
+        return self._arrays(kind, [pa.py_buffer(first.astype(np.int32))], [entries])
+
+    def _arrays(self, kind: pa.DataType, buffers: list[pa.Buffer], children: list[pa.Array]) -> pa.Array:
+        return pa.Array.from_buffers(kind, self.has.size, [validity(self.has), *buffers], children=children)
+
+    def _strings(self) -> pa.StringArray:
+        """Return the text of each cell, or null for NULL. Raises CellError."""
+        made = CellTexts(self.data, self.start, self.length, self.column, self.styled, self.documents)
+        text, at = made.joined()
+        try:
+            return joined_values(pa.string(), text, at, self.length != NULL)
+        except BinlogUnsupported as error:
+            raise CellError(0, error) from error
+
+    @contextlib.contextmanager
+    def _some(self, cells: Int64s) -> Iterator[Images]:
+        """Yield a copy of this object with only the given cells (values).
+
+        A CellError in the ``with`` block gets the cell's index among the cells of this object.
+        """
+        documents = NO_DOCUMENTS
+        if self.documents:
+            numbers = enumerate(cells.tolist())
+            documents = {k: self.documents[cell] for k, cell in numbers if cell in self.documents}
+        columns = (self.row[cells], self.start[cells], self.length[cells], self.column[cells])
+        try:
+            yield Images(self.data, self.styled, self.described, self.has, *columns, documents)
+        except CellError as error:
+            raise CellError(int(cells[error.cell]), error.error) from error
+
+    def _field(self, wanted: pa.Field, invalid_dates: Counter[str]) -> pa.Array:
+        """Return the values of the field ``wanted`` for all rows, null for rows without a cell. All cells of this
+        object must belong to this field.
+        """
+        if not self.row.size:
+            return pa.nulls(self.has.size, wanted.type)
+        # A table that was altered has several columns of one name.
+        order = np.argsort(self.column, kind="stable")
+        numbers, first = np.unique(self.column[order], return_index=True)
+        if numbers.size == 1 and self.row.size == self.has.size:
+            return self._values(int(numbers[0]), wanted, invalid_dates)
+        parts = []
+        for number, cells in zip(numbers.tolist(), np.split(order, first[1:]), strict=True):
+            with self._some(cells) as some:
+                parts.append(some._values(number, wanted, invalid_dates))
+        place = np.full(self.has.size, -1, np.int64)
+        place[self.row[order]] = np.arange(order.size)
+        return pa.concat_arrays(parts).take(pa.array(place, mask=place < 0))
+
+    def _values(self, number: int, wanted: pa.Field, invalid_dates: Counter[str]) -> pa.Array:
+        """Return the values of the cells, which all belong to the column ``number``, in the type of the field
+        ``wanted``.
+        """
+        column, family = self.described[number]
+        kind = column_type(column, family)
+        try:
+            is_decimal = column.type == T.NEWDECIMAL
+            if wanted.type == pa.string() or kind == pa.string() or is_decimal:
+                found = self._strings()
+                if is_decimal and wanted.type != pa.string():
+                    found = found.cast(kind)
+            else:
+                found = typed_values(self.data, self.start, self.length, column)
+                # Only a date becomes null that is not NULL.
+                invalid = found.null_count - int((self.length < 0).sum())
+                if invalid:
+                    invalid_dates[column.name] += invalid
+            return found if found.type == wanted.type else found.cast(wanted.type)
+        except BinlogError as error:
+            raise CellError(0, error) from error
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            what = f"a value of the column {column.name} ({kind}) does not fit the type {wanted.type}"
+            raise CellError(0, BinlogUnsupported(f"{what}; give the column another type")) from error
+
+
+_ENDS: Bools = np.isin(np.arange(256), [*GTIDS, EventType.XID])
+"""For each event type, whether no earlier Table_map event is valid after such an event: GTID events and Xid."""
+
+
+class ChangedRows(NamedTuple):
+    """The changed rows of many rows events: for each row its event, and its content before and after the change. The
+    rows are in the order of the events.
+    """
+
+    event: Int64s
+    """The index of the rows event to which each row belongs, ascending."""
+    before: pa.MapArray
+    """The rows before the change (:data:`dumpfilter.binlog.rows.MAP_TYPE`, or a struct); null for inserted rows."""
+    after: pa.MapArray
+    """The rows after the change (:data:`dumpfilter.binlog.rows.MAP_TYPE`, or a struct); null for deleted rows.
+
+    With ``binlog_row_image=MINIMAL`` the after-image of an update has the changed columns only.
+    """
+
+
+class RowImageReader:
+    """A decoder of the row images in a stream of events. The first event given must stand at a transaction boundary.
+
+    From one call to the next, the reader remembers the valid Table_map events, whose statement has not ended.
+
+    Parameters:
+        types: the struct types of the rows before and after the change; None: maps of texts. With struct types, only
+            the rows of one table should be wanted (:func:`dumpfilter.binlog.rows.arrow.struct_of`).
+        names: the column names, in order, for tables whose binlog has no names.
+        check: called with each version of a table whose rows are wanted. May raise a BinlogError.
+        invalid_dates: a counter, by column name, of the dates that become null in a struct because the calendar lacks
+            them.
+    """
+
+    def __init__(
+        self,
+        types: tuple[pa.StructType, pa.StructType] | None = None,
+        *,
+        names: Sequence[str] = (),
+        check: Callable[[Table, Family], None] | None = None,
+        invalid_dates: Counter[str] | None = None,
+    ) -> None:
+        self._invalid_dates: Counter[str] = Counter() if invalid_dates is None else invalid_dates
+        self._types = types
+
+        def described(table: TableMap, family: Family) -> Table:
+            one = with_names(describe_table(table, family), names)
+            if check is not None:
+                check(one, family)
+            return one
+
+        self._finder = RowsEventsFinder(partial(LayoutTable, described))
+
+    def read(
+        self,
+        data: Bytes,
+        start: Int64s,
+        size: Int64s,
+        type: Bytes,
+        position: Int64s,
+        fd: FormatDescription,
+        *,
+        wanted: Bools | None = None,
+    ) -> ChangedRows:
+        """Return the changed rows of all rows events among the given events.
+
+        Event k has ``size[k]`` bytes from ``data[start[k]]`` (uint8) on, with its common header and, if ``fd`` says so,
+        its checksum. ``type`` has the events' types, and ``position`` their byte offsets in the file, for errors. With
+        ``wanted`` only the rows events for which it is true are decoded. Raises BinlogCorrupt or BinlogUnsupported with
+        the event's position when an event cannot be decoded.
+        """
+        found = self._finder.find(
+            data, start, size, type, fd, closes=_ENDS[type], wanted=wanted, position=position
+        )
+        return self._decode(found, position)
+
+    def _decode(self, events: RowsEvents, position: Int64s) -> ChangedRows:
+        layouts = self._finder.layouts.arrays()
+        of_event, layout_of, start, end, _, data = events
+        try:
+            found = find_rows(data, start, end, layout_of, layouts)
+        except RowsError as error:
+            # The Table_map event may be the damaged one: it tells where each value ends.
+            what = with_map(error.error, int(events.map[error.event]))
+            raise what.located(None, int(position[of_event[error.event]])) from error.error
+        event, layout = of_event[found.event], layout_of[found.event]
+        row = np.repeat(np.arange(event.size), np.diff(found.cell))
+        # The index of each cell's column among the columns of all layouts.
+        place = np.arange(row.size) + (layouts.first[layout] - found.cell[:-1])[row]
+        is_after = place >= layouts.second[layout][row]
+        documents = _documents(found.length, layouts.document[place], found.start, found.cell[row])
+        styled, described = self._finder.layouts.styled(), self._finder.layouts.described
+        made = []
+        for number, bit in enumerate((BEFORE, AFTER)):
+            chosen = np.flatnonzero(is_after == bool(number))
+            changed = {
+                int(np.searchsorted(chosen, cell)): place for cell, place in documents.items() if number
+            }
+            columns = row[chosen], found.start[chosen], found.length[chosen], found.column[chosen]
+            images = Images(data, styled, described, layouts.images[layout] & bit != 0, *columns, changed)
+            try:
+                if self._types is None:
+                    made.append(images.maps())
+                else:
+                    made.append(images.structs(self._types[number], self._invalid_dates))
+            except CellError as error:
+                wrong = int(row[chosen[error.cell]])
+                raise error.error.located(None, int(position[event[wrong]])) from error.error
+        return ChangedRows(event, *made)
+
+
+def _documents(length: Int64s, document: npt.NDArray[np.int32], start: Int64s, first: Int64s) -> Documents:
+    """Return the byte ranges (offset, size) of the JSON documents that partial updates change, by the index of the
+    cell with the changes.
+
+    ``document`` has, for each cell, the index of the document's cell within the row, or -1. ``first`` is the index of
+    the row's first cell. Changes whose before-image lacks the column, or has NULL there, are left out.
+    """
+    changes = np.flatnonzero((length < NULL) & (document >= 0))
+    before = first[changes] + document[changes]
+    places = zip(changes.tolist(), start[before].tolist(), length[before].tolist(), strict=True)
+    return {cell: (at, size) for cell, at, size in places if size >= 0}

@@ -1,1 +1,0 @@
-"""The generator of synthetic binlog sets, for benchmarks and load tests."""
