@@ -32,7 +32,7 @@ from dumpfilter.base.security.tls import ServerTls
 from dumpfilter.binlog.statement.tokens import TokenKind, tokens
 from dumpfilter.console import answers, auth
 from dumpfilter.console.limits import CLIENT_MEMORY, Memory, size_of
-from dumpfilter.console.port import ClientPort, Greeting
+from dumpfilter.console.port import ClientPort
 from dumpfilter.console.session import Session
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.interruption import Interrupt, acquire
@@ -93,44 +93,30 @@ class Refused(Exception):
     """
 
 
-@dataclass(frozen=True)
 class Doorkeeper:
     """The login of one client of a port for MySQL clients, from the greeting (the server's first packet) to the check
     of the password.
+
+    ``address`` is the client's network address. The constructor raises SqlError if the port cannot serve anybody at
+    present.
     """
 
-    stream: PacketStream
-    port: ClientPort
-    connection_id: int
-    address: str
-    """The client's network address."""
-    nonce: bytes = field(default_factory=auth.new_nonce, repr=False)
-    """The random bytes of this login."""
-
-    @cached_property
-    def greeting(self) -> Greeting:
-        """The contents of the first packet to the client: version, capabilities and authentication plugin. Raises
-        SqlError if the port cannot serve anybody at present.
-        """
-        return self.port.greeting()
-
-    @cached_property
-    def log(self) -> structlog.stdlib.BoundLogger:
-        """The logger of this login. Its lines have the port's name, the connection id and the client's host."""
-        bound: structlog.stdlib.BoundLogger = log.bind(
-            port=self.port.settings.name, connection=self.connection_id, peer=self.peer
-        )
-        return bound
+    def __init__(self, stream: PacketStream, port: ClientPort, connection_id: int, address: str) -> None:
+        self.stream = stream
+        self.port = port
+        self.connection_id = connection_id
+        self.address = address
+        self.peer = "localhost" if address in ("127.0.0.1", "::1", "") else address
+        """The client's host, as it stands after the @ in an account: an IP address or ``localhost``."""
+        self.greeting = port.greeting()
+        self.nonce = auth.new_nonce()
+        """The random bytes of this login."""
+        self.log = log.bind(port=port.settings.name, connection=connection_id, peer=self.peer)
 
     @cached_property
     def tls(self) -> ServerTls:
         """The port's certificate and key, read once at the beginning of the login."""
         return self.port.settings.tls.current()
-
-    @property
-    def peer(self) -> str:
-        """The client's host, as it stands after the @ in an account: an IP address or ``localhost``."""
-        return "localhost" if self.address in ("127.0.0.1", "::1", "") else self.address
 
     async def greet(self) -> Login:
         """Send the greeting, start TLS if the client asks for it, and return the login that the client sends.

@@ -101,22 +101,10 @@ def _round(value: Value, digits: Value = 0) -> int | float:
     return int(rounded) if isinstance(number, int) or places <= 0 else float(rounded)
 
 
-def _date(value: Value) -> str:
-    return datetime.datetime.fromisoformat(text_of(value).strip()).date().isoformat()
-
-
-def _concat(first: Value, *others: Value) -> str:
-    return "".join(map(text_of, (first, *others)))
-
-
 def _concat_ws(separator: Value, first: Value, *others: Value) -> str | None:
     if separator is None:
         return None
     return text_of(separator).join(text_of(part) for part in (first, *others) if part is not None)
-
-
-def _coalesce(first: Value, *others: Value) -> Value:
-    return next((value for value in (first, *others) if value is not None), None)
 
 
 def _group_concat(group: str, separator: Value, distinct: Value, directions: str) -> str | None:
@@ -144,7 +132,7 @@ def _order(value: Value) -> tuple[int, Value]:
 
 
 _OF_NULL: dict[str, Callable[..., Value]] = {
-    "coalesce": _coalesce,
+    "coalesce": lambda first, *others: next((one for one in (first, *others) if one is not None), None),
     "concat_ws": _concat_ws,
     "if": lambda condition, yes, no: yes if condition is not None and number_of(condition) else no,
     "ifnull": lambda value, other: other if value is None else value,
@@ -156,8 +144,8 @@ _STRICT: dict[str, Callable[..., Value]] = {
     "abs": lambda value: abs(number_of(value)),
     **dict.fromkeys(("ceil", "ceiling"), lambda value: math.ceil(number_of(value))),
     **dict.fromkeys(("char_length", "character_length"), lambda text: len(text_of(text))),
-    "concat": _concat,
-    "date": _date,
+    "concat": lambda first, *others: "".join(map(text_of, (first, *others))),
+    "date": lambda value: datetime.datetime.fromisoformat(text_of(value).strip()).date().isoformat(),
     "floor": lambda value: math.floor(number_of(value)),
     "left": _left,
     **dict.fromkeys(("length", "octet_length"), lambda text: len(text_of(text).encode())),
