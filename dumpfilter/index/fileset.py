@@ -133,12 +133,14 @@ class RelayWentBack(BinlogUnreadable):
     once.
     """
 
-    def __init__(self, *, file: str | None = None) -> None:
-        super().__init__(
-            "the slave discards this part of its relay log, and receives it again; connect again",
-            file=file,
-            momentary=True,
-        )
+    # A copy of an error is made with its text.
+    def __init__(
+        self,
+        what: str = "the slave discards this part of its relay log, and receives it again; connect again",
+        *,
+        file: str | None = None,
+    ) -> None:
+        super().__init__(what, file=file, momentary=True)
 
 
 @dataclass(eq=False)
