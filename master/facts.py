@@ -270,7 +270,7 @@ class _WarningFacts:
     channel = column(lambda view: printable(view.slave.peer.channel), _TEXT)
     user = column(lambda view: printable(view.slave.peer.user), _TEXT)
     uuid = column("slave.peer.uuid", _TEXT)
-    code = column("warning.code.label", _TEXT)
+    code = column("warning.code.value", _TEXT)
     rules = column(lambda view: printable(" ".join(map(str, view.warning.rules))), _TEXT)
     warning = column(lambda view: printable(view.warning.what, _LONGEST_WARNING), _TEXT)
     cure = column(lambda view: printable(view.warning.cure, _LONGEST_WARNING), _TEXT)

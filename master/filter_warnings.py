@@ -124,7 +124,7 @@ class FilterWarnings:
                 log.warning(
                     "filter warning",
                     **slave.peer.fields,
-                    code=warning.code.label,
+                    code=warning.code.value,
                     warning=text,
                     hint="dumpfilter lint shows the events",
                 )

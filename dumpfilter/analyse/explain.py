@@ -41,10 +41,16 @@ from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
 Sums = npt.NDArray[np.int64]
 
-UNMAPPED = "Rows without a table map cannot be decided, so they are sent"
+_UNMAPPED, _XA_END, _SUBJECTS = range(R.ENDS, R.ENDS + 3)
+"""Keys for groups of events, numbered after the roles: rows without a table map, ends of XA transactions, and
+subjects.
+
+``_SUBJECTS`` plus a number is the key for the events of the table or statement with this number.
+"""
+
 XA_END = "The end of an XA transaction goes with what is kept of it"
 
-BY_ROLE = {
+_REASONS = {
     R.FILE: "It belongs to the file, not to a transaction: never filtered",
     R.GTID: "It goes with its transaction",
     R.FRAME: "It goes with its transaction",
@@ -54,8 +60,10 @@ BY_ROLE = {
     R.GAP: "It tells what the master dropped: a relay log has it for the slave itself, and no slave gets it",
     R.XA: "The frame of an XA transaction is never filtered",
     R.PAYLOAD: "A compressed transaction is decided by what is in it",
+    _UNMAPPED: "Rows without a table map cannot be decided, so they are sent",
+    _XA_END: XA_END,
 }
-"""The reasons shown for events that no filter rule decides, by the events' role.
+"""The reasons shown for events that no filter rule decides, by the events' role or group.
 
 An event's role says how it travels in a filtered stream, for example with its transaction or with the next statement.
 """
@@ -203,16 +211,6 @@ def explain_set(
     found.subjects.sort(key=lambda each: -each.size)
     found.warnings = lint(filters.slave, gatherer.knowledge)
     return found
-
-
-_UNMAPPED, _XA_END, _SUBJECTS = range(R.ENDS, R.ENDS + 3)
-"""Keys for groups of events, numbered after the roles: rows without a table map, ends of XA transactions, and
-subjects.
-
-``_SUBJECTS`` plus a number is the key for the events of the table or statement with this number.
-"""
-
-_REASONS = {**BY_ROLE, _UNMAPPED: UNMAPPED, _XA_END: XA_END}
 
 
 def _groups(segment: Segment) -> npt.NDArray[np.int64]:

@@ -172,7 +172,7 @@ class Search:
                 rejected[best.candidate] = RejectedRule(
                     rule=str(best.candidate.rule(slaves[0].definition.semantics)),
                     saving=best.saved,
-                    code=fault.code.label,
+                    code=fault.code.value,
                     fault=fault.what,
                     cure=fault.cure,
                     event=str(fault.evidence[0]) if fault.evidence else "",

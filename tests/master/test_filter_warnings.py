@@ -89,7 +89,7 @@ def test_a_check_is_repeated_when_the_index_knows_more() -> None:
     subjects.number_of(TableSubject("axb", "t"))
     assert warnings.of(rule_filter) == ()
     clock.now += 3600
-    assert [warning.code.label for warning in warnings.of(rule_filter)] == ["underscore"]
+    assert [warning.code.value for warning in warnings.of(rule_filter)] == ["underscore"]
 
 
 def test_a_filter_of_many_rules_is_not_checked() -> None:

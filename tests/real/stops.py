@@ -303,7 +303,7 @@ def judge(directory: Path, family: str, *, shown: int = 30) -> collections.Count
                 shown -= 1
                 print(f"{verdict}: {path.parent.name} {' '.join(end.rules)}: {end.errno} {end.message[:400]}")
                 if item is not None:
-                    print(f"    {item.code.label} {item.name}: {[str(one.evidence) for one in item.events]}")
+                    print(f"    {item.code.value} {item.name}: {[str(one.evidence) for one in item.events]}")
     return counts
 
 

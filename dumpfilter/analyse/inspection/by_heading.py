@@ -24,6 +24,7 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import uncompressed_sizes
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import ReadAt
+from dumpfilter.index.fileset import SegmentReader
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
@@ -146,15 +147,19 @@ class FlatEvents:
     """For each transaction of the segment, the row of its first event."""
 
 
-def flat_events(segment: Segment, data: npt.NDArray[np.uint8], data_offset: int) -> FlatEvents:
+def flat_events(segment: Segment, reader: SegmentReader) -> FlatEvents:
     """Return the events of ``segment`` (consecutive events of one file) as rows, with each compressed transaction
     replaced by the events inside it.
 
-    ``data`` holds the segment's bytes, beginning at file offset ``data_offset``. A Transaction_payload event
+    ``reader`` must have just read this segment, and still hold its bytes. A Transaction_payload event
     (compressed transaction) stays one row if it is empty, damaged or too large to decompress.
     """
     sizes = uncompressed_sizes(
-        data, segment.offset - data_offset, segment.size, segment.type, segment.format_description
+        reader.data,
+        segment.offset - reader.data_offset,
+        segment.size,
+        segment.type,
+        segment.format_description,
     )
     n = len(sizes)
     payloads = {event: inner for event, inner in sorted(segment.payloads.items()) if len(inner.size)}

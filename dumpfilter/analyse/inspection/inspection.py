@@ -474,7 +474,7 @@ class Inspector:
         segment, and still hold its bytes.
         """
         found = self._found
-        flat = flat_events(segment, reader.data, reader.data_offset)
+        flat = flat_events(segment, reader)
         self._add_types(segment, flat)
         self._by_heading.add(segment, flat, reader.file.read)
         self._largest.add(segment, flat)

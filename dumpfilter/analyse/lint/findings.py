@@ -24,44 +24,48 @@ class Level(enum.StrEnum):
     """The rule has no effect on this binlog set, which may be intended."""
 
 
-class Code(enum.Enum):
-    """The codes of lint's warnings. A value has the name that the output and docs/lint.md use, and the severity."""
+class Code(enum.StrEnum):
+    """The codes of lint's warnings, as the output and docs/lint.md name them."""
 
-    COMMA = ("comma", Level.WARNING)
-    QUOTES = ("quotes", Level.WARNING)
-    CASE = ("case", Level.WARNING)
-    WILDCARD = ("wildcard", Level.WARNING)
-    ESCAPE = ("escape", Level.WARNING)
-    WRONG_KIND = ("wrong-kind", Level.WARNING)
-    RENAMED = ("renamed", Level.WARNING)
-    MISSPELLED = ("misspelled", Level.WARNING)
-    NO_MATCH = ("no-match", Level.NOTE)
-    NOTHING_PASSES = ("nothing-passes", Level.WARNING)
-    MERGED = ("merged", Level.WARNING)
-    UNDERSCORE = ("underscore", Level.WARNING)
-    NOT_ASKED = ("not-asked", Level.WARNING)
-    NO_EFFECT = ("no-effect", Level.NOTE)
-    BLOCKED = ("blocked", Level.WARNING)
-    LOST_STATEMENT = ("lost-statement", Level.WARNING)
-    UNWANTED_STATEMENT = ("unwanted-statement", Level.WARNING)
-    MISSING_TABLE = ("missing-table", Level.WARNING)
-    MISSING_DATABASE = ("missing-database", Level.WARNING)
-    MISSING_OBJECT = ("missing-object", Level.WARNING)
-    LEFT_TABLE = ("left-table", Level.WARNING)
-    LEFT_OBJECT = ("left-object", Level.WARNING)
-    SCHEMA_DRIFT = ("schema-drift", Level.WARNING)
-    READS_DROPPED = ("reads-dropped", Level.WARNING)
-    TRIGGER = ("trigger", Level.WARNING)
-    ROUTINE = ("routine", Level.WARNING)
-    TEMPORARY_TABLE = ("temporary-table", Level.WARNING)
-    FOREIGN_KEY = ("foreign-key", Level.WARNING)
-    UNKNOWN = ("unknown", Level.NOTE)
-    XA_DROPPED = ("xa-dropped", Level.NOTE)
-    NOT_COMPARED = ("not-compared", Level.NOTE)
+    COMMA = "comma"
+    QUOTES = "quotes"
+    CASE = "case"
+    WILDCARD = "wildcard"
+    ESCAPE = "escape"
+    WRONG_KIND = "wrong-kind"
+    RENAMED = "renamed"
+    MISSPELLED = "misspelled"
+    NO_MATCH = "no-match"
+    NOTHING_PASSES = "nothing-passes"
+    MERGED = "merged"
+    UNDERSCORE = "underscore"
+    NOT_ASKED = "not-asked"
+    NO_EFFECT = "no-effect"
+    BLOCKED = "blocked"
+    LOST_STATEMENT = "lost-statement"
+    UNWANTED_STATEMENT = "unwanted-statement"
+    MISSING_TABLE = "missing-table"
+    MISSING_DATABASE = "missing-database"
+    MISSING_OBJECT = "missing-object"
+    LEFT_TABLE = "left-table"
+    LEFT_OBJECT = "left-object"
+    SCHEMA_DRIFT = "schema-drift"
+    READS_DROPPED = "reads-dropped"
+    TRIGGER = "trigger"
+    ROUTINE = "routine"
+    TEMPORARY_TABLE = "temporary-table"
+    FOREIGN_KEY = "foreign-key"
+    UNKNOWN = "unknown"
+    XA_DROPPED = "xa-dropped"
+    NOT_COMPARED = "not-compared"
 
-    def __init__(self, label: str, level: Level) -> None:
-        self.label = label
-        self.level = level
+    @property
+    def level(self) -> Level:
+        """The severity of warnings with this code."""
+        return Level.NOTE if self in _NOTES else Level.WARNING
+
+
+_NOTES = (Code.NO_MATCH, Code.NO_EFFECT, Code.UNKNOWN, Code.XA_DROPPED, Code.NOT_COMPARED)
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class FilterWarning:
     def __str__(self) -> str:
         rules = ", ".join(map(str, self.rules))
         end = "" if self.cure.endswith("?") else "."
-        return f"{self.code.label}: {f'{rules}: ' if rules else ''}{self.what}. {self.cure}{end}"
+        return f"{self.code}: {f'{rules}: ' if rules else ''}{self.what}. {self.cure}{end}"
 
 
 _MOST_NAMES = 3

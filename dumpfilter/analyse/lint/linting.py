@@ -385,11 +385,10 @@ def _underscores(rule_filter: Filter, rule: Rule, names: RuleNames) -> Iterator[
     for name in filter(alone.matches_table, names.tables):
         (meant if exact.matches_table(name) else more).append(name)
     if meant and more:
-        also = listed([".".join(name) for name in more])
         yield Item(
             Code.UNDERSCORE,
             (rule,),
-            f"'_' matches any character. The rule matches {'.'.join(meant[0])}, and {also} too",
+            f"'_' matches any character. The rule matches {'.'.join(meant[0])}, and {_listed(more)} too",
             f"If that is not meant, write {literal}",
             events=shown(names.tables[more[0]]),
         )

@@ -27,7 +27,7 @@ def print_warnings(warnings: Sequence[FilterWarning], console: Console) -> None:
     for warning in warnings:
         groups.setdefault((warning.level, warning.rules, warning.cure), []).append(warning)
     for (level, rules, cure), group in groups.items():
-        codes = list(dict.fromkeys(warning.code.label for warning in group))
+        codes = dict.fromkeys(warning.code for warning in group)
         head = Text(f"{level}: {', '.join(codes)}", style=_STYLES[level])
         for rule in rules:
             head.append(f"\n  {visible(str(rule))}", style="default not bold")
@@ -38,7 +38,7 @@ def print_warnings(warnings: Sequence[FilterWarning], console: Console) -> None:
             if len(group) == 1:
                 what = f"{what} {sentence}"
             elif len(codes) > 1:
-                what = f"{warning.code.label}: {what}"
+                what = f"{warning.code}: {what}"
             _print(Text(visible(what)), console, 4, wraps=True)
             for each in warning.evidence:
                 _print(Text(visible(str(each)), style="dim"), console, 4)
@@ -69,7 +69,7 @@ def warning_line(warning: FilterWarning) -> str:
 def warning_as_dict(warning: FilterWarning) -> dict[str, Any]:
     """Return a warning as a dictionary for JSON."""
     return {
-        "code": warning.code.label,
+        "code": warning.code.value,
         "level": warning.level.value,
         "rules": [str(rule) for rule in warning.rules],
         "what": warning.what,

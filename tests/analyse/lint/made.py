@@ -56,4 +56,4 @@ def codes(known: SetKnowledge, *rules: str, names: NameRules | None = None) -> l
     """Return the codes of the warnings about a filter. Rules are written without ``--replicate-``."""
     options = [f"--replicate-{rule}" for rule in rules]
     rule_filter = Filter.from_options(options, names=names or NameRules())
-    return [warning.code.label for warning in lint(rule_filter, known)]
+    return [warning.code.value for warning in lint(rule_filter, known)]
