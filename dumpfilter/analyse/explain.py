@@ -319,9 +319,7 @@ def explain_statement(
     if _FRAME.match(text):
         statement = make_statement(parsed, current_database=current_database)
         decision = Decision(Verdict.EXECUTE, Step.NEVER_FILTERED)
-        return ExplainedStatement(
-            statement, decision, (PathStep(decision.step.value, None, None, decision.verdict.value),)
-        )
+        return ExplainedStatement(statement, decision, (_stop(decision),))
     if parsed.kind.is_database and parsed.database is not None:
         current_database = parsed.database
     statement = make_statement(parsed, current_database=current_database)

@@ -261,11 +261,9 @@ class HeadingSums:
         np.add.at(totals, self.heading, self.volume)
         return {one: Volume(*row[:3]) for one, row in zip(self.headings, totals.tolist(), strict=True)}
 
-    def in_periods(self, seconds: int) -> HeadingSums:
-        """Return the sums of events, bytes and transactions merged into longer periods of time, of ``seconds`` each.
-
-        ``seconds`` must be a multiple of the current period's length.
-        """
+    def widened(self) -> HeadingSums:
+        """Return the sums of events, bytes and transactions merged into the next longer periods of time."""
+        seconds = wider(self.seconds)
         return _summed(replace(self, seconds=seconds, period=self.period // (seconds // self.seconds)))
 
     def in_few(self, most: int) -> HeadingSums:
@@ -274,7 +272,7 @@ class HeadingSums:
         """
         found = self
         while len(np.unique(found.period)) > most:
-            found = found.in_periods(wider(found.seconds))
+            found = found.widened()
         return found
 
 
@@ -344,7 +342,7 @@ class ByHeading:
         )
         found = _summed(HeadingSums(self._found.seconds, list(self._numbers), heading, period, volume))
         while len(found.heading) > MOST_SUMS and len(np.unique(found.period)) > 1:
-            found = found.in_periods(wider(found.seconds))
+            found = found.widened()
         self._found = found
 
 

@@ -445,7 +445,9 @@ def inspect_set(
         for reader, segment in binlogs.segments(work.subjects, work.sources, verify=verify):
             work.add(reader, segment)
             advance(segment.end - segment.start)
-    work.finish(binlogs)
+    work.finish()
+    for one in found.largest_statements:
+        one.text = statement_text(binlogs, one)
     return found
 
 
@@ -518,12 +520,9 @@ class Inspector:
         for inner in segment.payloads.values():
             compression.bytes_uncompressed += int(inner.size.sum())
 
-    def finish(self, binlogs: BinlogSet | None = None) -> None:
+    def finish(self) -> None:
         """Write the final sums into the :class:`Inspection` (the statistics of the set) that was given to the
-        constructor.
-
-        The texts of large statements are read from ``binlogs``, the set whose segments were added. With None these
-        texts stay empty.
+        constructor. The texts of large statements stay empty.
         """
         found, sums = self._found, self._by_heading.sums()
         found.gtids, found.gtids_dropped = str(self._gtids), str(self._dropped)
@@ -536,9 +535,6 @@ class Inspector:
         found.largest_statements = self._largest.statements.largest
         for one in (*found.largest_transactions, *found.largest_statements):
             one.name_tables(self.subjects)
-        if binlogs is not None:
-            for one in found.largest_statements:
-                one.text = statement_text(binlogs, one)
 
     def _tables(self, sums: HeadingSums) -> dict[tuple[str, str], Volume]:
         volumes = {heading.labels: volume for heading, volume in sums.by_heading().items()}

@@ -65,29 +65,16 @@ class ParquetTable:
         A number in a column of the type :data:`TIME` must be Unix seconds.
         """
         times = [one.name for one in self.columns if one.type == TIME]
-        made = pa.Table.from_pylist([row | _moments(row, times) for row in rows], self.schema)
+        made = pa.Table.from_pylist(
+            [
+                row | {name: row[name] * 1_000_000 for name in times if isinstance(row.get(name), int)}
+                for row in rows
+            ],
+            self.schema,
+        )
         if self.order:
             made = made.sort_by([(name, "ascending") for name in self.order])
         return made.replace_schema_metadata({"row": self.row})
-
-    def write(self, table: pa.Table, path: Path) -> None:
-        """Write ``table`` to the Parquet file ``path``, with statistics and the declared sort order."""
-        sorting = pq.SortingColumn.from_ordering(
-            self.schema, [(name, "ascending") for name in self.order], null_placement="at_end"
-        )
-        pq.write_table(
-            table,
-            path,
-            compression="zstd",
-            row_group_size=_ROWS_OF_A_GROUP,
-            write_statistics=True,
-            write_page_index=True,
-            sorting_columns=sorting or None,
-        )
-
-
-def _moments(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, int]:
-    return {name: row[name] * 1_000_000 for name in names if isinstance(row.get(name), int)}
 
 
 def columns_of(
@@ -146,10 +133,20 @@ def flat(members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_tables(forms: Mapping[str, ParquetTable], made: Mapping[str, pa.Table], directory: Path) -> None:
-    """Write each table of ``made`` to the file ``NAME.parquet`` in ``directory``. ``NAME`` is the table's key in
-    ``made``.
+    """Write each table of ``made`` to the file ``NAME.parquet`` in ``directory``, with statistics and the declared sort
+    order. ``NAME`` is the table's key in ``made``.
 
     ``forms`` has the definition of each table (columns and sort order) under the same key.
     """
     for name, table in made.items():
-        forms[name].write(table, directory / f"{name}.parquet")
+        order = [(column, "ascending") for column in forms[name].order]
+        sorting = pq.SortingColumn.from_ordering(table.schema, order, null_placement="at_end")
+        pq.write_table(
+            table,
+            directory / f"{name}.parquet",
+            compression="zstd",
+            row_group_size=_ROWS_OF_A_GROUP,
+            write_statistics=True,
+            write_page_index=True,
+            sorting_columns=sorting or None,
+        )
