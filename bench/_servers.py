@@ -15,8 +15,7 @@ from bench._common import MYSQL_ROOT, OUT, REPOSITORY
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.workload import GeneratedSet
 from dumpfilter.testbed.errors import ServerMissing
-from dumpfilter.testbed.servers.programs import Program, command_in, find_program
-from dumpfilter.testbed.servers.server import Server
+from dumpfilter.testbed.servers.server import Program, Server, command_in, find_program
 from tests.mariadb import spawn_bound
 
 REPLICA_OPTIONS = ("--sync-relay-log=0", "--sync-master-info=0", "--max-relay-log-size=1073741824")

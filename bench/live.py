@@ -28,9 +28,8 @@ from bench._raw import relay_seconds
 from bench._servers import running
 from dumpfilter.base.waiting import until
 from dumpfilter.binlog.format import Family
-from dumpfilter.testbed.servers.dialect import SourceAddress
 from dumpfilter.testbed.servers.server import Server
-from dumpfilter.testbed.servers.sql import Account
+from dumpfilter.testbed.servers.sql import Account, SourceAddress
 from tests.certificates import Authority
 
 RATES = (200, 1000)

@@ -13,9 +13,8 @@ from bench._servers import REPLICA_OPTIONS, running
 from dumpfilter.base.waiting import until
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.workload import SERVER_ID, UUID, GeneratedSet
-from dumpfilter.testbed.servers.dialect import SourceAddress
 from dumpfilter.testbed.servers.server import Server
-from dumpfilter.testbed.servers.sql import status_rows
+from dumpfilter.testbed.servers.sql import SourceAddress, status_rows
 
 SHARES = {"everything": 1.0, "a quarter": 0.25, "a twentieth": 0.05}
 """The part of the binlog that each filter keeps, by the user whose replicas have the filter."""

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from bench._common import REPOSITORY, Options, Report
 from dumpfilter.testbed import up
-from dumpfilter.testbed.servers.programs import find_program
-from dumpfilter.testbed.servers.server import Server
+from dumpfilter.testbed.servers.server import Server, find_program
 
 SLAVES = "m[size=100K] >> a; m >> b; m >> c"
 SERVERS = "db[server=mariadb] >> filter >> web[server=mariadb]"

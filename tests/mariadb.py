@@ -12,8 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dumpfilter.testbed.servers.programs import find_program, make_data
-from dumpfilter.testbed.servers.server import Process, free_port, spawn_here
+from dumpfilter.testbed.servers.server import Process, find_program, free_port, make_data, spawn_here
 from tests.binlog_tools import local_load_directory
 
 USER = getpass.getuser()

@@ -10,9 +10,9 @@ running topology answer at once.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
+from dumpfilter.base.lazy import lazy_names
 from dumpfilter.testbed.errors import LawBroken as LawBroken
 from dumpfilter.testbed.errors import NodeIsDown as NodeIsDown
 from dumpfilter.testbed.errors import NotCaughtUp as NotCaughtUp
@@ -33,16 +33,8 @@ from dumpfilter.testbed.values import TestbedStatus as TestbedStatus
 
 if TYPE_CHECKING:
     from dumpfilter.testbed.bed import Testbed as Testbed
-    from dumpfilter.testbed.links import TestbedLink as TestbedLink
+    from dumpfilter.testbed.node import TestbedLink as TestbedLink
     from dumpfilter.testbed.node import TestbedNode as TestbedNode
     from dumpfilter.testbed.starting import up as up
 
-_MODULES = {"Testbed": "bed", "TestbedLink": "links", "TestbedNode": "node", "up": "starting"}
-"""The modules of the names that are imported at their first use."""
-
-
-def __getattr__(name: str) -> object:
-    """Import a name's module at the first use of the name (PEP 562)."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = lazy_names(__name__, ("starting", "node", "bed"))

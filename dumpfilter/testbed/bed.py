@@ -1,36 +1,135 @@
 """The running topology: its nodes (servers, masters, slaves) and the links between them, waiting, checks, and its end.
 
 The check is about the law of dumpfilter. Filtering between the server that wrote a binlog and a node must be invisible
-to the node's data, position and GTID set.
+to the node's data, position and GTID set. A monitor measures lags and bytes over the run.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import statistics
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from dumpfilter.base.endings import uninterrupted
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.options.values import did_you_mean
-from dumpfilter.testbed.directory import KEPT, LOCK, State, remove_files
+from dumpfilter.base.waiting import watching
+from dumpfilter.testbed.directory import LOCK, State
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, StartFailed, TestbedError, Unknown
 from dumpfilter.testbed.file_nodes import Files
-from dumpfilter.testbed.ground import Ground
 from dumpfilter.testbed.law import References, check_law
-from dumpfilter.testbed.links import TestbedLink
-from dumpfilter.testbed.monitor import Monitor
-from dumpfilter.testbed.node import Feed, TestbedNode
+from dumpfilter.testbed.node import Feed, Ground, TestbedLink, TestbedNode
 from dumpfilter.testbed.own_nodes import Master, Slave
 from dumpfilter.testbed.server_nodes import RunningServerNode, StartedServer
-from dumpfilter.testbed.values import TestbedStatus
+from dumpfilter.testbed.servers.sql import databases_of
+from dumpfilter.testbed.values import TestbedStatus, sum_known
 from dumpfilter.topology.links.client import LinkProcess
-from dumpfilter.topology.model import Kind, Link, Node
+from dumpfilter.topology.model import Kind
+
+# -- the monitor
+
+END_PERIOD = 0.025
+"""The sampling interval of the ends of the origins' binlogs, seconds. It is the resolution of the lag."""
+SAMPLE_PERIOD = 0.5
+"""The sampling interval of nodes and links, seconds."""
+MOST_SAMPLES = 7200
+"""The limit of kept samples of a node: an hour. Beyond it older ones are thinned out."""
+_RATE_SPAN = 2.0
+_MOST_PLOTTED = 300
+
+
+class Monitor:
+    """The measurements of a running topology at intervals: the ends of the nodes' binlogs, each node's lag, and the
+    bytes of each link. It keeps the lags for the report.
+    """
+
+    def __init__(
+        self, nodes: Mapping[str, TestbedNode], links: Mapping[str, TestbedLink], process: LinkProcess
+    ) -> None:
+        self._nodes = nodes
+        self._links = links
+        self._process = process
+        self._samples: dict[str, list[tuple[float, float, int]]] = {
+            name: [] for name, node in nodes.items() if node.feeds
+        }
+        """The Unix time of each sample of a node, and the node's lag in seconds and bytes."""
+        self._down: dict[str, deque[tuple[float, int]]] = {name: deque() for name in links}
+
+    def run(self, over: threading.Event) -> None:
+        """Measure at intervals, until the event ``over`` is set."""
+        next_sample = 0.0
+        while not over.wait(END_PERIOD):
+            # A node that is being killed at this moment has no status. The next sample may have it again.
+            for node in self._nodes.values():
+                if node.writes_binlog:
+                    with contextlib.suppress(DumpfilterError, OSError):
+                        node.watched.note()
+            now = time.monotonic()
+            if now >= next_sample:
+                next_sample = now + SAMPLE_PERIOD
+                self._sample(now)
+
+    def _sample(self, now: float) -> None:
+        with contextlib.suppress(DumpfilterError, OSError):
+            for name, counters in self._process.counters().items():
+                seen = self._down[name]
+                seen.append((now, counters.down))
+                while seen[0][0] < now - _RATE_SPAN and len(seen) > 2:
+                    seen.popleft()
+                (first, before), (last, after) = seen[0], seen[-1]
+                self._links[name].throughput = (after - before) / (last - first) if last > first else 0.0
+        for name, samples in self._samples.items():
+            with contextlib.suppress(DumpfilterError, OSError):
+                if lags := [channel.lag for channel in self._nodes[name].channels()]:
+                    samples.append((time.time(), *max(lags)))
+                if len(samples) > MOST_SAMPLES:
+                    samples[: MOST_SAMPLES // 2] = samples[: MOST_SAMPLES // 2 : 2]
+
+    def report(self, status: TestbedStatus) -> dict[str, Any]:
+        """Return the report of the run as values that JSON can represent.
+
+        The report has the bytes of each link. For each node with sources it has the bytes that filters saved, and the
+        lag over time. ``status`` is the present status of the topology.
+        """
+        nodes = {}
+        for name, samples in self._samples.items():
+            found, plain = status.nodes[name], status.nodes[name].as_dict()
+            lags = sorted(seconds for _, seconds, _ in samples) or [0.0]
+            nodes[name] = {
+                **{key: plain[key] for key in ("kind", "state", "place", "gtids")},
+                "bytes_received": sum_known(channel.bytes_received for channel in found.channels),
+                "bytes_saved": found.saved,
+                "lag": {
+                    "now": found.lag.seconds,
+                    "p50": _quantile(lags, 0.50),
+                    "p95": _quantile(lags, 0.95),
+                    "worst": lags[-1],
+                    "mean": statistics.fmean(lags),
+                    "samples": len(samples),
+                },
+                "lag_over_time": [list(one) for one in samples[:: max(len(samples) // _MOST_PLOTTED, 1)]],
+            }
+        return {
+            "name": status.name,
+            "seconds": status.uptime,
+            "nodes": nodes,
+            "links": {name: link.as_dict() for name, link in status.links.items()},
+            "problems": list(status.problems),
+        }
+
+
+def _quantile(values: list[float], share: float) -> float:
+    return values[min(int(share * len(values)), len(values) - 1)]
+
+
+# -- the topology
 
 _Result = TypeVar("_Result")
 
@@ -74,21 +173,17 @@ class Testbed(AbstractContextManager["Testbed"]):
         """All links by name (``SOURCE:TARGET``)."""
         nodes: dict[str, TestbedNode] = {}
         for node in topology.nodes:
-            nodes[node.name] = _KINDS[node.kind](ground, node, self._feeds(node, nodes))
+            feeds = []
+            for reading in node.reads:
+                channel = reading.source if len(node.reads) > 1 else ""
+                link = self.links.get(f"{reading.source}:{node.name}")
+                feeds.append(Feed(reading, channel, nodes[reading.source], link))
+            nodes[node.name] = _KINDS[node.kind](ground, node, feeds)
         self.nodes: Mapping[str, TestbedNode] = nodes
         """All nodes by name, sources before their readers."""
         self._monitor = Monitor(self.nodes, self.links, links)
-
-    def _feeds(self, node: Node, nodes: Mapping[str, TestbedNode]) -> list[Feed]:
-        return [
-            Feed(
-                reading,
-                reading.source if len(node.reads) > 1 else "",
-                nodes[reading.source],
-                self.links.get(Link(reading.source, node.name, reading.link).name),
-            )
-            for reading in node.reads
-        ]
+        self._watching = contextlib.ExitStack()
+        """The thread of the monitor, from the end of the start on."""
 
     # -- start
 
@@ -110,7 +205,7 @@ class Testbed(AbstractContextManager["Testbed"]):
                 raise
         if not self._ground.holds_files:
             self.release()
-        self._monitor.start()
+        self._watching.enter_context(watching(self._monitor.run, "monitor"))
 
     def _start(self, node: TestbedNode, started: Mapping[str, Future[None]]) -> None:
         for feed in node.feeds:
@@ -280,7 +375,7 @@ class Testbed(AbstractContextManager["Testbed"]):
                 node.drop_databases()
         self._catch_up(deadline)
         for node in servers:
-            if node.feeds and (left := node.databases()):
+            if node.feeds and (left := databases_of(node.server)):
                 raise TestbedError(
                     f"{node.name}: has databases that its source has dropped: {', '.join(left)}; the topology "
                     "cannot be reset: start a new one"
@@ -307,24 +402,18 @@ class Testbed(AbstractContextManager["Testbed"]):
         with contextlib.ExitStack() as steps:
             steps.callback(self._state.close)
             if not self._keep:
-                steps.callback(self._remove_files)
+                steps.callback((self.directory / LOCK).unlink, missing_ok=True)
+                steps.callback(self._state.remove_files)
             steps.callback(self._ground.end_all)
             steps.callback(self._link_process.close)
             steps.callback(self._at_once, TestbedNode.close)
             steps.callback(self._references.close)
-            steps.callback(self._monitor.close)
+            steps.callback(self._watching.close)
 
     def _at_once(self, call: Callable[[TestbedNode], _Result]) -> list[_Result]:
         """Call a method of each node, each in its own thread, and return the results."""
         with ThreadPoolExecutor(len(self.nodes) or 1) as pool:
             return list(pool.map(call, self.nodes.values()))
-
-    def _remove_files(self) -> None:
-        if self._state.is_temporary:
-            shutil.rmtree(self.directory, ignore_errors=True)
-        else:
-            remove_files(self.directory, keep=(LOCK, *KEPT))
-            (self.directory / LOCK).unlink(missing_ok=True)
 
     def __exit__(self, *_: object) -> None:
         self.down()

@@ -43,14 +43,12 @@ class WatchedSet:
     def opened(self) -> BinlogSet | None:
         """Open the node's binlog files as they are at this moment, and return them. None if there are none yet."""
         with self._lock:
-            try:
+            # The server may not have made the set yet, or be just writing the index file.
+            with contextlib.suppress(BinlogError):
                 if self._opened is None:
                     self._opened = BinlogSet.open(self.source)
                 else:
                     self._opened.refresh()
-            except BinlogError:
-                # The server has not made the set yet, or is just writing the index file.
-                return self._opened
             return self._opened
 
     def files(self) -> Files:

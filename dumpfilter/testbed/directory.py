@@ -72,11 +72,6 @@ def kept_directory() -> Path:
     return Path(tempfile.mkdtemp(prefix=_KEPT))
 
 
-def temporary_directory() -> Path:
-    """Create and return a temporary directory, whose name has the id and the start time of this process."""
-    return Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY}{os.getpid()}-{start_time(os.getpid())}-"))
-
-
 class State:
     """The lock on the directory of a topology that this process runs, and the file that names this process as its
     owner.
@@ -95,6 +90,13 @@ class State:
         """Release the lock of the directory, so that another topology can use it."""
         self._lock.release()
 
+    def remove_files(self) -> None:
+        """Remove the topology's files. In a directory that a user named, the logs and the report stay."""
+        if self.is_temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)
+        else:
+            remove_files(self.directory, keep=(LOCK, *KEPT))
+
 
 def take(directory: Path | None, *, is_command: bool = False) -> State:
     """Lock a directory for a new topology, and return its lock and state file. Remains of an earlier one are removed.
@@ -105,7 +107,8 @@ def take(directory: Path | None, *, is_command: bool = False) -> State:
     """
     clean_temporary()
     if directory is None:
-        return State(temporary_directory(), is_temporary=True)
+        prefix = f"{_TEMPORARY}{os.getpid()}-{start_time(os.getpid())}-"
+        return State(Path(tempfile.mkdtemp(prefix=prefix)), is_temporary=True)
     directory = directory.absolute()
     directory.mkdir(parents=True, exist_ok=True)
     if (directory / STATE).exists():

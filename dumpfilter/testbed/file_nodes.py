@@ -22,10 +22,9 @@ from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.workload import START, GeneratedSet, Span, generate
 from dumpfilter.index.fileset import BinlogFile, BinlogSet
 from dumpfilter.receiver.store import OpenFile
-from dumpfilter.simulation.traffic import Ints, SetTraffic
+from dumpfilter.simulation.traffic import Ints
 from dumpfilter.testbed.binlogs import WatchedSet, end_of
-from dumpfilter.testbed.ground import Ground
-from dumpfilter.testbed.node import Feed, Goal, TestbedNode
+from dumpfilter.testbed.node import Feed, Goal, Ground, TestbedNode
 from dumpfilter.testbed.values import NOWHERE, ChannelState, Place
 from dumpfilter.topology.model import DEFAULT_STYLE, Node, Workload
 
@@ -47,26 +46,12 @@ class Timetable:
     """The time from the start of the replay until the transaction is due, microseconds."""
 
 
-def timetables(source: BinlogSet, *, speed: float) -> list[Timetable]:
-    """Return the times at which a recording's transactions are due, for a replay at ``speed`` times the original pace.
+def timetables(source: BinlogSet, *, speed: float = 1.0, rate: int | None = None) -> list[Timetable]:
+    """Return the times at which the transactions of a binlog set are due, file by file.
 
-    The times come from the commit times in MySQL's GTID events. Other binlogs only have the seconds of the events'
-    headers. The transactions of one second are then spread evenly over the second.
-    """
-    return _tables(source, lambda traffic: ((traffic.time - traffic.time[:1]) / speed).astype(np.int64))
-
-
-def steady_timetables(source: BinlogSet, *, rate: int) -> list[Timetable]:
-    """Return the times at which a binlog set's transactions are due if the set grows by ``rate`` bits a second."""
-    before = np.cumsum([0, *(source.size(name) for name in source.names)])
-    return _tables(
-        source, lambda traffic: (before[traffic.file] + traffic.end) * (_BITS * MICROSECONDS) // rate
-    )
-
-
-def _tables(source: BinlogSet, due_of: Callable[[SetTraffic], Ints]) -> list[Timetable]:
-    """Return the timetables of the files. ``due_of`` returns the time at which each transaction of the set is due,
-    microseconds.
+    With ``rate`` the set grows by so many bits a second. Otherwise a recording is replayed at ``speed`` times its
+    original pace. Its times are the commit times in MySQL's GTID events. Other binlogs only have the seconds of the
+    events' headers. The transactions of one second are then spread evenly over the second.
     """
     # The kernels of the traffic are loaded for sets that grow alone.
     from dumpfilter.spark_jobs.engines import run_here
@@ -74,7 +59,11 @@ def _tables(source: BinlogSet, due_of: Callable[[SetTraffic], Ints]) -> list[Tim
 
     paths = [source.path(name) for name in source.names]
     traffic = read_traffic(paths, (), run_here)
-    due = due_of(traffic)
+    if rate is None:
+        due = ((traffic.time - traffic.time[:1]) / speed).astype(np.int64)
+    else:
+        before = np.cumsum([0, *(source.size(name) for name in source.names)])
+        due = (before[traffic.file] + traffic.end) * (_BITS * MICROSECONDS) // rate
     found = []
     for number, path in enumerate(paths):
         here = np.flatnonzero(traffic.file == number)
@@ -249,7 +238,8 @@ class Files(TestbedNode):
 
     def _make(self) -> None:
         node, load, holds = self.node, self.node.workload, self._ground.holds_files
-        is_whole = (load.rate if load else node.speed) is None and not holds
+        rate, speed = (load.rate, None) if load else (None, node.speed)
+        is_whole = rate is None and speed is None and not holds
         if load:
             binlogs = generated_set(load, self.directory / ("binlog" if is_whole else "generated")).index
         else:
@@ -258,8 +248,9 @@ class Files(TestbedNode):
         # A missing file shall be an error of this node.
         source = BinlogSet.open(binlogs)
         if not is_whole:
+            tables = timetables(source, speed=math.inf if speed is None else speed, rate=rate)
             index = source.index.name if source.index is not None else "binlog.index"
-            self._replay = Replay(_timetables(node, source), self.directory / "binlog", index)
+            self._replay = Replay(tables, self.directory / "binlog", index)
             self._replay.start(is_paused=holds)
             binlogs = self._replay.index
         self._watched = WatchedSet(binlogs)
@@ -309,10 +300,3 @@ def generated_set(model: Workload, directory: Path) -> GeneratedSet:
     """
     span = None if model.rate is None else Span(START, max(1, model.size * 8 // model.rate))
     return generate(directory, model.size, style=model.style or DEFAULT_STYLE, seed=model.seed, span=span)
-
-
-def _timetables(node: Node, source: BinlogSet) -> list[Timetable]:
-    if node.workload and node.workload.rate is not None:
-        return steady_timetables(source, rate=node.workload.rate)
-    speed = None if node.workload else node.speed
-    return timetables(source, speed=math.inf if speed is None else speed)

@@ -23,11 +23,10 @@ from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.slave.targets import SummaryTarget
 from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.testbed.errors import LawBroken, NodeIsDown, NotCaughtUp, SqlFailed
-from dumpfilter.testbed.ground import REPLICATION_USER, Ground
-from dumpfilter.testbed.node import Feed, TestbedNode
+from dumpfilter.testbed.node import Feed, Ground, TestbedNode
 from dumpfilter.testbed.own_nodes import Master, Slave
 from dumpfilter.testbed.server_nodes import SqlNode, StartedServer
-from dumpfilter.testbed.servers.server import Server
+from dumpfilter.testbed.servers.server import REPLICATION, Server
 from dumpfilter.testbed.servers.sql import differences, equal_gtids, read_data, wait_for_gtids
 from dumpfilter.testbed.values import Place
 from dumpfilter.topology.model import Node, Reading, filter_of
@@ -283,14 +282,14 @@ class References:
             return origin
         name = f"master-of-{origin.name}"
         if name not in self._nodes:
-            feed = Feed(Reading.model_validate({"node": origin.name}), "", origin, None)
-            master = self._nodes[name] = Master(self._ground, Node(name=name, role="master"), [feed])
-            master.accounts = [{"user": REPLICATION_USER, "rules": []}]
+            node = Node(name=name, role="master")
+            master = self._nodes[name] = Master(self._ground, node, [_feed(origin, "", ())])
+            master.accounts = [{"user": REPLICATION, "rules": []}]
         self._nodes[name].start()
         return self._nodes[name]
 
 
 def _feed(source: TestbedNode, channel: str, rules: tuple[str, ...]) -> Feed:
-    """Return the feed of a hidden server that reads ``source`` without a link."""
+    """Return the feed of a hidden server or master that reads ``source`` without a link."""
     reading = Reading.model_validate({"node": source.name, "rules": rules})
     return Feed(reading, channel, source, None)

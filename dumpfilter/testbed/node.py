@@ -1,26 +1,238 @@
-"""A node of a running topology: the common part of all types of nodes."""
+"""The nodes of a running topology: the common part of all types, and the links to their sources.
+
+All nodes share some resources, such as directory, keeper process, passwords and server ids.
+"""
 
 from __future__ import annotations
 
 import abc
 import contextlib
+import secrets
 import threading
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pymysql
 
-from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.base.errors import DumpfilterError, OptionError
+from dumpfilter.base.waiting import until
 from dumpfilter.testbed.binlogs import WatchedSet
-from dumpfilter.testbed.errors import NodeIsDown, SqlFailed, StartFailed, TestbedError
-from dumpfilter.testbed.ground import HOST, Ground
-from dumpfilter.testbed.links import TestbedLink
-from dumpfilter.testbed.servers.server import Process
+from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, SqlFailed, StartFailed, TestbedError
+from dumpfilter.testbed.keeper import Child, Keeper, Program
+from dumpfilter.testbed.servers.server import ADDRESS, Process, write_secret
 from dumpfilter.testbed.servers.sql import Account, SqlServer
-from dumpfilter.testbed.values import NO_LAG, ChannelState, Lag, NodeStatus, Place, State, sum_known
-from dumpfilter.topology.model import Kind, Node, Reading
+from dumpfilter.testbed.values import (
+    NO_LAG,
+    ChannelState,
+    Lag,
+    LinkStatus,
+    NodeStatus,
+    Place,
+    State,
+    sum_known,
+)
+from dumpfilter.topology import notations
+from dumpfilter.topology.links.client import LinkProcess, OpenLink
+from dumpfilter.topology.links.shape import Counters, LinkShape, LinkState, Outage
+from dumpfilter.topology.model import Kind, Link, Node, Reading, Topology
+
+# -- what all nodes share
+
+FIRST_SERVER_ID = 101
+
+_END_TIMEOUT = 30.0
+
+
+@dataclass
+class Ground:
+    """The directory, the processes, the server ids and the passwords of one running topology, which all its nodes
+    share.
+    """
+
+    topology: Topology
+    directory: Path
+    keeper: Keeper
+    _: KW_ONLY
+    holds_files: bool
+    """Whether recordings and workloads wait for :meth:`dumpfilter.testbed.bed.Testbed.release`."""
+    start_timeout: float
+    """The time limit for the start of one node, seconds."""
+    wait_timeout: float
+    """The default time limit of a wait, seconds."""
+
+    def __post_init__(self) -> None:
+        self._children: list[Child] = []
+        self._is_ending = threading.Event()
+        (self.directory / "logs").mkdir(exist_ok=True)
+        self.console_password = secrets.token_urlsafe(12)
+        self.replication_password = secrets.token_urlsafe(12)
+        self.console_password_file = self.directory / "console.password"
+        write_secret(self.console_password_file, self.console_password)
+        # A server's working directory is its data directory.
+        self.certificate = self.directory.resolve() / "certificate.pem"
+        """The certificate of all nodes with ``tls``. It is self-signed, so that readers verify it as their CA."""
+        self.key = self.certificate.with_name("key.pem")
+        if any(node.tls for node in self.topology.nodes):
+            from dumpfilter.base.security.tls import make_key_pair
+
+            made = make_key_pair(ADDRESS)
+            self.certificate.write_bytes(made.certificate)
+            write_secret(self.key, made.key.decode())
+        self._server_ids = {
+            node.name: number for number, node in enumerate(self.topology.nodes, start=FIRST_SERVER_ID)
+        }
+
+    def deadline(self, timeout: float | None) -> float:
+        """Return the end of a wait as a time of ``time.monotonic``.
+
+        ``timeout`` is the wait's limit in seconds; None means the default limit of the topology's waits.
+        """
+        return time.monotonic() + (self.wait_timeout if timeout is None else timeout)
+
+    def server_id(self, name: str) -> int:
+        """Return the server id of the node ``name``. A server with which only checks compare a replica is no node of
+        the topology, and gets the next free id.
+        """
+        return self._server_ids.setdefault(name, FIRST_SERVER_ID + len(self._server_ids))
+
+    def start(self, program: Program) -> Child:
+        """Start a program as a process that ends with the topology. Raises StartFailed."""
+        child = self.keeper.start(program)
+        self._children.append(child)
+        if self._is_ending.is_set():
+            child.kill()
+        return child
+
+    def end_all(self) -> None:
+        """Kill all processes of the topology. Processes that are started later are killed at once."""
+        self._is_ending.set()
+        self.keeper.end_if_importing()
+        for child in tuple(self._children):
+            if child.poll() is None:
+                child.kill()
+                child.wait(_END_TIMEOUT)
+
+
+# -- links
+
+_UNCHANGED: Any = object()
+
+
+class TestbedLink(OpenLink):
+    """A link of a running topology: the network connections between two nodes, with a limited rate, a delay, and faults
+    that tests can cause.
+    """
+
+    __test__ = False
+
+    def __init__(self, process: LinkProcess, link: Link, *, wait_timeout: float) -> None:
+        super().__init__(process, link.name)
+        self.source = link.source
+        self.target = link.target
+        self.shape = link.shape
+        """The link's current rate, delay, jitter and outages, without the delay of :meth:`hold`."""
+        self.throughput = 0.0
+        """The rate of bytes towards the target in the last seconds, bytes per second."""
+        self._link = link
+        self._wait_timeout = wait_timeout
+        self._held = 0.0
+        self._outages: tuple[Outage, ...] = ()
+        """The scheduled outages, which are empty before :meth:`begin_outages`."""
+        self.port = 0
+        """The port of 127.0.0.1 to which the target (the reading node) connects."""
+
+    def open(self, host: str, port: int) -> None:
+        """Start the proxy of the link, which passes connections on to ``host`` and ``port``, the address of the source.
+        If the link is open, new connections go to this address.
+        """
+        if self.port:
+            self.retarget(port, host=host)
+        else:
+            # The times of outages count from begin_outages, since a slow start must not use them up.
+            self.port = self._process.open(self.name, port, replace(self.shape, outages=()), host=host)
+
+    def begin_outages(self) -> None:
+        """Start the clock of the link's scheduled outages, whose begins and ends are seconds since this call. Call this
+        once.
+        """
+        if self.shape.outages:
+            self._outages = self.shape.outages
+            self._set(self.shape)
+
+    def wait(self, state: LinkState, timeout: float | None = None) -> None:
+        """Wait until the link is ``up``, ``cut`` or ``silent``, for example after :meth:`cut_after`.
+
+        ``timeout`` is in seconds; None for the default limit. Raises NotCaughtUp, and OptionError for another state.
+        """
+        if state not in get_args(LinkState):
+            raise OptionError(
+                f"link {self.name}: there is no state {state!r}: give {', '.join(get_args(LinkState))}"
+            )
+        limit = self._wait_timeout if timeout is None else timeout
+        until(
+            lambda: self.counters.state == state,
+            time.monotonic() + limit,
+            lambda: NotCaughtUp(
+                f"link {self.name}: is {self.counters.state}, and has not become {state} in {limit:g} s; "
+                f"{self.counters.down} bytes have reached {self.target}"
+            ),
+        )
+
+    def set(
+        self,
+        *,
+        rate: int | str | None = _UNCHANGED,
+        delay: float | str = _UNCHANGED,
+        jitter: float | str = _UNCHANGED,
+    ) -> None:
+        """Change the rate (bits a second or ``"2mbit"``), the delay or the jitter (seconds or ``"50ms"``).
+
+        The rate None means no limit. Omitted properties stay unchanged. Raises OptionError.
+        """
+        given: dict[str, Any] = {"rate": rate, "delay": delay, "jitter": jitter}
+        changes = {key: value for key, value in given.items() if value is not _UNCHANGED}
+        changed = notations.link(**changes)
+        self._set(replace(self.shape, **{key: getattr(changed, key) for key in changes}))
+
+    def hold(self, seconds: float) -> None:
+        """Delay the bytes by ``seconds`` in addition to the link's own delay. 0 ends the additional delay."""
+        self._held = seconds
+        self._set(self.shape)
+
+    def restore(self) -> None:
+        """End all faults of the link, and give it the rate and delay that the topology defines."""
+        self._held = 0.0
+        self._set(self._link.shape)
+        self.heal()
+
+    def _set(self, shape: LinkShape) -> None:
+        self.reshape(replace(shape, delay=shape.delay + self._held, outages=self._outages))
+        self.shape = shape
+
+    def status(self, counters: Counters | None = None) -> LinkStatus:
+        """Return the link's state (such as ``cut``), rate, delay and number of bytes. ``counters`` are its byte
+        counters, if the caller has read them already. None: read them.
+        """
+        found = self.counters if counters is None else counters
+        return LinkStatus(
+            name=self.name,
+            source=self.source,
+            target=self.target,
+            state=found.state,
+            rate=self.shape.rate,
+            delay=self.shape.delay + self._held,
+            jitter=self.shape.jitter,
+            bytes_to_target=found.down,
+            bytes_to_source=found.up,
+            connections=found.connections,
+            throughput=self.throughput,
+        )
+
+
+# -- nodes
 
 _SQL_TIMEOUT = 60.0
 
@@ -59,7 +271,7 @@ class Feed:
         """The host and the port to which the node connects to read this source. With a link, that is the link's proxy,
         otherwise the source itself.
         """
-        return self.source.address_for("server") if self.link is None else (HOST, self.link.port)
+        return self.source.address_for("server") if self.link is None else (ADDRESS, self.link.port)
 
     @property
     def way(self) -> tuple[Feed, ...]:
@@ -122,6 +334,9 @@ class TestbedNode(abc.ABC):
             self.state = "starting"
             try:
                 self._begin()
+                if self._is_paused:
+                    # The node has started without its threads.
+                    self._control("START", "IO_THREAD")
             except BaseException as error:
                 self.state = "failed"
                 self._end(in_order=False)

@@ -18,12 +18,18 @@ from dumpfilter.slave.state import CHANNELS
 from dumpfilter.slave.state.infos import CountersInfo, MasterInfo, RelayLogInfo
 from dumpfilter.testbed.binlogs import WatchedSet, end_of
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed
-from dumpfilter.testbed.ground import HOST, REPLICATION_USER, Ground
-from dumpfilter.testbed.keeping import Child, Program
-from dumpfilter.testbed.node import PAUSED, Feed, Goal, TestbedNode
-from dumpfilter.testbed.servers.dialect import DIALECTS
-from dumpfilter.testbed.servers.server import Process, end_process, free_ports, start_process, write_secret
-from dumpfilter.testbed.servers.sql import Account, SqlServer, channel_states
+from dumpfilter.testbed.keeper import Child, Program
+from dumpfilter.testbed.node import PAUSED, Feed, Goal, Ground, TestbedNode
+from dumpfilter.testbed.servers.server import (
+    ADDRESS,
+    REPLICATION,
+    Process,
+    end_process,
+    free_ports,
+    start_process,
+    write_secret,
+)
+from dumpfilter.testbed.servers.sql import DIALECTS, Account, SqlServer, channel_states
 from dumpfilter.testbed.values import ChannelState, Place
 from dumpfilter.topology.model import Kind, Node, semantics_of
 from dumpfilter.topology.notations import toml_value
@@ -50,7 +56,7 @@ class OwnNode(TestbedNode):
         readers = ground.topology.readers(node.name)
         self.accounts: list[dict[str, Any]] = [
             {
-                "user": REPLICATION_USER,
+                "user": REPLICATION,
                 "server_ids": [ground.server_id(reader.name)],
                 "rules": [
                     f"--{rule}" for one in reader.reads if one.source == self.name for rule in one.rules
@@ -65,7 +71,7 @@ class OwnNode(TestbedNode):
     @property
     def server(self) -> SqlServer:
         account = Account(DEFAULT_USER, self._ground.console_password)
-        return SqlServer(self.name, "mysql", HOST, self._known_port("sql"), account)
+        return SqlServer(self.name, "mysql", ADDRESS, self._known_port("sql"), account)
 
     def _process(self) -> Process | None:
         return self._child
@@ -76,11 +82,11 @@ class OwnNode(TestbedNode):
         return self._ports[purpose]
 
     def address_for(self, reader: Kind) -> tuple[str, int]:
-        return HOST, self._known_port("replica" if reader == "server" else "grpc")
+        return ADDRESS, self._known_port("replica" if reader == "server" else "grpc")
 
     @property
     def account(self) -> Account:
-        return Account(REPLICATION_USER, self._ground.replication_password)
+        return Account(REPLICATION, self._ground.replication_password)
 
     def _arguments(self) -> list[str]:
         """Return the arguments of the node's command that only a master, or only a slave, has."""
@@ -127,8 +133,6 @@ class OwnNode(TestbedNode):
             again=is_new,
             deadline=time.monotonic() + ground.start_timeout,
         )
-        if self._is_paused:
-            self._control("START", "IO_THREAD")
 
     def _config(self) -> list[str]:
         """Write the configuration file with the accounts of real replicas, and return the option that names the file.

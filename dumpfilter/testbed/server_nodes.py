@@ -16,12 +16,19 @@ from dumpfilter.receiver.credentials import find_credentials
 from dumpfilter.receiver.url import parse_source_url
 from dumpfilter.testbed.binlogs import WatchedSet, applied_place, end_of
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, TestbedError
-from dumpfilter.testbed.ground import Ground
-from dumpfilter.testbed.node import PAUSED, Feed, Goal, TestbedNode
-from dumpfilter.testbed.servers.dialect import SourceAddress
-from dumpfilter.testbed.servers.programs import find_program
-from dumpfilter.testbed.servers.server import Process, Server
-from dumpfilter.testbed.servers.sql import Account, RunningServer, SqlServer, channel_states, wait_for_gtids
+from dumpfilter.testbed.keeper import Program
+from dumpfilter.testbed.node import PAUSED, Feed, Goal, Ground, TestbedNode
+from dumpfilter.testbed.servers.server import Process, Server, find_program
+from dumpfilter.testbed.servers.sql import (
+    Account,
+    RunningServer,
+    SourceAddress,
+    SqlServer,
+    channel_states,
+    databases_of,
+    identifier,
+    wait_for_gtids,
+)
 from dumpfilter.testbed.values import NO_LAG, NOWHERE, ChannelState, Place
 from dumpfilter.topology.model import Kind, Node
 
@@ -30,8 +37,6 @@ _THREADS_OF_THE_SERVER = ("system user", "event_scheduler", "unauthenticated use
 
 _LAST_LOOK = 5.0
 """The time limit for reading the positions of a server that is about to end, seconds."""
-
-_OF_THE_SERVER = ("information_schema", "mysql", "performance_schema", "sys")
 
 
 class SqlNode(TestbedNode):
@@ -99,7 +104,9 @@ class StartedServer(SqlNode):
             is_replica=bool(self.feeds),
             # MariaDB replicas with several sources keep them apart by the domains of their GTIDs.
             domain=origins.index(self.name) if self.name in origins and len(origins) > 1 else 0,
-            spawn=ground.spawner(self.name, self.log),
+            spawn=lambda command, environment: ground.start(
+                Program(self.name, command, self.log, environment, is_executed=True)
+            ),
         )
 
     @property
@@ -125,8 +132,6 @@ class StartedServer(SqlNode):
 
     def _begin(self) -> None:
         self.server.start(self._ground.start_timeout, replicates=not self._is_paused)
-        if self._is_paused:
-            self._control("START", "IO_THREAD")
         if self._watched is None:
             for feed in self.feeds:
                 self._follow(feed)
@@ -236,10 +241,6 @@ class StartedServer(SqlNode):
             self.server.channel(feed.channel).set_delay(round(seconds), applies=not self._is_paused)
         self._held_behind = seconds
 
-    def databases(self) -> list[str]:
-        """Return the names of the server's databases without the system databases, such as ``mysql`` and ``sys``."""
-        return [name for (name,) in self.server.sql("SHOW DATABASES") if name not in _OF_THE_SERVER]
-
     def end_connections(self) -> None:
         """Close the connections of all clients of the server. Their locks and open transactions could block the SQL
         thread or a DROP DATABASE.
@@ -255,11 +256,9 @@ class StartedServer(SqlNode):
 
     def drop_databases(self) -> None:
         """Drop all databases but the system databases, such as ``mysql`` and ``sys``."""
-        for name in self.databases():
+        for name in databases_of(self.server):
             # A filter asks for the current database. So replicas that have the database drop it, too.
-            self.server.sql(
-                "SET FOREIGN_KEY_CHECKS = 0", f"DROP DATABASE `{name.replace('`', '``')}`", database=name
-            )
+            self.server.sql("SET FOREIGN_KEY_CHECKS = 0", f"DROP DATABASE {identifier(name)}", database=name)
 
     def run_init(self) -> None:
         """Run again the SQL statements that the topology defines for a new server (``init``). On a replica they are not

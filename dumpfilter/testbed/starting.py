@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dumpfilter.base.compiler.notice import TEXT, on_compilation_by_default
-from dumpfilter.testbed.directory import KEPT, LOCK, kept_directory, remove_files, take
-from dumpfilter.testbed.keeping import shared_keeper
+from dumpfilter.testbed.directory import kept_directory, take
+from dumpfilter.testbed.keeper import shared_keeper
 from dumpfilter.topology.links.client import LinkProcess
 
 if TYPE_CHECKING:
@@ -58,19 +57,16 @@ def up(
     with contextlib.ExitStack() as started:
         state = take(None if directory is None else Path(directory), is_command=is_command)
         started.callback(state.close)
-        if state.is_temporary:
-            started.callback(shutil.rmtree, state.directory, ignore_errors=True)
-        else:
-            # The logs and the report of an earlier run stay when the new one fails.
-            started.callback(remove_files, state.directory, keep=(LOCK, *KEPT))
+        # The logs and the report of an earlier run stay when the new one fails.
+        started.callback(state.remove_files)
         links = LinkProcess(state.directory / "links.log")
         started.callback(links.close)
 
         # These imports take about as long as those of the keeper, which run at the same time.
         from dumpfilter.testbed.bed import Testbed
-        from dumpfilter.testbed.ground import Ground
+        from dumpfilter.testbed.node import Ground
+        from dumpfilter.topology.model import check_topology
         from dumpfilter.topology.notations import topology_from
-        from dumpfilter.topology.resolve import check_topology
 
         checked = topology_from(topology)
         check_topology(checked)

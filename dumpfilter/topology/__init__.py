@@ -14,21 +14,20 @@ from typing import TYPE_CHECKING
 from dumpfilter.base.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from dumpfilter.topology.build import link as link
-    from dumpfilter.topology.build import make_topology as make_topology
-    from dumpfilter.topology.build import master as master
-    from dumpfilter.topology.build import read as read
-    from dumpfilter.topology.build import recording as recording
-    from dumpfilter.topology.build import running as running
-    from dumpfilter.topology.build import server as server
-    from dumpfilter.topology.build import slave as slave
-    from dumpfilter.topology.build import workload as workload
     from dumpfilter.topology.model import Topology as Topology
-    from dumpfilter.topology.notations import load_toml_topology as load_toml_topology
+    from dumpfilter.topology.notations import link as link
+    from dumpfilter.topology.notations import make_topology as make_topology
+    from dumpfilter.topology.notations import master as master
     from dumpfilter.topology.notations import parse_string as parse_string
     from dumpfilter.topology.notations import parse_toml_topology as parse_toml_topology
+    from dumpfilter.topology.notations import read as read
+    from dumpfilter.topology.notations import recording as recording
+    from dumpfilter.topology.notations import running as running
+    from dumpfilter.topology.notations import server as server
+    from dumpfilter.topology.notations import slave as slave
     from dumpfilter.topology.notations import to_toml as to_toml
     from dumpfilter.topology.notations import topology_from as topology_from
+    from dumpfilter.topology.notations import workload as workload
 
 
-__getattr__ = lazy_names(__name__, ("build", "notations"))
+__getattr__ = lazy_names(__name__, ("notations",))

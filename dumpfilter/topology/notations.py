@@ -1,4 +1,5 @@
-"""Topologies as text: in TOML, with a table ``[node.NAME]`` for each node, and in a short string.
+"""The notations of topologies: TOML, with a table ``[node.NAME]`` for each node, a short string, and Python, with a
+function for each kind of node.
 
 A short string is for example ``m >> web[do-db=shop] ; m >> hr[do-db=hr] >> hr2``. The grammar::
 
@@ -13,7 +14,14 @@ a quote stands in double quotes.
 
 The first mention of a node says what the node is. The rules and the link in brackets belong to the arrow before them.
 A node without an arrow before it and without ``server``, ``connect`` or ``binlogs`` is a master with a generated
-workload. The module writes the tables of :class:`dumpfilter.topology.model.Node`.
+workload. Each notation writes the tables of :class:`dumpfilter.topology.model.Node`.
+
+In Python:
+
+>>> m = workload("m")
+>>> web = slave("web", m, rules=["do-db=shop"], link=link("2mbit", delay="50ms"))
+>>> [each.name for each in make_topology(m, web).links]
+['m:web']
 """
 
 from __future__ import annotations
@@ -21,15 +29,30 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from pydantic import ValidationError
+
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.options.config_files import parse_toml, read_toml
+from dumpfilter.base.options.config_files import parse_toml, read_toml, reason_of
 from dumpfilter.base.options.values import did_you_mean
-from dumpfilter.topology.model import KINDS, RULE_KINDS, LinkTable, Node, Topology, Workload
-from dumpfilter.topology.resolve import topology_of
+from dumpfilter.binlog.format import Family
+from dumpfilter.topology.links.shape import PLAIN, LinkShape
+from dumpfilter.topology.model import (
+    KINDS,
+    RULE_KINDS,
+    LinkTable,
+    Node,
+    Reading,
+    Topology,
+    Workload,
+    node_of,
+    of_node,
+    resolve,
+    topology_of,
+)
 
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r]+)|(?P<arrow>>>|→)|(?P<end>[;\n])|(?P<comma>,)|(?P<name>[A-Za-z0-9_][A-Za-z0-9_-]*)"
@@ -58,14 +81,6 @@ _SAY_WHAT = {"from", "role", *(facts.key for facts in KINDS.values() if facts.ke
 
 
 # -- TOML
-
-
-def load_toml_topology(path: Path) -> Topology:
-    """Return the topology that a TOML file describes. Relative paths in the file begin at the file's directory.
-
-    Raises OptionError that names the file and the key.
-    """
-    return topology_of_tables(read_toml(path), file=str(path), directory=path.parent, name=path.stem)
 
 
 def parse_toml_topology(
@@ -150,10 +165,10 @@ def toml_value(value: object) -> str:
 # -- the short string
 
 
-def parse_string(text: str, *, name: str = "topology", directory: Path = Path()) -> Topology:
+def parse_string(text: str) -> Topology:
     """Return the topology that a short string such as ``m >> web[do-db=shop]`` describes.
 
-    The arrow means that ``web`` reads from ``m``. Relative paths of binlogs begin at ``directory``.
+    The arrow means that ``web`` reads from ``m``. Relative paths of binlogs begin at the working directory.
 
     Raises OptionError, whose text names the node and the key, or the column of the string.
 
@@ -163,7 +178,7 @@ def parse_string(text: str, *, name: str = "topology", directory: Path = Path())
     tables = _tables(text)
     for key, table in tables.items():
         _complete(key, table)
-    return topology_of(tables, name, _where, directory)
+    return topology_of(tables, "topology", _where, Path())
 
 
 def topology_from(text: str | os.PathLike[str] | Topology) -> Topology:
@@ -174,17 +189,15 @@ def topology_from(text: str | os.PathLike[str] | Topology) -> Topology:
     """
     if isinstance(text, Topology):
         return text
-    if not isinstance(text, str):
-        return load_toml_topology(Path(text))
-    if ">>" in text or "[" in text:
-        return parse_string(text)
     path = Path(text)
-    if path.suffix == ".toml" or os.sep in text or path.is_file():
-        if not path.exists():
+    if isinstance(text, str):
+        names_file = path.suffix == ".toml" or os.sep in text or os.path.isfile(text)
+        if ">>" in text or "[" in text or not names_file:
+            return parse_string(text)
+        if not os.path.exists(text):
             near = did_you_mean(path.name, [each.name for each in path.parent.glob("*.toml")])
             raise OptionError(f"{text}: there is no such file{near}")
-        return load_toml_topology(path)
-    return parse_string(text)
+    return topology_of_tables(read_toml(path), file=str(path), directory=path.parent, name=path.stem)
 
 
 def _where(name: str, key: str) -> str:
@@ -330,3 +343,161 @@ def _complete(name: str, table: dict[str, Any]) -> None:
         raise OptionError(
             f"{_where(name, next(iter(load)))}: belongs to a generated workload, which reads nothing; leave it out"
         )
+
+
+# -- Python
+
+Source = str | Node | Reading
+"""A source that a node reads: its name, the node itself, or the result of :func:`read`, with a link and rules of its
+own.
+"""
+
+
+def link(
+    rate: str | int | None = None,
+    *,
+    delay: str | float = 0.0,
+    jitter: str | float = 0.0,
+    down: str | Sequence[str] = (),
+) -> LinkShape:
+    """Return the shape of a link (network connection of two nodes): its rate, delay, jitter and outages.
+
+    A rate that is a number is in bits per second; None: no limit. A delay or jitter that is a number is in seconds.
+    ``down`` has the outages, such as ``"60s-120s"`` since the start. Raises OptionError for a wrong value.
+
+    >>> link("2mbit", delay="50ms", down="60s-120s")
+    LinkShape(rate=2000000, delay=0.05, jitter=0.0, outages=(Outage(start=60.0, end=120.0),))
+    """
+    try:
+        table = LinkTable.model_validate({"rate": rate, "delay": delay, "jitter": jitter, "down": down})
+    except ValidationError as error:
+        key, reason = reason_of(error, LinkTable)
+        raise OptionError(f"{key}: {reason}") from None
+    return table.shape()
+
+
+def read(source: str | Node, *, rules: Sequence[str] = (), link: LinkShape = PLAIN) -> Reading:
+    """Return one source of a node with its own filter rules and link, for the argument ``reads`` of :func:`slave` or
+    :func:`server`.
+
+    ``source`` is the node to replicate from, or its name. ``rules`` are filter rules such as ``"do-db=shop"``, and
+    ``link`` is the rate and delay of the connection.
+    """
+    name = source if isinstance(source, str) else source.name
+    return _node(name, {}, name, rules, link).reads[0]
+
+
+def server(
+    name: str,
+    family: Family = "mariadb",
+    reads: Source | Sequence[Source] = (),
+    *,
+    rules: Sequence[str] = (),
+    link: LinkShape = PLAIN,
+    program: str | None = None,
+    root: str | None = None,
+    options: Sequence[str] = (),
+    init: Sequence[str] = (),
+    gtid: bool = True,
+    tls: bool = False,
+) -> Node:
+    """Return the node of a database server (``family``: MariaDB or MySQL) that is started for the topology.
+
+    A server with ``reads`` (the nodes to replicate from) is a replica. ``rules`` are its filter rules, such as
+    ``"do-db=shop"``, and ``link`` is the connection to each source. ``options`` are for the server's command line.
+    ``program`` is the server's executable (None: the one on the PATH), and ``root`` a root directory that contains it.
+    ``init`` are SQL statements that run once, when the server is new. With ``gtid`` False a replica continues by file
+    and position. With ``tls`` the server's readers connect by TLS.
+    """
+    own = {"server": family, "program": program, "root": root, "init": tuple(init), "gtid": gtid, "tls": tls}
+    return _node(name, own, reads, rules, link, options)
+
+
+def running(name: str, url: str) -> Node:
+    """Return the node of a server that runs already, at an address such as ``mysql://repl@db1:3306/``.
+
+    The topology reads its binlog, and neither stops nor changes the server.
+    """
+    return _node(name, {"connect": url})
+
+
+def recording(name: str, binlogs: str | os.PathLike[str], *, speed: float | None = 1.0) -> Node:
+    """Return the node of a recorded binlog set, whose files ``binlogs`` names. Its transactions are written again,
+    ``speed`` times as fast as at the recording.
+
+    With ``speed`` None the whole set exists from the beginning.
+    """
+    return _node(name, {"binlogs": Path(binlogs), "speed": speed})
+
+
+def workload(
+    name: str,
+    size: str | int = "1M",
+    *,
+    rate: str | int | None = None,
+    seed: int = 1,
+    style: Family | None = None,
+) -> Node:
+    """Return the node of a master that serves a generated binlog set of ``size`` bytes (a workload).
+
+    The set grows by ``rate`` bits per second; with None it is complete at once. ``seed`` starts the random generator.
+    ``style`` is the server family whose events the set has; None: the family of the first server that reads the set.
+    The node of the files themselves is called ``NAME-workload``.
+    """
+    return _node(
+        name, {"workload": {"size": size, "rate": rate, "seed": seed, "style": style}, "role": "master"}
+    )
+
+
+def master(
+    name: str, reads: Source, *, link: LinkShape = PLAIN, options: Sequence[str] = (), tls: bool = False
+) -> Node:
+    """Return the node of a master of dumpfilter, which reads one node and serves the binlog to slaves and replicas.
+
+    ``reads`` is a server, a recording or a workload, ``link`` the connection to a server. ``options`` are for the
+    command line of ``dumpfilter master``. With ``tls`` the readers connect by TLS.
+    """
+    return _node(name, {"role": "master", "tls": tls}, reads, (), link, options)
+
+
+def slave(
+    name: str,
+    reads: Source | Sequence[Source],
+    *,
+    rules: Sequence[str] = (),
+    link: LinkShape = PLAIN,
+    options: Sequence[str] = (),
+    tls: bool = False,
+) -> Node:
+    """Return the node of a slave of dumpfilter, which reads masters and other slaves.
+
+    ``rules`` (filter rules such as ``"do-db=shop"``) and ``link`` (the connection's rate and delay) apply to each
+    source. A source that :func:`read` made has its own instead. ``options`` are for ``dumpfilter slave``. With ``tls``
+    the readers of the slave connect by TLS.
+    """
+    return _node(name, {"role": "slave", "tls": tls}, reads, rules, link, options)
+
+
+def make_topology(*nodes: Node, name: str = "topology") -> Topology:
+    """Return the checked topology that the nodes form. Masters that a slave needs, and that are missing, are added.
+
+    ``name`` is the topology's name in reports. Raises OptionError, whose text names the node and the remedy.
+    """
+    return resolve(nodes, name)
+
+
+def _node(
+    name: str,
+    table: dict[str, Any],
+    reads: Source | Sequence[Source] = (),
+    rules: Sequence[str] = (),
+    link: LinkShape = PLAIN,
+    options: Sequence[str] = (),
+) -> Node:
+    sources = [reads] if isinstance(reads, str | Node | Reading) else reads
+    table["options"] = tuple(options)
+    if sources:
+        table["from"] = tuple(each.name if isinstance(each, Node) else each for each in sources)
+    node = node_of(name, table | {"rules": tuple(rules), "link": link}, of_node, written=False)
+    # Each source has its own rules and link from here on, so that the node can stand in a topology as it is.
+    return node.with_own_sources()

@@ -7,11 +7,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from dumpfilter.topology.links.records import Happening, History
+
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.harness import artifacts
 from dumpfilter.testbed import Lag, LinkStatus, NodeStatus, Place, TestbedStatus
 from dumpfilter.testbed.values import ChannelState
-from dumpfilter.topology.links.records import Happening, History
 
 MIB = 1 << 20
 

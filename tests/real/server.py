@@ -22,10 +22,16 @@ from pymysql.cursors import Cursor
 from dumpfilter.base.waiting import until
 from dumpfilter.binlog.format import Family
 from dumpfilter.filter.rules import RuleKind, parse_option
-from dumpfilter.testbed.servers.dialect import SourceAddress, identifier, quoted, sql_value
-from dumpfilter.testbed.servers.programs import Program, find_program
-from dumpfilter.testbed.servers.server import ADDRESS, Process, Server, Spawn, free_port
-from dumpfilter.testbed.servers.sql import Account, status_rows
+from dumpfilter.testbed.servers.server import (
+    ADDRESS,
+    Process,
+    Program,
+    Server,
+    Spawn,
+    find_program,
+    free_port,
+)
+from dumpfilter.testbed.servers.sql import Account, SourceAddress, identifier, quoted, sql_value, status_rows
 from dumpfilter.testbed.values import Place
 from tests.mariadb import USER, spawn_bound
 

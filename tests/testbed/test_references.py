@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from dumpfilter.testbed import law
-from dumpfilter.testbed.ground import Ground
 from dumpfilter.testbed.law import Filters, References, distinct
+from dumpfilter.testbed.node import Ground
 from dumpfilter.testbed.server_nodes import StartedServer
 
 

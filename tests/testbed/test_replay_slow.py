@@ -19,7 +19,6 @@ from dumpfilter.testbed.file_nodes import (
     Replay,
     Timetable,
     generated_set,
-    steady_timetables,
     timetables,
 )
 from dumpfilter.topology.model import Workload
@@ -69,7 +68,7 @@ def test_a_workload_is_saved_with_the_times_of_its_replay(tmp_path: Path, style:
     """A simulation of the saved files reads the commit times, and must not see one burst."""
     model = Workload(size=1 << 19, rate=64_000, style=style)
     source = BinlogSet.open(generated_set(model, tmp_path / "set").index)
-    (steady,), (saved,) = steady_timetables(source, rate=model.rate or 0), timetables(source, speed=1.0)
+    (steady,), (saved,) = timetables(source, rate=model.rate or 0), timetables(source, speed=1.0)
     assert np.abs(steady.due - saved.due).max() < 0.15 * steady.due[-1]
 
 
@@ -101,7 +100,7 @@ def test_a_steady_set_grows_by_its_rate(tmp_path: Path) -> None:
     source = BinlogSet.open(generate(tmp_path / "set", 1 << 17, file_size=1 << 16).index)
     rate = 1 << 20
     before = 0
-    for table in steady_timetables(source, rate=rate):
+    for table in timetables(source, rate=rate):
         assert table.due.tolist() == [
             (before + int(end)) * 8 * MICROSECONDS // rate for end in _ends(table, source)
         ]
@@ -118,7 +117,7 @@ def _ends(table: Timetable, source: BinlogSet) -> list[int]:
 
 def test_every_moment_of_a_replay_is_a_valid_set(tmp_path: Path) -> None:
     source = BinlogSet.open(generate(tmp_path / "set", 1 << 17, file_size=1 << 15).index)
-    replay = Replay(steady_timetables(source, rate=2 << 20), tmp_path / "made", "bin.index")
+    replay = Replay(timetables(source, rate=2 << 20), tmp_path / "made", "bin.index")
     replay.start()
     seen = set()
     while not replay.is_done:
@@ -138,7 +137,7 @@ def test_every_moment_of_a_replay_is_a_valid_set(tmp_path: Path) -> None:
 
 def test_a_paused_replay_writes_nothing_and_goes_on(tmp_path: Path) -> None:
     source = BinlogSet.open(generate(tmp_path / "set", 1 << 16).index)
-    replay = Replay(steady_timetables(source, rate=1 << 20), tmp_path / "made", "bin.index")
+    replay = Replay(timetables(source, rate=1 << 20), tmp_path / "made", "bin.index")
     replay.start()
     replay.pause()
     size = _settled(BinlogSet.open(replay.index), source.names[0])
@@ -159,7 +158,7 @@ def _settled(made: BinlogSet, name: str) -> int:
 
 def test_a_closed_replay_leaves_the_rest_unwritten(tmp_path: Path) -> None:
     source = BinlogSet.open(generate(tmp_path / "set", 1 << 16).index)
-    replay = Replay(steady_timetables(source, rate=8), tmp_path / "made", "bin.index")
+    replay = Replay(timetables(source, rate=8), tmp_path / "made", "bin.index")
     replay._tables[0].due[0] = 0
     replay.start()
     replay.close()

@@ -10,8 +10,7 @@ import pytest
 
 from dumpfilter.receiver.url import parse_source_url
 from dumpfilter.testbed.errors import NodeIsDown
-from dumpfilter.testbed.ground import Ground
-from dumpfilter.testbed.node import Feed
+from dumpfilter.testbed.node import Feed, Ground
 from dumpfilter.testbed.server_nodes import RunningServerNode
 from dumpfilter.topology import Topology, make_topology, master, running, server
 

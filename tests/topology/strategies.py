@@ -11,8 +11,7 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.values import MOST_RATE
 from dumpfilter.topology import Topology, read, recording, running, server, slave
 from dumpfilter.topology.links.shape import LinkShape, Outage
-from dumpfilter.topology.model import Node, Reading, Workload
-from dumpfilter.topology.resolve import resolve
+from dumpfilter.topology.model import Node, Reading, Workload, resolve
 
 RULES = (
     "do-db=shop",

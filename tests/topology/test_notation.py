@@ -99,3 +99,8 @@ def test_a_missing_file_is_an_error_with_the_nearest_name(tmp_path: Path) -> Non
     (tmp_path / "fan-out.toml").touch()
     with pytest.raises(OptionError, match=r"there is no such file; did you mean fan-out\.toml"):
         topology_from(str(tmp_path / "fanout.toml"))
+
+
+def test_a_text_that_is_too_long_for_a_file_is_a_short_string() -> None:
+    with pytest.raises(OptionError, match="is no name of a node"):
+        topology_from("m" * 5000)

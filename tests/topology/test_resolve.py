@@ -9,9 +9,8 @@ import pytest
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.topology import parse_string, parse_toml_topology, to_toml
-from dumpfilter.topology.model import Topology
+from dumpfilter.topology.model import MOST_NODES, MOST_SOURCES, Topology
 from dumpfilter.topology.notations import topology_of_tables
-from dumpfilter.topology.resolve import MOST_NODES, MOST_SOURCES
 
 KINDS = {"server": "S", "running": "U", "recording": "R", "workload": "W", "master": "M", "slave": "s"}
 

@@ -27,7 +27,7 @@ from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.spark.context import SparkMissing, check_java
 from dumpfilter.testbed.errors import ServerMissing
 from dumpfilter.testbed.server_nodes import StartedServer
-from dumpfilter.testbed.servers.programs import Program, find_program
+from dumpfilter.testbed.servers.server import Program, find_program
 from dumpfilter.testbed.servers.sql import TABLE, read_data
 from dumpfilter.testbed.starting import up
 from dumpfilter.testbed.values import ChannelState

@@ -6,13 +6,13 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import AbstractContextManager
 from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Any
 
 from dumpfilter.base.errors import LinkError
-from dumpfilter.topology.links.records import Counters, History
-from dumpfilter.topology.links.shape import PLAIN, LinkShape
+from dumpfilter.topology.links.shape import PLAIN, Counters, History, LinkShape
 
 ANSWER_TIMEOUT = 60.0
 """The time after which a request to the process fails, seconds. Even on a busy machine an answer takes milliseconds."""
@@ -21,7 +21,7 @@ END_TIMEOUT = 10.0
 """The time that the process has to end by itself before it is killed, seconds."""
 
 
-class LinkProcess:
+class LinkProcess(AbstractContextManager["LinkProcess"]):
     """A process that carries the links (TCP proxies with rate, delay and faults) of one topology.
 
     The process ends with its caller, however the caller ends.
@@ -36,23 +36,13 @@ class LinkProcess:
         self._lock = threading.Lock()
         self._connection, theirs = Pipe()
         with theirs, open(log if log is not None else os.devnull, "ab") as errors:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "dumpfilter.topology.links", str(theirs.fileno())],
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "dumpfilter.topology.links.proxy", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
             )
-
-    @property
-    def pid(self) -> int:
-        """The id of the process that carries the links."""
-        return self._process.pid
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the process that carries the links still runs."""
-        return self._process.poll() is None
 
     def open(
         self, name: str, target_port: int, shape: LinkShape = PLAIN, *, host: str = "127.0.0.1", port: int = 0
@@ -88,13 +78,10 @@ class LinkProcess:
         with self._lock:
             self._connection.close()
             try:
-                self._process.wait(END_TIMEOUT)
+                self.process.wait(END_TIMEOUT)
             except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-
-    def __enter__(self) -> LinkProcess:
-        return self
+                self.process.kill()
+                self.process.wait()
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -112,7 +99,7 @@ class LinkProcess:
                 self._connection.send((method, name, arguments))
                 if not self._connection.poll(ANSWER_TIMEOUT):
                     # A late answer would be taken for the answer to the next request.
-                    self._process.kill()
+                    self.process.kill()
                     raise LinkError(f"the process of the links gave no answer in {ANSWER_TIMEOUT:.0f} s")
                 answer = self._connection.recv()
             except (OSError, EOFError) as error:
@@ -124,7 +111,7 @@ class LinkProcess:
     def _ended(self) -> LinkError:
         """Return the error to raise when the process has ended, with its exit status and the end of its log."""
         try:
-            status = str(self._process.wait(END_TIMEOUT))
+            status = str(self.process.wait(END_TIMEOUT))
         except subprocess.TimeoutExpired:
             status = "not ended yet"
         told = "" if self._log is None else self._log.read_text(errors="replace")[-500:].strip()

@@ -97,17 +97,13 @@ class Line(Generic[Receiver]):
         self._shape = shape
         self._random = random
         self._parcels: deque[_Parcel[Receiver]] = deque()
-        self._held = 0
+        self.held = 0
+        """The number of bytes in the line: those that were put in and have not been taken out."""
         self._wire_free = 0.0
         """The time at which the last accepted byte has left the wire."""
         self._last_out = 0.0
         """The time at which the last accepted byte comes out."""
         self._last_pop = 0.0
-
-    @property
-    def held(self) -> int:
-        """The number of bytes in the line: those that were put in and have not been taken out."""
-        return self._held
 
     def room(self, now: float) -> int:
         """Return how many more bytes may be put into the line at the time ``now``, so that no byte waits too long for
@@ -115,7 +111,7 @@ class Line(Generic[Receiver]):
 
         An idle line accepts at least 1 byte, even if its rate is low.
         """
-        room = MOST_HELD - self._held
+        room = MOST_HELD - self.held
         rate = self._shape.rate
         if rate is None:
             return room
@@ -126,13 +122,13 @@ class Line(Generic[Receiver]):
         """Tell whether so many bytes wait in the line at the time ``now`` that the caller should stop reading from the
         senders' sockets.
         """
-        return self._wire_free - now > FULL * WINDOW or MOST_HELD - self._held < MUCH_ROOM
+        return self._wire_free - now > FULL * WINDOW or MOST_HELD - self.held < MUCH_ROOM
 
     def has_much_room(self, now: float) -> bool:
         """Tell whether a line that was full has so much room at the time ``now`` that the caller should read from the
         senders' sockets again.
         """
-        return self.room_time() <= now and MOST_HELD - self._held >= 2 * MUCH_ROOM
+        return self.room_time() <= now and MOST_HELD - self.held >= 2 * MUCH_ROOM
 
     def room_time(self) -> float:
         """Return the time at which the bytes that wait for the wire will take only half of ``WINDOW`` to pass. From
@@ -164,7 +160,7 @@ class Line(Generic[Receiver]):
         first = max(self._last_out, begin + delay)
         self._last_out = max(self._last_out, self._wire_free + delay)
         self._parcels.append(_Parcel(receiver, data, mark, first, self._last_out))
-        self._held += len(data)
+        self.held += len(data)
 
     def pop(self, now: float, limit: int | None = None) -> list[tuple[Receiver, Mark, bytes]]:
         """Remove and return the bytes, ends and resets of streams that have come out by the time ``now``.
@@ -182,7 +178,7 @@ class Line(Generic[Receiver]):
             is_complete = end == len(parcel.data) and now >= parcel.last
             if end > parcel.done:
                 found.append((parcel.receiver, Mark.BYTES, parcel.data[parcel.done : end]))
-                self._held -= end - parcel.done
+                self.held -= end - parcel.done
                 parcel.done = end
             if not is_complete:
                 break
@@ -229,7 +225,7 @@ class Line(Generic[Receiver]):
 
     def clear(self, now: float) -> int:
         """Discard all bytes that are in the line at the time ``now``, and return their number."""
-        lost, self._held = self._held, 0
+        lost, self.held = self.held, 0
         self._parcels.clear()
         self._wire_free = self._last_out = now
         return lost

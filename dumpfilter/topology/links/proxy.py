@@ -1,20 +1,33 @@
-"""Links as TCP proxies. A link listens on a port, and passes bytes to and from a source with its rate and faults."""
+"""Links as TCP proxies. A link listens on a port, and passes bytes to and from a source with its rate and faults.
+
+``python -m dumpfilter.topology.links.proxy NUMBER`` carries links, as requests on the socket with this descriptor
+demand. A request is a pickled tuple of a method's name, the link's name and the method's arguments. The method ``open``
+makes the link. Without a link's name the method of every link is called. The answer is the method's result, for every
+link by its name, or a LinkError. The process ends when the other end of the socket closes, or when its parent process
+has ended.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
+import gc
+import os
+import signal
 import socket
 import struct
+import sys
 import termios
 import time
+from collections import deque
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from random import Random
+from typing import Any
 
 from dumpfilter.base.errors import LinkError
 from dumpfilter.topology.links.line import BITS, WINDOW, Line, Mark
-from dumpfilter.topology.links.records import Counters, History, Journal, State
-from dumpfilter.topology.links.shape import LinkShape
+from dumpfilter.topology.links.shape import Counters, Happening, History, LinkShape, LinkState, Span
 
 BACKLOG = 128
 """The backlog of the listening socket: the connections that may wait for being accepted."""
@@ -86,7 +99,7 @@ class _End(asyncio.BufferedProtocol):
             self.deliver(mark, data)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return _buffer[: max(1, min(MOST_READ, self.way.room()))]
+        return _buffer[: max(1, min(MOST_READ, self.way.line.room(self._link.loop.time())))]
 
     def buffer_updated(self, nbytes: int) -> None:
         self.way.take(self.peer, bytes(_buffer[:nbytes]))
@@ -190,10 +203,6 @@ class _Direction:
         """Whether the direction accepts bytes now, which it does not while it is full or the link is silenced."""
         return not self._is_full and self._link.passes
 
-    def room(self) -> int:
-        """Return the number of bytes that the direction accepts now."""
-        return self.line.room(self._link.loop.time())
-
     def take(self, receiver: _End, data: bytes, mark: Mark = Mark.BYTES) -> None:
         """Put bytes, or a mark (end or reset of the stream), into the line for the socket ``receiver``."""
         now = self._link.loop.time()
@@ -243,6 +252,61 @@ class _Direction:
         return self.line.clear(self._link.loop.time())
 
 
+MOST_HAPPENINGS = 10_000
+"""The limit of a history's entries. Beyond it the oldest ones are removed."""
+
+MOST_SPANS = 20_000
+"""The limit of a history's intervals. Beyond it neighbours are joined, so that the intervals become twice as long."""
+
+FIRST_SPAN = 0.1
+"""The length of the intervals of a new link, seconds."""
+
+
+class Journal:
+    """A recorder of what happens on a link (a proxy between two nodes): the latest changes and faults, and the bytes in
+    each interval.
+
+    The memory is limited. Old entries are removed, and intervals are joined when there are too many.
+    """
+
+    def __init__(self) -> None:
+        self._happenings: deque[Happening] = deque(maxlen=MOST_HAPPENINGS)
+        self._seconds = FIRST_SPAN
+        self._spans: dict[int, list[int]] = {}
+        """The bytes down and up of each interval, by the interval's number since 1970."""
+
+    def note(self, time: float, kind: str, detail: str = "") -> None:
+        """Add an entry about a change, fault or connection of the link. ``kind`` is a word such as ``cut`` (see
+        :class:`Happening`). ``time`` is seconds since 1970, and ``detail`` a text for people.
+        """
+        self._happenings.append(Happening(time, kind, detail))
+
+    def count(self, time: float, down: int, up: int) -> None:
+        """Add bytes that the link passed at ``time``, seconds since 1970.
+
+        ``down`` is the number of bytes to the target (the reading node), ``up`` the number of bytes to the source.
+        """
+        self._add(int(time / self._seconds), down, up)
+        while len(self._spans) > MOST_SPANS:
+            spans, self._spans = self._spans, {}
+            self._seconds *= 2
+            for number, counts in spans.items():
+                self._add(number // 2, *counts)
+
+    def _add(self, number: int, down: int, up: int) -> None:
+        span = self._spans.setdefault(number, [0, 0])
+        span[0] += down
+        span[1] += up
+
+    def history(self) -> History:
+        """Return what has been recorded so far about the link, as a value that does not change."""
+        spans = (
+            Span(round(number * self._seconds, 3), self._seconds, down, up)
+            for number, (down, up) in sorted(self._spans.items())
+        )
+        return History(tuple(self._happenings), tuple(spans))
+
+
 class Link:
     """A TCP proxy between two nodes. The target (the reading node) connects to the proxy's port, and the proxy connects
     to the source. It limits rate and delay, and can cause faults.
@@ -290,7 +354,7 @@ class Link:
         return self._silent_since is None
 
     @property
-    def state(self) -> State:
+    def state(self) -> LinkState:
         """The link's state. ``up``: bytes pass. ``cut``: connections are refused, also during a scheduled outage.
         ``silent``: connections stay open, and no byte passes.
         """
@@ -657,3 +721,80 @@ def _check(shape: LinkShape) -> None:
             raise LinkError(
                 f"outage from {outage.start} s to {outage.end} s: the end must be after the start"
             )
+
+
+# -- the process of the links
+
+PARENT_INTERVAL = 1.0
+"""The interval at which the process checks that its parent runs, seconds. A closed socket is not enough: a fork of the
+parent may keep it open.
+"""
+
+
+async def serve(caller: Connection) -> None:
+    """Open and change links (proxies with rate and delay) at the requests of another process, which is connected to
+    ``caller``.
+
+    Return when the other process closes the connection. If the parent process has ended, this process ends at once. A
+    request is the name of a method of :class:`Link`, a link's name (None: all links) and the arguments. The answer is
+    the method's result, or its error.
+    """
+    loop = asyncio.get_running_loop()
+    links: dict[str, Link] = {}
+    ended = asyncio.Event()
+
+    def result_of(method: str, name: str | None, arguments: tuple[Any, ...]) -> Any:
+        if name is None:
+            return {each: getattr(link, method)() for each, link in links.items()}
+        if method == "open":
+            if name in links:
+                raise LinkError(f"there is a link {name} already; give the new one another name")
+            links[name] = Link(name, *arguments)
+            return links[name].port
+        if name not in links:
+            raise LinkError(f"there is no link {name}; the links are {', '.join(sorted(links)) or 'none'}")
+        return getattr(links[name], method)(*arguments)
+
+    def answer() -> None:
+        try:
+            request = caller.recv()
+        except (EOFError, OSError):
+            loop.remove_reader(caller.fileno())
+            ended.set()
+            return
+        try:
+            found = result_of(*request)
+        except LinkError as error:
+            found = error
+        except Exception as error:
+            # Without an answer the caller would wait for a minute, and then kill this process with all its links.
+            found = LinkError(f"{request!r}: {error!r}")
+        caller.send(found)
+
+    watch = loop.create_task(_follow_parent(os.getppid()))
+    gc.freeze()
+    loop.add_reader(caller.fileno(), answer)
+    await ended.wait()
+    watch.cancel()
+    for link in links.values():
+        link.close()
+
+
+async def _follow_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        await asyncio.sleep(PARENT_INTERVAL)
+    os._exit(0)
+
+
+def main() -> None:
+    """Run the process of the links until its caller closes the socket.
+
+    SIGINT is ignored. The caller gets the interrupt, too, and then closes the socket.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with Connection(int(sys.argv[1])) as caller:
+        asyncio.run(serve(caller))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,8 +1,9 @@
-"""The shape of a link: its rate, delay and jitter, and its scheduled outages."""
+"""The values that describe a link: its shape (rate, delay, jitter, scheduled outages), state, counters and history."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -46,3 +47,63 @@ class LinkShape:
 
 PLAIN = LinkShape()
 """The shape of a link without limit, delay and outages. Such a link only counts bytes."""
+
+LinkState = Literal["up", "cut", "silent"]
+"""``up``: bytes pass. ``cut``: connections are refused. ``silent``: connections stay open, and no byte passes."""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """The state of a link (a proxy between two nodes), and how many bytes in each direction and connections it has
+    passed since it was opened.
+    """
+
+    state: LinkState = "up"
+    down: int = 0
+    """The bytes that reached the target: the binlog, and the rest of the protocol."""
+    up: int = 0
+    """The bytes that reached the source: requests and acknowledgements."""
+    lost: int = 0
+    """The bytes of both directions that were in the link when their connection ended."""
+    waiting: int = 0
+    """The bytes of both directions that are in the link now."""
+    connections: int = 0
+    """The connections that the link has accepted."""
+    open: int = 0
+    """The connections that are open now."""
+
+
+@dataclass(frozen=True)
+class Happening:
+    """One entry of a link's history: a change of its shape, a fault such as a cut, or a connection."""
+
+    time: float
+    """The time, seconds since 1970, by a clock that never jumps within one process of links."""
+    kind: str
+    """``opened``, ``shape``, ``cut``, ``healed``, ``silenced``, ``reset``, ``connected``, ``ended`` or ``failed``."""
+    detail: str = ""
+    """The reason, or the new values, as text for people."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """The number of bytes that a link (a proxy between two nodes) passed in one interval of time, in each direction."""
+
+    start: float
+    """The begin of the interval, seconds since 1970."""
+    seconds: float
+    """The length of the interval, seconds."""
+    down: int
+    """The bytes that reached the target (from the source)."""
+    up: int
+    """The bytes that reached the source (from the target)."""
+
+
+@dataclass(frozen=True)
+class History:
+    """The latest changes and faults of a link (a proxy between two nodes), and the bytes that it passed in each
+    interval of time. Intervals without bytes are left out.
+    """
+
+    happenings: tuple[Happening, ...] = ()
+    spans: tuple[Span, ...] = ()

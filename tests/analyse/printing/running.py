@@ -25,7 +25,7 @@ from dumpfilter.analyse.printing.options import MayFail, SelectionOptions, TextO
 from dumpfilter.analyse.printing.print_set import print_binlog
 from dumpfilter.filter.filter import FilterOptions
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.testbed.servers.programs import command_in
+from dumpfilter.testbed.servers.server import command_in
 from tests.mariadb import MariaDb
 from tests.oracle.recordings import Recording, all_cases, filter_of
 from tests.oracle.replaying import MariaDbServer, Server, State, comparable, replayable

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from dumpfilter.testbed.demo.run import demonstrate
-from dumpfilter.testbed.servers.programs import find_program
+from dumpfilter.testbed.servers.server import find_program
 
 
 def test_two_replicas_are_equal_and_nothing_is_left(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.waiting import watching
-from dumpfilter.testbed.experiment.logs import Recorder, Watched, reached
+from dumpfilter.testbed.experiment.run import Recorder, Watched, reached
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=12), st.integers(0, 25))

@@ -11,7 +11,7 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.workload import GeneratedSet, generate
 from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.simulation.traffic import read_traffic
-from dumpfilter.testbed.experiment.logs import Grown, read_log
+from dumpfilter.testbed.experiment.run import Grown, read_log
 
 
 @pytest.fixture(scope="module", params=["mysql", "mariadb"])

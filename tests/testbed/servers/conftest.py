@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.testbed.servers.programs import find_program
-from dumpfilter.testbed.servers.server import Server
+from dumpfilter.testbed.servers.server import Server, find_program
 
 
 @pytest.fixture

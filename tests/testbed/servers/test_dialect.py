@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from dumpfilter.binlog.format import Family
-from dumpfilter.testbed.servers.dialect import DIALECTS, SourceAddress, quoted
-from dumpfilter.testbed.servers.sql import Account, Channel, SqlServer
+from dumpfilter.testbed.servers.sql import DIALECTS, Account, Channel, SourceAddress, SqlServer, quoted
 from dumpfilter.testbed.values import Place
 
 SOURCE = SourceAddress("127.0.0.1", 3309, "repl", "it's")

@@ -9,9 +9,9 @@ import pytest
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.testbed.errors import ServerMissing
-from dumpfilter.testbed.servers import programs as module
-from dumpfilter.testbed.servers.dialect import DIALECTS
-from dumpfilter.testbed.servers.programs import find_program
+from dumpfilter.testbed.servers import server as module
+from dumpfilter.testbed.servers.server import find_program
+from dumpfilter.testbed.servers.sql import DIALECTS
 
 MARIADB = "mariadbd  Ver 10.5.29-MariaDB-0+deb11u1 for debian-linux-gnu on x86_64 (Debian 11)"
 MYSQL = "/usr/sbin/mysqld  Ver 8.4.2 for Linux on x86_64 (MySQL Community Server - GPL)"

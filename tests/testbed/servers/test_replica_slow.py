@@ -8,9 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from dumpfilter.testbed.errors import NotCaughtUp
-from dumpfilter.testbed.servers.dialect import SourceAddress
 from dumpfilter.testbed.servers.server import Server
-from dumpfilter.testbed.servers.sql import channel_states, equal_gtids, wait_for_gtids
+from dumpfilter.testbed.servers.sql import SourceAddress, channel_states, equal_gtids, wait_for_gtids
 from tests.testbed.servers.conftest import start
 
 Make = Callable[..., Server]

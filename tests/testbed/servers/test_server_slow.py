@@ -16,8 +16,7 @@ from dumpfilter.base.errors import ConnectionLost
 from dumpfilter.binlog.format import Family
 from dumpfilter.testbed.errors import NodeIsDown, SqlFailed, StartFailed
 from dumpfilter.testbed.servers import server as module
-from dumpfilter.testbed.servers.programs import find_program
-from dumpfilter.testbed.servers.server import Server
+from dumpfilter.testbed.servers.server import Server, find_program
 from dumpfilter.testbed.servers.sql import RunningServer
 from tests.testbed.servers.conftest import start
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.testbed.errors import StartFailed
-from dumpfilter.testbed.servers import programs as module
-from dumpfilter.testbed.servers.programs import CACHE_VARIABLE, find_program, make_data
+from dumpfilter.testbed.servers import server as module
+from dumpfilter.testbed.servers.server import CACHE_VARIABLE, find_program, make_data
 
 
 @pytest.fixture(autouse=True)

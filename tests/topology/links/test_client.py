@@ -417,10 +417,10 @@ def test_many_threads_may_ask_at_once(links: LinkProcess, source: Source) -> Non
 
 def test_the_process_ends_when_it_is_closed() -> None:
     links = LinkProcess()
-    assert links.is_running
+    assert links.process.poll() is None
     links.close()
     links.close()
-    assert not links.is_running
+    assert links.process.poll() is not None
     with pytest.raises(LinkError, match="was closed"):
         links.counters()
 
@@ -428,7 +428,7 @@ def test_the_process_ends_when_it_is_closed() -> None:
 def test_a_killed_process_is_told(tmp_path: Path) -> None:
     with LinkProcess(tmp_path / "log") as links:
         links.counters()
-        os.kill(links.pid, signal.SIGKILL)
+        os.kill(links.process.pid, signal.SIGKILL)
         with pytest.raises(LinkError, match="the process of the links ended"):
             links.counters()
 
@@ -439,7 +439,7 @@ def test_the_process_ends_with_a_caller_that_is_killed() -> None:
         "from dumpfilter.topology.links.client import LinkProcess\n"
         "links = LinkProcess()\n"
         "links.counters()\n"
-        "print(links.pid, flush=True)\n"
+        "print(links.process.pid, flush=True)\n"
         "sys.stdin.read()\n"
     )
     with subprocess.Popen(

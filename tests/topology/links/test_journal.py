@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.topology.links import records
-from dumpfilter.topology.links.records import Journal
+from dumpfilter.topology.links import proxy
+from dumpfilter.topology.links.proxy import Journal
 
 
 @given(st.lists(st.tuples(st.floats(0, 60), st.integers(0, 9), st.integers(0, 9)), max_size=30))
 def test_joined_spans_lose_no_byte(counted: list[tuple[float, int, int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records, "MOST_SPANS", 8)
+        patch.setattr(proxy, "MOST_SPANS", 8)
         one = Journal()
         for time, down, up in counted:
             one.count(time, down, up)
@@ -29,8 +29,8 @@ def test_joined_spans_lose_no_byte(counted: list[tuple[float, int, int]]) -> Non
 
 def test_the_oldest_happenings_give_way() -> None:
     one = Journal()
-    for number in range(records.MOST_HAPPENINGS + 5):
+    for number in range(proxy.MOST_HAPPENINGS + 5):
         one.note(float(number), "connected")
     happenings = one.history().happenings
-    assert len(happenings) == records.MOST_HAPPENINGS
+    assert len(happenings) == proxy.MOST_HAPPENINGS
     assert happenings[0].time == 5.0

@@ -19,7 +19,7 @@ import dumpfilter
 from dumpfilter.base.compiler.notice import on_compilation
 from dumpfilter.testbed.directory import is_alive, start_time
 from dumpfilter.testbed.errors import StartFailed, TestbedError
-from dumpfilter.testbed.keeping import Child, Keeper, Program
+from dumpfilter.testbed.keeper import Child, Keeper, Program
 
 WAIT = 120.0
 SLEEP = (sys.executable, "-c", "import time; time.sleep(1000)")
@@ -117,7 +117,7 @@ def test_children_end_with_the_keeper(tmp_path: Path) -> None:
 
 def test_children_end_with_a_killed_caller(tmp_path: Path) -> None:
     script = (
-        "import sys, time; from pathlib import Path; from dumpfilter.testbed.keeping import Keeper, Program\n"
+        "import sys, time; from pathlib import Path; from dumpfilter.testbed.keeper import Keeper, Program\n"
         "keeper = Keeper(); log = Path(sys.argv[1])\n"
         "sleep = [sys.executable, '-c', 'import time; time.sleep(1000)']\n"
         "children = [keeper.start(Program('sleep', sleep, log, is_executed=True)) for _ in 'ab']\n"
