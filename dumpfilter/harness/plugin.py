@@ -1,31 +1,257 @@
-"""The pytest plugin's hooks and fixtures, and the pool of topologies that tests share. pytest loads this module in each
-run, so it imports little.
+"""The pytest plugin: options, fixtures, the pool of topologies that tests share, and the artifacts of failed tests.
+
+Artifacts are files that show the state of a test's replication topology when the test failed.
+
+pytest loads this module in each run, so it imports little.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
+import json
 import operator
+import re
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from dumpfilter.base.compiler import notice
 from dumpfilter.base.errors import DumpfilterError, OptionError
-from dumpfilter.harness import asked
-from dumpfilter.harness.asked import MARK, ServerCase, Settings, Spec
 
 if TYPE_CHECKING:
-    from dumpfilter.testbed import Testbed
+    from dumpfilter.binlog.format import Family
+    from dumpfilter.testbed import NodeStatus, Testbed, TestbedNode
     from dumpfilter.topology.model import Topology
 
     Start = Callable[..., Testbed]
+
+# -- what the user asks for
+
+FAMILIES: tuple[Family, ...] = ("mariadb", "mysql")
+
+MARK = "topology"
+
+_OPTIONS = {
+    # Machines that run tests are often busy.
+    "timeout": ("SECONDS", "60", "the default limit for a start and for a wait"),
+    "artifacts": ("DIRECTORY", "topology-artifacts", "where the artifacts of failed tests are written"),
+    "missing": ("fail|skip", "fail", "what becomes of a test whose server is not installed"),
+}
+"""The options that have a key in pytest's configuration file, too: the values' form, the default and the help."""
+
+
+class Settings(NamedTuple):
+    """The values of the pytest plugin's options, such as the server programs to use, in one run of pytest."""
+
+    programs: tuple[ServerProgram, ...]
+    timeout: float
+    artifacts: Path
+    skips_missing: bool
+    """Whether a test whose server is not installed is skipped. Otherwise the test fails."""
+    keeps: bool
+    """Whether the directories of all topologies are kept after the run."""
+    default: str
+    """The topology of tests without a mark, empty for none."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the plugin's options of pytest's command line, and its keys of pytest's configuration file."""
+    group = parser.getgroup("topology", "replication topologies (dumpfilter)")
+    group.addoption(
+        "--topology-server",
+        metavar="[NAME=]PROGRAM",
+        action="append",
+        help="a server's program, such as mysql-8.4=/opt/mysql-8.4/bin/mysqld. The name begins with mariadb or mysql. "
+        "With several programs of a family, each test that starts such a server runs once with each of them",
+    )
+    parser.addini("topology_servers", "programs of servers, as --topology-server", type="linelist")
+    for key, (metavar, default, text) in _OPTIONS.items():
+        group.addoption(f"--topology-{key}", metavar=metavar, help=f"{text} ({default})")
+        parser.addini(f"topology_{key}", f"as --topology-{key}", default=default)
+    group.addoption(
+        "--topology-keep",
+        action="store_true",
+        help="leave the directories of all topologies, with data and logs, and name them at the end of the run",
+    )
+    parser.addini(
+        "topology", "the topology of tests without a mark: a short string or a TOML file", default=""
+    )
+
+
+def _read_settings(config: pytest.Config) -> Settings:
+    """Return the plugin's options of a run. Options of the command line override keys of pytest's configuration file.
+
+    Raises pytest.UsageError for an invalid value.
+    """
+    timeout, artifacts, missing = (
+        config.getoption(f"topology_{key}") or config.getini(f"topology_{key}") for key in _OPTIONS
+    )
+    if missing not in ("fail", "skip"):
+        raise pytest.UsageError(f"topology_missing = {missing}: give fail or skip")
+    try:
+        seconds = float(timeout)
+    except ValueError:
+        raise pytest.UsageError(f"topology_timeout = {timeout}: give a number of seconds") from None
+    return Settings(
+        parse_programs(config.getoption("topology_server") or config.getini("topology_servers")),
+        seconds,
+        config.rootpath / artifacts,
+        missing == "skip",
+        bool(config.getoption("topology_keep")),
+        config.getini("topology"),
+    )
+
+
+class Spec(NamedTuple):
+    """The arguments of a test's marker ``@pytest.mark.topology``: the topology to start for the test, and how."""
+
+    topology: str | Path | Topology
+    """A short string such as ``m >> web``, the path of a TOML file, or a model."""
+    servers: tuple[Family, ...] = ()
+    """The server families with which the test runs, one after another. Empty: the families that the topology names."""
+    timeout: float | None = None
+    """The time limit for a start and for a wait, seconds. None: the limit of the run."""
+
+
+def _spec_of(node: pytest.Item, settings: Settings) -> Spec | None:
+    """Return the topology and arguments that the marker of the test ``node`` gives.
+
+    Without a marker, the result has the topology of pytest's configuration file. It is None if there is neither. Raises
+    OptionError for a marker with wrong arguments.
+    """
+    mark = node.get_closest_marker(MARK)
+    if mark is None:
+        return Spec(settings.default) if settings.default else None
+    try:
+        return _spec(*mark.args, **mark.kwargs)
+    except TypeError as error:
+        raise OptionError(
+            f"@pytest.mark.topology: {str(error).removeprefix('_spec() ')}. "
+            'Write for example @pytest.mark.topology("m >> web[do-db=shop]", timeout=120)'
+        ) from None
+
+
+def _spec(
+    topology: str | Path | Topology, *, servers: Family | Sequence[Family] = (), timeout: float | None = None
+) -> Spec:
+    families = (servers,) if isinstance(servers, str) else tuple(servers)
+    for family in families:
+        if family not in FAMILIES:
+            raise OptionError(f"@pytest.mark.topology: servers={family!r}: give mariadb or mysql, or both")
+    return Spec(topology, families, timeout)
+
+
+def _load(spec: str | Path | Topology, node: pytest.Item) -> Topology:
+    """Return the topology that ``spec`` describes: a short string, the path of a TOML file, or a model.
+
+    The file of a relative path is sought beside the test ``node`` and in pytest's root. Raises OptionError for a file
+    that does not exist and for an invalid topology.
+    """
+    from dumpfilter.topology import topology_from
+
+    if isinstance(spec, Path) or (isinstance(spec, str) and spec.endswith(".toml")):
+        tried = list(dict.fromkeys(parent / spec for parent in (node.path.parent, node.config.rootpath)))
+        found = next((path for path in tried if path.exists()), None)
+        if found is None:
+            raise OptionError(f"there is no file {' and no file '.join(map(str, tried))}")
+        spec = found
+    return topology_from(spec)
+
+
+class ServerProgram(NamedTuple):
+    """A server program (``mysqld`` or ``mariadbd``) with which tests shall run, as the user named it in pytest's
+    options.
+    """
+
+    name: str
+    """The name in the tests' ids, such as ``mysql-8.4``. It begins with the family."""
+    family: Family
+    path: str
+
+
+class ServerCase(NamedTuple):
+    """The choice of server programs with which one run of a test starts the servers of its topology. A test runs once
+    for each choice.
+    """
+
+    programs: tuple[ServerProgram, ...] = ()
+    """At most one program of each family. A family without a program is looked for on the PATH."""
+    family: Family | None = None
+    """The family of all servers of the topology. None: the families that the topology names."""
+
+    @property
+    def name(self) -> str:
+        """The name of this choice of servers in a test's id, such as ``mysql-8.4``."""
+        ours = [one.name for one in self.programs if self.family in (None, one.family)]
+        return "+".join(ours) or self.family or "servers"
+
+    def applied(self, topology: Topology) -> Topology:
+        """Return a copy of ``topology`` whose servers have this case's family and programs.
+
+        A node that names its own program keeps it, unless the node's family changes.
+        """
+        paths = {one.family: one.path for one in self.programs}
+        nodes = []
+        for node in topology.nodes:
+            if node.server:
+                family = self.family or node.server
+                if family != node.server:
+                    node = node.with_(server=family, program=None, root=None)
+                if not node.root:
+                    node = node.with_(program=node.program or paths.get(family))
+            nodes.append(node)
+        return replace(topology, nodes=tuple(nodes))
+
+
+def parse_programs(texts: Iterable[str]) -> tuple[ServerProgram, ...]:
+    """Return the server programs that the texts ``[NAME=]PROGRAM`` describe.
+
+    Without a name, the family is guessed from the program's file name. Raises pytest.UsageError for a text of unknown
+    family and for a repeated name.
+    """
+    found: list[ServerProgram] = []
+    for text in texts:
+        name, equals, path = text.partition("=")
+        if not equals:
+            name, path = {"mariadbd": "mariadb", "mysqld": "mysql"}.get(Path(text).name, ""), text
+        family = next((one for one in FAMILIES if name.startswith(one)), None)
+        if family is None or not path:
+            raise pytest.UsageError(
+                f"--topology-server {text}: give NAME=PROGRAM with a name that begins with mariadb or mysql, "
+                "such as mysql-8.4=/opt/mysql-8.4/bin/mysqld"
+            )
+        if any(one.name == name for one in found):
+            raise pytest.UsageError(f"--topology-server {text}: the name {name} is given twice")
+        found.append(ServerProgram(name, family, path))
+    return tuple(found)
+
+
+def cases(
+    programs: Sequence[ServerProgram], used: Collection[Family | None], wanted: Sequence[Family] = ()
+) -> list[ServerCase]:
+    """Return the choices of server programs with which a test runs, one run for each.
+
+    ``programs`` has the programs that the user names, and ``used`` the families of the topology's servers. ``wanted``
+    has the families that the test's marker lists. If ``wanted`` is not empty, all servers of a run have one of these
+    families. Otherwise each program of a used family is combined with each program of the other used family.
+    """
+    if wanted:
+        return [ServerCase(case.programs, family) for family in wanted for case in cases(programs, [family])]
+    choices: list[list[tuple[ServerProgram, ...]]] = [
+        [(one,) for one in programs if one.family == family] or [()] for family in FAMILIES if family in used
+    ]
+    return [ServerCase(sum(chosen, ())) for chosen in itertools.product(*choices)]
+
+
+# -- hooks and fixtures
 
 _settings = pytest.StashKey[Settings]()
 _running = pytest.StashKey[list["Testbed"]]()
@@ -98,11 +324,6 @@ class Pool:
                 ending.callback(self._end, topology)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options of dumpfilter's pytest plugin."""
-    asked.add_options(parser)
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker ``topology`` in pytest, and read the options of dumpfilter's plugin."""
     config.addinivalue_line(
@@ -110,7 +331,7 @@ def pytest_configure(config: pytest.Config) -> None:
         f"{MARK}(topology, *, servers=None, timeout=None): the topology of the fixtures topology and "
         "topology_session: a short string, the path of a TOML file, or a dumpfilter Topology",
     )
-    config.stash[_settings] = asked.read_settings(config)
+    config.stash[_settings] = _read_settings(config)
     config.stash[_kept] = []
     notice.on_compilation(functools.partial(_tell_of_compilation, config))
 
@@ -157,34 +378,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """
     if CASE not in metafunc.fixturenames:
         return
-    settings = metafunc.config.stash[_settings]
+    settings, node = metafunc.config.stash[_settings], metafunc.definition
     try:
-        spec = asked.spec_of(metafunc.definition, settings.default)
-        found = _cases(spec, settings, metafunc.definition)
+        spec = _spec_of(node, settings)
+        # The topology is loaded only when the user names several programs.
+        if spec is None or not (spec.servers or len(settings.programs) > 1):
+            return
+        used = set() if spec.servers else {one.server for one in _load(spec.topology, node).nodes}
     except DumpfilterError:
         return  # the test's set-up meets the same error, and fails this test alone
-    if len(found) > 1 or (spec is not None and spec.servers):
+    found = cases(settings.programs, used, spec.servers)
+    if len(found) > 1 or spec.servers:
         metafunc.parametrize(CASE, found, indirect=True, ids=[case.name for case in found])
-
-
-def _cases(spec: Spec | None, settings: Settings, node: pytest.Item) -> list[ServerCase]:
-    """Return the server cases (choices of server programs) of the test ``node``.
-
-    The topology is loaded only when the user names several programs.
-    """
-    if spec is None or not (spec.servers or len(settings.programs) > 1):
-        return [_default_case(settings)]
-    nodes = () if spec.servers else asked.load(spec.topology, *_directories(node)).nodes
-    return asked.cases(settings.programs, {one.server for one in nodes}, spec.servers)
-
-
-def _default_case(settings: Settings) -> ServerCase:
-    """Return the server case with the first program that the user names for each family (MySQL, MariaDB)."""
-    return asked.cases(settings.programs, asked.FAMILIES)[0]
-
-
-def _directories(node: pytest.Item) -> tuple[Path, Path]:
-    return node.path.parent, node.config.rootpath
 
 
 @pytest.hookimpl(wrapper=True)
@@ -197,14 +402,11 @@ def pytest_runtest_makereport(
     report = yield
     running = item.stash.get(_running, [])
     if report.failed and running:
-        # Most runs have no failed test with a topology.
-        from dumpfilter.harness.artifacts import save
-
         item.stash[_failed] = True
         settings = item.config.stash[_settings]
         for number, testbed in enumerate(running, 1):
             name = item.nodeid if number == 1 else f"{item.nodeid}.{number}"
-            report.sections.append(("topology", save(testbed, settings.artifacts, name)))
+            report.sections.append(("topology", save_artifacts(testbed, settings.artifacts, name)))
     return report
 
 
@@ -213,8 +415,8 @@ def topology_servers(request: pytest.FixtureRequest) -> ServerCase:
     """The choice of MySQL and MariaDB programs with which the test's topologies start their servers. The test runs once
     for each choice.
     """
-    case: ServerCase = getattr(request, "param", None) or _default_case(request.config.stash[_settings])
-    return case
+    chosen: ServerCase | None = getattr(request, "param", None)
+    return chosen or cases(request.config.stash[_settings].programs, FAMILIES)[0]
 
 
 @pytest.fixture
@@ -227,7 +429,7 @@ def topology_factory(request: pytest.FixtureRequest, topology_servers: ServerCas
     with contextlib.ExitStack() as ending:
 
         def start(topology: str | Path | Topology, *, timeout: float | None = None) -> Testbed:
-            loaded = topology_servers.applied(asked.load(topology, *_directories(request.node)))
+            loaded = topology_servers.applied(_load(topology, request.node))
             testbed = ending.enter_context(_start(request, loaded, timeout))
             return ending.enter_context(_in_use(request, testbed))
 
@@ -267,7 +469,7 @@ def topology_session(
     """
     with _told_briefly():
         spec = _wanted(request)
-        loaded = topology_servers.applied(asked.load(spec.topology, *_directories(request.node)))
+        loaded = topology_servers.applied(_load(spec.topology, request.node))
         testbed = _topology_pool.take(
             loaded, lambda: _start(request, loaded, spec.timeout), request.node.nodeid
         )
@@ -291,7 +493,7 @@ def _told_briefly() -> Iterator[None]:
 
 def _wanted(request: pytest.FixtureRequest) -> Spec:
     """Return the marker arguments of a test, or the configured default. Raises OptionError if there is neither."""
-    spec = asked.spec_of(request.node, request.config.stash[_settings].default)
+    spec = _spec_of(request.node, request.config.stash[_settings])
     if spec is None:
         raise OptionError(
             f"{request.node.name} uses the fixture {request.fixturename} and has no topology: mark the test, its class "
@@ -338,3 +540,119 @@ def _hide_frames() -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith(_HIDDEN):
             vars(module)["__tracebackhide__"] = hides
+
+
+# -- artifacts
+
+SUMMARY = "summary.txt"
+"""The name of the file with the text of the test's report. Its presence marks a directory that the plugin made."""
+
+LOG_LINES = 5
+"""The number of last log lines of a node with a problem that the test's report shows."""
+
+MOST_BYTES = 16 << 20
+"""The limit of relay logs and binlogs that are copied for each node, bytes. The newest files are copied first."""
+
+_LOG_FILE = re.compile(r"(?!aria_log\.).+\.\d{6,}")
+"""The pattern of a relay log's or binlog's file name, whose suffix is a number. MariaDB's Aria logs look similar."""
+
+_UNSAFE = re.compile(r"[^\w.=+-]+")
+_LONGEST_NAME = 120
+
+
+def save_artifacts(testbed: Testbed, parent: Path, test: str) -> str:
+    """Write files that show the state of a running topology for a failed test, and return a summary of them as a text
+    for the test's report.
+
+    They are the status, the report, the history of links, logs, relay logs and binlogs. They are in a new directory
+    below ``parent``, whose name is made from ``test``, the test's id. The directory of the same test from an earlier
+    run is replaced. The summary names each file that cannot be written.
+    """
+    directory = _new_directory(parent, test)
+    told: list[str] = []
+
+    @contextlib.contextmanager
+    def attempt(what: str) -> Iterator[None]:
+        try:
+            yield
+        except (DumpfilterError, OSError, ValueError) as error:
+            told.append(f"no {what}: {error}")
+
+    with attempt("status"):
+        told += _save_status(testbed, directory)
+    with attempt("report"):
+        _write(directory / "report.json", testbed.report())
+    for name, link in testbed.links.items():
+        with attempt(f"history of the link {name}"):
+            _write(directory / "links" / f"{name.replace(':', '-')}.json", asdict(link.history))
+    for name, node in testbed.nodes.items():
+        with attempt(f"log of {name}"):
+            _write(directory / name / "log.txt", node.logs)
+        with attempt(f"relay logs of {name}"):
+            _save_binlogs(node, directory / name)
+    told.append(f"artifacts: {directory}")
+    text = "\n".join(told)
+    (directory / SUMMARY).write_text(text + "\n")
+    return text
+
+
+def _new_directory(parent: Path, test: str) -> Path:
+    """Create the directory for the artifacts of the test with the id ``test``, replacing this module's older one."""
+    parent.mkdir(parents=True, exist_ok=True)
+    ignore = parent / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n")
+    directory = parent / _UNSAFE.sub("-", test).strip("-")[-_LONGEST_NAME:]
+    if (directory / SUMMARY).exists():
+        shutil.rmtree(directory)
+    directory.mkdir(exist_ok=True)
+    return directory
+
+
+def _save_status(testbed: Testbed, directory: Path) -> Iterator[str]:
+    """Write ``status.json``, and yield the lines of the status for the summary.
+
+    There is one line for each node and for each link (network connection) that is not up. A node's problems follow its
+    line, and so do the last log lines of a failed node.
+    """
+    status = testbed.status()
+    _write(directory / "status.json", status.as_dict())
+    for node in status.nodes.values():
+        yield _line(node)
+        yield from (f"  {problem}" for problem in node.problems)
+        if node.state == "failed":
+            yield from (f"  | {line}" for line in testbed[node.name].logs.splitlines()[-LOG_LINES:])
+    for link in status.links.values():
+        if link.state != "up":
+            yield f"link {link.name}: {link.state}"
+
+
+def _line(node: NodeStatus) -> str:
+    name = f"{node.name} ({node.kind}): {node.state}"
+    if node.kind in ("server", "running") and not node.channels and not node.place.file:
+        # Only a server that runs tells the end of its binlog.
+        return f"{name}, place unknown"
+    if not node.channels:
+        return f"{name}, at {node.place}"
+    # The end of a replica's own binlog says nothing about its source's.
+    places = " and ".join(f"{channel.applied} of {channel.source}" for channel in node.channels)
+    return f"{name}, at {places}, {node.lag.seconds:.1f} s and {node.lag.bytes} bytes behind"
+
+
+def _save_binlogs(node: TestbedNode, directory: Path) -> None:
+    """Copy the node's relay logs and binlogs, the newest first, without files beyond :data:`MOST_BYTES` together."""
+    files = [path for path in node.directory.rglob("*") if _LOG_FILE.fullmatch(path.name) and path.is_file()]
+    left = MOST_BYTES
+    for path in sorted(files, key=lambda path: path.stat().st_mtime_ns, reverse=True):
+        size = path.stat().st_size
+        if size <= left:
+            left -= size
+            copy = directory / path.relative_to(node.directory)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+
+
+def _write(path: Path, value: Any) -> None:
+    """Write a text, or another value as JSON, to a file. Missing directories are created."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(value if isinstance(value, str) else json.dumps(value, indent=1, default=str) + "\n")

@@ -7,12 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from dumpfilter.topology.links.records import Happening, History
-
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.harness import artifacts
+from dumpfilter.harness.plugin import save_artifacts
 from dumpfilter.testbed import Lag, LinkStatus, NodeStatus, Place, TestbedStatus
 from dumpfilter.testbed.values import ChannelState
+from dumpfilter.topology.links.shape import Happening, History
 
 MIB = 1 << 20
 
@@ -45,7 +44,7 @@ class Running(SimpleNamespace):
 
 
 def save(testbed: Any, tmp_path: Path) -> tuple[str, Path]:
-    text = artifacts.save(testbed, tmp_path / "artifacts", "tests/test_it.py::test_it[a b]")
+    text = save_artifacts(testbed, tmp_path / "artifacts", "tests/test_it.py::test_it[a b]")
     return text, tmp_path / "artifacts" / "tests-test_it.py-test_it-a-b"
 
 

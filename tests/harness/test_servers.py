@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dumpfilter.harness.asked import ServerCase, ServerProgram, cases, parse_programs
+from dumpfilter.harness.plugin import ServerCase, ServerProgram, cases, parse_programs
 from dumpfilter.topology import Topology, server, slave
 
 M10 = ServerProgram("mariadb-10.11", "mariadb", "/a/mariadbd")
