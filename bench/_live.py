@@ -25,14 +25,13 @@ from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
+from dumpfilter.slave.connection import Source
+from dumpfilter.slave.io_thread import IoThread
 from dumpfilter.slave.options import SlaveOptions
-from dumpfilter.slave.state.counters import ChannelCounters
-from dumpfilter.slave.state.infos import SourceInfo
-from dumpfilter.slave.state.relay_log import RelayLog
-from dumpfilter.slave.threads.base import RelayEnd
-from dumpfilter.slave.threads.connection import Source
-from dumpfilter.slave.threads.io_thread import IoThread
-from dumpfilter.slave.threads.receiver import Receiver
+from dumpfilter.slave.receiver import Receiver
+from dumpfilter.slave.relay_log import RelayLog
+from dumpfilter.slave.state import SourceInfo
+from dumpfilter.slave.threads import ChannelCounters, RelayEnd
 from dumpfilter.testbed.servers.sql import Account
 from tests.master.replicas.serving import Replica
 

@@ -25,8 +25,8 @@ from bench._processes import Child, requests
 from bench._raw import COPY, FOLLOW
 from dumpfilter.base.waiting import until
 from dumpfilter.dump.stream.message import PROTOCOL
-from dumpfilter.slave.threads import io_thread
-from dumpfilter.slave.threads.connection import CHANNEL_OPTIONS
+from dumpfilter.slave import io_thread
+from dumpfilter.slave.connection import CHANNEL_OPTIONS
 from dumpfilter.topology.links.proxy import Link
 from dumpfilter.topology.links.shape import PLAIN
 from dumpfilter.v1 import dumpfilter_pb2 as pb

@@ -18,7 +18,7 @@ from dumpfilter.testbed.servers.server import Server, find_program
 SLAVES = "m[size=100K] >> a; m >> b; m >> c"
 SERVERS = "db[server=mariadb] >> filter >> web[server=mariadb]"
 
-_MODULES = ("dumpfilter.master.server", *["dumpfilter.slave.slave"] * 3)
+_MODULES = ("dumpfilter.master.server", *["dumpfilter.slave.channels"] * 3)
 """The modules that a master and three slaves import. Imports are most of the start of such a process."""
 
 

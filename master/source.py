@@ -27,8 +27,8 @@ from dumpfilter.base.errors import (
 from dumpfilter.base.printable import printable
 from dumpfilter.binlog.gtid import MariadbGtid, MariadbGtidSet, MysqlGtidSet
 from dumpfilter.master.logged import Logged
-from dumpfilter.receiver.follow import Follower, FollowOptions
 from dumpfilter.receiver.login import SourceConnection, SourceFacts, ask_facts
+from dumpfilter.receiver.reception import Follower, FollowOptions
 from dumpfilter.receiver.store import BinlogDirectory, Sync
 from dumpfilter.receiver.url import SourceUrl
 

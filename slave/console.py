@@ -1,29 +1,32 @@
 """The SQL statements that a slave's console executes: their effects, and the errors with which the slave refuses them.
+Among them are the SQL functions that wait for an applier, such as SOURCE_POS_WAIT and WAIT_FOR_EXECUTED_GTID_SET.
 
 The slave answers as MySQL 9.7 does. Error numbers, SQLSTATEs and texts were recorded from such a server and stand in
-tests/console/data. docs/console-differences.md lists the statements to which a slave answers differently.
+tests/console/data. docs/console-differences.md lists the statements to which a slave answers differently. On a channel
+with MariaDB's binlogs, MASTER_POS_WAIT acts as in MariaDB 10.11. MASTER_GTID_WAIT is MariaDB's function.
 """
 
 from __future__ import annotations
 
+import math
+import re
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, singledispatchmethod
-from typing import Any
+from typing import Any, TypeVar
 
 from dumpfilter import __version__
 from dumpfilter.analyse.printing.show_events import COLUMNS as EVENT_COLUMNS
 from dumpfilter.analyse.printing.show_events import no_events, show_events
 from dumpfilter.base.errors import GtidError, OptionError
+from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.base.security.client_tls import TlsMode
 from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, MysqlGtidSet, parse_gtid_set
 from dumpfilter.console.sql import commands, server_errors
-from dumpfilter.console.sql.columns import (
-    binary_log_status_columns,
-    replica_status_columns,
-    replicas_columns,
-)
+from dumpfilter.console.sql.columns import binary_log_status_columns, replica_status_columns, replicas_columns
 from dumpfilter.console.sql.commands import Command, Threads
+from dumpfilter.console.sql.functions import number_of
 from dumpfilter.console.sql.interruption import acquire, running_interrupt
 from dumpfilter.console.sql.result import OK, Note, Result
 from dumpfilter.filter.channels import (
@@ -34,12 +37,10 @@ from dumpfilter.filter.channels import (
     is_channel_name,
 )
 from dumpfilter.slave import facts
-from dumpfilter.slave.channel import Channel
-from dumpfilter.slave.slave import Slave
-from dumpfilter.slave.state.infos import SourceInfo
-from dumpfilter.slave.state.relay_log import read_index
-from dumpfilter.slave.threads.until import Until, UntilGtids, UntilPosition
-from dumpfilter.slave.waits import wait_functions
+from dumpfilter.slave.channels import Channel, Slave
+from dumpfilter.slave.relay_log import read_index
+from dumpfilter.slave.sql_thread import Until, UntilGtids, UntilPosition
+from dumpfilter.slave.state import SourceInfo
 
 MAX_CHANNELS = 256
 """The largest number of channels of one slave. A MySQL server has the same limit, which it calls ``MAX_CHANNELS``."""
@@ -139,8 +140,15 @@ class SlaveConsole:
 
     @property
     def functions(self) -> Mapping[str, Callable[..., int | None]]:
-        """The SQL functions that wait for an applier, such as SOURCE_POS_WAIT, by name in lower case."""
-        return wait_functions(self._slave)
+        """The SQL functions that wait until an applier has applied a position or GTID set, such as SOURCE_POS_WAIT, by
+        name in lower case. They raise SqlError.
+        """
+        return {
+            "source_pos_wait": partial(_source_pos_wait, self._slave),
+            "master_pos_wait": partial(_master_pos_wait, self._slave),
+            "wait_for_executed_gtid_set": partial(_wait_for_executed_gtid_set, self._slave),
+            "master_gtid_wait": partial(_master_gtid_wait, self._slave),
+        }
 
     @singledispatchmethod
     def _execute(self, command: Command) -> Result:
@@ -382,3 +390,154 @@ def _until(until: commands.Until | None) -> Until | None:
         return UntilGtids(until.gtids, before=until.before_gtids)
     except GtidError as error:
         raise server_errors.ER_MALFORMED_GTID_SET_SPECIFICATION(until.gtids) from error
+
+
+_MOST_SECONDS = 10_000_000.0
+"""The longest timeout, seconds. A longer one counts as no timeout."""
+
+_NO_GTIDS = MysqlGtidSet()
+
+S = TypeVar("S", bound=GtidSet)
+
+Value = int | float | str | None
+"""The type of an argument of an SQL function."""
+
+
+def _master_pos_wait(
+    slave: Slave, file: Value, position: Value, timeout: Value = 0, channel: Value = ""
+) -> int | None:
+    if not _is_mariadb(_channel(slave, channel)):
+        deprecated = server_errors.ER_WARN_DEPRECATED_SYNTAX.warning("MASTER_POS_WAIT", "SOURCE_POS_WAIT")
+        running_interrupt().notes.append(deprecated)
+    return _source_pos_wait(slave, file, position, timeout, channel)
+
+
+def _source_pos_wait(
+    slave: Slave, file: Value, position: Value, timeout: Value = 0, channel: Value = ""
+) -> int | None:
+    found = _channel(slave, channel)
+    seconds = _number(timeout)
+    if _is_mariadb(found):
+        # MariaDB rounds to whole seconds, and takes everything else for no timeout.
+        seconds = float(max(0, math.floor(seconds + 0.5)))
+    elif seconds < 0:
+        raise server_errors.ER_WRONG_ARGUMENTS("SOURCE_POS_WAIT.")
+    place = _place(file, position)
+    if place is None or found is None or not found.sql.works:
+        return None
+    reached: bool | None = False
+    advances = -1
+
+    def ask() -> bool:
+        nonlocal reached, advances
+        advances += 1
+        applied = found.relay_log_info
+        # The applier never comes to a file whose name is not one of this master's.
+        is_elsewhere = bool(applied.source_file) and _base(applied.source_file) != _base(place.file)
+        reached = None if is_elsewhere else place.met(applied, _NO_GTIDS)
+        return reached is not False or not found.sql.works
+
+    if not _wait_until(slave, ask, seconds or None):
+        return -1
+    return advances if reached else None
+
+
+def _is_mariadb(channel: Channel | None) -> bool:
+    return channel is not None and channel.master_info.family == "mariadb"
+
+
+def _channel(slave: Slave, name: Value) -> Channel | None:
+    folded = None if name is None else fold_channel(str(name))
+    return next((one for one in slave.channels_now if one.name == folded), None)
+
+
+def _base(file: str) -> str:
+    return file.rpartition(".")[0]
+
+
+def _place(file: Value, position: Value) -> UntilPosition | None:
+    """Return the binlog position that two SQL arguments name. Return None if ``file`` has no number at its end, or
+    ``position`` is negative.
+    """
+    offset = _whole(position)
+    if file is None or not re.search(r"\.[0-9]+\Z", str(file)) or offset < 0:
+        return None
+    return UntilPosition("Source", str(file), max(offset, FIRST_EVENT))
+
+
+def _wait_for_executed_gtid_set(slave: Slave, gtids: Value, timeout: Value = 0) -> int:
+    shown = "NULL" if gtids is None else str(gtids)
+    try:
+        wanted = parse_gtid_set(shown, "mysql")
+    except GtidError as error:
+        raise server_errors.ER_MALFORMED_GTID_SET_SPECIFICATION(shown) from error
+    if timeout is None or _number(timeout) < 0:
+        raise server_errors.ER_WRONG_ARGUMENTS("WAIT_FOR_EXECUTED_GTID_SET.")
+
+    def has_all() -> bool:
+        return not wanted or _executed(slave, type(wanted)).issuperset(wanted)
+
+    return 0 if _wait_until(slave, has_all, _number(timeout) or None) else 1
+
+
+def _master_gtid_wait(slave: Slave, gtids: Value, timeout: Value = None) -> int | None:
+    if gtids is None:
+        return None
+    try:
+        if not isinstance(gtids, str):
+            raise GtidError(f"{gtids!r} is no list of GTIDs")
+        wanted = MariadbGtidSet.parse(gtids)
+    except GtidError as error:
+        raise server_errors.ER_MARIADB_INCORRECT_GTID_STATE() from error
+
+    def has_all() -> bool:
+        here = {gtid.domain_id: gtid.seq_no for gtid in _executed(slave, MariadbGtidSet).gtids()}
+        return all(here.get(gtid.domain_id, 0) >= gtid.seq_no for gtid in wanted.gtids())
+
+    # A negative timeout is none, and 0 does not wait.
+    seconds = None if timeout is None or _number(timeout) < 0 else _number(timeout)
+    return 0 if _wait_until(slave, has_all, seconds) else -1
+
+
+def _executed(slave: Slave, kind: type[S]) -> S:
+    """Return the GTIDs that all channels together have applied, as a set of the type ``kind``. Channels of the other
+    server family are left out.
+    """
+    total = kind()
+    for one in facts.views(slave.channels_now):
+        if isinstance(found := one.executed, kind):
+            total.update(found)
+    return total
+
+
+def _wait_until(slave: Slave, ask: Callable[[], bool], timeout: float | None) -> bool:
+    """Wait until ``ask`` returns true, and return its last answer.
+
+    The wait ends after ``timeout`` seconds; None: no timeout. Raises SqlError 1317 when the running statement is
+    interrupted or the slave stops, and 3024 after the statement's time limit.
+    """
+    if timeout is not None and timeout > _MOST_SECONDS:
+        timeout = None
+    interrupt = running_interrupt()
+    seconds = interrupt.seconds
+    # The bound of the statement ends it with an error, and the function's own timeout with a value.
+    is_bounded = seconds is not None and (timeout is None or seconds < timeout)
+
+    def is_over() -> bool:
+        return interrupt.is_set() or slave.is_closing
+
+    with interrupt.calling(slave.progress.told):
+        answer = slave.progress.until(lambda: is_over() or ask(), seconds if is_bounded else timeout)
+    if is_over():
+        raise server_errors.ER_QUERY_INTERRUPTED()
+    if not answer and is_bounded:
+        raise server_errors.ER_QUERY_TIMEOUT()
+    return answer
+
+
+def _number(value: Value) -> float:
+    return 0.0 if value is None else float(number_of(value))
+
+
+def _whole(value: Value) -> int:
+    return 0 if value is None else math.floor(number_of(value) + 0.5)

@@ -34,12 +34,10 @@ from dumpfilter.console.sql.result import ColumnType, Result
 from dumpfilter.filter.channels import ChannelFilters, Setting
 from dumpfilter.filter.convert import filter_from_proto
 from dumpfilter.filter.rules import RuleKind
-from dumpfilter.slave.channel import Channel
-from dumpfilter.slave.slave import Slave
-from dumpfilter.slave.state.counters import SYNC_TIME
-from dumpfilter.slave.state.infos import SourceInfo
-from dumpfilter.slave.state.relay_log import RelayLag, file_number, relay_lag
-from dumpfilter.slave.threads.base import ChannelThread
+from dumpfilter.slave.channels import Channel, Slave
+from dumpfilter.slave.relay_log import RelayLag, file_number, relay_lag
+from dumpfilter.slave.state import SourceInfo
+from dumpfilter.slave.threads import SYNC_TIME, ChannelThread
 
 _TEXT = ColumnType.TEXT
 _STATUS = [column.name for column in replica_status_columns()]
@@ -312,7 +310,9 @@ def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> lis
     have applied. A server shows this set for every channel.
     """
     info, channel, relay, master = view.info, view.channel, view.applied, view.received
-    until, until_file, until_position = ("None", "", 0) if channel.until is None else channel.until.shown
+    until, until_file, until_position = (
+        ("None", "", 0) if channel.sql.until is None else channel.sql.until.shown
+    )
     rules = {setting.kind: setting.rule_text for setting in filters.settings(info.channel)}
     values: dict[str, Any] = dict.fromkeys(_STATUS, "")
     values |= {

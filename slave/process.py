@@ -1,23 +1,28 @@
-"""The slave's process, which runs the channels, and an SQL console if the user wants one, until the slave ends.
+"""The slave's process, which runs the channels, and an SQL console if the user wants one, until the slave ends. Then it
+prints a report.
 
-The slave ends at the end of the newest binlog (``--once``), after an error, or at a signal.
+The slave ends at the end of the newest binlog (``--once``), after an error, or at a signal. The report has the
+positions, GTID sets and counts of each channel, and a summary of the applied changes.
 """
 
 from __future__ import annotations
 
+import json
 import signal
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
 import structlog
 
 from dumpfilter import __version__
 from dumpfilter.base import files
 from dumpfilter.base.errors import OptionError
+from dumpfilter.base.printable import for_terminal
 from dumpfilter.base.security.audit import open_audit_log
 from dumpfilter.base.security.client_tls import CA_OPTION, TlsFileError
 from dumpfilter.base.security.tls import ServerTls, TlsFiles, load_tls, make_key_pair
@@ -26,12 +31,11 @@ from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.console.server import ConsoleEndpoint, serving
 from dumpfilter.console.sql.commands import Executor
 from dumpfilter.filter.channels import ChannelFilters
-from dumpfilter.slave.channel import Channel, RelayReader, Watching
+from dumpfilter.slave.channels import Channel, RelayReader, Slave, Watching
 from dumpfilter.slave.console import SlaveConsole
-from dumpfilter.slave.facts import SlaveCollector
+from dumpfilter.slave.facts import SlaveCollector, imposed_rules
 from dumpfilter.slave.options import SlaveOptions
-from dumpfilter.slave.slave import Slave
-from dumpfilter.slave.state.infos import SourceInfo
+from dumpfilter.slave.state import SourceInfo
 
 log = structlog.get_logger("dumpfilter.slave")
 
@@ -161,3 +165,63 @@ def run_slave(
     if slave.error is not None and (console is None or options.once):
         raise slave.error
     return channels
+
+
+def report(channel: Channel) -> dict[str, Any]:
+    """Return the final report of a channel whose two threads have ended, as a dictionary that JSON can represent.
+
+    It has the state of the target (such as counts and hashes of the applied changes by table). It also has the
+    positions and GTID sets of both threads, and the counts of received messages and bytes.
+    """
+    master, relay, received = channel.master_info, channel.relay_log_info, channel.received
+    return {
+        "summary": channel.target.state(),
+        "position": {"file": relay.source_file, "position": relay.source_position},
+        "gtid_set": relay.executed,
+        "retrieved_position": {"file": master.source_file, "position": master.source_position},
+        "retrieved_gtid_set": master.retrieved,
+        "relay_log": {"file": relay.relay_file, "position": relay.relay_offset},
+        "connections": received.connections,
+        "chunks": received.chunks,
+        "bytes_received": received.bytes_received,
+        "counts": received.counts,
+        "imposed": imposed_rules(channel),
+    }
+
+
+def write_reports(channels: Sequence[Channel], form: Literal["json", "table"], path: Path | None) -> None:
+    """Write the channels' reports to the file ``path``, or to standard output when ``path`` is None.
+
+    ``form`` chooses JSON for programs or tables for people. Raises OutputError when the file cannot be written.
+    """
+    reports = {each.name: report(each) for each in channels}
+    if form == "json":
+        values = {"channels": reports} if len(reports) != 1 else reports[channels[0].name]
+        text = json.dumps(values, indent=1, ensure_ascii=False) + "\n"
+    else:
+        text = ""
+        for each in channels:
+            if len(channels) > 1:
+                text += f"channel         {each.name or '(default)'}\n"
+            text += each.target.text() + "\n" + _lines(reports[each.name])
+    if path is None:
+        # Names come from the master's binlog. Programs get them unchanged.
+        sys.stdout.write(for_terminal(text) if sys.stdout.isatty() else text)
+        sys.stdout.flush()
+    else:
+        files.replace(path, text.encode(), synced=False)
+
+
+def _lines(values: dict[str, Any]) -> str:
+    counts = values["counts"]
+    position, retrieved = values["position"], values["retrieved_position"]
+    return (
+        f"position        {position['file']}:{position['position']}\n"
+        f"retrieved       {retrieved['file']}:{retrieved['position']}\n"
+        f"gtid_set        {values['gtid_set']}\n"
+        f"bytes_received  {values['bytes_received']} of {counts['bytes_read']} read by the master "
+        f"({counts['bytes_dropped']} dropped)\n"
+        f"undecided       {counts['events_undecided']} of {counts['events_sent']} events sent "
+        "(left to this slave's filter)\n"
+        + (f"imposed         {' '.join(values['imposed'])}\n" if values["imposed"] else "")
+    )

@@ -8,8 +8,8 @@ from pathlib import Path
 from dumpfilter.binlog.gtid import Gtid
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import ReplicationFilter
+from dumpfilter.slave.applier import EventApplier
 from dumpfilter.slave.targets import Target
-from dumpfilter.slave.threads.applier import EventApplier
 
 
 def apply_files(

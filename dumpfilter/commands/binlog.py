@@ -99,7 +99,7 @@ class BinlogOutputOptions(TextOptions, panel="Output"):
         OptionError for a wrong address, and ConnectionLost, TlsError or SourceRefused for a server that cannot be
         asked.
         """
-        from dumpfilter.receiver.objects import objects_of
+        from dumpfilter.receiver.login import objects_of
         from dumpfilter.receiver.url import is_source_url
 
         given = self.target_has or []

@@ -51,7 +51,7 @@ def fetch_command(given: FetchSettings, logs: LogOptions) -> None:
     from rich.console import Console
 
     from dumpfilter.commands.reception import fetch
-    from dumpfilter.receiver.follow import FollowOptions
+    from dumpfilter.receiver.reception import FollowOptions
     from dumpfilter.receiver.url import parse_source_url
 
     url = parse_source_url(given.source)

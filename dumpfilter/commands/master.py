@@ -15,8 +15,8 @@ from dumpfilter.commands.option_groups.ports import (
     ProtectionOptions,
 )
 from dumpfilter.commands.option_groups.rules import MasterRuleOptions
-from dumpfilter.edge.options import REPLICAS_PANEL
 from dumpfilter.master.options import MasterOptions
+from dumpfilter.slave.options import REPLICAS_PANEL
 
 _PORT = 3307
 """The port for slaves of dumpfilter, unless ``--port`` names another one."""

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from dumpfilter.receiver.follow import FollowOptions
-    from dumpfilter.receiver.reception import Progress
+    from dumpfilter.receiver.reception import FollowOptions, Progress
     from dumpfilter.receiver.url import SourceUrl
     from dumpfilter.v1 import dumpfilter_pb2 as pb
     from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
@@ -129,7 +128,7 @@ def fetch(
     writes. With ``--stop-never`` that is the ordinary end. Otherwise the command exits with the signal's code. Raises
     DumpfilterError.
     """
-    from dumpfilter.receiver.follow import Follower, FollowOptions
+    from dumpfilter.receiver.reception import Follower, FollowOptions
     from dumpfilter.receiver.store import BinlogDirectory, Sync
 
     options = options or FollowOptions()

@@ -17,11 +17,17 @@ from dumpfilter.commands.option_groups.ports import (
     SlaveConsoleOptions,
 )
 from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
-from dumpfilter.edge.options import EdgeOptions
-from dumpfilter.slave.options import MASTER_PANEL, SOURCE_VARIABLE, SlaveOptions, SourceOptions, TlsOptions
+from dumpfilter.slave.options import (
+    MASTER_PANEL,
+    SOURCE_VARIABLE,
+    EdgeOptions,
+    SlaveOptions,
+    SourceOptions,
+    TlsOptions,
+)
 
 if TYPE_CHECKING:
-    from dumpfilter.slave.state.infos import SourceInfo
+    from dumpfilter.slave.state import SourceInfo
 
 
 class MasterOptions(Settings, panel=MASTER_PANEL):
@@ -42,7 +48,7 @@ class MasterOptions(Settings, panel=MASTER_PANEL):
         ``net_timeout`` is ``--replica-net-timeout``, seconds. The heartbeat period must be shorter, or idle connections
         would count as lost.
         """
-        from dumpfilter.slave.state.infos import SourceInfo
+        from dumpfilter.slave.state import SourceInfo
 
         period = net_timeout / 2 if source.heartbeat_period is None else source.heartbeat_period
         if period >= net_timeout:
@@ -145,16 +151,15 @@ def slave_command(
 
     from dumpfilter.base import logs
     from dumpfilter.commands.reception import CatchUpBar
-    from dumpfilter.slave.channel import Watching
-    from dumpfilter.slave.process import run_slave
-    from dumpfilter.slave.report import write_reports
+    from dumpfilter.slave.channels import Watching
+    from dumpfilter.slave.process import run_slave, write_reports
 
     infos = masters.infos(source, source_tls, slave.net_timeout)
     tls = protection.tls(for_grpc=bool(replicas.serve_port))
     endpoint = console.endpoint(console_address.console_host, console_address.console_user, protection, tls)
     edge = None
     if replicas.serve_port or replicas.replica_port:
-        from dumpfilter.edge.edge import Edge
+        from dumpfilter.edge import Edge
 
         edge = Edge(
             replicas,

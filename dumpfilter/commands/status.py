@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dumpfilter.commands.server_status.model import Record
-    from dumpfilter.slave.threads.connection import Source
+    from dumpfilter.slave.connection import Source
 
 _LONGEST = 500
 """The length to which a value is cut on the terminal, characters. GTID sets can be long; --json prints them whole."""
@@ -85,9 +85,9 @@ class AskedOptions(ConsoleLogin):
         members = tls.members()
         if not self.master:
             return None
+        from dumpfilter.slave.connection import Source
         from dumpfilter.slave.options import SlaveOptions
-        from dumpfilter.slave.state.infos import SourceInfo
-        from dumpfilter.slave.threads.connection import Source
+        from dumpfilter.slave.state import SourceInfo
 
         host, port = parse_address("--master", self.master)
         password = read_password(self.source_password_file, SOURCE_VARIABLE) if self.source_user else ""

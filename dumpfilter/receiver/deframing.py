@@ -7,10 +7,10 @@ returned in pieces.
 
 from __future__ import annotations
 
+import socket
 import ssl
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -34,13 +34,6 @@ _LAST_POSITION = 0xFFFFFFFF
 """The highest value of an event's ``end_log_pos``, which is the position modulo 4 GiB."""
 
 
-class Socket(Protocol):
-    """The only method of a socket that the deframer calls."""
-
-    def recv_into(self, buffer: memoryview, /) -> int:
-        """Read the available bytes into ``buffer``, and return their number; 0 at the end of the connection."""
-
-
 LargeEvent = Iterator[memoryview]
 """An event that is larger than the buffer. The deframer reads it from the socket while the caller iterates over its
 pieces.
@@ -54,19 +47,19 @@ class Deframer:
     """Reads the packets of one replication stream from a socket, and extracts the events.
 
     Parameters:
-        socket: the connection, after the command that begins the dump.
+        stream: the connection, after the command that begins the dump.
         where: returns the binlog file and the position of the next event, for the texts of errors.
         buffer_size: the size of each of the two buffers, bytes.
     """
 
     def __init__(
         self,
-        socket: Socket,
+        stream: socket.socket,
         where: Callable[[], tuple[str, int]],
         *,
         buffer_size: int = BUFFER_SIZE,
     ) -> None:
-        self._socket = socket
+        self._socket = stream
         self._where = where
         self._buffer: npt.NDArray[np.uint8] = np.empty(buffer_size, np.uint8)
         self._view = self._buffer.data

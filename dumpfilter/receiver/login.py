@@ -1,17 +1,22 @@
-"""The login at a source (a running MySQL or MariaDB server) with PyMySQL.
+"""The connection to a source (a running MySQL or MariaDB server) with PyMySQL: the login and its credentials, and the
+statements and commands before a dump.
 
-The module also sends the statements and commands before a dump, as a replica does, and returns the socket of the dump.
+The user and the password come from the files and variables that MySQL's own clients use. A command-line argument never
+holds a password.
 """
 
 from __future__ import annotations
 
 import contextlib
+import getpass
+import os
 import re
 import socket
 import ssl
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pymysql
@@ -25,19 +30,106 @@ from dumpfilter.base.errors import (
     SourceStreamDamaged,
     TlsError,
 )
+from dumpfilter.base.options.config_files import read_options_file, read_password, read_small_file
 from dumpfilter.base.printable import printable
-from dumpfilter.base.security.client_tls import ssl_reason
+from dumpfilter.base.security.client_tls import ClientTls, TlsMode, ssl_reason
 from dumpfilter.base.security.guarded_client import (
     ClearPasswordRefused,
     GuardedConnection,
+    Login,
     PasswordKept,
     TooManyBytes,
     speaks_no_mysql,
 )
 from dumpfilter.binlog.format import Family
-from dumpfilter.receiver.credentials import find_credentials
+from dumpfilter.filter.rules import escaped
 from dumpfilter.receiver.store import StoredSource
-from dumpfilter.receiver.url import SourceUrl
+from dumpfilter.receiver.url import SourceUrl, parse_source_url
+
+PASSWORD_VARIABLE = "DUMPFILTER_SOURCE_PASSWORD"
+SECTIONS = ("client", "dumpfilter-source")
+"""The sections of an option file that are read. A later section has precedence."""
+
+_DEFAULT_FILE = "~/.my.cnf"
+_ON = ("", "1", "on", "true")
+"""The values with which an option file turns an option on. An empty value is an option without a value."""
+
+
+def find_credentials(url: SourceUrl) -> Login:
+    """Return the login for the server at ``url``. Parts of the URL have precedence over the option file.
+
+    The option file is ``~/.my.cnf`` if the URL names none. Raises OptionError for a file that cannot be read.
+    """
+    options: dict[str, str] = {}
+    defaults = url.defaults_file or Path(_DEFAULT_FILE).expanduser()
+    if url.defaults_file is not None or defaults.is_file():
+        found = [option for option in read_options_file(defaults) if option.section in SECTIONS]
+        found.sort(key=lambda option: SECTIONS.index(option.section))
+        options = {option.name.replace("_", "-"): option.value or "" for option in found}
+    if url.password_file is not None:
+        password = read_password(url.password_file)
+    else:
+        password = os.environ.get(PASSWORD_VARIABLE, options.get("password", ""))
+
+    def path(name: str) -> Path | None:
+        return Path(options[name]).expanduser() if options.get(name) else None
+
+    ca = url.ca or path("ssl-ca")
+    return Login(
+        host=url.host,
+        port=url.port,
+        socket=url.socket,
+        user=url.user or options.get("user", "") or getpass.getuser(),
+        password=password,
+        tls=ClientTls(
+            url.tls or _mode(options.get("ssl-mode", ""), is_local=url.is_local, has_ca=ca is not None),
+            ca,
+            url.cert or path("ssl-cert"),
+            url.key or path("ssl-key"),
+        ),
+        public_key=_public_key(url, url.public_key or path("server-public-key-path")),
+        asks_for_key=url.asks_for_key or options.get("get-server-public-key", "0").lower() in _ON,
+    )
+
+
+def _mode(text: str, *, is_local: bool, has_ca: bool) -> TlsMode:
+    """Return the TLS mode with the name ``text``, or the default for any other text.
+
+    With a CA the default verifies the server's identity. Without a CA it requires TLS for other machines, and uses TLS
+    on this machine if the server offers it.
+    """
+    try:
+        return TlsMode(text)
+    except ValueError:
+        if has_ca:
+            return TlsMode.VERIFY_IDENTITY
+        return TlsMode.PREFERRED if is_local else TlsMode.REQUIRED
+
+
+def _public_key(url: SourceUrl, path: Path | None) -> bytes:
+    """Return the server's RSA public key in PEM from the file ``path``; empty for None. Raises OptionError for a file
+    without such a key.
+    """
+    if path is None:
+        return b""
+    # The imports take longer than a command that reads files has.
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    try:
+        pem = read_small_file(path)
+        if not isinstance(load_pem_public_key(pem), RSAPublicKey):
+            raise ValueError("the key is no RSA key")
+    except OSError as error:
+        raise OptionError(f"{url}: source-public-key={path}: cannot be read: {error.strerror}") from None
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise OptionError(
+            f"{url}: source-public-key={path}: holds no RSA public key in PEM ({error}); copy public_key.pem from the "
+            "server's data directory"
+        ) from None
+    return pem
+
 
 _REGISTER_REPLICA = 0x15
 """The number of the command COM_REGISTER_SLAVE. It makes the receiver visible in SHOW REPLICAS."""
@@ -205,10 +297,8 @@ class SourceConnection:
             return ConnectionLost(f"{where}: {said} ({number})")
         cure = ""
         if number in _PRIVILEGE_ERRORS or (number == _ACCESS_DENIED and self._is_logged_in):
-            cure = (
-                f"; grant what is missing: GRANT REPLICATION SLAVE, {_PRIVILEGE_TO_LIST[self.is_mariadb]} ON *.* TO "
-                f"{self._user}"
-            )
+            privilege = "BINLOG MONITOR" if self.is_mariadb else "REPLICATION CLIENT"
+            cure = f"; grant what is missing: GRANT REPLICATION SLAVE, {privilege} ON *.* TO {self._user}"
         elif number in _ACCESS_ERRORS:
             cure = (
                 "; check the user in the address and the password in ?password-file=, "
@@ -275,9 +365,6 @@ class SourceConnection:
         return SourceStreamDamaged(
             f"{where}: the answer is no MySQL protocol: {type(error).__name__}: {printable(str(error), _LONGEST_TEXT)}"
         )
-
-
-_PRIVILEGE_TO_LIST = {False: "REPLICATION CLIENT", True: "BINLOG MONITOR"}
 
 
 def _tls_cure(error: ssl.SSLError) -> str:
@@ -351,3 +438,30 @@ def begin_stream(
     flags = (0 if blocking else _NON_BLOCKING) | (_ANNOTATE_ROWS if family == "mariadb" else 0)
     payload = struct.pack("<IHI", position, flags, server_id) + name.encode("utf-8", "surrogateescape")
     return connection.begin_dump(payload, max(_LEAST_SILENCE, _SILENT_HEARTBEATS * url.heartbeat))
+
+
+_NAMES = {
+    "schemata": "schema_name, ''",
+    "tables": "table_schema, table_name",
+    "triggers": "trigger_schema, trigger_name",
+    "routines": "routine_schema, routine_name",
+    "events": "event_schema, event_name",
+}
+"""The columns of information_schema with the names of objects, by table."""
+
+
+def objects_of(address: str) -> list[str]:
+    """Return the objects that a server shows to the account, each as a LIKE pattern for ``db.name``. The pattern of a
+    database is ``db.``.
+
+    ``address`` is a mysql:// URL. Raises OptionError for a wrong address, and the errors of SourceConnection.
+    """
+    connection = SourceConnection(parse_source_url(address))
+    try:
+        return [
+            f"{escaped(database)}.{escaped(name)}"
+            for table, columns in _NAMES.items()
+            for database, name in connection.ask(f"SELECT {columns} FROM information_schema.{table}")
+        ]
+    finally:
+        connection.close()

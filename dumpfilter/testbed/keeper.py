@@ -369,11 +369,6 @@ def _set_name(name: str) -> None:
 
 def _import_dumpfilter() -> None:
     """Import the modules of masters and slaves, with their compiled functions."""
-    import dumpfilter.edge.edge
-    import dumpfilter.master.process
-    import dumpfilter.slave.process
-    import dumpfilter.slave.report  # noqa: F401
-
     importlib.import_module(f"{_COMMAND}.cli")
 
 

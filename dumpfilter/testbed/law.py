@@ -20,8 +20,8 @@ from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter.base import AllFilters
 from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.slave.applier import EventApplier
 from dumpfilter.slave.targets import SummaryTarget
-from dumpfilter.slave.threads.applier import EventApplier
 from dumpfilter.testbed.errors import LawBroken, NodeIsDown, NotCaughtUp, SqlFailed
 from dumpfilter.testbed.node import Feed, Ground, TestbedNode
 from dumpfilter.testbed.own_nodes import Master, Slave

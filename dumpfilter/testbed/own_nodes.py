@@ -14,8 +14,7 @@ from dumpfilter.base.security.listening import PORT_TAKEN
 from dumpfilter.base.waiting import until
 from dumpfilter.console.auth import DEFAULT_USER
 from dumpfilter.filter.rules import FilterSemantics
-from dumpfilter.slave.state import CHANNELS
-from dumpfilter.slave.state.infos import CountersInfo, MasterInfo, RelayLogInfo
+from dumpfilter.slave.state import CHANNELS, CountersInfo, MasterInfo, RelayLogInfo
 from dumpfilter.testbed.binlogs import WatchedSet, end_of
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, StartFailed
 from dumpfilter.testbed.keeper import Child, Program

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.binlog.gtid import parse_gtid_set
-from dumpfilter.receiver.credentials import find_credentials
+from dumpfilter.receiver.login import find_credentials
 from dumpfilter.receiver.url import parse_source_url
 from dumpfilter.testbed.binlogs import WatchedSet, applied_place, end_of
 from dumpfilter.testbed.errors import NodeIsDown, NotCaughtUp, NotRunnable, TestbedError

@@ -71,7 +71,6 @@ def _serve(address: str) -> None:
     import dumpfilter.commands.bandwidth
     import dumpfilter.master.process
     import dumpfilter.slave.process
-    import dumpfilter.slave.report
     import dumpfilter.spark_jobs  # noqa: F401
     from dumpfilter.cli import main
 

@@ -16,9 +16,9 @@ from dumpfilter.filter.rules import RuleKind, make_rule
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.slave.channels import Slave
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.options import SlaveOptions
-from dumpfilter.slave.slave import Slave
 from tests.console.record import Connection, Step, ask
 
 DATA = Path(__file__).parent / "data"

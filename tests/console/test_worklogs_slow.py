@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.slave.channel import Channel
+from dumpfilter.slave.channels import Channel
 from tests.console.replay import Console, our_slave
 from tests.mariadb import MariaDb
 from tests.slave.driven import Master as Served

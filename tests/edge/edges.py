@@ -17,10 +17,10 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import decode_mysql_gtid, encode_previous_gtids
 from dumpfilter.console.port import ConnectionDirectory
-from dumpfilter.edge.edge import Edge
-from dumpfilter.edge.options import EdgeOptions
-from dumpfilter.slave.channel import Watching
+from dumpfilter.edge import Edge
+from dumpfilter.slave.channels import Watching
 from dumpfilter.slave.console import SlaveConsole
+from dumpfilter.slave.options import EdgeOptions
 from tests.master.replicas.serving import PASSWORD, UUID, Replica
 from tests.slave.driven import Driven, wait_until
 

@@ -12,10 +12,10 @@ import pytest
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
-from dumpfilter.edge.edge import Edge
-from dumpfilter.edge.options import EdgeOptions
-from dumpfilter.slave.state.infos import MasterInfo
-from dumpfilter.slave.state.relay_log import read_index
+from dumpfilter.edge import Edge
+from dumpfilter.slave.options import EdgeOptions
+from dumpfilter.slave.relay_log import read_index
+from dumpfilter.slave.state import MasterInfo
 from tests.edge.edges import USER, Edged, Follower, edged
 from tests.master.replicas.serving import UUID as REPLICA_UUID
 from tests.master.replicas.serving import Replica

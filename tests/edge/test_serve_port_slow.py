@@ -10,8 +10,8 @@ import pytest
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.listening import Exposed
 from dumpfilter.binlog.gtid import parse_gtid_set
-from dumpfilter.edge.edge import Edge
-from dumpfilter.edge.options import EdgeOptions
+from dumpfilter.edge import Edge
+from dumpfilter.slave.options import EdgeOptions
 from tests.edge.edges import chained
 from tests.slave.driven import UUID, Driven, apply_before, driven, serving, wait_until
 from tests.slave.growing import GrowingCopy

@@ -12,12 +12,12 @@ import pytest
 
 from dumpfilter.base.errors import BinlogUnreadable
 from dumpfilter.base.security.passwords import StoredPassword
-from dumpfilter.edge.edge import ServedChannel
+from dumpfilter.edge import ServedChannel
 from dumpfilter.index.fileset import BinlogSet, PublishedEnd, RelayWentBack
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.slave.slave import Slave
-from dumpfilter.slave.state.relay_log import RelayPosition
+from dumpfilter.slave.channels import Slave
+from dumpfilter.slave.relay_log import RelayPosition
 from tests.master.test_relay_plans import receive
 
 

@@ -23,7 +23,7 @@ from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.filter import Filter
 from dumpfilter.filter.rules import SLAVE_RULE_KINDS, BaseRuleKind, EffectiveRuleKind, RuleKind
 from dumpfilter.index.subjects import Subject, TableSubject, statement_of
-from dumpfilter.slave.threads.applier import Keyword, keyword
+from dumpfilter.slave.applier import Keyword, keyword
 
 DATA = Path(__file__).parent / "data"
 RECORDED: dict[str, Any] = json.loads((DATA / "hits-mysql.json").read_text())

@@ -36,7 +36,7 @@ from dumpfilter.index.fileset import (
     gtids_before,
 )
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.slave.state.relay_log import header_bytes
+from dumpfilter.slave.relay_log import header_bytes
 from tests.strategies import CHECKSUMMED, DIALECTS, MadeBinlog, _Builder, binlogs, query_body
 from tests.support import DATA, MemoryFile, segments
 

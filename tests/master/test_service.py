@@ -21,7 +21,7 @@ from dumpfilter.master.register import Presence
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.slave.state.identity import server_uuid
+from dumpfilter.slave.state import server_uuid
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.commands.in_process import run
 from tests.master.client import Client, dropped_gtids

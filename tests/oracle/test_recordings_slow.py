@@ -19,7 +19,7 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.dump.chunk import Counts
 from dumpfilter.filter import Filter
-from dumpfilter.slave.targets.summary import SummaryTarget
+from dumpfilter.slave.targets import SummaryTarget
 from tests.applying import apply_files
 from tests.oracle.dumping import Stream, dump
 from tests.oracle.recordings import Recording, all_cases, filter_of

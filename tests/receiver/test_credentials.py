@@ -8,7 +8,7 @@ import pytest
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.client_tls import TlsMode
-from dumpfilter.receiver.credentials import find_credentials
+from dumpfilter.receiver.login import find_credentials
 from dumpfilter.receiver.url import parse_source_url
 
 

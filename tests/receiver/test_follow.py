@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.base.errors import ConnectionLost, OptionError, SourceStreamDamaged
-from dumpfilter.receiver.follow import Follower, FollowOptions
+from dumpfilter.receiver.reception import Follower, FollowOptions
 from dumpfilter.receiver.store import BinlogDirectory
 from dumpfilter.receiver.url import parse_source_url
 from tests.receiver.fake_source import FakeSource, error_packet, framed, result, small_set

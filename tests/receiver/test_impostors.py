@@ -14,8 +14,8 @@ from structlog.testing import capture_logs
 
 from dumpfilter.base.errors import OptionError, TlsError
 from dumpfilter.console.auth import RsaExchange
-from dumpfilter.receiver.credentials import find_credentials
-from dumpfilter.receiver.follow import Follower
+from dumpfilter.receiver.login import find_credentials
+from dumpfilter.receiver.reception import Follower
 from dumpfilter.receiver.store import BinlogDirectory
 from dumpfilter.receiver.url import parse_source_url
 from tests.receiver.fake_source import FakeSource, greeting, packet, read_packet, small_set

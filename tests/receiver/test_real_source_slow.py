@@ -12,7 +12,7 @@ import pytest
 from dumpfilter.analyse.inspection.inspection import inspect_set
 from dumpfilter.base.errors import SourcePurged, SourceRefused, SourceReplaced
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.receiver.follow import Follower
+from dumpfilter.receiver.reception import Follower
 from dumpfilter.receiver.store import BinlogDirectory
 from dumpfilter.receiver.url import parse_source_url
 from tests.mariadb import MariaDb

@@ -26,7 +26,7 @@ from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import FLAGS_OFFSET, LOG_EVENT_BINLOG_IN_USE_F, EventType
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.receiver.follow import Follower, FollowOptions
+from dumpfilter.receiver.reception import Follower, FollowOptions
 from dumpfilter.receiver.store import BinlogDirectory
 from dumpfilter.receiver.url import parse_source_url
 from tests.receiver.fake_source import (

@@ -31,12 +31,11 @@ from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.grpc_port import ListenAddress
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.slave.channel import Watching
+from dumpfilter.slave.applier import EventApplier
+from dumpfilter.slave.channels import Slave, Watching
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.options import SlaveOptions
-from dumpfilter.slave.slave import Slave
 from dumpfilter.slave.targets import SummaryTarget
-from dumpfilter.slave.threads.applier import EventApplier
 
 DEADLINE = 240.0
 """The longest wait for a state, seconds. A test whose state does not come fails."""

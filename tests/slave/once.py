@@ -10,11 +10,10 @@ from typing import Any
 from dumpfilter.filter import Filter, Rule
 from dumpfilter.filter.channels import ChannelFilters
 from dumpfilter.filter.rules import FilterOn
-from dumpfilter.slave.channel import Channel
+from dumpfilter.slave.channels import Channel, Slave
+from dumpfilter.slave.connection import Source
 from dumpfilter.slave.options import SlaveOptions
-from dumpfilter.slave.slave import Slave
-from dumpfilter.slave.state.infos import SourceInfo
-from dumpfilter.slave.threads.connection import Source
+from dumpfilter.slave.state import SourceInfo
 
 AddressOf = Callable[[str], str]
 

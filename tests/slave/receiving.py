@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dumpfilter.slave.state.relay_log import RelayLog
-from dumpfilter.slave.threads.base import RelayEnd
-from dumpfilter.slave.threads.receiver import Receiver
+from dumpfilter.slave.receiver import Receiver
+from dumpfilter.slave.relay_log import RelayLog
+from dumpfilter.slave.threads import RelayEnd
 
 
 class Slave:

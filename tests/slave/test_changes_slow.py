@@ -27,12 +27,12 @@ from dumpfilter.filter import make_filter
 from dumpfilter.filter.channels import ChannelFilters
 from dumpfilter.filter.rules import BaseRuleKind, Rule, RuleKind, make_rule
 from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.slave.applier import EventApplier
+from dumpfilter.slave.channels import Slave
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.options import SlaveOptions
-from dumpfilter.slave.slave import Slave
-from dumpfilter.slave.state.infos import SourceInfo
+from dumpfilter.slave.state import SourceInfo
 from dumpfilter.slave.targets import SummaryTarget
-from dumpfilter.slave.threads.applier import EventApplier
 from tests.slave.driven import Place, serving, wait_until
 from tests.slave.growing import GrowingCopy
 from tests.slave.schedules import FACTOR, printed

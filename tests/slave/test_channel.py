@@ -13,9 +13,9 @@ import pytest
 
 from dumpfilter.console.sql.commands import Threads
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.slave.channel import Watching
-from dumpfilter.slave.state.infos import MasterInfo, RelayLogInfo
-from dumpfilter.slave.state.relay_log import RelayLog, read_index
+from dumpfilter.slave.channels import Watching
+from dumpfilter.slave.relay_log import RelayLog, read_index
+from dumpfilter.slave.state import MasterInfo, RelayLogInfo
 from dumpfilter.slave.targets import make_target
 from tests.slave.driven import OLD_OPTION as OLD
 from tests.slave.driven import UUID, driven, expected, serving, wait_until

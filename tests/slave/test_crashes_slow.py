@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.base import files
-from dumpfilter.slave.state.infos import MasterInfo
+from dumpfilter.slave.state import MasterInfo
 from tests.slave.receiving import Slave
 from tests.slave.relayed import contents, raw_events
 

@@ -23,8 +23,8 @@ from dumpfilter.filter.rules import FilterOn
 from dumpfilter.index.subjects import read_statement
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.slave.applier import Keyword, keyword
 from dumpfilter.slave.targets import TARGETS
-from dumpfilter.slave.threads.applier import Keyword, keyword
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 from tests.filter.plain import Names

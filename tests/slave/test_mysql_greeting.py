@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import ConnectionLost, NotAMaster
 from dumpfilter.console.client import ScriptStatement, console_login, run_statements
-from dumpfilter.slave.threads.connection import explain_failure, mysql_version, version_in
+from dumpfilter.slave.connection import explain_failure, mysql_version, version_in
 from tests.slave.once import source_of
 
 

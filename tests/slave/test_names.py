@@ -15,9 +15,9 @@ from dumpfilter.filter import EffectiveFilter, Filter, FilterSemantics
 from dumpfilter.filter.rules import FilterOn
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
-from dumpfilter.slave.state.relay_log import RelayLog
-from dumpfilter.slave.threads.base import RelayEnd
-from dumpfilter.slave.threads.receiver import Receiver
+from dumpfilter.slave.receiver import Receiver
+from dumpfilter.slave.relay_log import RelayLog
+from dumpfilter.slave.threads import RelayEnd
 from tests.master.tables import imposed_table
 from tests.slave.driven import Master, driven, serving, wait_until
 from tests.slave.once import Once

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from dumpfilter.slave.state.relay_log import RelayPosition
-from dumpfilter.slave.threads.base import RelayEnd
+from dumpfilter.slave.relay_log import RelayPosition
+from dumpfilter.slave.threads import RelayEnd
 
 HERE = RelayPosition("relay-bin.000001", 100)
 FURTHER = RelayPosition("relay-bin.000001", 200)

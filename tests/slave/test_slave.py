@@ -12,9 +12,8 @@ from dumpfilter.base.errors import DirectoryBusy, OptionError
 from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter.channels import ChannelFilters, fold_channel
-from dumpfilter.slave.channel import _file_name
+from dumpfilter.slave.channels import Slave, _file_name
 from dumpfilter.slave.options import SlaveOptions
-from dumpfilter.slave.slave import Slave
 from tests.slave.driven import driven, expected, serving, wait_until
 
 NAMES = [

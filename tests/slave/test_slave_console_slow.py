@@ -17,9 +17,9 @@ from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.base import AllFilters, BoundaryFilter, OnUndecided
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.config import MasterConfig
-from dumpfilter.slave.report import report
+from dumpfilter.slave.applier import EventApplier
+from dumpfilter.slave.process import report
 from dumpfilter.slave.targets import SummaryTarget
-from dumpfilter.slave.threads.applier import EventApplier
 from tests.master.tables import imposed_table
 from tests.slave.driven import Place, driven, expected, serving, wait_until
 from tests.slave.growing import GrowingCopy

@@ -8,7 +8,7 @@ import pytest
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.client_tls import TlsMode
-from dumpfilter.slave.state.infos import SourceInfo
+from dumpfilter.slave.state import SourceInfo
 
 
 @pytest.mark.parametrize(

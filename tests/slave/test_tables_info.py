@@ -12,8 +12,8 @@ from dumpfilter.binlog.query import decode_statement_event, encode_query
 from dumpfilter.dump.with_tables_info import announce_tables_info, with_tables_info
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.slave.targets.summary import SummaryTarget
-from dumpfilter.slave.threads.applier import Keyword, keyword
+from dumpfilter.slave.applier import Keyword, keyword
+from dumpfilter.slave.targets import SummaryTarget
 from tests.applying import apply_files
 from tests.strategies import DIALECTS, query_body
 from tests.support import RECORDED_SETS, binlogs_in, recording_id

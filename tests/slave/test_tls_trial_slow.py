@@ -22,9 +22,9 @@ from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.master.grpc_port import ListenAddress
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.slave.state.infos import SourceInfo
-from dumpfilter.slave.threads import connection
-from dumpfilter.slave.threads.connection import Unreachable, agree, open_channel, speaks_tls
+from dumpfilter.slave import connection
+from dumpfilter.slave.connection import Unreachable, agree, open_channel, speaks_tls
+from dumpfilter.slave.state import SourceInfo
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from tests.certificates import YESTERDAY, Authority, Issued

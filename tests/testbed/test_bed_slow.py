@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.slave.state.infos import RelayLogInfo
+from dumpfilter.slave.state import RelayLogInfo
 from dumpfilter.testbed import (
     LawBroken,
     NodeIsDown,

@@ -19,7 +19,7 @@ from dumpfilter.commands.server_status.model import (
 from dumpfilter.console.client import ScriptStatement, StatementFailed, run_statements
 
 if TYPE_CHECKING:
-    from dumpfilter.slave.threads.connection import Source
+    from dumpfilter.slave.connection import Source
 
 Rows = list[dict[str, Any]]
 

@@ -10,10 +10,16 @@ from typing import Any
 
 from dumpfilter.base.errors import OptionError, StateCorrupt
 from dumpfilter.commands.server_status.model import Record, channel_record, slave_record
-from dumpfilter.slave.state import CHANNELS, LOCK
-from dumpfilter.slave.state.identity import server_uuid
-from dumpfilter.slave.state.infos import CountersInfo, MasterInfo, RelayLogInfo, SourceInfo
-from dumpfilter.slave.state.relay_log import relay_lag
+from dumpfilter.slave.relay_log import relay_lag
+from dumpfilter.slave.state import (
+    CHANNELS,
+    LOCK,
+    CountersInfo,
+    MasterInfo,
+    RelayLogInfo,
+    SourceInfo,
+    server_uuid,
+)
 
 
 def relay_directory_status(directory: Path) -> Record:

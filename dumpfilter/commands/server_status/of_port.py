@@ -13,7 +13,7 @@ from dumpfilter.commands.server_status.model import (
     slave_of_master,
     with_files,
 )
-from dumpfilter.slave.threads.connection import Source, Unreachable, explain_failure, open_channel
+from dumpfilter.slave.connection import Source, Unreachable, explain_failure, open_channel
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 

@@ -23,7 +23,7 @@ from dumpfilter.binlog.events import ROWS
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.workload import generate
 from dumpfilter.filter import Filter
-from dumpfilter.receiver.objects import objects_of
+from dumpfilter.receiver.login import objects_of
 from tests.analyse.printing.printed import BINLOG, events_in, printed, recording
 from tests.analyse.printing.running import lower_case_of, run_case, runnable, text_of, verdict
 from tests.binlog_tools import MYSQLBINLOG, local_load_directory

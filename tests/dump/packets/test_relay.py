@@ -25,7 +25,7 @@ from dumpfilter.dump.packets.stand_ins import NOTHING_DROPPED, GtidSynthesis, fi
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Rule
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.slave.threads.applier import gtid_of
+from dumpfilter.slave.applier import gtid_of
 from tests.dump.plans import scanned
 from tests.dump.stream.test_gaps import relayed
 from tests.dump.test_law import Dumped, dump, of_rules

@@ -25,7 +25,7 @@ from dumpfilter.dump.chunk import Gaps
 from dumpfilter.dump.stream.message import gaps_from_proto, gaps_to_proto
 from dumpfilter.filter import Rule
 from dumpfilter.filter.convert import kind_number
-from dumpfilter.slave.threads.applier import Groups, Keyword, gtid_of, keyword
+from dumpfilter.slave.applier import Groups, Keyword, gtid_of, keyword
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.analyse.printing.printed import events_in, recording
 from tests.dump.test_law import (

@@ -20,14 +20,13 @@ from dumpfilter.binlog.gtid import Gtid, GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.console.sql.commands import ChangeReplicationFilter, parse_statement
 from dumpfilter.filter.rules import BaseRuleKind
-from dumpfilter.slave.channel import Channel
+from dumpfilter.slave import connection, io_thread
+from dumpfilter.slave.applier import EventApplier
+from dumpfilter.slave.channels import Channel, Slave
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.options import SlaveOptions
-from dumpfilter.slave.slave import Slave
-from dumpfilter.slave.state.infos import RelayLogInfo, SourceInfo
-from dumpfilter.slave.state.relay_log import read_index
-from dumpfilter.slave.threads import connection, io_thread
-from dumpfilter.slave.threads.applier import EventApplier
+from dumpfilter.slave.relay_log import read_index
+from dumpfilter.slave.state import RelayLogInfo, SourceInfo
 from tests.slave.driven import filters_of
 from tests.slave.stepped.disk import Disk
 from tests.slave.stepped.model import Known, Model, Place, Recording, Unit

@@ -20,8 +20,8 @@ from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.filter import Filter, FilterSemantics, Rule, make_filter
 from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.slave.applier import EventApplier
 from dumpfilter.slave.targets import SummaryTarget
-from dumpfilter.slave.threads.applier import EventApplier
 
 Place = tuple[str, int]
 """A binlog file of the master and a position in that file."""

@@ -18,7 +18,7 @@ from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.dump.stream.message import Received
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
-from dumpfilter.slave.threads import connection as connection_module
+from dumpfilter.slave import connection as connection_module
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.inline import Flag, InlineReader, at_once, one_by_one
 from tests.slave.stepped.world import World

@@ -2,7 +2,7 @@
 
 The I/O thread registers the slave and its filter with the master. Then it requests a dump, a stream of events, from the
 position that the slave has saved. The events come in messages called chunks. The thread passes each chunk to
-:class:`dumpfilter.slave.threads.receiver.Receiver`, which writes the relay log. After a lost connection the thread
+:class:`dumpfilter.slave.receiver.Receiver`, which writes the relay log. After a lost connection the thread
 connects and registers again.
 
 The receiver writes a chunk before the thread reads the next one. HTTP/2 flow control limits the chunks that gRPC holds
@@ -41,16 +41,15 @@ from dumpfilter.base.printable import printable
 from dumpfilter.base.waiting import Backoff
 from dumpfilter.dump.stream.message import PROTOCOL, Speaker, check_versions, client
 from dumpfilter.filter.convert import FAMILIES, names_from_proto
-from dumpfilter.slave.state.counters import ChannelCounters
-from dumpfilter.slave.threads.base import ChannelThread
-from dumpfilter.slave.threads.connection import (
+from dumpfilter.slave.connection import (
     ROUND_TRIPS,
     Source,
     Unreachable,
     explain_failure,
     open_channel,
 )
-from dumpfilter.slave.threads.receiver import Receiver
+from dumpfilter.slave.receiver import Receiver
+from dumpfilter.slave.threads import ChannelCounters, ChannelThread
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
@@ -126,10 +125,6 @@ one.
 
 _MOST_DAMAGED = 5
 """The number of damaged messages in a row, without progress between them, after which the slave gives up."""
-
-_CONNECTING = "Connecting to source"
-_RECEIVING = "Waiting for source to send event"
-_WAITING = "Waiting to reconnect after a failed source event read"
 
 
 def _rate(size: int, seconds: float) -> int:
@@ -249,7 +244,7 @@ class IoThread(ChannelThread):
 
         Return True when the stream has reached the end of the newest binlog, with the option ``once``.
         """
-        self.state = _CONNECTING
+        self.state = "Connecting to source"
         with open_channel(self.source, lambda: self.stopping) as channel:
             stub = client(channel)
             answer = self._register(stub)
@@ -258,7 +253,7 @@ class IoThread(ChannelThread):
             self.connected = True
             self._owner.connected(stub, answer)
             self.counters.count_connection()
-            self.state = _RECEIVING
+            self.state = "Waiting for source to send event"
             try:
                 ended = self._receive(call)
             finally:
@@ -373,7 +368,7 @@ class IoThread(ChannelThread):
                 if events and self._receiver.place.now is not before:
                     self._damaged_in_a_row = 0
                 self._owner.received_chunk(chunk)
-                self._heard()
+                self._silent_until = time.monotonic() + self.source.options.net_timeout
                 if chunk.end_of_log and self.source.options.once:
                     return True
             return False
@@ -446,7 +441,7 @@ class IoThread(ChannelThread):
         source = self.source
         self.last_error, self.last_error_at = reason, time.time()
         self.counters.count_error("io", reason)
-        self.state = _WAITING
+        self.state = "Waiting to reconnect after a failed source event read"
         wait = self._backoff.next()
         attempts = self._backoff.attempts
         if source.info.retry_count and attempts >= source.info.retry_count:
@@ -472,9 +467,6 @@ class IoThread(ChannelThread):
             self._call = call
         if self.stopping:
             call.cancel()
-
-    def _heard(self) -> None:
-        self._silent_until = time.monotonic() + self.source.options.net_timeout
 
     def _cancel(self) -> None:
         with self._lock:

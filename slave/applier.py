@@ -2,7 +2,7 @@
 
 A target is the object to which the slave applies transactions. The applier asks the slave's own filter about every
 event, although the master has filtered the events before. It also applies the rules of ``--replicate-rewrite-db``.
-:class:`EventApplier` handles one event at a time. :class:`dumpfilter.slave.threads.sql_thread.SqlThread` uses it for a
+:class:`EventApplier` handles one event at a time. :class:`dumpfilter.slave.sql_thread.SqlThread` uses it for a
 growing relay log. :mod:`dumpfilter.testbed.law` uses it for binlog files, to compute what a slave must have applied.
 """
 
@@ -12,7 +12,7 @@ import enum
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError, SlaveIncident
 from dumpfilter.binlog.compression import decode_transaction_payload, rows_data
@@ -28,10 +28,8 @@ from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.index.subjects import TableSubject, statement_of
-from dumpfilter.slave.state.counters import ChannelMeasurements
-
-if TYPE_CHECKING:
-    from dumpfilter.slave.targets import Target
+from dumpfilter.slave.targets import Target
+from dumpfilter.slave.threads import ChannelMeasurements
 
 _MOST_MAPS = 4096
 """The largest number of decoded Table_map events in the cache. A full cache is emptied."""

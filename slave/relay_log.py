@@ -31,13 +31,18 @@ from dumpfilter.binlog.gap_events import make_head
 from dumpfilter.dump.packets.protocol import rotate
 from dumpfilter.index.index_file import GrowingFile, LogWriter, write_index
 from dumpfilter.index.lag import BinlogEnd
-from dumpfilter.slave.state import AFRESH
 
 if TYPE_CHECKING:
     from dumpfilter.index.fileset import FileBegin
 
 BASENAME = "relay-bin"
 """The name of relay log files before the period and the number. In a server, ``--relay-log`` sets this name."""
+
+AFRESH = "to start afresh, remove the relay directory"
+"""The end of error texts about unusable state files, which tells the user what to do.
+
+The remedy is safe, because the slave can fetch everything in its relay directory from the master again.
+"""
 
 _FILE = re.compile(rf"{BASENAME}\.\d{{6,}}")
 
@@ -298,7 +303,3 @@ def relay_lag(
     oldest = next((name for name in paths if file_number(name) >= first), received.file)
     place = applied if applied is not None and oldest == applied.file else (oldest, len(MAGIC))
     return RelayLag(end.files, end.bytes, end.lag_bytes(place) or 0, end.lag_seconds(place))
-
-
-def _order(path: Path) -> int:
-    return file_number(path.name)

@@ -1,21 +1,30 @@
-"""The state files of a channel, with one class for the content of each.
+"""The files of a slave besides its relay logs: the positions and options of each channel, and the slave's identity.
+
+A channel has these state files, with one class for the content of each:
 
 - ``source.info``: the options that the channel got by CHANGE REPLICATION SOURCE TO. A server keeps them in the table
   ``mysql.slave_master_info``. The filters come from the command line or the option file at every start (WL#7057).
 - ``master.info``: the position and GTIDs up to which the I/O thread has received everything.
 - ``relay-log.info``: the applier's position, and the target's state there.
 - ``imposed.info``: the filters that the master's operator has set for the channel.
-- ``counters.info``: the counts of the channel (:mod:`dumpfilter.slave.state.counters`).
+- ``counters.info``: the counts of the channel (:class:`dumpfilter.slave.threads.ChannelCounters`).
 
 The slave replaces each file atomically, but never two files at once. ``relay-log.info`` holds position and target
 state together, so that no transaction is applied twice or lost.
+
+The slave makes its identity at its first start. It is the ``server_uuid`` in ``auto.cnf``, as in mysqld's data
+directory, and a secret in ``registration.key``, which only the file's owner can read. The secret proves to the master
+that a registration is this slave's.
 """
 
 from __future__ import annotations
 
 import base64
+import re
+import secrets
 import threading
 import time
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
@@ -23,17 +32,89 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 from google.protobuf.message import DecodeError
 from pydantic import Field, NonNegativeInt
 
+from dumpfilter.base import files
 from dumpfilter.base.errors import OptionError, StateCorrupt
+from dumpfilter.base.files import DirectoryLock
 from dumpfilter.base.options.values import FIRST_EVENT, HEARTBEAT_PERIOD
 from dumpfilter.base.security.client_tls import ClientTls, TlsMode
 from dumpfilter.base.security.listening import host_and_port
-from dumpfilter.base.state_file import State, StateFile
+from dumpfilter.base.state_file import Format, State, StateFile
 from dumpfilter.binlog.format import NameCollation
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.slave.options import SourceOptions, TlsOptions
-from dumpfilter.slave.state import AFRESH, FORMAT
-from dumpfilter.slave.state.relay_log import BASENAME, RelayPosition
+from dumpfilter.slave.relay_log import AFRESH, BASENAME, RelayPosition
 from dumpfilter.v1 import dumpfilter_pb2 as pb
+
+LOCK = "slave.lock"
+"""The name of the lock file in a relay directory."""
+
+CHANNELS = "channels"
+"""The subdirectory of the relay directory in which each named channel has its own directory.
+
+The default channel keeps its files in the relay directory itself.
+"""
+
+FORMAT = Format(2, "relay directory", AFRESH)
+"""The format of the state files that this release writes and reads."""
+
+
+def lock_directory(directory: Path, *, patience: float = 1.0) -> DirectoryLock:
+    """Lock a relay directory, so that no other slave uses it, and return the lock. Wait up to ``patience`` seconds,
+    then raise DirectoryBusy.
+    """
+    return DirectoryLock(
+        directory / LOCK,
+        f"{directory}: another slave works here (process {{process}}): stop that process, or give this slave "
+        "a relay directory of its own",
+        patience=patience,
+    )
+
+
+_BYTES = 32
+_REMOVE = (
+    "remove the file, and the slave makes a new secret; the master accepts the new one when the slave's old "
+    "connection is gone"
+)
+
+
+def server_uuid(directory: Path) -> str:
+    """Return the slave's UUID from the file ``auto.cnf`` in ``directory``. If there is no such file, make a new UUID
+    and write the file.
+
+    Raises StateCorrupt when the file has no UUID, and OutputError when it cannot be written.
+    """
+    path = directory / "auto.cnf"
+    if path.exists():
+        try:
+            found = re.search(r"^\s*server-uuid\s*=\s*(\S+)", path.read_text("utf-8"), re.MULTILINE)
+            return str(uuid.UUID(found and found[1]))
+        except (OSError, ValueError, TypeError):
+            raise StateCorrupt(
+                f"{path}: holds no server-uuid; remove the file, and the slave makes a new one"
+            ) from None
+    made = str(uuid.uuid4())
+    files.replace(path, f"[auto]\nserver-uuid={made}\n".encode())
+    return made
+
+
+def registration_secret(directory: Path) -> bytes:
+    """Return the secret (32 bytes) in the file ``registration.key`` of ``directory``. If there is no such file, make a
+    new secret and write the file.
+
+    Raises StateCorrupt when the file has no secret, and OutputError when it cannot be written.
+    """
+    path = directory / "registration.key"
+    try:
+        secret = bytes.fromhex(path.read_text("ascii"))
+    except FileNotFoundError:
+        secret = secrets.token_bytes(_BYTES)
+        files.replace(path, f"{secret.hex()}\n".encode(), mode=0o600)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no hexadecimal digits"
+        raise StateCorrupt(f"{path}: cannot be read ({reason}); {_REMOVE}") from None
+    if len(secret) != _BYTES:
+        raise StateCorrupt(f"{path}: holds {len(secret)} bytes instead of {_BYTES}; {_REMOVE}")
+    return secret
 
 
 class Info(State):

@@ -9,7 +9,7 @@ from dumpfilter.base import files
 from dumpfilter.base.errors import OutputError, RelayLogDamaged, StateCorrupt
 from dumpfilter.binlog.events import EventHeader
 from dumpfilter.binlog.gap_events import Head, parse_gap_event
-from dumpfilter.slave.state.relay_log import (
+from dumpfilter.slave.relay_log import (
     RelayLog,
     RelayPosition,
     header_bytes,

@@ -23,11 +23,9 @@ from dumpfilter.binlog.gap_events import Gap, make_gap, make_head, with_gaps
 from dumpfilter.binlog.gtid import TAG, GtidSet, MariadbGtidSet, SourceKey
 from dumpfilter.binlog.gtid_events import commit_time
 from dumpfilter.dump.stream.message import NOTHING_KEPT, EventProof, Kept, chunk_crc32, gaps_from_proto
-from dumpfilter.slave.state import AFRESH
-from dumpfilter.slave.state.counters import ChannelMeasurements
-from dumpfilter.slave.state.infos import MasterInfo, Place
-from dumpfilter.slave.state.relay_log import RelayLog
-from dumpfilter.slave.threads.base import RelayEnd
+from dumpfilter.slave.relay_log import AFRESH, RelayLog
+from dumpfilter.slave.state import MasterInfo, Place
+from dumpfilter.slave.threads import ChannelMeasurements, RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 _TAG = re.compile(f"(?:{TAG})?")
@@ -414,7 +412,7 @@ class Receiver:
             # The chunk completes no transaction of which the relay log has bytes. Either the chunk lies inside a
             # transaction, or the offset in the relay log that belongs to its resume position is unknown. The previous
             # resume point therefore stays valid.
-            is_plain = self._kept is not None and not added and not chunk.HasField("completed")
+            is_plain = not added and not chunk.HasField("completed")
             self._kept = self._kept.add(events) if is_plain and self._kept is not None else None
             return
         with self.place.lock:

@@ -10,7 +10,7 @@ import pytest
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import Filter
-from dumpfilter.slave.threads.applier import Groups, Keyword, keyword
+from dumpfilter.slave.applier import Groups, Keyword, keyword
 from tests.applying import apply_files
 
 FOLDERS = [

@@ -22,11 +22,10 @@ from dumpfilter.base.errors import (
     RegistrationRefused,
     StreamError,
 )
-from dumpfilter.slave.state.counters import ChannelCounters
-from dumpfilter.slave.state.relay_log import RelayLog
-from dumpfilter.slave.threads.base import RelayEnd
-from dumpfilter.slave.threads.io_thread import IoThread
-from dumpfilter.slave.threads.receiver import Receiver
+from dumpfilter.slave.io_thread import IoThread
+from dumpfilter.slave.receiver import Receiver
+from dumpfilter.slave.relay_log import RelayLog
+from dumpfilter.slave.threads import ChannelCounters, RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 from tests.slave.driven import wait_until

@@ -14,8 +14,8 @@ from structlog.testing import capture_logs
 from dumpfilter.base.errors import OutputError
 from dumpfilter.base.state_file import StateFile
 from dumpfilter.filter.rules import RuleKind
-from dumpfilter.slave.state.counters import ChannelCounters
-from dumpfilter.slave.state.infos import CountersInfo
+from dumpfilter.slave.state import CountersInfo
+from dumpfilter.slave.threads import ChannelCounters
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.slave.driven import driven, serving, wait_until
 from tests.support import DATA
@@ -140,7 +140,7 @@ def test_counts_outlive_the_slave(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_running_slave_saves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dumpfilter.slave.slave.SAVE_COUNTERS", 0.01)
+    monkeypatch.setattr("dumpfilter.slave.channels.SAVE_COUNTERS", 0.01)
 
     def saved() -> dict[str, Any]:
         try:

@@ -1,35 +1,122 @@
-"""The SQL thread of a channel: it applies the relay log as it grows, and saves its position in ``relay-log.info``."""
+"""The SQL thread of a channel: it applies the relay log as it grows, and saves its position in ``relay-log.info``.
+
+The thread checks the condition of ``START REPLICA … UNTIL`` between two transactions. UNTIL stops the applier where an
+unfiltered replica would stop, even if the master dropped the transaction that the condition names. A Gap event of the
+relay log names the GTIDs and the end position of consecutive dropped transactions. The applier stops before or after
+all of them, never between them.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Literal, Protocol
 
 from dumpfilter.base.errors import BinlogError, RelayLogDamaged, StateCorrupt, StreamError
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import NameCollation, NameRules
 from dumpfilter.binlog.gap_events import Gap, Head, is_gap_event, parse_gap_event
-from dumpfilter.binlog.gtid import Gtid, parse_gtid_set
+from dumpfilter.binlog.gtid import Gtid, GtidSet, MariadbGtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.dump.stream.message import hits_from_numbers
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.rules import Hits
 from dumpfilter.index.fileset import FileBegin
-from dumpfilter.slave.state import AFRESH
-from dumpfilter.slave.state.counters import ChannelMeasurements
-from dumpfilter.slave.state.infos import Place, RelayLogInfo
-from dumpfilter.slave.state.relay_log import RelayPosition, place_order, read_head, read_index
-from dumpfilter.slave.threads.applier import EventApplier, gtid_of
-from dumpfilter.slave.threads.base import ChannelThread, Progress, RelayEnd
-from dumpfilter.slave.threads.until import Until
+from dumpfilter.slave.applier import EventApplier, gtid_of
+from dumpfilter.slave.relay_log import AFRESH, RelayPosition, file_number, place_order, read_head, read_index
+from dumpfilter.slave.state import Place, RelayLogInfo
+from dumpfilter.slave.targets import Target
+from dumpfilter.slave.threads import ChannelMeasurements, ChannelThread, Progress, RelayEnd
 
-if TYPE_CHECKING:
-    from dumpfilter.slave.targets import Target
+
+@dataclass(frozen=True)
+class UntilPosition:
+    """The condition UNTIL ``SOURCE_LOG_FILE``, ``SOURCE_LOG_POS``, or ``RELAY_LOG_FILE``, ``RELAY_LOG_POS``.
+
+    The applier stops after the first transaction that ends at or after this position in the master's binlog, or in the
+    slave's relay log.
+    """
+
+    log: Literal["Source", "Relay"]
+    file: str
+    position: int
+
+    @property
+    def shown(self) -> tuple[str, str, int]:
+        """The condition in the columns ``Until_Condition``, ``Until_Log_File`` and ``Until_Log_Pos`` of SHOW REPLICA
+        STATUS.
+        """
+        return self.log, self.file, self.position
+
+    def met(self, info: RelayLogInfo, executed: GtidSet) -> bool:
+        """Tell whether the condition is met at the applier's position ``info``, a transaction boundary.
+
+        ``executed`` holds the GTIDs of the transactions that were applied or that the master dropped so far.
+        """
+        if self.log == "Relay":
+            return bool(info.relay_file) and self._is_reached(info.relay_file, info.relay_offset)
+        return self._is_reached(info.source_file, info.source_position)
+
+    def passed_by(self, at: RelayPosition, source_file: str, source_begin: int, gtids: GtidSet) -> bool:
+        """Tell whether the applier must stop before the next transaction, because the transaction begins at or after
+        this position. A run of dropped transactions counts as one transaction.
+
+        The transaction begins at the position ``at`` in the relay log, and at ``source_begin`` in the master's binlog
+        file ``source_file``; 0 stands for an unknown position. ``gtids`` are the transaction's GTIDs, which this
+        condition does not use.
+        """
+        if self.log == "Relay":
+            return self._is_reached(*at)
+        return bool(source_begin) and self._is_reached(source_file, source_begin)
+
+    def _is_reached(self, file: str, position: int) -> bool:
+        return (file_number(file), position) >= (file_number(self.file), self.position)
+
+
+class UntilGtids:
+    """The condition UNTIL ``SQL_BEFORE_GTIDS`` or UNTIL ``SQL_AFTER_GTIDS``.
+
+    With ``before`` the applier stops before the first transaction whose GTID is in the set. Without ``before`` it
+    stops when all transactions of the set have been applied or dropped. A MariaDB GTID such as 0-1-5 stands for this
+    one transaction, as in ``MASTER_GTID_POS``, and not for all transactions up to it.
+    """
+
+    def __init__(self, gtids: str, *, before: bool) -> None:
+        """Parse the GTID set ``gtids``. ``before`` means SQL_BEFORE_GTIDS, otherwise SQL_AFTER_GTIDS. Raises GtidError
+        for a text that is no GTID set.
+        """
+        self._gtids = parse_gtid_set(gtids)
+        if isinstance(self._gtids, MariadbGtidSet):
+            # The parsed MariaDB set of 0-1-5 also holds the GTIDs 0-1-1 to 0-1-4, which the user did not name.
+            named = MariadbGtidSet()
+            for gtid in self._gtids.gtids():
+                named.add(gtid)
+            self._gtids = named
+        self._before = before
+
+    @property
+    def shown(self) -> tuple[str, str, int]:
+        return ("SQL_BEFORE_GTIDS" if self._before else "SQL_AFTER_GTIDS"), "", 0
+
+    def met(self, info: RelayLogInfo, executed: GtidSet) -> bool:
+        if type(executed) is not type(self._gtids):
+            return False
+        return bool(executed & self._gtids) if self._before else executed.issuperset(self._gtids)
+
+    def passed_by(self, at: RelayPosition, source_file: str, source_begin: int, gtids: GtidSet) -> bool:
+        if not self._before or type(gtids) is not type(self._gtids):
+            return False
+        return bool(gtids & self._gtids)
+
+
+Until = UntilPosition | UntilGtids
+"""A condition of START REPLICA UNTIL, at which the applier stops."""
+
 
 SAVE_PERIOD = 1.0
 """The shortest time between two writes of ``relay-log.info`` while the applier works, seconds."""

@@ -22,11 +22,10 @@ from dumpfilter.binlog.rows_events import (
     decode_rows_header,
     rows_kind,
 )
-from dumpfilter.slave.targets import SummaryTarget, Target
-from dumpfilter.slave.targets.summary import DIGEST_BYTES, qualified_name
+from dumpfilter.slave.targets import DIGEST_BYTES, SummaryTarget, Target, qualified_name
 from tests.binlog.plain_events import rows_events
 
-DATA = Path(__file__).parents[2] / "oracle" / "data"
+DATA = Path(__file__).parents[1] / "oracle" / "data"
 EMPTY: dict[str, Any] = {"tables": {}, "databases": {}}
 TABLE = TableMap(7, 1, "shop", "orders", b"\x03\x0f", b"\x50\0", b"\2")
 

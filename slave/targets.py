@@ -1,10 +1,13 @@
-"""A target (the object to which a slave applies transactions) that keeps only counts and hashes of the applied changes,
-so that two slaves can be compared quickly.
+"""Targets: the objects to which a slave applies transactions, where a server has its tables.
 
-For each table the target counts row changes and computes a hash over them, the digest. Each row change is hashed
-together with the digest before it: ``digest(n) = blake2b-128(digest(n-1), kind, columns, lengths, images)``. ``kind``
-is insert, update or delete, ``columns`` are the bitmaps of the columns present, and ``lengths`` are those of the
-before-image and the after-image.
+The protocol :class:`Target` says what a target must do. To add a target, add an entry to :data:`TARGETS`.
+docs/targets.md shows an example.
+
+The target ``summary`` keeps only counts and hashes of the applied changes, so that two slaves can be compared quickly.
+For each table it counts row changes and computes a hash over them, the digest. Each row change is hashed together with
+the digest before it: ``digest(n) = blake2b-128(digest(n-1), kind, columns, lengths, images)``. ``kind`` is insert,
+update or delete, ``columns`` are the bitmaps of the columns present, and ``lengths`` are those of the before-image and
+the after-image.
 
 The digest of a table depends on the row changes and their order alone. It does not depend on the grouping of rows into
 events and transactions, or on table ids, event versions or compression. A digest is 16 bytes, which the slave can save
@@ -14,18 +17,78 @@ after any transaction and restore.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from io import StringIO
-from typing import Any
+from typing import Any, Protocol
 
 from rich.console import Console, Group
 
 from dumpfilter.analyse.report.terminal import table
+from dumpfilter.base.errors import OptionError
 from dumpfilter.base.printable import escape_invalid_utf8
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.row_image import ColumnPlan
 from dumpfilter.binlog.row_walk import row_images
 from dumpfilter.binlog.rows_events import RowsHeader, TableMap
+
+
+class Target(Protocol):
+    """The object to which a slave applies transactions, for example a database or a summary of all changes.
+
+    A target receives only events that passed the slave's filter, in the binlog's order and from one thread. For
+    each transaction the applier calls ``begin``, then ``rows`` and ``statement`` any number of times, then
+    ``commit``. After a crash the applier calls ``restore`` with the state that the slave saved last. The applier
+    then continues with the transaction that follows this state.
+    """
+
+    def begin(self, gtid: str | None) -> None:
+        """Begin a transaction. Undo the changes of an earlier transaction that was not committed.
+
+        ``gtid`` is the transaction's GTID as text. It is None in a binlog without GTIDs.
+        """
+
+    def rows(
+        self,
+        database: str,
+        table: str,
+        table_map: TableMap,
+        header: RowsHeader,
+        data: bytes | memoryview,
+    ) -> None:
+        """Apply the row changes of one rows event (insert, update or delete).
+
+        ``database`` and ``table`` are the names after the slave's rewrite rules (``--replicate-rewrite-db``).
+        ``table_map`` describes the columns, and ``header`` the kind of change. ``data`` holds the row images, not
+        compressed.
+        """
+
+    def statement(self, database: str | None, text: bytes) -> None:
+        """Apply an SQL statement that the master logged as text.
+
+        ``text`` is in the character set of the client that ran the statement. ``database`` is the statement's
+        default database after the slave's rewrite rules. It is None or "" if there was no default database.
+        """
+
+    def commit(self) -> None:
+        """Commit the transaction that :meth:`begin` began."""
+
+    def state(self) -> dict[str, Any]:
+        """Return the target's state after the last commit, as values that JSON can represent.
+
+        The slave saves the state in ``relay-log.info``, and gives it to :meth:`restore` after a restart. What the state
+        has to contain is the target's own choice.
+        """
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Return to an earlier state, which :meth:`state` returned, and undo an open transaction.
+
+        Raises ValueError, TypeError or KeyError when ``state`` is no state of this target.
+        """
+
+    def text(self) -> str:
+        """Return the target's state after the last commit as text that the slave prints for people."""
+
 
 DIGEST_BYTES = 16
 _START = bytes(DIGEST_BYTES).hex()
@@ -222,3 +285,19 @@ def _tables_of(state: dict[str, dict[str, Summary]]) -> Group:
         if rows:
             tables.append(table((kind.removesuffix("s"), *counts, "digest"), rows, numbers=counts))
     return Group(*tables)
+
+
+TARGETS: Mapping[str, Callable[[], Target]] = {"summary": SummaryTarget}
+"""The class of each target, by the name that users give to ``--target``."""
+
+
+def make_target(name: str) -> Target:
+    """Return a new target of the kind ``name``, an object to which the slave applies transactions. Nothing has been
+    applied to it yet. Raises OptionError for an unknown name.
+    """
+    try:
+        return TARGETS[name]()
+    except KeyError:
+        raise OptionError(
+            f"--target={name}: there is no such target; give one of {', '.join(TARGETS)}"
+        ) from None

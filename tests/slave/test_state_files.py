@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from dumpfilter.base import files
 from dumpfilter.base.errors import DirectoryBusy, OutputError, StateCorrupt
 from dumpfilter.base.state_file import State, StateFile
-from dumpfilter.slave.state import FORMAT, lock_directory
-from dumpfilter.slave.state.identity import registration_secret, server_uuid
-from dumpfilter.slave.state.infos import MasterInfo
+from dumpfilter.slave.state import FORMAT, MasterInfo, lock_directory, registration_secret, server_uuid
 
 NAME = MasterInfo.NAME
 INFO = MasterInfo(source_file="bin.000002", source_position=4711, retrieved="a:1-5", family="mysql")

@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.slave.threads.connection import Source, open_channel
+from dumpfilter.slave.connection import Source, open_channel
 from tests.slave.once import source_of
 
 

@@ -33,7 +33,7 @@ from dumpfilter.base.security.client_tls import ClientTls, TlsFileError, TlsMode
 from dumpfilter.base.security.listening import host_and_port, is_loopback
 from dumpfilter.base.security.tls import GRPC_KEYS, suits_grpc
 from dumpfilter.slave.options import SlaveOptions
-from dumpfilter.slave.state.infos import SourceInfo
+from dumpfilter.slave.state import SourceInfo
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 log = structlog.get_logger("dumpfilter.slave")

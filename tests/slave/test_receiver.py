@@ -12,8 +12,8 @@ import pytest
 from dumpfilter.base import files
 from dumpfilter.base.errors import StateCorrupt, StreamDamaged, StreamError
 from dumpfilter.binlog.gap_events import Gap, parse_gap_event
-from dumpfilter.slave.state.infos import MasterInfo
-from dumpfilter.slave.threads.receiver import MOST_WAITED_FOR
+from dumpfilter.slave.receiver import MOST_WAITED_FOR
+from dumpfilter.slave.state import MasterInfo
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.slave.receiving import Slave
 from tests.slave.relayed import contents

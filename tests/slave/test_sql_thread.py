@@ -12,13 +12,12 @@ from dumpfilter.base.errors import RelayLogDamaged, StateCorrupt
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.filter import Filter
 from dumpfilter.filter.base import OriginFilter
-from dumpfilter.slave.state.counters import ChannelMeasurements
-from dumpfilter.slave.state.infos import Place, RelayLogInfo
-from dumpfilter.slave.state.relay_log import RelayLog, RelayPosition
-from dumpfilter.slave.threads import sql_thread
-from dumpfilter.slave.threads.base import Progress, RelayEnd
-from dumpfilter.slave.threads.receiver import Receiver
-from dumpfilter.slave.threads.sql_thread import SqlThread
+from dumpfilter.slave import sql_thread
+from dumpfilter.slave.receiver import Receiver
+from dumpfilter.slave.relay_log import RelayLog, RelayPosition
+from dumpfilter.slave.sql_thread import SqlThread
+from dumpfilter.slave.state import Place, RelayLogInfo
+from dumpfilter.slave.threads import ChannelMeasurements, Progress, RelayEnd
 from tests.slave.driven import wait_until
 
 END = {"mysql-row": ":1-74", "mariadb-row": "0-11-74"}

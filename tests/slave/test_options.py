@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.edge.options import EdgeOptions
+from dumpfilter.slave.options import EdgeOptions
 
 
 def test_channels_have_lower_case_names() -> None:

@@ -1,6 +1,12 @@
-"""The ports at which a slave serves its relay logs, in one asyncio loop.
+"""The edge: the ports at which a slave serves its relay logs to other slaves and to real replicas (MySQL and MariaDB
+servers), in one asyncio loop.
 
-Each channel may have a port for real replicas, and a port for other slaves.
+Enters: a slave and the options of its ports. Leaves: dumps for slaves and real replicas. It imports slave, master and
+all below.
+
+The edge joins the classes of a master that serve a binlog (:mod:`dumpfilter.master`) with the replication channels of a
+slave (:mod:`dumpfilter.slave`). Each channel with a port gets a binlog store over its relay log, a shared reader and a
+register of connected slaves. Everything that a slave or replica gets is read from the relay log.
 """
 
 from __future__ import annotations
@@ -24,7 +30,6 @@ from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.sql.commands import Executor
-from dumpfilter.edge.options import EdgeOptions
 from dumpfilter.index.fileset import BinlogSet, PublishedEnd, RelayWentBack
 from dumpfilter.master.config import MasterConfig, ReplicaEntry, load_config
 from dumpfilter.master.grpc_port import GrpcPort, ListenAddress, end_of_tasks
@@ -35,8 +40,9 @@ from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import ReplicaRow
-from dumpfilter.slave.slave import Slave
-from dumpfilter.slave.state.relay_log import BASENAME, RelayPosition, file_number, place_order
+from dumpfilter.slave.channels import Slave
+from dumpfilter.slave.options import EdgeOptions
+from dumpfilter.slave.relay_log import BASENAME, RelayPosition, file_number, place_order
 
 log = structlog.get_logger("dumpfilter.slave")
 

@@ -1,0 +1,314 @@
+"""The parts that the two threads of a channel share: their base class, the conditions on which they wait for one
+another, and the channel's counts and latencies.
+
+The counts survive restarts of the channel's threads and of the slave. The file ``counters.info`` keeps them.
+Replication does not depend on them. Therefore a damaged file is set aside with a warning, and the channel counts from
+zero.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import structlog
+
+from dumpfilter.base import files
+from dumpfilter.base.errors import OutputError
+from dumpfilter.console.metrics import DELAY_BUCKETS, WORK_BUCKETS, Latency
+from dumpfilter.filter.rules import Hits
+from dumpfilter.slave.relay_log import RelayPosition
+from dumpfilter.slave.state import CountersInfo
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+
+log = structlog.get_logger("dumpfilter.slave")
+
+
+class Progress:
+    """A condition variable on which threads wait until something has happened. A waiting thread tests its condition
+    without holding a lock.
+
+    All channels of a slave share one such object. SQL statements that wait for an applier wake when an applier has
+    completed a transaction or has ended.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._version = 0
+        self.waiting = 0
+        """The number of threads that wait."""
+
+    def told(self) -> None:
+        """Notify all threads that wait in :meth:`until`, so that they test their conditions again. Any thread may call
+        this method.
+        """
+        if self.waiting:
+            with self._changed:
+                self._version += 1
+                self._changed.notify_all()
+
+    def until(self, ask: Callable[[], bool], seconds: float | None) -> bool:
+        """Wait until the function ``ask`` returns True, for at most ``seconds`` (None: no limit). Return the last
+        result of ``ask``.
+
+        ``ask`` is called at once, and again after each call of :meth:`told`.
+        """
+        deadline = None if seconds is None else time.monotonic() + seconds
+        with self._changed:
+            self.waiting += 1
+        try:
+            while True:
+                seen = self._version
+                if ask():
+                    return True
+                left = None if deadline is None else deadline - time.monotonic()
+                with self._changed:
+                    if not self._changed.wait_for(lambda seen=seen: self._version != seen, left):  # type: ignore[misc]
+                        return ask()
+        finally:
+            with self._changed:
+                self.waiting -= 1
+
+
+class RelayEnd(Progress):
+    """The position up to which the I/O thread has completed the relay log and recorded it in ``master.info``.
+
+    The position is a transaction boundary, and the applier may read up to there. The I/O thread moves it with
+    :meth:`publish`, and the applier waits for it with :meth:`until`. All methods may be called from any thread.
+
+    ``on_publish`` is called with each published position. Before the relay log is truncated, this call has returned for
+    the position to which it is truncated. So another reader of the relay log can stop reading in time.
+    """
+
+    def __init__(self, on_publish: Callable[[RelayPosition | None], None] = lambda position: None) -> None:
+        super().__init__()
+        self._on_publish = on_publish
+        self.position: RelayPosition | None = None
+        """The position up to which the relay log is complete. None before the first relay log file."""
+        self.is_last = False
+        """Whether the I/O thread has ended, so that the applier ends at :attr:`position`. A reader reads this attribute
+        before the position.
+        """
+
+    def publish(self, position: RelayPosition | None) -> None:
+        """Set the position up to which the relay log is complete, and wake the applier, which may read up to there. The
+        position may also move back. None: there is no relay log.
+        """
+        self.position = position
+        self.told()
+        self._on_publish(position)
+
+    def close(self) -> None:
+        """Record that the I/O thread has ended, and wake the applier, which ends at the end of the relay log."""
+        self.is_last = True
+        self.told()
+
+
+class ChannelThread:
+    """One run of one of a channel's two threads (I/O or SQL), from START REPLICA to STOP REPLICA.
+
+    ``name`` is the name of the thread. When the run ends, the thread calls ``on_end`` with the error that ended the
+    run, or with None.
+    """
+
+    def __init__(
+        self, name: str, on_end: Callable[[BaseException | None], None] = lambda error: None
+    ) -> None:
+        self._on_end = on_end
+        self._thread = threading.Thread(target=self._main, name=name, daemon=True)
+        self._stop = threading.Event()
+        self.works = False
+        """Whether the thread was started and :meth:`run` has not ended yet."""
+        self.error: BaseException | None = None
+        """The error that ended the run. None while the thread runs, or if it ended without an error."""
+        self.error_at = 0.0
+        """The Unix time of the error, seconds."""
+
+    @property
+    def running(self) -> bool:
+        """Whether the thread has started and has not ended."""
+        return self._thread.is_alive()
+
+    @property
+    def thread_id(self) -> int | None:
+        """The operating system's number of the running thread. None while the thread does not run."""
+        return self._thread.native_id if self.running else None
+
+    @property
+    def stopping(self) -> bool:
+        """Whether :meth:`stop` was called, so that the thread ends soon or has ended."""
+        return self._stop.is_set()
+
+    def run(self) -> None:
+        """Do the thread's work, and return at its end. A subclass implements this method, and it is called once."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Call :meth:`run` in a new thread."""
+        self.works = True
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the thread to end, without waiting for its end. Any thread may call this method."""
+        self._stop.set()
+
+    def join(self) -> None:
+        """Wait until the thread has ended. A signal can interrupt the wait."""
+        while self.running:
+            self._thread.join(0.5)
+
+    def _main(self) -> None:
+        try:
+            self.run()
+        except BaseException as caught:
+            self.error, self.error_at = caught, time.time()
+        self.works = False
+        self._on_end(self.error)
+
+
+_LONGEST_ERROR = 2000
+"""The length to which the text of an error is cut, characters."""
+
+
+@dataclass
+class ChannelMeasurements:
+    """The counts of a channel's applier over all its starts, and histograms of two delays. After an error, transactions
+    that are applied again count twice.
+
+    The delays run from a transaction's commit on the server until the slave has received it, and until the slave has
+    applied it.
+    """
+
+    events_filtered: int = 0
+    """The number of row events and statements that the slave's own filter dropped."""
+    transactions: int = 0
+    """The number of transactions that the applier has completed."""
+    committed_at: float | None = None
+    """The Unix time at which the server committed the newest transaction, seconds. None if the binlog does not hold
+    the time.
+    """
+    relay_delay: Latency = field(default_factory=lambda: Latency(DELAY_BUCKETS))
+    apply_delay: Latency = field(default_factory=lambda: Latency(DELAY_BUCKETS))
+
+
+SYNC_TIME = Latency(WORK_BUCKETS)
+"""The latency of syncs to the disk. All channels of the process share it, as they share the disk."""
+files.SYNC_OBSERVERS.append(SYNC_TIME.observe)
+
+
+class ChannelCounters:
+    """The counts of one channel since its first start, such as connections, events and errors. Any thread can add to
+    them, and :meth:`save` writes them to ``counters.info``.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._file = CountersInfo.file(directory)
+        self._lock = threading.Lock()
+        self._saving = threading.Lock()
+        self._failing = False
+        found = self._file.load_or_set_aside(self._warn) or CountersInfo(since=time.time())
+        counts = {name: found.counts.get(name, 0) for name in CountersInfo().counts}
+        self.info = found.model_copy(update={"counts": counts})
+        """The present counts. The object is replaced at each change."""
+        self._saved = self.info
+        self.last_chunk_at = 0.0
+        """The Unix time of the newest message of the master's stream, seconds; 0 before the first message of this
+        process.
+        """
+        self.begin()
+
+    def begin(self) -> None:
+        """Let the counts of :attr:`received` begin at zero, because the I/O thread starts."""
+        self._begun = self.info
+        self.last_heartbeat_at = 0.0
+        """The Unix time of the newest heartbeat since the start of the I/O thread, seconds; 0 before the first
+        heartbeat.
+        """
+
+    @property
+    def received(self) -> CountersInfo:
+        """The counts since the I/O thread was last started: connections, heartbeats, messages and bytes, and the
+        numbers of events that the master has read, sent and dropped.
+        """
+        now, begun = self.info, self._begun
+        names = ("connections", "heartbeats", "chunks", "bytes_received")
+        since: dict[str, Any] = {name: getattr(now, name) - getattr(begun, name) for name in names}
+        since["counts"] = {name: number - begun.counts[name] for name, number in now.counts.items()}
+        return now.model_copy(update=since)
+
+    def count_chunk(self, chunk: pb.Chunk, size: int) -> None:
+        """Count one received message of the master's stream. ``size`` is the size of its events, bytes."""
+        self.last_chunk_at = time.time()
+        if chunk.heartbeat:
+            self.last_heartbeat_at = self.last_chunk_at
+        counts = {name: getattr(chunk.counts, name) for name in self.info.counts}
+        self._add(chunks=1, bytes_received=size, heartbeats=int(chunk.heartbeat), counts=counts)
+
+    def count_connection(self) -> None:
+        """Count one connection on which a dump (stream of events) began."""
+        self._add(connections=1)
+
+    def count_hits(self, hits: Hits) -> None:
+        """Add new uses of filter rules to the counts. ``hits`` has the number of new uses by kind of rule, such as
+        Replicate_Do_DB.
+        """
+        self._add(hits={kind.option: count for kind, count in hits.items()})
+
+    def count_error(self, thread: Literal["io", "sql"], text: str) -> None:
+        """Count an error of a thread, and store its text and time. The error ended the thread or, for the I/O thread,
+        only a connection.
+        """
+        text = text[:_LONGEST_ERROR].encode("utf-8", "backslashreplace").decode("utf-8")
+        newest = {f"last_{thread}_error": text, f"last_{thread}_error_at": time.time()}
+        self._add(newest, **{f"{thread}_errors": 1})
+
+    def _add(self, newest: Mapping[str, Any] | None = None, **more: int | Mapping[str, int]) -> None:
+        """Add the numbers ``more`` to the fields with these names, and replace the values of the fields ``newest``."""
+        with self._lock:
+            changed = dict(newest or {})
+            for name, number in more.items():
+                known = getattr(self.info, name)
+                if isinstance(number, int):
+                    changed[name] = known + number
+                else:
+                    changed[name] = known | {key: known.get(key, 0) + count for key, count in number.items()}
+            self.info = self.info.model_copy(update=changed)
+
+    def save(self) -> None:
+        """Write the counts to ``counters.info`` if they have changed. The first of several failures in a row is logged.
+        No error is raised.
+        """
+        with self._saving:
+            info = self.info
+            if info is self._saved:
+                return
+            try:
+                self._file.save(info)
+            except OutputError as error:
+                if not self._failing:
+                    log.error(
+                        "counters not saved",
+                        reason=str(error),
+                        hint="the slave goes on, and tries again; a restart would lose the counts since the last save",
+                    )
+                self._failing = True
+            else:
+                self._saved, self._failing = info, False
+
+    def _warn(self, reason: str, aside: str) -> None:
+        log.warning(
+            "counters cannot be used",
+            file=str(self._file.path),
+            reason=reason,
+            hint=f"the channel counts from zero; the file is kept as {aside}",
+        )
+
+    def remove(self) -> None:
+        """Remove the file ``counters.info``, because the channel is removed. Raises OutputError."""
+        with self._saving:
+            self._saved = self.info
+            files.remove(self._file.path)
