@@ -41,7 +41,7 @@ from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import ReplicaRow
 from dumpfilter.slave.channels import Slave
-from dumpfilter.slave.options import EdgeOptions
+from dumpfilter.slave.options import EdgeOptions, parse_ports
 from dumpfilter.slave.relay_log import BASENAME, RelayPosition, file_number, place_order
 
 log = structlog.get_logger("dumpfilter.slave")
@@ -224,7 +224,8 @@ class Edge:
         self._ca = ca
         self._insecure = insecure
         self._lower_case_table_names = lower_case_table_names
-        self._for_slaves, self._for_replicas = options.slave_ports, options.replica_ports
+        self._for_slaves = parse_ports(options.serve_port, "--serve-port")
+        self._for_replicas = parse_ports(options.replica_port, "--replica-port")
         self._config = self._load(DEFAULT_NAMES)
         self._check(self._config)
         self._loop = ServingLoop("edge-loop")

@@ -172,7 +172,10 @@ class SlaveConsole:
         name = self._channel_to_configure(command.channel)
         known = self._slave.get(name) if self._slave.has(name) else None
         if known is not None:
-            self._refuse_running(known)
+            if Threads.IO in known.running:
+                raise server_errors.ER_REPLICA_CHANNEL_IO_THREAD_MUST_STOP(name)
+            if known.running:
+                raise server_errors.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(name)
         given = dict(command.options)
         before = known.info if known is not None else SourceInfo(channel=name)
         notes = _check_options(given, before, self._slave.options.net_timeout)
@@ -305,14 +308,6 @@ class SlaveConsole:
         if not is_channel_name(name):
             raise server_errors.ER_REPLICA_CHANNEL_NAME_INVALID_OR_TOO_LONG()
         return name
-
-    @staticmethod
-    def _refuse_running(one: Channel) -> None:
-        running, name = one.running, one.name
-        if Threads.IO in running:
-            raise server_errors.ER_REPLICA_CHANNEL_IO_THREAD_MUST_STOP(name)
-        if running:
-            raise server_errors.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(name)
 
 
 def _check_options(given: dict[str, Any], before: SourceInfo, net_timeout: float) -> Sequence[Note]:
@@ -459,7 +454,7 @@ def _place(file: Value, position: Value) -> UntilPosition | None:
     """Return the binlog position that two SQL arguments name. Return None if ``file`` has no number at its end, or
     ``position`` is negative.
     """
-    offset = _whole(position)
+    offset = 0 if position is None else math.floor(number_of(position) + 0.5)
     if file is None or not re.search(r"\.[0-9]+\Z", str(file)) or offset < 0:
         return None
     return UntilPosition("Source", str(file), max(offset, FIRST_EVENT))
@@ -537,7 +532,3 @@ def _wait_until(slave: Slave, ask: Callable[[], bool], timeout: float | None) ->
 
 def _number(value: Value) -> float:
     return 0.0 if value is None else float(number_of(value))
-
-
-def _whole(value: Value) -> int:
-    return 0 if value is None else math.floor(number_of(value) + 0.5)

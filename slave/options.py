@@ -170,20 +170,10 @@ class EdgeOptions(Settings, panel=REPLICAS_PANEL):
     """A TOML file. Its replica tables name the users and filters of replicas, its user tables the users of slaves
     (docs/edge.md)."""
 
-    @property
-    def slave_ports(self) -> dict[str, int]:
-        """The TCP port for slaves by channel name (``--serve-port``). Raises OptionError for an invalid value."""
-        return parse_ports(self.serve_port or [], "--serve-port")
 
-    @property
-    def replica_ports(self) -> dict[str, int]:
-        """The TCP port for replicas by channel name (``--replica-port``). Raises OptionError for an invalid value."""
-        return parse_ports(self.replica_port or [], "--replica-port")
-
-
-def parse_ports(texts: list[str], option: str) -> dict[str, int]:
+def parse_ports(texts: list[str] | None, option: str) -> dict[str, int]:
     """Return the TCP port of each channel, from option values such as ``m1=3310``. A value without ``=`` has the
-    channel ``""``.
+    channel ``""``. None stands for no values.
 
     Raises OptionError, which names ``option``, for an invalid port and for two ports of one channel.
 
@@ -196,7 +186,7 @@ def parse_ports(texts: list[str], option: str) -> dict[str, int]:
     from dumpfilter.filter.channels import fold_channel
 
     ports: dict[str, int] = {}
-    for text in texts:
+    for text in texts or []:
         name, _, port = text.rpartition("=")
         channel = fold_channel(name)
         if not port.isascii() or not port.isdigit() or int(port) > _MOST_PORT:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from dumpfilter.base.errors import ConnectionLost, SourceStreamDamaged
 from dumpfilter.binlog.crc32 import all_sound
-from dumpfilter.binlog.events import HEADER_LENGTH, MAX_EVENT, SOUND, EventHeader, event_name, is_sound
+from dumpfilter.binlog.events import HEADER_LENGTH, MAX_EVENT, SOUND, EventHeader, event_name
 from dumpfilter.receiver._deframe_kernels import (
     EVENT_AHEAD,
     LEAST_WITH_CHECKSUM,
@@ -25,6 +25,7 @@ from dumpfilter.receiver._deframe_kernels import (
     LONGEST_PAYLOAD,
     PACKET_HEADER,
     deframe,
+    walk,
 )
 
 BUFFER_SIZE = 4 << 20
@@ -226,13 +227,8 @@ class Deframer:
     def _wrong_checksum(self, written: int) -> SourceStreamDamaged:
         """Return the error about the first event with a wrong checksum among the last extracted events."""
         file, position = self._where()
-        at = 0
-        while at < written:
-            header = EventHeader.unpack(self._out.data, at)
-            event = self._out.data[at : at + header.size]
-            if not is_sound(event):
-                break
-            at += header.size
+        _, at, _ = walk(self._out, written, position, True)
+        header = EventHeader.unpack(self._out.data, at)
         return SourceStreamDamaged(
             f"{file}: at {position + at}: the source sent a {event_name(header.type)} event of {header.size} bytes "
             "with a wrong checksum"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.slave.options import EdgeOptions
+from dumpfilter.slave.options import parse_ports
 
 
 def test_channels_have_lower_case_names() -> None:
-    options = EdgeOptions(replica_port=["3309", "Web=3310"], serve_port=["M1=0"])
-    assert options.replica_ports == {"": 3309, "web": 3310}
-    assert options.slave_ports == {"m1": 0}
+    assert parse_ports(["3309", "Web=3310"], "--replica-port") == {"": 3309, "web": 3310}
+    assert parse_ports(["M1=0"], "--serve-port") == {"m1": 0}
 
 
 @pytest.mark.parametrize(
@@ -24,5 +23,5 @@ def test_channels_have_lower_case_names() -> None:
 )
 def test_ports_that_cannot_be_used(texts: list[str], wrong: str) -> None:
     with pytest.raises(OptionError) as error:
-        _ = EdgeOptions(serve_port=texts).slave_ports
+        parse_ports(texts, "--serve-port")
     assert str(error.value) == wrong
