@@ -65,9 +65,10 @@ def export_command(
     from dumpfilter.spark_jobs.source.export import export_events
 
     slaves.definitions()  # A wrong slave is the same error here as in other commands.
-    options = {"files": "\n".join(binlogs.source())}
-    options |= {"verify": str(read.verify_checksum).lower(), "onCorrupt": read.on_corrupt}
-    options |= {
+    options = {
+        "files": "\n".join(binlogs.source()),
+        "verify": str(read.verify_checksum).lower(),
+        "onCorrupt": read.on_corrupt,
         "rangeSize": str(read.range_size << 20),
         "rows": "exploded" if given.exploded or given.table else "events",
     }

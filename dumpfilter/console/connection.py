@@ -622,7 +622,10 @@ class Connection:
         await self._send_ok()
 
     async def _statistics(self, data: bytes) -> None:
-        await self._stream.send(self._client.statistics().encode())
+        # mysqladmin status shows this line.
+        status, questions = self._port.status(), self._client.questions
+        line = f"Uptime: {status['Uptime']}  Threads: {status['Threads_connected']}  Questions: {questions}"
+        await self._stream.send(line.encode())
 
     async def _reset_connection(self, data: bytes) -> None:
         for statement in self._prepared.values():

@@ -431,10 +431,3 @@ class Session:
         if found is None:
             raise no_such_table(schema, name, self.schemas)
         return found
-
-    def statistics(self) -> str:
-        """Return the line of statistics that ``mysqladmin status`` shows (the answer to COM_STATISTICS)."""
-        status = self.port.status()
-        return (
-            f"Uptime: {status['Uptime']}  Threads: {status['Threads_connected']}  Questions: {self.questions}"
-        )
