@@ -28,7 +28,7 @@ from dumpfilter.console.sql.commands import Executor
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.interruption import acquire, running_interrupt
 from dumpfilter.console.sql.result import Column, ColumnType, Note, Result
-from dumpfilter.console.sql.select import DEFAULT_SECONDS, Environment, no_such_table, select
+from dumpfilter.console.sql.select import DEFAULT_SECONDS, INFORMATION_SCHEMA, Environment, select
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET
 
 Value = str | int | float | None
@@ -95,7 +95,6 @@ GLOBAL_VARIABLES: Mapping[str, Value] = {
 _LONGEST_VALUE = 1024
 
 
-SCHEMA = "information_schema"
 COLLATION = "utf8mb4_0900_ai_ci"
 
 ENGINE = "PERFORMANCE_SCHEMA"
@@ -138,7 +137,7 @@ def _texts(names: str) -> list[Column]:
 
 _COLUMNS: dict[str, list[Column]] = {
     table: [Column(name.upper(), _TYPES[kind]) for name, kind in columns.items()]
-    for table, columns in INFO_SCHEMA[SCHEMA].items()
+    for table, columns in INFO_SCHEMA[INFORMATION_SCHEMA].items()
 } | {
     "check_constraints": _texts("CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME CHECK_CLAUSE"),
     "engines": _texts("ENGINE SUPPORT COMMENT TRANSACTIONS XA SAVEPOINTS"),
@@ -155,20 +154,7 @@ _COLUMNS["collations"].append(Column("PAD_ATTRIBUTE"))
 
 
 def _schemas_of(executor: Executor) -> list[str]:
-    return sorted({SCHEMA, *(schema for schema, _ in executor.tables)})
-
-
-def _information_schema_table(executor: Executor, name: str) -> Result | None:
-    """Return the columns and rows of a table in the console's information_schema, or None if there is no such table.
-
-    ``name`` can be in upper or lower case. The rows describe the status tables of ``executor``, the master or slave.
-    """
-    name = name.lower()
-    if name not in _COLUMNS:
-        return None
-    columns = _COLUMNS[name]
-    rows = ROWS[name](executor) if name in ROWS else ()
-    return Result(columns, [[row.get(column.name) for column in columns] for row in rows])
+    return sorted({INFORMATION_SCHEMA, *(schema for schema, _ in executor.tables)})
 
 
 def _schemata(executor: Executor) -> Iterable[Row]:
@@ -182,12 +168,12 @@ def _schemata(executor: Executor) -> Iterable[Row]:
 
 
 def _names(executor: Executor) -> list[tuple[str, str]]:
-    return [*((SCHEMA, name.upper()) for name in sorted(_COLUMNS)), *sorted(executor.tables)]
+    return [*((INFORMATION_SCHEMA, name.upper()) for name in sorted(_COLUMNS)), *sorted(executor.tables)]
 
 
 def _tables(executor: Executor) -> Iterable[Row]:
     for schema, name in _names(executor):
-        inner = schema == SCHEMA
+        inner = schema == INFORMATION_SCHEMA
         yield {
             "TABLE_CATALOG": "def",
             "TABLE_SCHEMA": schema,
@@ -202,7 +188,11 @@ def _tables(executor: Executor) -> Iterable[Row]:
 
 def _table_columns(executor: Executor) -> Iterable[Row]:
     for schema, name in _names(executor):
-        columns = _COLUMNS[name.lower()] if schema == SCHEMA else executor.tables[schema, name]().columns
+        columns = (
+            _COLUMNS[name.lower()]
+            if schema == INFORMATION_SCHEMA
+            else executor.tables[schema, name]().columns
+        )
         yield from column_rows(schema, name, columns)
 
 
@@ -361,7 +351,7 @@ class Session:
         name = self.database if name is None else name
         if name is None:
             raise server_errors.ER_NO_DB_ERROR()
-        return SCHEMA if name.lower() == SCHEMA else name
+        return INFORMATION_SCHEMA if name.lower() == INFORMATION_SCHEMA else name
 
     def select(self, text: str, shown: Mapping[str, Result] | None = None) -> Result:
         """Run a SELECT in this session, and return its result.
@@ -370,8 +360,9 @@ class Session:
         apply LIKE and WHERE. Raises SqlError.
         """
 
-        def find(schema: str, name: str) -> Result | None:
-            return shown.get(name) if shown and schema == SHOWN_SCHEMA else self.find_table(schema, name)
+        def find(schema: str, name: str) -> Result:
+            known = shown.get(name) if shown and schema == SHOWN_SCHEMA else None
+            return known or self.find_table(schema, name)
 
         limit = self.variables()["max_execution_time"]
         given = int(limit) / _MILLISECONDS if isinstance(limit, int) and limit > 0 else None
@@ -386,12 +377,11 @@ class Session:
             slot.release()
         return replace(result, notes=interrupt.notes)
 
-    def _environment(self, find: Callable[[str, str], Result | None]) -> Environment:
+    def _environment(self, find: Callable[[str, str], Result]) -> Environment:
         variables = self.variables()
         account = f"{self.user}@{self.host}"
         return Environment(
             find_table=find,
-            schemas=self.schemas,
             database=self.database,
             variables={
                 **variables,
@@ -411,23 +401,28 @@ class Session:
             waits=self.executor.functions,
         )
 
-    def find_table(self, schema: str, name: str) -> Result | None:
-        """Return the columns and rows of a table that SELECT can read, or None if there is no such table.
+    def find_table(self, schema: str, name: str) -> Result:
+        """Return the columns and rows of a table that SELECT can read.
 
-        Upper and lower case differ in names, as on a server with lower_case_table_names=0. Names of
-        tables in information_schema ignore case.
+        Upper and lower case differ in names, as on a server with lower_case_table_names=0. Names of tables in
+        information_schema ignore case. Raises SqlError for a table that does not exist: 1109 in information_schema,
+        1049 if there is no such schema, and 1146 otherwise.
         """
-        if schema == SCHEMA:
-            return _information_schema_table(self.executor, name)
+        if schema == INFORMATION_SCHEMA:
+            columns = _COLUMNS.get(name.lower())
+            if columns is None:
+                raise server_errors.ER_UNKNOWN_TABLE(name.upper(), schema)
+            rows = ROWS[name.lower()](self.executor) if name.lower() in ROWS else ()
+            return Result(columns, [[row.get(column.name) for column in columns] for row in rows])
         read = self.executor.tables.get((schema, name))
-        return None if read is None else read()
+        if read is None and schema not in self.schemas:
+            raise server_errors.ER_BAD_DB_ERROR(schema)
+        if read is None:
+            raise server_errors.ER_NO_SUCH_TABLE(schema, name)
+        return read()
 
     def table(self, schema: str | None, name: str) -> Result:
         """Return the columns and rows of a table that SELECT can read. ``schema`` None means the current database.
         Raises SqlError for a table that does not exist.
         """
-        schema = self.schema(schema)
-        found = self.find_table(schema, name)
-        if found is None:
-            raise no_such_table(schema, name, self.schemas)
-        return found
+        return self.find_table(self.schema(schema), name)

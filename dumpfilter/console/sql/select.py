@@ -24,7 +24,7 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar
@@ -89,7 +89,7 @@ ZERO_TIMESTAMP = "0000-00-00 00:00:00.000000"
 For example, the time of the last error has this value before the first error.
 """
 
-_INFORMATION_SCHEMA = "information_schema"
+INFORMATION_SCHEMA = "information_schema"
 _INT64 = 1 << 63
 _MOST_DIGITS = len(str(_INT64)) - 1
 """The number of digits with which every number is a signed integer of 64 bits."""
@@ -115,9 +115,8 @@ class Environment:
     functions.
     """
 
-    find_table: Callable[[str, str], Result | None]
-    """The function that returns the table of a schema and a name, or None if no such table exists."""
-    schemas: Collection[str]
+    find_table: Callable[[str, str], Result]
+    """The function that returns the table of a schema and a name. It raises SqlError if no such table exists."""
     database: str | None = None
     """The session's current database (set by USE), or None. Table names without a schema belong to it."""
     variables: Mapping[str, object] = field(default_factory=dict)
@@ -130,18 +129,6 @@ class Environment:
     """The functions that wait for replication, such as SOURCE_POS_WAIT, by their names in lower case. They may raise
     SqlError.
     """
-
-
-def no_such_table(schema: str, name: str, schemas: Collection[str]) -> SqlError:
-    """Return the server's error for a table that does not exist.
-
-    The error is 1109 in information_schema, 1049 if the schema is not in ``schemas`` either, and 1146 otherwise.
-    """
-    if schema == _INFORMATION_SCHEMA:
-        return server_errors.ER_UNKNOWN_TABLE(name.upper(), schema)
-    if schema not in schemas:
-        return server_errors.ER_BAD_DB_ERROR(schema)
-    return server_errors.ER_NO_SUCH_TABLE(schema, name)
 
 
 class _Reader(MySQL):
@@ -275,11 +262,9 @@ class Rewriting(SQLiteGenerator):
             schema = node.db or self._environment.database
             if not schema:
                 raise server_errors.ER_NO_DB_ERROR()
-            if schema.lower() == _INFORMATION_SCHEMA:
-                schema = _INFORMATION_SCHEMA
+            if schema.lower() == INFORMATION_SCHEMA:
+                schema = INFORMATION_SCHEMA
             table = self._environment.find_table(schema, node.name)
-            if table is None:
-                raise no_such_table(schema, node.name, self._environment.schemas)
             self.tables[schema, node.name.lower()] = table
             self.types |= {column.name.lower(): column.type for column in table.columns}
             for unneeded in ("hints", "catalog"):
@@ -298,7 +283,7 @@ class Rewriting(SQLiteGenerator):
             column.name.lower(): column.name
             for (schema, _), table in self.tables.items()
             for column in table.columns
-            if schema == _INFORMATION_SCHEMA
+            if schema == INFORMATION_SCHEMA
         }
         for node in tree.find_all(exp.Select):
             for item in node.expressions:

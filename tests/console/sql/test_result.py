@@ -19,7 +19,7 @@ def test_times_are_in_the_machines_time_zone(monkeypatch: pytest.MonkeyPatch) ->
     time.tzset()
     try:
         assert as_shown(NOON) == "2026-01-02 07:00:00.000000"
-        environment = Environment(lambda schema, name: table, {"s"}, "s")
+        environment = Environment(lambda schema, name: table, "s")
         result = select("SELECT at, SUBSTRING(at, 12, 2) FROM t", environment)
         ((at, hour),) = result.rows
         assert as_shown(at) == "2026-01-02 07:00:00.000000"

@@ -12,7 +12,7 @@ from dumpfilter.console.sql.select import Environment, select
 from dumpfilter.console.sql.server_errors import SqlError
 
 TABLE = Result([Column("n", ColumnType.INTEGER), Column("t")], [(1, "a"), (2, None)])
-ENVIRONMENT = Environment(lambda schema, name: TABLE if name == "t" else None, ["s"], "s")
+ENVIRONMENT = Environment(lambda schema, name: TABLE, "s")
 NUMBERS = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x WHERE n < 3000000) "
 ENDLESS = NUMBERS.replace("WHERE n < 3000000", "") + "SELECT COUNT(*) FROM x"
 FEWER = NUMBERS.replace("3000000", "300000")
