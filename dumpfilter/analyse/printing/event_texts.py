@@ -42,7 +42,7 @@ from dumpfilter.binlog.rows_events import (
     encode_table_map,
     is_pre_ga,
 )
-from dumpfilter.binlog.writer import make_event
+from dumpfilter.binlog.writer import with_body
 from dumpfilter.dump.set_pass import KeptEvents
 
 T = EventType
@@ -309,16 +309,9 @@ class EventTexts:
                 body = encode_table_map(one, length)
             elif is_changed:
                 rows = decode_rows_header(kind, body, length or None)
-                body, kind = body[: rows.rows_offset] + bytes(rows_data(rows, body)), T(kind).opened
-            batch.changed[k] = make_event(
-                kind,
-                body,
-                timestamp=header.timestamp,
-                server_id=header.server_id,
-                end_log_pos=header.end_log_pos,
-                flags=header.flags,
-                checksum=self.checksum,
-            )
+                body = body[: rows.rows_offset] + bytes(rows_data(rows, body))
+                header = header._replace(type=T(kind).opened)
+            batch.changed[k] = with_body(header, body, checksum=self.checksum)
         batch.encoded.append(k)
 
     def print(self) -> None:

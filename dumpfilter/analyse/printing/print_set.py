@@ -28,8 +28,6 @@ from dumpfilter.filter.clever import CleverFilter
 from dumpfilter.filter.filter import FilterOptions
 from dumpfilter.index.fileset import BinlogSet
 
-_MOST_NAMES = 10
-"""The maximum number of tables that a warning names."""
 _POSITION = re.compile(r"\d+")
 _DATETIME = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ](\d{1,2}):(\d{1,2}):(\d{1,2}))?")
 
@@ -99,31 +97,9 @@ def print_binlog(
         finally:
             out.flush()
     work.report(counts, decided=printer.decided)
-    if printer.comments:
-        work.warn(
-            f"{printer.comments} statements are comments in the text (# dumpfilter: not run), because they would fail "
-            "where it is run; --target-has names what the target has, and --may-fail=print prints them"
-        )
-    if printer.diverged:
-        work.warn(
-            f"the rules about databases drop some changes of {_some(printer.diverged)} and pass others: a client may "
-            "stop at a later change of the table, with error 1032 or 1062; rules about tables pass all changes of a "
-            "table, and the client's --force goes on"
-        )
-    if printer.drifted:
-        work.warn(
-            f"the filter drops statements that define columns of {_some(printer.drifted)}: a client may stop at a "
-            "later change of the table; `dumpfilter lint` shows these statements, and the client's --force goes on"
-        )
-    if printer.load_files.written and options.local_load is None:
-        work.warn(
-            f"files of LOAD DATA are in {printer.load_files.directory}; remove them when the text has been run"
-        )
+    for text in printer.shortcomings():
+        work.warn(text)
     return counts
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:_MOST_NAMES]) + (" …" if len(names) > _MOST_NAMES else "")
 
 
 def write_binlog(

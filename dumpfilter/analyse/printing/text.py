@@ -10,7 +10,7 @@ import itertools
 import tempfile
 import time
 from base64 import encodebytes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ from dumpfilter.dump.set_pass import KeptEvents, PassedStatement
 from dumpfilter.dump.with_tables_info import announce_tables_info, has_tables_info
 from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.base import KindFilter
-from dumpfilter.filter.world import World
+from dumpfilter.filter.world import Key, World
 from dumpfilter.index.segment import ended_xid
 from dumpfilter.index.subjects import statement_of
 
@@ -64,6 +64,7 @@ class LoadFiles:
 
     def __init__(self, directory: Path | None = None) -> None:
         self.directory = directory
+        self.is_temporary = directory is None
         self.written = 0
         self._paths: dict[int, Path] = {}
 
@@ -119,6 +120,8 @@ T = EventType
 
 _PIECE = 1 << 20
 """The size of the pieces in which a compressed transaction is printed, bytes."""
+_MOST_NAMES = 10
+"""The maximum number of tables that a warning names."""
 _KEYWORDS = (b"BEGIN", b"COMMIT", b"ROLLBACK")
 _FRAMES = (b"SAVEPOINT ", b"ROLLBACK ", b"RELEASE SAVEPOINT ", b"XA ")
 _AUTOMATIC = b"/*!50616 SET @@SESSION.GTID_NEXT= 'AUTOMATIC'*/"
@@ -178,7 +181,7 @@ class TextPrinter:
         """The number of statements that the filter leaves undecided, but about which earlier statements of the set
         decide.
         """
-        self.load_files = LoadFiles(options.local_load)
+        self._load_files = LoadFiles(options.local_load)
         self._rewrite_db = rules.rewrite_db
         self._skip_gtids = options.skip_gtids
         self._warn = warn
@@ -211,26 +214,29 @@ class TextPrinter:
         """The prepared XA transactions of which nothing was printed."""
         self._gtid_set = False
 
-    @property
-    def comments(self) -> int:
-        """The number of statements and rows events that were printed as comments, because they would fail on the
-        target server.
+    def shortcomings(self) -> Iterator[str]:
+        """Yield warnings about the printed text: about statements that it has as comments, tables that may differ on
+        the server that runs it, and temporary files that it names.
         """
-        return self._comments + self._texts.refused
-
-    @property
-    def drifted(self) -> list[str]:
-        """The names of tables whose columns may differ on the target server, because the filter dropped a CREATE or
-        ALTER TABLE.
-        """
-        return [] if self._harmless is None else [named(key) for key in self._harmless.drifted]
-
-    @property
-    def diverged(self) -> list[str]:
-        """The names of tables that may have wrong rows on the server that runs the text, because the text changes them
-        after the filter dropped other changes of their rows.
-        """
-        return [] if self._harmless is None else [named(key) for key in self._harmless.diverged]
+        if comments := self._comments + self._texts.refused:
+            yield (
+                f"{comments} statements are comments in the text (# dumpfilter: not run), because they would fail "
+                "where it is run; --target-has names what the target has, and --may-fail=print prints them"
+            )
+        if self._harmless is not None and self._harmless.diverged:
+            yield (
+                f"the rules about databases drop some changes of {_some(self._harmless.diverged)} and pass others: a "
+                "client may stop at a later change of the table, with error 1032 or 1062; rules about tables pass all "
+                "changes of a table, and the client's --force goes on"
+            )
+        if self._harmless is not None and self._harmless.drifted:
+            yield (
+                f"the filter drops statements that define columns of {_some(self._harmless.drifted)}: a client may "
+                "stop at a later change of the table; `dumpfilter lint` shows these statements, and the client's "
+                "--force goes on"
+            )
+        if self._load_files.written and self._load_files.is_temporary:
+            yield f"files of LOAD DATA are in {self._load_files.directory}; remove them when the text has been run"
 
     def begin(self) -> None:
         """Print the statements that begin the text. Call this before printing any event."""
@@ -476,7 +482,7 @@ class TextPrinter:
             self._comment(setting, b"#   ")
         self._context_settings = []
         if isinstance(query, ExecuteLoadQueryEvent):
-            self.load_files.take(query.file_id)
+            self._load_files.take(query.file_id)
         self._comment(query.raw, b"#   ")
         if self._xa_start is None:
             self._take_gtid()
@@ -533,7 +539,7 @@ class TextPrinter:
 
     def _load(self, query: ExecuteLoadQueryEvent) -> bytes:
         # The printed LOAD DATA names the file on disk, which load_files has written from the binlog.
-        path = str(self.load_files.take(query.file_id))
+        path = str(self._load_files.take(query.file_id))
         replace_ = b" REPLACE" if query.dup_handling == 2 else b""
         infile = b" LOCAL INFILE " + quoted_text(path) + replace_ + b" INTO"
         return query.raw[: query.fn_pos_start] + infile + query.raw[query.fn_pos_end :]
@@ -589,7 +595,7 @@ class TextPrinter:
 
     def _load_block(self, block: C.LoadBlock, event: Event) -> None:
         is_first = event.type == T.BEGIN_LOAD_QUERY
-        path = self.load_files.begin(block) if is_first else self.load_files.append(block)
+        path = self._load_files.begin(block) if is_first else self._load_files.append(block)
         self._tail(f"file_id: {block.file_id}  block_len: {len(block.data)}  in {path}")
 
     def _payload(self, payload: TransactionPayload, event: Event) -> None:
@@ -676,6 +682,11 @@ def _pieces(
         yield piece()
     if wrong is not None:
         raise wrong.located(file, offset) from wrong
+
+
+def _some(keys: Iterable[Key]) -> str:
+    names = [named(key) for key in keys]
+    return ", ".join(names[:_MOST_NAMES]) + (" …" if len(names) > _MOST_NAMES else "")
 
 
 def _status(event: Event) -> bytes | None:

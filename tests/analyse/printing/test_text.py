@@ -64,4 +64,4 @@ def test_an_upgraded_server_leaves_the_tables_that_drifted(tmp_path: Path) -> No
         if dialect is old:
             print_event(printer, created, 200, fd)
             printer.left_out(PassedStatement("bin.000001", fd, 300, altered, passes=False))
-        assert printer.drifted == ["table shop.t"]
+        assert any("columns of table shop.t:" in text for text in printer.shortcomings())
