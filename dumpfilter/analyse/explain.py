@@ -19,10 +19,9 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.text import Text
 
-from dumpfilter.analyse.lint.findings import FilterWarning
+from dumpfilter.analyse.lint.findings import FilterWarning, warning_as_dict
 from dumpfilter.analyse.lint.knowledge import Gatherer
 from dumpfilter.analyse.lint.linting import lint
-from dumpfilter.analyse.lint.output import warning_as_dict
 from dumpfilter.analyse.report.terminal import Cell, table
 from dumpfilter.base.printable import visible
 from dumpfilter.binlog import roles as R

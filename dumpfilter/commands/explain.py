@@ -76,7 +76,7 @@ def explain_command(
         set_as_dict,
         statement_as_dict,
     )
-    from dumpfilter.analyse.lint.output import print_briefly
+    from dumpfilter.analyse.lint.findings import print_briefly
     from dumpfilter.analyse.report.terminal import print_json
     from dumpfilter.binlog.format import NameRules, name_collation_of
 

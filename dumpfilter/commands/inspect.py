@@ -38,9 +38,8 @@ def inspect_command(binlogs: BinlogArguments, given: InspectSettings, read: Veri
     """
     from rich.console import Console
 
-    from dumpfilter.analyse.inspection.by_heading import OverTimeOptions
-    from dumpfilter.analyse.inspection.inspection import inspect_set
-    from dumpfilter.analyse.inspection.text import render_inspection
+    from dumpfilter.analyse.by_heading import OverTimeOptions
+    from dumpfilter.analyse.inspection import inspect_set, render_inspection
     from dumpfilter.analyse.report.terminal import print_json
     from dumpfilter.base.errors import OptionError
 

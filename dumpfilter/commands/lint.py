@@ -42,10 +42,9 @@ def lint_command(
     from rich.console import Console
     from rich.text import Text
 
-    from dumpfilter.analyse.lint.findings import FilterWarning, Level
+    from dumpfilter.analyse.lint.findings import FilterWarning, Level, print_warnings, warning_as_dict
     from dumpfilter.analyse.lint.knowledge import gather
     from dumpfilter.analyse.lint.linting import lint
-    from dumpfilter.analyse.lint.output import print_warnings, warning_as_dict
     from dumpfilter.analyse.report.terminal import print_json
     from dumpfilter.base.printable import visible
 

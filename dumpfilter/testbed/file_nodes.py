@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dumpfilter.analyse.inspection.inspection import inspect_set
+from dumpfilter.analyse.inspection import inspect_set
 from dumpfilter.binlog.events import OF_FILES
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.workload import START, GeneratedSet, Span, generate

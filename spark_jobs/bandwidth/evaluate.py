@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.analyse.inspection.by_heading import Headings, HeadingSums, OverTimeOptions, over_time
+from dumpfilter.analyse.by_heading import Headings, HeadingSums, OverTimeOptions, over_time
 from dumpfilter.analyse.report.measures import Audience, Division, OverTime
 from dumpfilter.analyse.traffic.facts import Facts, Mask, SubjectFlags
 from dumpfilter.base.errors import OptionError

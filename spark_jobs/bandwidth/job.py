@@ -18,10 +18,9 @@ from functools import partial
 from operator import itemgetter
 from pathlib import Path
 
-from dumpfilter.analyse.lint.findings import Code, FilterWarning, Level
+from dumpfilter.analyse.lint.findings import Code, FilterWarning, Level, warning_line
 from dumpfilter.analyse.lint.knowledge import knowledge_of
 from dumpfilter.analyse.lint.linting import lint
-from dumpfilter.analyse.lint.output import warning_line
 from dumpfilter.analyse.traffic.facts import flags_of
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.printable import replace_invalid_utf8, visible

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.analyse.inspection.by_heading import Headings
+from dumpfilter.analyse.by_heading import Headings
 from dumpfilter.analyse.traffic.facts import (
     COLUMNS,
     Conditions,

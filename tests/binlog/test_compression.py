@@ -1,6 +1,6 @@
 """Tests of the uncompressed sizes of MariaDB's compressed events.
 
-tests/analyse/inspection/test_inspection.py has recorded ones.
+tests/analyse/test_inspection.py has recorded ones.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.analyse.inspection.inspection import inspect_set
+from dumpfilter.analyse.inspection import inspect_set
 from dumpfilter.base.errors import SourcePurged, SourceRefused, SourceReplaced
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.receiver.reception import Follower

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dumpfilter.analyse.inspection.by_heading import NO_TABLE, SEVERAL
-from dumpfilter.analyse.inspection.inspection import inspect_set
+from dumpfilter.analyse.by_heading import NO_TABLE, SEVERAL
+from dumpfilter.analyse.inspection import inspect_set
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth

@@ -15,15 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from dumpfilter.analyse.inspection.by_heading import NO_TABLE, SEVERAL, STATEMENTS, Rate, Rates, Volume
-from dumpfilter.analyse.inspection.inspection import (
+from dumpfilter.analyse.by_heading import NO_TABLE, SEVERAL, STATEMENTS, Rate, Rates, Volume
+from dumpfilter.analyse.inspection import (
     NOT_OPENED,
     TOP,
     Inspection,
     Inspector,
     inspect_set,
+    render_inspection,
 )
-from dumpfilter.analyse.inspection.text import render_inspection
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog import roles as R

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from dumpfilter.analyse.inspection import by_heading
-from dumpfilter.analyse.inspection.by_heading import MOST_PERIODS, OverTimeOptions
-from dumpfilter.analyse.inspection.inspection import inspect_set
-from dumpfilter.analyse.inspection.text import render_inspection
+from dumpfilter.analyse import by_heading
+from dumpfilter.analyse.by_heading import MOST_PERIODS, OverTimeOptions
+from dumpfilter.analyse.inspection import inspect_set, render_inspection
 from dumpfilter.analyse.report.measures import Division, OverTime
 from dumpfilter.binlog.workload import START, Span, generate
 from dumpfilter.index.fileset import BinlogSet

@@ -6,9 +6,8 @@ import io
 
 from rich.console import Console
 
-from dumpfilter.analyse.lint.findings import Code, FilterWarning
+from dumpfilter.analyse.lint.findings import Code, FilterWarning, print_warnings
 from dumpfilter.analyse.lint.knowledge import Evidence
-from dumpfilter.analyse.lint.output import print_warnings
 from dumpfilter.filter import Rule, RuleKind
 
 

@@ -1,1 +1,0 @@
-"""The statistics of a binlog set that ``dumpfilter inspect`` prints."""
