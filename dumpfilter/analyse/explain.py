@@ -411,16 +411,8 @@ def verdict_word(decision: Decision, filters: Filters) -> str:
 
     ``not written`` means that a rule such as ``--binlog-do-db`` keeps the event out of the binlog.
     """
-    if decision.verdict is Verdict.IGNORE and by_write_side(decision, filters):
-        return _NOT_WRITTEN
-    return decision.verdict.value
-
-
-def by_write_side(decision: Decision, filters: Filters) -> bool:
-    """Tell whether rules with which the server writes its binlog, such as ``--binlog-do-db``, made the decision, rather
-    than the slave's rules.
-    """
-    return filters.write.is_on and decision.step.name.startswith("BINLOG_")
+    is_by_write_side = filters.write.is_on and decision.step.name.startswith("BINLOG_")
+    return _NOT_WRITTEN if decision.verdict is Verdict.IGNORE and is_by_write_side else decision.verdict.value
 
 
 def describe(subject: Subject) -> str:

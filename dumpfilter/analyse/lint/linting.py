@@ -38,7 +38,9 @@ but belongs to the name. Did you mean --replicate-do-db=shop --replicate-do-db=h
     remembering = RememberingFilter(rule_filter)
     if isinstance(rule_filter, Filter):
         names = names_of(rule_filter, knowledge)
-        decisions = decisions_of(remembering, knowledge)
+        subjects = [event.subject for event in knowledge.events]
+        subjects += [TableSubject(*table) for table in knowledge.tables]
+        decisions = {subject: remembering.decide(subject) for subject in subjects}
         deciding = {decision.rule for decision in decisions.values()}
         items += odd_names(rule_filter, knowledge, names, deciding)
         items += merged_tables(rule_filter, knowledge)
@@ -183,13 +185,11 @@ def names_of(rule_filter: Filter, knowledge: SetKnowledge) -> RuleNames:
     """Return the names of a binlog set as a filter's rules see them, after ``--replicate-rewrite-db``."""
     databases: dict[str, SetEvent] = {}
     tables: dict[Name, SetEvent] = {}
-    sources: dict[str, SetEvent] = {}
     for database, event in knowledge.databases.items():
-        sources[database] = event
         databases.setdefault(rule_filter.rewrite_db(database), event)
     for (database, table), event in knowledge.tables.items():
         tables.setdefault((rule_filter.rewrite_db(database), table), event)
-    return RuleNames(databases, tables, sources)
+    return RuleNames(databases, tables, knowledge.databases)
 
 
 def _no_match(rule_filter: Filter, rule: Rule, names: RuleNames) -> Item:
@@ -414,13 +414,6 @@ _TABLE_DO = (RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE)
 _BY_DATABASE = (Step.NO_DO_DB, Step.IGNORE_DB)
 Decisions = dict[Subject, Decision]
 """A filter's decision about each table and statement of a binlog set."""
-
-
-def decisions_of(rule_filter: ReplicationFilter, knowledge: SetKnowledge) -> Decisions:
-    """Return a filter's decisions about all tables and statements of a set."""
-    subjects = [event.subject for event in knowledge.events]
-    subjects += [TableSubject(*table) for table in knowledge.tables]
-    return {subject: rule_filter.decide(subject) for subject in dict.fromkeys(subjects)}
 
 
 def void_rules(

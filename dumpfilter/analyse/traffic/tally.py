@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from copy import copy
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -59,8 +59,6 @@ _CHANGES = (R.ROWS, R.ROWS_END, R.STATEMENT)
 
 _SENT_ALWAYS = (R.KEEP, R.XA)
 """The roles of events that every filter sends."""
-
-_Item = TypeVar("_Item", bound=np.generic)
 
 
 class _Events(NamedTuple):
@@ -395,18 +393,13 @@ class Tally:
         for name, length in wanted.items():
             column = getattr(self._memory, name)
             if length > len(column):
-                self._memory = self._memory._replace(**{name: _longer(column, 2 * length)})
+                longer = np.zeros((2 * length, *column.shape[1:]), column.dtype)
+                longer[: len(column)] = column
+                self._memory = self._memory._replace(**{name: longer})
         slots = 1 << (2 * len(self._memory.conditions) - 1).bit_length()
         if slots > len(self._memory.slots):
             self._memory = self._memory._replace(slots=np.full(slots, -1, np.int64))
             K.rehash(self._memory)
-
-
-def _longer(column: npt.NDArray[_Item], length: int) -> npt.NDArray[_Item]:
-    """Return a copy of an array, padded with zeros to ``length`` entries."""
-    out = np.zeros((length, *column.shape[1:]), column.dtype)
-    out[: len(column)] = column
-    return out
 
 
 def _held(events: _Events, first: int) -> _Events:
