@@ -129,6 +129,8 @@ class IndexedFile:
             SegmentReader, subjects=subjects, sources=sources, max_opened=max_opened
         )
         self._reader = self._read_segments(file, verify=verify)
+        self._rereader: SegmentReader | None = None
+        """The reader of segments that the cache has evicted. It keeps its buffers from one segment to the next."""
         self._sources = sources
         self._cache = cache
         self._places: list[_Place] = []
@@ -323,6 +325,7 @@ class IndexedFile:
                 self.lost()
                 return False
             self.file = self._reader.file = file
+            self._rereader = None
             self.identity = file.identity
             return True
 
@@ -350,6 +353,7 @@ class IndexedFile:
         """
         with self._lock:
             self._reader.release()
+            self._rereader = None
             self._recent = Window(self._recent.data[-_TAIL:].copy(), self.scanned_to - _TAIL)
 
     def _place(self, position: int, places: Sequence[_Place] | None = None) -> int | None:
@@ -448,7 +452,7 @@ class IndexedFile:
         first = number
         while places[first].continues:
             first -= 1
-        reader = self._read_segments(self.file, verify=False)
+        reader = self._rereader = self._rereader or self._read_segments(self.file, verify=False)
         reader.rewind(places[first].start, places[first].point)
         for place in places[first : number + 1]:
             reader.limit = place.end

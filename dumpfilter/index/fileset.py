@@ -113,8 +113,7 @@ class FileBegin(NamedTuple):
 class ScanPoint(NamedTuple):
     """The state of a scan (the reading of events into arrays) at a transaction boundary.
 
-    It has the prepared XA transactions and, in a relay log, the position in the binlog of the events' writer. A later
-    scan can begin at this boundary with this state, without reading the file's part before it.
+    A later scan can begin at this boundary with this state, without reading the file's part before it.
     """
 
     prepared: Prepared
@@ -122,6 +121,8 @@ class ScanPoint(NamedTuple):
     writer: WriterPoint | None = None
     """The position in the binlog of the server that wrote the events, for a relay log. None in a server's own binlog.
     """
+    format_description: FormatDescription | None = None
+    """The layout of the events from the boundary on. None: the layout that the file begins with."""
 
 
 FIRST_POINT = ScanPoint(NONE_PREPARED)
@@ -555,20 +556,19 @@ class SegmentReader:
 
     @property
     def point(self) -> ScanPoint:
-        """The state of the scan at the end of the last segment, from which a later scan can begin. It holds the
-        prepared XA transactions and, in a relay log, the position in the binlog of the server that wrote the events.
-        """
-        return ScanPoint(self.prepared, self.scanner.writer)
+        """The state of the scan at the end of the last segment, from which a later scan can begin."""
+        return ScanPoint(self.prepared, self.scanner.writer, self.scanner.format_description)
 
     def rewind(self, position: int, point: ScanPoint = FIRST_POINT) -> None:
         """Move to the transaction boundary at the byte offset ``position``, to read the events after it again.
 
-        ``point`` holds what earlier events tell about this boundary: the prepared XA transactions and, in a relay log,
-        the position in the binlog of the server that wrote the events. The default (nothing prepared, no relay log) is
-        right at the beginning of a server's first binlog file.
+        ``point`` holds what earlier events tell about this boundary, such as the prepared XA transactions. The default
+        (nothing prepared, no relay log) is right at the beginning of a server's first binlog file.
         """
         self.position = position
-        self.scanner.reset(*point)
+        self.scanner.reset(
+            point.prepared, point.format_description or self.file.format_description, point.writer
+        )
 
 
 class BinlogSet:

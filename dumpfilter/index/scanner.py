@@ -185,12 +185,15 @@ class FileScanner:
         """
         self._columns = Columns(64)
 
-    def reset(self, prepared: Prepared, writer: WriterPoint | None = None) -> None:
+    def reset(self, prepared: Prepared, fd: FormatDescription, writer: WriterPoint | None = None) -> None:
         """Forget the open transaction, so that the next scan may begin at any transaction boundary of the file.
 
-        ``prepared`` are the XA transactions that are prepared at that boundary. ``writer`` is for a relay log: the
-        position at that boundary in the binlog of the server that wrote the events.
+        ``prepared`` are the XA transactions that are prepared at that boundary, and ``fd`` describes the layout of the
+        events there. ``writer`` is for a relay log: the position at that boundary in the binlog of the server that
+        wrote the events.
         """
+        if fd is not self.format_description:
+            self._use(fd)
         self._state["place"] = 0
         self.writer = writer
         self.prepared, self._held = prepared, set()
@@ -515,7 +518,7 @@ class FileScanner:
             fd = replace(self.format_description, checksum=False)
             inside = FileScanner(self.file, fd, self._subjects, self._sources)
             inside._is_inside = True
-        inside.reset(prepared)
+        inside.reset(prepared, inside.format_description)
         inside._table_ids.ids[:] = 0
         inside._state["table_ids"] = 0
         segment = inside.scan(np.frombuffer(events, np.uint8), 0, at_end=True)

@@ -18,13 +18,15 @@ from dumpfilter.base.errors import (
     BinlogUnreadable,
     PositionError,
 )
-from dumpfilter.binlog.events import EventHeader
+from dumpfilter.binlog.events import MAGIC, EventHeader, EventType
 from dumpfilter.binlog.workload import generate
+from dumpfilter.binlog.writer import make_event
 from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.master import indexed_file
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.watcher import Watcher
+from tests.strategies import DIALECTS, query_body
 
 ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
 
@@ -59,6 +61,18 @@ def test_a_dropped_segment_is_scanned_again_to_the_same(recording: str) -> None:
     assert walk(cramped) == first
     assert cramped.cache_state().entries == 1
     assert roomy.cache_state().entries == 3
+
+
+def test_a_segment_after_a_second_format_description_is_scanned_again(tmp_path: Path) -> None:
+    """The second format description event of a server's relay log tells how the events after it are read."""
+    with_crc, without = (dialect for dialect in DIALECTS if dialect.gtids == "anonymous")
+    event = make_event(EventType.QUERY, query_body(b"DROP TABLE t"), timestamp=9)
+    path = tmp_path / "relay.000001"
+    path.write_bytes(MAGIC + without.format_description() + with_crc.format_description() + event)
+    store = BinlogStore(path, cache_bytes=1)
+    walked = [[segment.subject.tolist() for segment in store.segments(path.name)] for _ in range(3)]
+    assert len(walked[0]) == 2
+    assert walked[1:] == walked[:1] * 2
 
 
 def test_every_byte_is_scanned_once_for_all_slaves() -> None:
