@@ -32,10 +32,10 @@ from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.sql.commands import Executor
 from dumpfilter.index.fileset import BinlogSet, PublishedEnd, RelayWentBack
 from dumpfilter.master.config import MasterConfig, ReplicaEntry, load_config
-from dumpfilter.master.grpc_port import GrpcPort, ListenAddress, end_of_tasks
 from dumpfilter.master.limits import MAX_DUMPS, Places
+from dumpfilter.master.replicas.connection import ReplicaServer
 from dumpfilter.master.replicas.filters import ReplicaFilters
-from dumpfilter.master.replicas.server import ReplicaServer
+from dumpfilter.master.server import GrpcPort, ListenAddress, end_of_tasks
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore

@@ -33,7 +33,7 @@ from dumpfilter.index.scanner import FileScanner
 from dumpfilter.index.segment import NONE_PREPARED
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.advance import DumpPlace
-from dumpfilter.master.replica_encoding import ReplicaEncoding
+from dumpfilter.master.encodings import ReplicaEncoding
 
 _GTID = int(EventType.GTID)
 _MARIADB_GTID = int(EventType.MARIADB_GTID)

@@ -343,48 +343,46 @@ class ReplicaEntry(_Login, FilterTable):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        for key, reason in self._faults():
-            raise wrong(reason, key)
+        if self.adopt:
+            self._check_adopting()
+        elif self.rules is None:
+            raise wrong(
+                "is missing: write the rules of the replica's own filter, or rules = [] to send everything, or "
+                "adopt = true",
+                "rules",
+            )
+        elif self.on_drift is not None and self.connect is None:
+            raise wrong(
+                "needs connect, a user and a password with which the master reads the replica's own filter",
+                "on_drift",
+            )
         try:
             _ = self.filter
         except OptionError as error:
             raise wrong(str(error), "rules") from None
         return self
 
-    def _faults(self) -> Iterable[tuple[str, str]]:
-        """Yield each key of the table that contradicts other keys, with a text that says why and what to do."""
-        if self.adopt:
-            if self.rules is not None:
-                yield (
-                    "rules",
-                    "stands beside adopt = true, with which the replica's own filter is used: keep one of the two",
-                )
-            if self.connect is None:
-                yield (
-                    "connect",
-                    "is missing: adopt = true reads the replica's own filter, and needs a user and a password, such as "
-                    'connect = { user = "dumpfilter", password_file = "/etc/dumpfilter/password" }',
-                )
-            if self.on_drift is not None:
-                yield (
-                    "on_drift",
-                    "stands beside adopt = true, with which the master uses the replica's own filter: leave it out",
-                )
-            if self.semantics is not FilterSemantics.CLASSIC:
-                yield (
-                    "semantics",
-                    "stands beside adopt = true: a server's own filter is classic; leave it out",
-                )
-        elif self.rules is None:
-            yield (
+    def _check_adopting(self) -> None:
+        """Raise a validation error for a key that contradicts ``adopt``, which uses the replica's own filter."""
+        if self.rules is not None:
+            raise wrong(
+                "stands beside adopt = true, with which the replica's own filter is used: keep one of the two",
                 "rules",
-                "is missing: write the rules of the replica's own filter, or rules = [] to send everything, or "
-                "adopt = true",
             )
-        elif self.on_drift is not None and self.connect is None:
-            yield (
+        if self.connect is None:
+            raise wrong(
+                "is missing: adopt = true reads the replica's own filter, and needs a user and a password, such as "
+                'connect = { user = "dumpfilter", password_file = "/etc/dumpfilter/password" }',
+                "connect",
+            )
+        if self.on_drift is not None:
+            raise wrong(
+                "stands beside adopt = true, with which the master uses the replica's own filter: leave it out",
                 "on_drift",
-                "needs connect, a user and a password with which the master reads the replica's own filter",
+            )
+        if self.semantics is not FilterSemantics.CLASSIC:
+            raise wrong(
+                "stands beside adopt = true: a server's own filter is classic; leave it out", "semantics"
             )
 
 

@@ -28,14 +28,13 @@ from dumpfilter.master.advance import (
     place_in,
     step_from,
 )
-from dumpfilter.master.ahead import Wanted, ahead_of
-from dumpfilter.master.chunks import GrpcEncoding, GrpcPlan, kept_chunk
 from dumpfilter.master.commits import CommitStep
-from dumpfilter.master.dump_start import DumpStart
-from dumpfilter.master.logged import Logged
+from dumpfilter.master.dump_start import DumpStart, Wanted, ahead_of
+from dumpfilter.master.encodings import GrpcEncoding, GrpcPlan, kept_chunk
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.sharing import SharedReader
+from dumpfilter.master.store import Logged
 from dumpfilter.master.who import Drains
 
 log = structlog.get_logger("dumpfilter.master")
@@ -81,48 +80,6 @@ class Reached(NamedTuple):
     """Whether the last message only says where the dump begins in the file (:meth:`Encoding.announcement`)."""
 
 
-class OwnExclusion:
-    """The transactions that the master leaves out for one slave, although it sends them to other slaves with an equal
-    filter.
-
-    The slave already has them, or has written them itself in circular replication. In parts of the binlog without such
-    transactions, the slave shares its messages with other slaves.
-    """
-
-    def __init__(self, reader: SharedReader, start: DumpStart, origin: OriginFilter | None) -> None:
-        self._exclusion = Exclusion(reader.store.sources, start.gtid_set)
-        self.origin = origin
-        """The servers and domains whose transactions the slave does not want, including its own server id. None: it
-        wants all.
-        """
-        self.shared_origin = _without_own_id(origin)
-        """The servers and domains whose transactions the slave does not want, without its own server id. None: it
-        wants all.
-        """
-
-    def touches(self, reach: Reach) -> bool:
-        """Tell whether ``reach``, the GTID ranges and server ids of some transactions, may include a transaction that
-        this slave leaves out.
-        """
-        if self.origin is not None and self.origin.own_server_id in reach.server_ids:
-            return True
-        return self._exclusion.overlaps(reach)
-
-    def own(self, place: DumpPlace) -> DumpPlace:
-        """Return a copy of ``place`` (position, filter and state of a dump) that leaves out the transactions which this
-        slave must not get.
-        """
-        return replace(place, thread=place.thread.leaving_out(self._exclusion, self.origin))
-
-    def shared(self, place: DumpPlace) -> DumpPlace:
-        """Return a copy of ``place`` (position, filter and state of a dump) with which slaves with an equal filter can
-        share messages.
-
-        A dump from there leaves out only transactions that all these slaves leave out.
-        """
-        return replace(place, thread=place.thread.leaving_out(None, self.shared_origin))
-
-
 class Dump:
     """One binlog dump (stream of events) for one slave. :meth:`messages` yields the messages for the slave. The
     master's register of slaves counts the dump as running from its creation until :meth:`close`.
@@ -157,8 +114,13 @@ class Dump:
         # PURGE BINARY LOGS keeps the files that dumps read, also before the first message.
         slave.file, slave.position = start.file, start.position
         self._number = register.begin_dump(slave, self._signal.set)
-        self._change = slave.change
-        self._own = OwnExclusion(reader, start, self._change.origin)
+        self._flags = slave.flags
+        """The verdicts of the filter that this dump uses."""
+        self._exclusion = Exclusion(reader.store.sources, start.gtid_set)
+        self._shared_origin = _without_own_id(slave.origin)
+        """The servers and domains whose transactions the slave does not want, without its own server id. None: it
+        wants all.
+        """
         self._encoding = options.encoding or GrpcEncoding()
         self.reached = Reached(start.file, start.position, is_boundary=True)
         """The binlog position up to which the dump has yielded messages."""
@@ -185,7 +147,7 @@ class Dump:
     @property
     def _changed(self) -> bool:
         """Whether the slave's filter has changed since this dump began to use it."""
-        return self._slave.change.version != self._change.version
+        return self._slave.flags is not self._flags
 
     @property
     def _is_drained(self) -> bool:
@@ -247,11 +209,11 @@ class Dump:
             if self._options.once:
                 await self._reader.call(lambda end=place.source: end.check_end(last=True))  # type: ignore[misc]
                 self._register.finish(self._slave)
-                yield self._encoding.end_of_log(place)
+                yield self._encoding.notice(place, "end_of_log")
                 return
             if self._due_in(self._heartbeat_period) <= 0:
                 self._register.progress(self._slave, place.file, place.position, None)
-                yield self._encoding.heartbeat(place)
+                yield self._encoding.notice(place, "heartbeat")
                 self._sent_at = time.monotonic()
             elif self.quiet_seconds is not None and self._due_in(self.quiet_seconds) <= 0:
                 self.quiet_seconds = None
@@ -269,12 +231,12 @@ class Dump:
         The dump reads this open file to its end, even if another file takes the name in the meantime. Raises
         BinlogError.
         """
-        start, change = self._start, self._change
+        start = self._start
         thread = DumpThread(
-            change.flags,
+            self._flags,
             self._store.sources,
             chunk_size=self._pace.size,
-            origin=self._own.shared_origin,
+            origin=self._shared_origin,
             earlier=self._options.earlier,
         )
 
@@ -345,7 +307,7 @@ class Dump:
             or self._is_private
             or self._unknown_domains
             or not self.active
-            or self._own.touches(step.reach)
+            or self._leaves_out(step.reach)
             or self._is_drained
         ):
             return False
@@ -365,12 +327,12 @@ class Dump:
         ``step`` is shared with other slaves. It is returned unchanged unless it has transactions that this slave has
         already or has written itself. Then a step without these transactions is made for this slave alone.
         """
-        if step is None or not self._own.touches(step.reach):
+        if step is None or not self._leaves_out(step.reach):
             return step
-        own = self._own.own(place)
+        own = self._private(place)
         step = await self._reader.call(lambda: step_from(self._store, own))
         if step is not None:
-            step.after = self._reader.known(self._own.shared(step.after))
+            step.after = self._shared(step.after)
         return step
 
     async def _find_kept(self, place: DumpPlace) -> tuple[Step, int] | None:
@@ -458,12 +420,12 @@ class Dump:
             if self._is_sized and self._pace.size != chunk_size and number < len(step.pieces):
                 left = await self._reader.call(lambda piece=piece: place_after(self._store, step, piece))  # type: ignore[misc]
                 if left is not None:
-                    self._place = left if self._is_private else self._reader.known(self._own.shared(left))
+                    self._place = left if self._is_private else self._shared(left)
                     return
         place = step.after
         if self._is_private and not place.thread.in_transaction:
             self._is_private = False
-            place = self._reader.known(self._own.shared(place))
+            place = self._shared(place)
         self._place = place
         if place.source is not step.before.source:
             self._register.progress(self._slave, place.file, place.position, None)
@@ -473,13 +435,38 @@ class Dump:
 
         The old filter stays in force until the open transaction ends.
         """
-        change = self._slave.change
-        self._change = change
-        old, self._own = self._own, OwnExclusion(self._reader, self._start, change.origin)
+        self._flags = self._slave.flags
         # The old filter decides the rest of an open transaction, which other slaves may not leave out.
         self._is_private = place.thread.in_transaction
-        thread = (old.own(place) if self._is_private else place).thread.fork()
-        thread.change_filter(change.flags, origin=self._own.shared_origin)
+        thread = (self._private(place) if self._is_private else place).thread.fork()
+        thread.change_filter(self._flags, origin=self._shared_origin)
+        return self._reader.known(replace(place, thread=thread))
+
+    def _leaves_out(self, reach: Reach) -> bool:
+        """Tell whether ``reach``, the GTID ranges and server ids of some transactions, may include a transaction that
+        this slave must not get. The master sends the transaction to other slaves with an equal filter.
+
+        The slave already has the transaction, or has written it itself in circular replication. In parts of the binlog
+        without such transactions, the slave shares its messages with other slaves.
+        """
+        origin = self._slave.origin
+        if origin is not None and origin.own_server_id in reach.server_ids:
+            return True
+        return self._exclusion.overlaps(reach)
+
+    def _private(self, place: DumpPlace) -> DumpPlace:
+        """Return a copy of ``place`` (position, filter and state of a dump) that leaves out the transactions which this
+        slave must not get.
+        """
+        return replace(place, thread=place.thread.leaving_out(self._exclusion, self._slave.origin))
+
+    def _shared(self, place: DumpPlace) -> DumpPlace:
+        """Return the place for ``place`` (position, filter and state of a dump) with which slaves with an equal filter
+        share messages.
+
+        A dump from there leaves out only transactions that all these slaves leave out.
+        """
+        thread = place.thread.leaving_out(None, self._shared_origin)
         return self._reader.known(replace(place, thread=thread))
 
 

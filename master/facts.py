@@ -90,7 +90,7 @@ class _SlaveFacts:
     port = column("slave.peer.port")
     channel = column("slave.peer.channel", _TEXT)
     user = column("slave.peer.user", _TEXT)
-    filter_version = _registered(attrgetter("change.version"), _INTEGER)
+    filter_version = _registered(attrgetter("filter_version"), _INTEGER)
     dumping = column(lambda view: view.slave.presence is Presence.CONNECTED, metric="slave_dumping")
     """1 while a dump to the slave runs."""
     slave_gone = metric("slave.presence.is_missing")

@@ -1,7 +1,7 @@
-"""One open binlog file that the master serves, and the index of its segments.
+"""One open binlog file that the master serves, the index of its segments, and the cache for them.
 
 A segment is up to 4 MiB of consecutive events, scanned into columns of offsets, sizes and types. The index grows as the
-file is scanned.
+file is scanned. The cache evicts the least recently used entries above its limit.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import bisect
 import contextlib
 import functools
 import itertools
+import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +31,95 @@ from dumpfilter.index.fileset import BinlogFile, ScanPoint, SegmentReader, ends_
 from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE
 from dumpfilter.index.segment import Prepared, Segment
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.master.recent_cache import RecentCache
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class CacheState:
+    """The size of a cache, with the numbers of look-ups that found an entry (hits) and that did not (misses)."""
+
+    entries: int
+    hits: int
+    misses: int
+    bytes: int | None = None
+    """The memory of the entries. None for a cache that limits the number of its entries instead."""
+    limit_bytes: int | None = None
+
+
+class RecentCache(Generic[K, V]):
+    """A least-recently-used cache whose entries have sizes. Thread-safe.
+
+    ``size_of`` returns the size of a value. When the sizes together exceed ``limit``, the cache removes the least
+    recently used entries, but not the newest. An entry larger than ``largest`` is not stored, because it would
+    displace too many others.
+    """
+
+    def __init__(self, limit: int, size_of: Callable[[V], int], *, largest: float = math.inf) -> None:
+        self.limit = limit
+        self._largest = largest
+        self._size_of = size_of
+        self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._lock = threading.Lock()
+        self.size = 0
+        """The sizes of all entries together."""
+        self.hits = 0
+        self.misses = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._entries
+
+    def get(self, key: K) -> V | None:
+        """Return the value of a key, or None if the cache does not have it. The look-up counts as a hit or miss."""
+        with self._lock:
+            found = self._entries.get(key)
+            if found is None:
+                self.misses += 1
+                return None
+            self.hits += 1
+            self._entries.move_to_end(key)
+            return found[0]
+
+    def peek(self, key: K) -> V | None:
+        """Return the value of a key, or None. The look-up counts neither as hit nor as miss, and does not delay the
+        entry's eviction.
+        """
+        return self._entries.get(key, (None, 0))[0]
+
+    def add(self, key: K, value: V) -> None:
+        """Add an entry, or replace the value of a key. Evict the least recently used entries above the limit."""
+        size = self._size_of(value)
+        with self._lock:
+            self.size -= self._entries.pop(key, (None, 0))[1]
+            if size > self._largest:
+                return
+            self._entries[key] = value, size
+            self.size += size
+            while self.size > self.limit and len(self._entries) > 1:
+                self.size -= self._entries.popitem(last=False)[1][1]
+
+    def remove(self, *keys: K) -> None:
+        """Remove the entries of these keys. Keys that the cache does not have are ignored."""
+        with self._lock:
+            for key in keys:
+                self.size -= self._entries.pop(key, (None, 0))[1]
+
+    def remove_if(self, unwanted: Callable[[K], bool]) -> None:
+        """Remove the entries whose key makes the function ``unwanted`` return true."""
+        with self._lock:
+            gone = [key for key in self._entries if unwanted(key)]
+        # An entry that another thread has removed meanwhile is no entry any more.
+        self.remove(*gone)
+
+    def state(self) -> CacheState:
+        """Return the cache's number of entries, size and limit, and the numbers of hits and misses."""
+        with self._lock:
+            return CacheState(len(self._entries), self.hits, self.misses, self.size, self.limit)
+
 
 SegmentCache = RecentCache[tuple[int, int], Segment]
 """The cache of scanned segments, by the number of their file and the byte offset at which they begin.

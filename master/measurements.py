@@ -10,7 +10,6 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.console.metrics import DELAY_BUCKETS, WORK_BUCKETS, Latency
@@ -19,50 +18,32 @@ _OF_CALLS = ("dumpfilter.base.errors", "dumpfilter.dump", "dumpfilter.master")
 """The modules with the errors of calls."""
 
 
-@dataclass(frozen=True)
-class CacheState:
-    """The size of a cache, with the numbers of look-ups that found an entry (hits) and that did not (misses)."""
-
-    entries: int
-    hits: int
-    misses: int
-    bytes: int | None = None
-    """The memory of the entries. None for a cache that limits the number of its entries instead."""
-    limit_bytes: int | None = None
-
-
-class FailedCalls:
-    """The number of failed gRPC calls by reason (the name of the error's class). Thread-safe."""
+class Measurements:
+    """All counters and latencies that the master records for its metrics. They are the failed calls, the times to plan
+    and to make chunks (messages to slaves), and the delay from a commit until its chunk is sent. Thread-safe.
+    """
 
     def __init__(self) -> None:
-        self._counts = Counter[str]()
+        self.plan = Latency(WORK_BUCKETS)
+        self.encode = Latency(WORK_BUCKETS)
+        self.send_delay = Latency(DELAY_BUCKETS)
+        self._failures = Counter[str]()
         self._lock = threading.Lock()
 
-    def add(self, error: BaseException) -> None:
-        """Count a call that failed with this error."""
+    def count_failure(self, error: BaseException) -> None:
+        """Count a gRPC call, or a dump, that failed with this error."""
         with self._lock:
-            self._counts[reason_of(type(error))] += 1
+            self._failures[reason_of(type(error))] += 1
 
-    def counts(self) -> dict[str, int]:
-        """Return the counts by reason, with 0 for each reason for which a call may fail later.
+    def failures(self) -> dict[str, int]:
+        """Return the number of failed calls by reason (the name of the error's class), with 0 for each reason for which
+        a call may fail later.
 
         Prometheus can only tell that a counter has grown if it has seen the counter before.
         """
         found = dict.fromkeys(map(reason_of, _errors_of_calls(DumpfilterError)), 0)
         with self._lock:
-            return found | self._counts
-
-
-class Measurements:
-    """All counters and latencies that the master records for its metrics. They are the failed calls, the times to plan
-    and to make chunks (messages to slaves), and the delay from a commit until its chunk is sent.
-    """
-
-    def __init__(self) -> None:
-        self.failed_calls = FailedCalls()
-        self.plan = Latency(WORK_BUCKETS)
-        self.encode = Latency(WORK_BUCKETS)
-        self.send_delay = Latency(DELAY_BUCKETS)
+            return found | self._failures
 
 
 MEASURED = Measurements()

@@ -19,10 +19,10 @@ from dumpfilter.base.errors import BinlogError
 from dumpfilter.console.metrics import Facts, Latency, declared, metric
 from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master.facts import PREFIX, SLAVES, SOURCE, SlaveView
-from dumpfilter.master.measurements import MEASURED, CacheState
+from dumpfilter.master.indexed_file import CacheState
+from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import Presence
 from dumpfilter.master.server import MasterServer
-from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
 
 MOST_IDLE_SHOWN = 1000
@@ -37,11 +37,6 @@ class Master(NamedTuple):
     modified_at: float | None
     """The Unix time of the last write to the newest binlog file. None if the binlog set cannot be read."""
 
-    @property
-    def service(self) -> DumpFilterService:
-        """The gRPC service that the master's slaves call."""
-        return self.server.service
-
 
 class Counted(NamedTuple):
     """The present number of some things, such as gRPC calls in progress, with the limit of this number; 0 for no limit.
@@ -54,7 +49,7 @@ class Counted(NamedTuple):
 
 
 class _MasterFacts:
-    serving = metric(lambda master: master.server.is_serving and not master.service.stopping)
+    serving = metric(lambda master: master.server.is_serving and not master.server.service.stopping)
     """1 while the gRPC server accepts calls."""
     binlog_readable = metric(lambda master: master.modified_at is not None)
     """1 if the scrape could read the newest binlog."""
@@ -64,7 +59,7 @@ class _MasterFacts:
     """Size of all files in the binlog set."""
     binlog_modified_timestamp_seconds = metric("modified_at")
     """Unix time of the last write to the newest binlog."""
-    drains = metric(lambda master: len(master.service.drains.all()))
+    drains = metric(lambda master: len(master.server.service.drains.all()))
     """Drains in force."""
     send_delay_seconds = metric(lambda _: MEASURED.send_delay, Latency)
     """Time from the commit of a chunk's first transaction until a dump hands the chunk to gRPC."""
@@ -72,9 +67,9 @@ class _MasterFacts:
     """Time to decide which events of a segment are sent, for all dumps together."""
     encode_seconds = metric(lambda _: MEASURED.encode, Latency)
     """Time to read a chunk's events and make its messages, once for all slaves."""
-    scanned_bytes_total = metric(lambda master: master.service.store.scanned[0])
+    scanned_bytes_total = metric(lambda master: master.server.service.store.scanned[0])
     """Bytes of the binlog that the master has scanned. All slaves share a scan."""
-    scanned_events_total = metric(lambda master: master.service.store.scanned[1])
+    scanned_events_total = metric(lambda master: master.server.service.store.scanned[1])
     """Events that the master has scanned."""
 
 
@@ -143,7 +138,7 @@ class MasterCollector(Collector):
         yield from MASTER.families([Master(server, end, modified_at)])
         yield from STATES.families([Counted(state.value, states[state]) for state in Presence])
         yield from CALLS.families(list(_calls(server)))
-        yield from FAILED_CALLS.families([Counted(*pair) for pair in MEASURED.failed_calls.counts().items()])
+        yield from FAILED_CALLS.families([Counted(*pair) for pair in MEASURED.failures().items()])
         yield from SLAVES.families(shown(SlaveView(slave, end) for slave in slaves))
         yield from CACHES.families([("segments", store.cache_state()), *server.reader.caches().items()])
         if server.source is not None:

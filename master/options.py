@@ -4,7 +4,6 @@ shutdown.
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,7 +13,6 @@ from dumpfilter.base.options.values import parse_size, parse_time
 from dumpfilter.master.limits import MAX_DUMPS
 
 if TYPE_CHECKING:
-    from dumpfilter.master.purge import Expiry
     from dumpfilter.master.source import FollowedSource
 
 _FOLLOWING = "Following a running server"
@@ -122,19 +120,19 @@ class MasterOptions(Settings):
         """
         return parse_time(self.keep_slaves, option="--keep-slaves")
 
-    def expiry(self) -> Expiry:
-        """Return the limits on age and size above which the master removes old files of its store (the directory with
-        the binlog files of a running server). Raises OptionError.
+    def expiry(self) -> dict[str, float]:
+        """Return the limits on age (``seconds``) and size (``nbytes``) above which the master removes old files of its
+        store (the directory with the binlog files of a running server). Raises OptionError.
         """
-        from dumpfilter.master.purge import Expiry
-
         age, size = self.store_expire, self.store_max_size
         if self.store is None and (age or size):
             option = "--store-max-size" if age is None else "--store-expire"
             raise OptionError(
                 f"{option} goes with --store; the program that writes the binlog set removes its old files"
             )
-        return Expiry(
-            math.inf if age is None else parse_time(age, option="--store-expire"),
-            math.inf if size is None else parse_size(size, option="--store-max-size", least=1),
-        )
+        found: dict[str, float] = {}
+        if age is not None:
+            found["seconds"] = parse_time(age, option="--store-expire")
+        if size is not None:
+            found["nbytes"] = parse_size(size, option="--store-max-size", least=1)
+        return found

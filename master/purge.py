@@ -16,7 +16,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,9 +31,9 @@ from dumpfilter.console.sql.server_errors import (
 )
 from dumpfilter.index.fileset import BinlogSet, gtid_index_of
 from dumpfilter.index.index_file import INDEX_CHANGES, take_out
-from dumpfilter.master.identity import keep_uuid
 from dumpfilter.master.register import KnownSlave, Presence
 from dumpfilter.master.service import DumpFilterService
+from dumpfilter.master.store import keep_uuid
 from dumpfilter.master.who import SlaveIdentity
 
 _EPOCH = 1970
@@ -201,27 +200,21 @@ _WARN_SECONDS = 24 * 3600.0
 """The interval at which the warning about a slave that keeps files from expiry is repeated, seconds."""
 
 
-@dataclass(frozen=True)
-class Expiry:
-    """The limits on age and total size above which old files of a store (received binlog set) are removed."""
-
-    seconds: float = math.inf
-    """The age of a file's last write from which on the file may be removed, seconds."""
-    nbytes: float = math.inf
-    """The total size of all files above which the oldest may be removed, bytes."""
-
-
 class StoreExpiry:
-    """Removes the files of a store (received binlog set) that are beyond the limits ``bounds``. One thread calls
-    :meth:`run` regularly.
+    """Removes the old files of a store (received binlog set). One thread calls :meth:`run` regularly.
+
+    ``seconds`` is the age of a file's last write from which on the file may be removed. ``nbytes`` is the total size of
+    all files above which the oldest may be removed, bytes.
 
     A file stays while a slave needs it. Slaves count that are connected, or that were last seen within the time of
     ``--keep-slaves``. Once a day the log warns of a slave that keeps files from expiry.
     """
 
-    def __init__(self, service: DumpFilterService, bounds: Expiry) -> None:
+    def __init__(
+        self, service: DumpFilterService, *, seconds: float = math.inf, nbytes: float = math.inf
+    ) -> None:
         self._service = service
-        self._bounds = bounds
+        self._seconds, self._nbytes = seconds, nbytes
         self._looked_at = 0.0
         self._warned_at: dict[SlaveIdentity, float] = {}
         """The time of the last warning about each slave that keeps files from expiry, by the slave's identity."""
@@ -231,7 +224,8 @@ class StoreExpiry:
         """Remove the expired files of the store (received binlog set), if the last check is at least a minute ago.
         Return the names of the removed files.
         """
-        if self._bounds == Expiry() or time.monotonic() - self._looked_at < _LOOK_SECONDS:
+        is_off = self._seconds == self._nbytes == math.inf
+        if is_off or time.monotonic() - self._looked_at < _LOOK_SECONDS:
             return []
         self._looked_at = time.monotonic()
         return self.look()
@@ -270,9 +264,9 @@ class StoreExpiry:
         """
         found = [self._service.store.binlogs.path(name).stat() for name in names]
         total = sum(file.st_size for file in found)
-        oldest = time.time() - self._bounds.seconds
+        oldest = time.time() - self._seconds
         for number, file in enumerate(found[:-1]):
-            if file.st_mtime >= oldest and total <= self._bounds.nbytes:
+            if file.st_mtime >= oldest and total <= self._nbytes:
                 return number
             total -= file.st_size
         return len(names) - 1

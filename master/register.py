@@ -13,7 +13,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
@@ -199,25 +199,6 @@ def _last_seen(record: SlaveCounts) -> float:
     return record.last_seen_at
 
 
-@dataclass(frozen=True)
-class FilterChange:
-    """A slave's filter with its version number, which is 1 at registration and grows by one with each change.
-
-    A change of filter replaces the whole object, so that a running dump never sees half a change.
-    """
-
-    flags: TableFlags
-    version: int
-    """The version of the slave's filter: 1 at registration, and one more after each change."""
-    origin: OriginFilter | None = None
-
-    def changed(self, flags: TableFlags) -> FilterChange:
-        """Return the next version of the slave's filter. ``flags`` has the verdicts (send or drop) of the new filter
-        rules.
-        """
-        return replace(self, flags=flags, version=self.version + 1)
-
-
 @dataclass
 class RegisteredSlave:
     """A registered slave: its filter, its running dump and its counts. SHOW REPLICAS lists such slaves."""
@@ -225,13 +206,20 @@ class RegisteredSlave:
     slave_id: str = field(repr=False)
     peer: Peer
     """The slave's description of itself, by which imposed filters and drains select slaves."""
-    change: FilterChange
+    flags: TableFlags
+    """The verdicts (send or drop) of the slave's filter, of the filters imposed on the slave, and of the master's write
+    rules. Each change of a filter replaces the object.
+    """
     record: SlaveCounts = field(repr=False)
     """The slave's counts over all its registrations. From its first dump on, the counts are stored in
     :class:`CounterBook`.
     """
     password: StoredPassword | None = field(default=None, repr=False)
     """The user's stored password at the time of the registration. None if the master had no users."""
+    origin: OriginFilter | None = None
+    """The servers and domains from which the slave wants transactions. None: from all."""
+    filter_version: int = 1
+    """The version of the slave's filter: 1 at registration, and one more after each change."""
     owner: bytes = field(default=b"", repr=False)
     """A digest of the slave's registration secret. Only a slave with the same digest can replace this registration."""
     imposed: tuple[ImposedFilter, ...] = ()
@@ -297,10 +285,6 @@ class RegisteredSlave:
         self.other_filter_until = old.place
 
     @property
-    def flags(self) -> TableFlags:
-        return self.change.flags
-
-    @property
     def filter(self) -> ReplicationFilter:
         """The filter that the slave sent. It includes neither the filters that the master's operator imposes nor the
         master's ``--binlog-do-db`` rules.
@@ -322,7 +306,7 @@ class RegisteredSlave:
         XA transactions that they sent.
         """
         rules = [rule for one in (flags, *self.earlier) for rule in one.filter.rules]
-        origin = self.change.origin
+        origin = self.origin
         lists = (
             ()
             if origin is None
@@ -427,7 +411,8 @@ class Register:
             slave = RegisteredSlave(
                 slave_id=secrets.token_urlsafe(_ID_BYTES),
                 peer=peer,
-                change=FilterChange(flags, 1, origin),
+                flags=flags,
+                origin=origin,
                 password=password,
                 owner=owner,
                 imposed=imposed,
@@ -548,7 +533,8 @@ class Register:
     def _change(self, slave: RegisteredSlave, flags: TableFlags) -> None:
         if slave.flags is not flags:
             slave.leave_filter(slave)
-        slave.change = slave.change.changed(flags)
+        slave.flags = flags
+        slave.filter_version += 1
         if slave.dump:
             slave.record.filter_digest = self._digest(slave)
         slave.notify()
@@ -806,7 +792,7 @@ class KnownSlaves:
         """
         records = self._register.counters.records()
         by_key = {record.peer.key: record for record in records}
-        registered = (_of_registration(slave, by_key) for slave in self._register.all())
+        registered = (_of_registration(slave, by_key.get(slave.peer.key)) for slave in self._register.all())
         gone = (_of_record(record) for record in records if not record.is_done)
         oldest = time.time() - self.keep_seconds
         known = [
@@ -843,8 +829,8 @@ class KnownSlaves:
 
     def of(self, slave: RegisteredSlave) -> KnownSlave:
         """Return a registered slave's present state (such as connected or drained) and its statistics."""
-        records = {slave.peer.key: slave.record} if slave.record.dumps else {}
-        return self._drained(next(self._with_refusals([_of_registration(slave, records)], 0.0)))
+        known = _of_registration(slave, slave.record if slave.record.dumps else None)
+        return self._drained(next(self._with_refusals([known], 0.0)))
 
     def _awaited(self, known: Sequence[KnownSlave], records: Sequence[SlaveCounts]) -> Iterator[KnownSlave]:
         """Yield the slaves that ``[[replica]]`` tables name and that are not in ``known``.
@@ -892,8 +878,7 @@ def _rank(slave: KnownSlave) -> tuple[bool, bool, float]:
     return slave.presence is Presence.CONNECTED, slave.registered is not None, slave.last_seen_at
 
 
-def _of_registration(slave: RegisteredSlave, records: Mapping[SlaveKey, SlaveCounts]) -> KnownSlave:
-    record = records.get(slave.peer.key)
+def _of_registration(slave: RegisteredSlave, record: SlaveCounts | None) -> KnownSlave:
     if slave.dump:
         presence = Presence.CONNECTED
     elif record is None or (record.is_done and not slave.file):

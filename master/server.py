@@ -1,32 +1,546 @@
-"""The master's gRPC server, to which slaves connect. The server also offers gRPC's health checks."""
+"""The master's gRPC server, to which slaves connect: its address, its limits on calls (the gate), and its health.
+
+The gate is an interceptor that limits how much of a master's resources a client can use before it has proved a
+password. It limits the calls in progress, the time and the size of a request, and the requests that are decoded at
+once. A call beyond a limit is refused before its request is received.
+
+gRPC itself receives the request of a call before it calls the service, without a time limit. Therefore the gate turns
+each method into one with a stream of requests, which a service reads itself. The bytes on the wire do not change.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
+import inspect
 import resource
 import time
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from concurrent.futures import Executor
+from contextlib import aclosing, asynccontextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import grpc
 import structlog
+from google.protobuf.message import DecodeError
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import aio  # type: ignore[attr-defined]  # the package has no types
 
-from dumpfilter.base.errors import BinlogError, DumpfilterError
+from dumpfilter.base.errors import BinlogError, DumpfilterError, OptionError
+from dumpfilter.base.logs import Seldom
 from dumpfilter.base.printable import printable
+from dumpfilter.base.security.listening import (
+    Endpoint,
+    Lack,
+    check_listener,
+    host_and_port,
+    listening_error,
+    why_not,
+)
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.filter import ReplicationFilter
+from dumpfilter.master import limits
 from dumpfilter.master.config import MasterConfig
-from dumpfilter.master.grpc_port import END_SECONDS, GrpcPort, ListenAddress, end_of_tasks
-from dumpfilter.master.limits import MAX_DUMPS, open_connections
-from dumpfilter.master.service import DumpFilterService
+from dumpfilter.master.limits import MAX_DUMPS, Kind, Overloaded, Places
+from dumpfilter.master.measurements import MEASURED
+from dumpfilter.master.service import Context, DumpFilterService
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import SHUTTING_DOWN, Who
+from dumpfilter.v1 import dumpfilter_pb2 as pb
+from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
 if TYPE_CHECKING:
+    from dumpfilter.base.security.tls import ServerTls, TlsSource
     from dumpfilter.master.source import LoopTurns, SourceThread
 
+# At run time this import would load a large package that a master without TLS does not need.
+
 log = structlog.get_logger("dumpfilter.master")
+
+MAX_ERROR = 1800
+"""The longest error text that the master sends to a slave, characters. gRPC limits the text's header to 8 KiB."""
+
+_ESCAPED_SHARE = 3
+"""The divisor of the longest error text if the text is not ASCII.
+
+gRPC may need 12 bytes for such a character, because it escapes each byte.
+"""
+
+_SHOWN_RULE = 60
+
+END_SECONDS = 10.0
+"""The additional time that a stopping server waits for its calls after their grace period, seconds."""
+
+_DECODERS = 2
+"""The number of threads that decode large requests. A decoded request can be 40 times as large as its bytes."""
+
+OPTIONS = [
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", limits.MAX_REQUEST),
+    # Only the algorithm "identity". gRPC checks the size of a compressed message before it uncompresses the message.
+    ("grpc.compression_enabled_algorithms_bitset", 1),
+    # A ping makes the system notice a client whose machine vanished: gRPC sets keepalive_timeout as TCP_USER_TIMEOUT.
+    # The dump of a slave that falls silent ends sooner (:meth:`Gate._awaited`).
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 100_000),
+    # On a slow line the answer to a ping waits behind the messages in the buffers of both ends.
+    ("grpc.http2.ping_timeout_ms", 600_000),
+    # A client that pings more often than this is disconnected after a few pings.
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.http2.max_ping_strikes", 3),
+    ("grpc.max_concurrent_streams", limits.MAX_STREAMS),
+    # A connection that is no HTTP/2 within this time, or without calls for so long, is closed.
+    ("grpc.server_handshake_timeout_ms", 120_000),
+    ("grpc.max_connection_idle_ms", 120_000),
+    ("grpc.so_reuseport", 0),
+]
+
+
+class RequestRefused(DumpfilterError):
+    """The base class of errors for requests that the master refuses before the service receives them."""
+
+
+class MalformedRequest(RequestRefused):
+    """The error for a request that is not a valid message of the gRPC contract (``dumpfilter.proto``)."""
+
+    grpc_code = "INVALID_ARGUMENT"
+
+
+class RequestTooLarge(RequestRefused):
+    """The error for a request with more bytes than the limit of its method."""
+
+    grpc_code = "RESOURCE_EXHAUSTED"
+
+
+class RequestTooLate(RequestRefused):
+    """The error for a request that does not arrive within the time limit."""
+
+    grpc_code = "CANCELLED"
+
+
+class OutOfMemory(RequestRefused):
+    """The error for a call that failed because the master has no memory left."""
+
+    grpc_code = "RESOURCE_EXHAUSTED"
+
+
+class Silent(Exception):
+    """The exception that ends the dump of a slave that has made no call within the time that the slave promised."""
+
+
+def check_filter(definition: pb.FilterDefinition) -> None:
+    """Check the size of a filter that a slave sent. Raises OptionError for too many or too long rules or id lists."""
+    if len(definition.rules) > limits.MAX_RULES:
+        raise OptionError(f"{len(definition.rules)} rules: at most {limits.MAX_RULES}")
+    total = 0
+    for rule in definition.rules:
+        length = len(rule.value)
+        if length > limits.MAX_NAME:
+            raise OptionError(f"rule {rule.value[:_SHOWN_RULE]!r}…: longer than {limits.MAX_NAME} characters")
+        total += length
+    if total > limits.MAX_RULES_TEXT:
+        raise OptionError(
+            f"the rules have {total} characters together: at most {limits.MAX_RULES_TEXT}; use wild rules, which "
+            "stand for many tables"
+        )
+    for name in ("ignore_server_ids", "do_domain_ids", "ignore_domain_ids"):
+        number = len(getattr(definition.origin, name))
+        if number > limits.MAX_IDS:
+            raise OptionError(f"{name}: {number} ids: at most {limits.MAX_IDS}")
+
+
+def check_dump_request(request: pb.DumpRequest) -> None:
+    """Check the lengths of the GTID sets in a request for a dump. Raises OptionError for a set of more than
+    MAX_GTID_TEXT characters.
+    """
+    for name in ("gtid_set", "except_gtids", "received_gtids"):
+        length = len(getattr(request, name))
+        if length > limits.MAX_GTID_TEXT:
+            raise OptionError(
+                f"{name}: {length} characters: at most {limits.MAX_GTID_TEXT}; start the slave with a file and a "
+                "position"
+            )
+
+
+@dataclass(frozen=True)
+class MethodBounds:
+    """The limits of one gRPC method: the size of a request, the check of its contents, and the number of concurrent
+    calls.
+    """
+
+    max_request: int = limits.MAX_SMALL_REQUEST
+    kind: Kind = Kind.CALL
+    """The concurrency limit against which a method with streamed responses counts, once its request is decoded."""
+    is_serialized: bool = False
+    """Whether the service's answers are serialized messages already."""
+    check: Callable[[Any], None] = lambda request: None
+    """Checks the numbers of elements in a decoded request. Raises OptionError."""
+
+
+_SERVICE = pb.DESCRIPTOR.services_by_name["DumpFilter"].full_name
+_HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+
+_BOUNDS = {
+    f"/{_SERVICE}/Register": MethodBounds(
+        limits.MAX_REQUEST, check=lambda request: check_filter(request.filter)
+    ),
+    f"/{_SERVICE}/Alive": MethodBounds(kind=Kind.FREE),
+    f"/{_SERVICE}/Dump": MethodBounds(
+        limits.MAX_REQUEST, Kind.DUMP, is_serialized=True, check=check_dump_request
+    ),
+    f"/{_HEALTH}/Check": MethodBounds(kind=Kind.FREE),
+    f"/{_HEALTH}/Watch": MethodBounds(kind=Kind.WATCH),
+}
+"""The limits of the methods that need others than the default: for large requests, for streams, and for health
+checks.
+"""
+
+
+class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic only in the type stubs
+    """A gRPC interceptor that enforces the limits of each method.
+
+    ``bounds`` has the limits by the method's full name. Other methods have the defaults of :class:`MethodBounds`. Large
+    requests are decoded by the threads of ``workers``.
+    """
+
+    def __init__(self, max_dumps: int, bounds: dict[str, MethodBounds], workers: Executor) -> None:
+        self.places = Places(max_dumps)
+        self._bounds = bounds
+        self._workers = workers
+        self._seldom = Seldom()
+        self._watches: dict[str, tuple[asyncio.Timeout, float]] = {}
+        """The timeout of each dump whose slave has promised to make regular calls, by the slave's id. With it is the
+        time without a call after which the dump ends, seconds.
+        """
+
+    async def intercept_service(  # type: ignore[override]  # None stands for an unknown method
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        handler = await continuation(handler_call_details)
+        if handler is None or handler.request_streaming:
+            return None
+        method = handler_call_details.method
+        bounds = self._bounds.get(method, MethodBounds())
+        call: Any = handler.unary_stream if handler.response_streaming else handler.unary_unary
+        is_free = bounds.kind is Kind.FREE
+
+        async def answer(requests: object, context: Context) -> AsyncIterator[Any]:
+            async with self._refusing(context, method):
+                with nullcontext() if is_free else self.places.take(Kind.CALL, context.peer()):
+                    request = await self._receive(handler.request_deserializer, bounds, context, method)
+                    if not handler.response_streaming:
+                        yield await call(request, context)
+                        return
+                with self.places.take(bounds.kind, context.peer()):
+                    answering = call(request, context)
+                    if inspect.isawaitable(answering):
+                        # The health service writes its answers itself.
+                        await answering
+                        return
+                    # The dump of a client that vanished in the middle of a message must end at once.
+                    async with aclosing(answering) as responses, self._awaited(request):
+                        async for response in responses:
+                            yield response
+
+        return grpc.stream_stream_rpc_method_handler(
+            answer, None, None if bounds.is_serialized else handler.response_serializer
+        )
+
+    async def _receive(
+        self, parse: Callable[[bytes], Any] | None, bounds: MethodBounds, context: Context, method: str
+    ) -> Any:
+        """Receive, check and decode the request of a call, and restart the slave's timeout. Return the decoded request.
+        Raises DumpfilterError.
+        """
+        try:
+            async with asyncio.timeout(limits.REQUEST_SECONDS):
+                data = await context.read()
+        except TimeoutError:
+            raise RequestTooLate("the request did not arrive in time") from None
+        if not isinstance(data, bytes):
+            # The client has ended the call itself, which is no failure.
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the call ended without a request")
+        if len(data) > bounds.max_request:
+            raise RequestTooLarge(f"the request has {len(data)} bytes: at most {bounds.max_request}")
+
+        def decode() -> Any:
+            request = data if parse is None else parse(data)
+            bounds.check(request)
+            return request
+
+        try:
+            if len(data) <= limits.MAX_SMALL_REQUEST:
+                request = decode()
+            else:
+                request = await asyncio.get_running_loop().run_in_executor(self._workers, decode)
+        except (DecodeError, UnicodeDecodeError) as error:
+            raise MalformedRequest(
+                "the request is not a message of the contract (a string that is not UTF-8?): "
+                f"{printable(str(error))}"
+            ) from None
+        except OptionError as error:
+            self._log(error, context, method)
+            raise
+        limit, seconds = self._watches.get(getattr(request, "slave_id", ""), (None, 0.0))
+        if limit is not None and not limit.expired():
+            limit.reschedule(asyncio.get_running_loop().time() + seconds)
+        return request
+
+    @asynccontextmanager
+    async def _awaited(self, request: Any) -> AsyncIterator[None]:
+        """Raise Silent in the ``with`` block when the slave makes no call for the time that ``request`` promises
+        (``net_timeout_ms``). A request without this field, or with 0, has no timeout.
+
+        A slave vanishes without a word when its machine loses power or a cable is cut. Pings of HTTP/2 cannot tell such
+        a slave from one with a slow connection, because their answers wait behind the stream.
+        """
+        milliseconds = getattr(request, "net_timeout_ms", 0)
+        if not milliseconds:
+            yield
+            return
+        slave_id, seconds = request.slave_id, max(milliseconds / 1000, limits.MIN_NET_TIMEOUT)
+        limit = asyncio.timeout(seconds)
+        watch = self._watches[slave_id] = limit, seconds
+        try:
+            async with limit:
+                yield
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise Silent from None
+        finally:
+            if self._watches.get(slave_id) is watch:
+                del self._watches[slave_id]
+
+    @asynccontextmanager
+    async def _refusing(self, context: Context, method: str) -> AsyncIterator[None]:
+        """End the call with the status code and the text of the error that the ``with`` block raises."""
+        try:
+            yield
+        except Silent:
+            log.warning("slave is silent", peer=context.peer(), method=printable(method))
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the slave gave no sign of life")
+        except (DumpfilterError, MemoryError) as error:
+            if isinstance(error, MemoryError):
+                error = OutOfMemory("the master is out of memory; try again later")
+            # The service has logged its own errors.
+            if isinstance(error, Overloaded | RequestRefused):
+                self._log(error, context, method)
+            MEASURED.count_failure(error)
+            text = str(error)
+            most = MAX_ERROR if text.isascii() else MAX_ERROR // _ESCAPED_SHARE
+            cut = text if len(text) <= most else text[:most] + "…"
+            await context.abort(grpc.StatusCode[error.grpc_code], cut)
+
+    def _log(self, error: DumpfilterError, context: Context, method: str) -> None:
+        # One stranger can cause thousands of refusals a second, and must not fill the disk with them.
+        held = self._seldom.allows()
+        if held is not None:
+            event = "malformed request" if isinstance(error, MalformedRequest) else "call refused"
+            log.warning(
+                event,
+                peer=context.peer(),
+                method=printable(method),
+                reason=printable(str(error)),
+                lines_held_back=held,
+            )
+
+
+PROCESS = "process"
+"""The name of the health service that is SERVING as long as the process answers, even if the binlog cannot be read."""
+
+SOURCE = "source"
+"""The name of the health service that is SERVING while the server that the master follows sends its binlog."""
+
+
+class Health(aio.HealthServicer):  # type: ignore[misc]  # the package has no types
+    """The health of the master's services, by service name.
+
+    The service ``process`` is SERVING from the master's start until the master shuts down. The services in ``services``
+    are SERVING while the master can also read its binlog, and has not drained all slaves. The service ``source`` exists
+    once :meth:`tell` has set ``receiving``.
+    """
+
+    def __init__(self, services: frozenset[str]) -> None:
+        super().__init__()
+        self._services = services
+        self._facts: dict[str, bool] = {}
+
+    async def tell(self, **facts: bool) -> None:
+        """Set conditions of the master, and report the new health to all clients that watch it.
+
+        The keywords are ``serving``, ``readable`` (the binlog can be read), ``drained`` (the operator has drained all
+        slaves) and ``receiving`` (the followed server sends its binlog). Conditions that are not named stay.
+        """
+        now = self._facts = {**self._facts, **facts}
+        serves = dict.fromkeys(self._services, now.get("readable", False) and not now.get("drained", False))
+        serves[PROCESS] = True
+        if "receiving" in now:
+            serves[SOURCE] = now["receiving"]
+        status = health_pb2.HealthCheckResponse
+        for service, is_good in serves.items():
+            is_serving = now.get("serving", False) and is_good
+            await self.set(service, status.SERVING if is_serving else status.NOT_SERVING)
+
+
+@dataclass(frozen=True)
+class ListenAddress(Endpoint):
+    """The address at which a master listens for slaves, and the protection of the connections.
+
+    ``tls`` provides the master's certificate; None: connections are not encrypted. With ``insecure`` the master may
+    serve other machines without TLS or without a login.
+    """
+
+    require_slave_certificate: bool = False
+    """Whether each slave must present a certificate that the CA of ``tls`` has signed (mutual TLS)."""
+    owner: str = "the master"
+    """The name of the listening program in the texts of errors."""
+    host_option: str = "--host"
+    port_option: str = "--port"
+
+    def __post_init__(self) -> None:
+        """Raise OptionError when slaves must present certificates and there is no CA to check them."""
+        if self.require_slave_certificate and (self.tls is None or self.tls.current().ca is None):
+            raise OptionError(
+                "--tls-require-slave-cert needs --tls-ca, the CA that signs the slaves' certificates, and --tls-cert "
+                "and --tls-key: give all of them"
+            )
+
+    def __str__(self) -> str:
+        return host_and_port(self.host, self.port)
+
+    def check_exposure(self, users: Mapping[str, object]) -> str | None:
+        """Check that a master with these ``users`` may listen on this address. Return a warning if only ``--insecure``
+        permits it; otherwise None.
+
+        Raises Exposed when the master would serve other machines without TLS or without a login.
+        """
+        lacks = []
+        if self.tls is None:
+            lacks.append(Lack("without TLS", "give --tls-cert and --tls-key"))
+        if not users and not self.require_slave_certificate:
+            lacks.append(
+                Lack(
+                    "without a login",
+                    "name users ([[user]] in the file of --config), or demand certificates with --tls-ca and "
+                    "--tls-require-slave-cert",
+                )
+            )
+        return check_listener(self.owner, self.host_option, self.host, lacks, insecure=self.insecure)
+
+    def open_port(self, server: grpc.Server | grpc.aio.Server) -> int:
+        """Make a gRPC server listen on this address, and return the port. Raises OptionError when the address cannot
+        be used.
+        """
+        # gRPC would write a line with the name of its source file to standard error.
+        reason = why_not(self.host, self.port)
+        if reason is not None:
+            raise listening_error(
+                f"{self.owner} cannot listen on {self}: {reason}; choose others with {self.host_option} and "
+                f"{self.port_option}",
+                reason,
+            )
+        try:
+            if self.tls is None:
+                port = server.add_insecure_port(str(self))
+            else:
+                port = server.add_secure_port(str(self), self._credentials(self.tls))
+        except RuntimeError:
+            port = 0
+        if not port:
+            unusable = "" if self.tls is None else ", or gRPC cannot use the certificate of --tls-cert"
+            raise OptionError(
+                f"{self.owner} cannot listen on {self}: the port is taken, or the address is not this machine's"
+                f"{unusable}; choose others with {self.host_option} and {self.port_option}"
+            )
+        return port
+
+    def _credentials(self, tls: TlsSource) -> grpc.ServerCredentials:
+        """Return gRPC credentials that read the certificate from ``tls`` before each handshake."""
+        used = tls.current()
+
+        def renewed() -> grpc.ServerCertificateConfiguration | None:
+            nonlocal used
+            now = tls.current()
+            if now is used:
+                return None
+            used = now
+            return self._configuration(now)
+
+        return grpc.dynamic_ssl_server_credentials(
+            self._configuration(used),
+            renewed,  # type: ignore[arg-type]  # The stubs do not know that None stands for an unchanged certificate.
+            require_client_authentication=self.require_slave_certificate,
+        )
+
+    def _configuration(self, tls: ServerTls) -> grpc.ServerCertificateConfiguration:
+        roots = tls.ca if self.require_slave_certificate else None
+        return grpc.ssl_server_certificate_configuration([(tls.key, tls.certificates)], roots)
+
+
+class GrpcPort:
+    """The gRPC port to which slaves connect. All methods but :meth:`abandon` must be called in one asyncio loop."""
+
+    def __init__(self, servicer: pb_grpc.DumpFilterServicer, max_dumps: int) -> None:
+        self.max_connections = limits.open_connections(
+            max_dumps, resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        )
+        """The largest number of connections that each port for slaves or replicas accepts."""
+        self._decoders = limits.started_pool(_DECODERS, "grpc-decode")
+        self.gate = Gate(max_dumps, _BOUNDS, self._decoders)
+        self.health = Health(frozenset(("", _SERVICE)))
+        self._server = grpc.aio.server(
+            interceptors=[self.gate],
+            options=[*OPTIONS, ("grpc.max_allowed_incoming_connections", self.max_connections)],
+            maximum_concurrent_rpcs=limits.open_calls(max_dumps),
+        )
+        pb_grpc.add_DumpFilterServicer_to_server(servicer, self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self.health, self._server)
+
+    def open(self, listen: ListenAddress) -> int:
+        """Listen at an address, and return the port. Raises OptionError when the address cannot be used."""
+        try:
+            return listen.open_port(self._server)
+        except BaseException:
+            self._decoders.shutdown(cancel_futures=True)
+            raise
+
+    async def start(self, *, drained: bool = False) -> None:
+        """Begin to accept connections, and report the health. ``drained`` says that the operator has drained all
+        slaves, so that the service is not healthy.
+        """
+        await self._server.start()
+        await self.health.tell(serving=True, readable=True, drained=drained)
+
+    async def stop(self, grace: float) -> None:
+        """Refuse new calls, end the running ones after at most ``grace`` seconds, and close the port."""
+        await self.health.tell(serving=False)
+        await self._server.stop(grace)
+        # gRPC ends the server with a last task of the loop when the server is freed.
+        del self._server
+        self._decoders.shutdown(cancel_futures=True)
+
+    def abandon(self) -> None:
+        """Release the port after its asyncio loop has died. Any thread may call this method."""
+        # Without its loop a server never ends, and gRPC complains when the server is freed.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._server))
+        self._decoders.shutdown(cancel_futures=True)
+
+
+async def end_of_tasks() -> None:
+    """Wait until gRPC's tasks for closed ports have ended, for at most END_SECONDS. Call this once, before the asyncio
+    loop ends.
+    """
+    # gRPC writes a traceback for each of its tasks that has not ended when the loop ends.
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    if rest:
+        await asyncio.wait(rest, timeout=END_SECONDS)
+
 
 _DRAIN_POLL = 0.02
 """The interval at which a draining master checks whether the dumps have ended, seconds."""
@@ -36,8 +550,6 @@ _LOOKS_AT_BINLOG = 5.0
 
 _ANSWER_SECONDS = 5.0
 """The time within which the asyncio loop must answer to count as alive, seconds."""
-
-T = TypeVar("T")
 
 _ANY_PORT = ListenAddress()
 """The default address of a server: a free port that only this machine can reach."""
@@ -73,7 +585,6 @@ class MasterServer:
             warning = listen.check_exposure((config or MasterConfig()).users)
             if warning is not None:
                 log.warning("insecure", reason=warning)
-        self._max_dumps = max_dumps
         self.loop = ServingLoop("grpc-loop")
         self._probe: asyncio.Task[None] | None = None
         self._stopped = False
@@ -95,39 +606,27 @@ class MasterServer:
         self.service.drains.on_change.append(self._tell_drained)
         self.loop.start()
         try:
-            self.port = self.wait(self._open(listen))
+            self.port = self.loop.wait(self._open(listen, max_dumps))
         except BaseException:
             self._end_loop()
             raise
 
-    def wait(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
-        """Run a coroutine in the server's asyncio loop, wait for it, and return its result. Raises TimeoutError after
-        ``seconds``; None: no timeout.
-        """
-        return self.loop.wait(work, seconds)
-
-    @property
-    def max_connections(self) -> int:
-        """The largest number of connections that each port for slaves or replicas accepts."""
-        return open_connections(self._max_dumps, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-
-    async def _open(self, listen: ListenAddress | None) -> int:
-        if self.max_connections < self._max_dumps:
+    async def _open(self, listen: ListenAddress | None, max_dumps: int) -> int:
+        self._port = GrpcPort(self.service, max_dumps)
+        self.gate, self.max_connections = self._port.gate, self._port.max_connections
+        if self.max_connections < max_dumps:
             log.warning(
                 "fewer connections than dumps",
                 connections=self.max_connections,
-                max_dumps=self._max_dumps,
+                max_dumps=max_dumps,
                 open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
                 hint="raise the limit of open files (ulimit -n) to twice --max-dumps, or give a smaller --max-dumps",
             )
-        self._port = GrpcPort(self.service, self._max_dumps)
-        self.gate = self._port.gate
-        self._health = self._port.health
         return 0 if listen is None else self._port.open(listen)
 
     def start(self) -> None:
         """Begin to accept connections, and report the health of the service to clients that watch it."""
-        self.wait(self._start())
+        self.loop.wait(self._start())
 
     async def _start(self) -> None:
         await self._port.start(drained=self.service.drains.is_all)
@@ -138,7 +637,7 @@ class MasterServer:
         readable = True
         while True:
             if self.source is not None:
-                await self._health.tell(receiving=self.source.is_connected)
+                await self._port.health.tell(receiving=self.source.is_connected)
             await asyncio.sleep(_LOOKS_AT_BINLOG)
             before, readable = readable, True
             try:
@@ -150,7 +649,7 @@ class MasterServer:
                 if before:
                     log.error("the binlog cannot be read", error=printable(str(error)))
             if before != readable:
-                await self._health.tell(readable=readable)
+                await self._port.health.tell(readable=readable)
 
     def _tell_drained(self) -> None:
         """Report to the health service whether the operator has drained all slaves (sent them away)."""
@@ -158,7 +657,7 @@ class MasterServer:
         with contextlib.suppress(RuntimeError):
             # After the end of the loop nobody asks for the health.
             self.loop.loop.call_soon_threadsafe(
-                lambda: self.loop.loop.create_task(self._health.tell(drained=drained))
+                lambda: self.loop.loop.create_task(self._port.health.tell(drained=drained))
             )
 
     def drain(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> int:
@@ -180,7 +679,7 @@ class MasterServer:
     def answers(self) -> bool:
         """Tell whether the asyncio loop answers within a few seconds."""
         with contextlib.suppress(TimeoutError):
-            self.wait(asyncio.sleep(0), _ANSWER_SECONDS)
+            self.loop.wait(asyncio.sleep(0), _ANSWER_SECONDS)
             return True
         return False
 
@@ -204,14 +703,14 @@ class MasterServer:
         self._stopped = True
         if self.is_serving:
             with contextlib.suppress(TimeoutError):
-                self.wait(self._stop(grace), grace + END_SECONDS)
+                self.loop.wait(self._stop(grace), grace + END_SECONDS)
         else:
             self._port.abandon()
         self._end_loop()
         self.service.store.close()
 
     async def _stop(self, grace: float) -> None:
-        await self._health.tell(serving=False)
+        await self._port.health.tell(serving=False)
         self.service.end_dumps()
         if self._turns is not None:
             self._turns.close()

@@ -1,20 +1,39 @@
-"""The gRPC service that slaves call: registration, binlog dump, reports that the slave is alive, and status."""
+"""The gRPC service that slaves call: registration, binlog dump, reports that the slave is alive, and status.
+
+A registration is checked against the users and passwords of the configuration. Clients that gave wrong passwords must
+wait. The answer has warnings about suspicious rules in the slave's filter. This check uses the tables and statements
+that the master has scanned for any slave so far, and reads no file. ``dumpfilter lint`` reads the whole binlog set, and
+shows the events.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hmac
+import ipaddress
+import math
+import secrets
+import threading
+import time
 import uuid as uuids
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
+from typing import Any, NamedTuple
 
 import grpc
 import structlog
 
 from dumpfilter import __version__
+from dumpfilter.analyse.lint.findings import FilterWarning, Level
+from dumpfilter.analyse.lint.knowledge import knowledge_of
+from dumpfilter.analyse.lint.linting import lint
 from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.logs import Seldom
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.audit import audit
+from dumpfilter.base.security.passwords import MOST_PASSWORD, StoredPassword, to_bytes
+from dumpfilter.base.security.throttle import Recent, Throttle
 from dumpfilter.dump.stream.message import PROTOCOL, Kept, Speaker, check_versions
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.filter.convert import (
@@ -23,26 +42,318 @@ from dumpfilter.filter.convert import (
     filter_to_proto,
     origin_from_proto,
 )
-from dumpfilter.index.subjects import Subjects
+from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.master import dump as dumps
 from dumpfilter.master import limits
-from dumpfilter.master.access import Access, AccessDenied, TryLater
-from dumpfilter.master.ahead import check_place
-from dumpfilter.master.chunks import counts_to_proto
 from dumpfilter.master.config import MasterConfig, imposed_on
-from dumpfilter.master.dump_start import start_of, wanted_by
+from dumpfilter.master.dump_start import check_place, start_of, wanted_by
+from dumpfilter.master.encodings import counts_to_proto
 from dumpfilter.master.facts import SLAVES, SlaveView
-from dumpfilter.master.filter_warnings import FilterWarnings
-from dumpfilter.master.grpc_port import Context, stops_slaves
-from dumpfilter.master.identity import uuid_of
-from dumpfilter.master.register import KnownSlave, KnownSlaves, NotRegistered, Register, RegisteredSlave
+from dumpfilter.master.register import (
+    KnownSlave,
+    KnownSlaves,
+    NotRegistered,
+    Register,
+    RegisteredSlave,
+    definition,
+)
 from dumpfilter.master.sharing import SharedReader
-from dumpfilter.master.store import BinlogStore
-from dumpfilter.master.who import Drained, Drains, Peer, audit_slave
+from dumpfilter.master.store import BinlogStore, uuid_of
+from dumpfilter.master.who import Drained, Drains, Peer, audit_slave, peer_address
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
 log = structlog.get_logger("dumpfilter.master")
+
+CHECKS_AT_ONCE = 2
+"""The largest number of passwords that are hashed at the same time. Each takes about 3 ms of a processor at MySQL's
+default cost, and at most 50 ms.
+"""
+LONGEST_TURN = 1.0
+"""The longest time that a call waits to have its password hashed, seconds."""
+
+FREE_GUESSES = 3
+"""The number of wrong passwords from one network address after which the address must wait."""
+FREE_GUESSES_OF_A_USER = 20
+"""The number of wrong passwords for one user, from all addresses, after which addresses that have guessed wrong must
+wait.
+"""
+
+_MOST_DEVICES = 10_000
+_IPV6_NETWORK = 64
+_SHOWN_USER = 64
+
+
+class AccessDenied(DumpfilterError):
+    """The error for an unknown user or a wrong password.
+
+    The text does not say whether the user or the password is wrong, because an attacker could use the answer.
+    """
+
+    grpc_code = "UNAUTHENTICATED"
+
+
+class TryLater(DumpfilterError):
+    """The error for a password that the master does not check now. The client has given wrong passwords, or the master
+    is checking too many at once.
+
+    ``quiet`` says that the caller need not log the error.
+    """
+
+    grpc_code = "RESOURCE_EXHAUSTED"
+
+    def __init__(self, text: str, *, quiet: bool = False) -> None:
+        super().__init__(text)
+        self.quiet = quiet
+
+
+class Access:
+    """The users that slaves may connect as, and the check of their passwords. Thread-safe.
+
+    Without users every slave is accepted. After a wrong password, the client's network address must wait before its
+    next password is checked, longer each time. Many wrong passwords for one user also cause waits.
+
+    A slave sends a registration secret (random bytes that it made at its first start) with its password. Wrong
+    passwords of other clients never make a slave wait whose secret has come with the right password before. A correct
+    password is hashed once; later checks compare a digest that the master keeps in memory.
+    """
+
+    def __init__(
+        self, users: Mapping[str, StoredPassword], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._key = secrets.token_bytes(32)
+        self._lock = threading.Lock()
+        self._slots = threading.BoundedSemaphore(CHECKS_AT_ONCE)
+        self._addresses = Throttle(free=FREE_GUESSES, clock=clock)
+        self._users_guessed = Throttle(free=FREE_GUESSES_OF_A_USER, clock=clock)
+        self._devices: Recent[bytes, None] = Recent(_MOST_DEVICES)
+        self.change(users)
+
+    def change(self, users: Mapping[str, StoredPassword]) -> None:
+        """Replace the users and their passwords, after the configuration was read again."""
+        with self._lock:
+            self._users = dict(users)
+            self._right: dict[str, bytes] = {}
+            self._absent = tuple(map(_absent, self._users.values()))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether every slave is accepted without a password, because no users are configured."""
+        return not self._users
+
+    def check(self, user: str, password: str, *, peer: str, secret: bytes = b"") -> StoredPassword | None:
+        """Check the user name and password of a slave. Return the stored password that matched, or None if the master
+        has no users.
+
+        ``peer`` is the slave's address in gRPC's notation. ``secret`` is the random secret that the slave sends with
+        each registration; empty for none. A slave that has logged in with this secret before does not wait when others
+        at its address guess passwords. Raises AccessDenied when the name or the password is wrong, and TryLater when
+        the client must wait.
+        """
+        users = self._users
+        if not users:
+            return None
+        kept = users.get(user)
+        device = self._digest(b"device", user, secret) if secret else None
+        # Wrong passwords count for the address and for the user. A slave that has proved its password before has a
+        # count of its own.
+        is_known = device in self._devices
+        guesser, guessed = (device, None) if is_known else (_address(peer), user)
+        self._check_wait(guesser, guessed)
+        digest = self._digest(b"password", user, to_bytes(password))
+        if not hmac.compare_digest(self._right.get(user, b""), digest):
+            if not self._slots.acquire(timeout=LONGEST_TURN):
+                raise TryLater("the master is checking many passwords: try again", quiet=True)
+            try:
+                # Others may have guessed wrong from this address, or proved this password, during the wait.
+                self._check_wait(guesser, guessed)
+                right = len(to_bytes(password)) <= MOST_PASSWORD and (kept or self._stand_in(user)).matches(
+                    password
+                )
+            finally:
+                self._slots.release()
+            if not right or kept is None:
+                with self._lock:
+                    self._addresses.failed(guesser)
+                    if guessed is not None:
+                        self._users_guessed.failed(guessed)
+                used = "YES" if password else "NO"
+                raise AccessDenied(
+                    f"Access denied for user {user[:_SHOWN_USER]!r} from {peer} (using password: {used})"
+                )
+        with self._lock:
+            if self._users is users:
+                self._right[user] = digest
+            if device is not None:
+                self._devices[device] = None
+        return kept
+
+    def _stand_in(self, user: str) -> StoredPassword:
+        """Return a password to check for a user name that does not exist. One name always gets the same password.
+
+        The check takes as long as for an existing user, so that the time does not tell which users exist.
+        """
+        absent = self._absent
+        return absent[int.from_bytes(self._digest(b"absent", user, b"")) % len(absent)]
+
+    def _digest(self, kind: bytes, user: str, secret: bytes) -> bytes:
+        name = to_bytes(user)
+        return hmac.digest(self._key, b"%s%d:%s%s" % (kind, len(name), name, secret), "sha256")
+
+    def _check_wait(self, guesser: Hashable, guessed: str | None) -> None:
+        """Raise TryLater if the client ``guesser`` must wait. ``guessed`` is the user whose wrong passwords count, too;
+        None for a slave that has proved its password before.
+        """
+        with self._lock:
+            wait = self._addresses.wait(guesser)
+            if guessed is not None and self._addresses.failures(guesser):
+                wait = max(wait, self._users_guessed.wait(guessed))
+            if wait:
+                raise TryLater(
+                    f"too many wrong passwords: the next one is checked in {math.ceil(wait)} s",
+                    quiet=not self._addresses.is_first_refusal(guesser),
+                )
+
+
+def _absent(kept: StoredPassword) -> StoredPassword:
+    """Return a password that nobody knows. Its check takes as long as the check of ``kept``."""
+    if kept.native is None and kept.crypt is not None:
+        unknown = replace(kept.crypt, salt=secrets.token_bytes(20), digest=secrets.token_bytes(43))
+        return StoredPassword(crypt=unknown)
+    return StoredPassword(native=secrets.token_bytes(20))
+
+
+def _address(peer: str) -> Hashable:
+    """Return the key under which wrong passwords of a client's network address are counted. ``peer`` is the address in
+    gRPC's notation.
+
+    All addresses of an IPv6 network of /64 share a key. The key is None for a client without an address.
+    """
+    address = peer_address(peer)
+    if isinstance(address, ipaddress.IPv6Address):
+        return ipaddress.ip_network((address, _IPV6_NETWORK), strict=False)
+    return address
+
+
+MOST_SUBJECTS = 2000
+"""The largest number of tables and statements against which the master checks a filter, to bound the time."""
+
+MOST_RULES = 100
+"""The largest number of rules in a filter that the master checks. Larger filters get no warnings."""
+
+_MOST_PAIRS = 20_000
+"""The largest number of pairs of a rule and a table or statement, so that a check takes at most some 0.2 s of CPU."""
+
+_CHECK_SHARE = 0.1
+"""The largest share of a processor that checks take over a long time, however many filters slaves register."""
+
+_CHECK_BURST = 1.0
+"""The CPU time that checks may take at once after a time without checks, seconds."""
+
+_CHECK_SECONDS = 60.0
+"""The shortest time between two checks of the same filter, seconds."""
+
+_MOST_FILTERS = 4096
+"""The largest number of filters whose warnings are cached."""
+
+_MOST_LOGGED = 10_000
+"""The largest number of warnings that are remembered as logged."""
+
+_LONGEST_WARNING = 600
+"""The length to which a warning is cut, characters, because a slave can choose long names in its rules."""
+
+
+class _Checked(NamedTuple):
+    subjects: int
+    """The number of tables and statements that the index knew at the time of the check."""
+    at: float
+    warnings: tuple[FilterWarning, ...]
+
+
+class FilterWarnings:
+    """The warnings about suspicious rules in filters. The rules are compared with the tables and statements in the
+    binlog that were scanned so far. Thread-safe.
+
+    ``clock`` returns a monotonic time in seconds.
+    """
+
+    def __init__(self, subjects: Subjects, clock: Callable[[], float] = time.monotonic) -> None:
+        self._subjects = subjects
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._credit = _CHECK_BURST
+        """The CPU time that checks may still take, as of the time ``_credited_at``, seconds."""
+        self._credited_at = clock()
+        self._checked: Recent[Hashable, _Checked] = Recent(_MOST_FILTERS)
+        self._logged: Recent[Hashable, None] = Recent(_MOST_LOGGED)
+
+    def of(self, rule_filter: ReplicationFilter) -> tuple[FilterWarning, ...]:
+        """Return the warnings about a filter. The check runs again at most once a minute, and only when the scanned
+        binlog has shown new tables or statements.
+
+        If checks have taken much processor time, return the warnings of the last check, or none if there was no check.
+        A filter with more than MOST_RULES rules is not checked, and has none.
+        """
+        if not rule_filter.rules or len(rule_filter.rules) > MOST_RULES:
+            return ()
+        key = definition(rule_filter)
+        with self._lock:
+            before = self._checked.get(key)
+            now = self._clock()
+            if before is not None and (
+                before.subjects == len(self._subjects) or now < before.at + _CHECK_SECONDS
+            ):
+                self._checked.move_to_end(key)
+                return before.warnings
+            self._credit = min(_CHECK_BURST, self._credit + (now - self._credited_at) * _CHECK_SHARE)
+            self._credited_at = now
+            if self._credit <= 0:
+                return () if before is None else before.warnings
+            begin = time.thread_time()
+            most = min(MOST_SUBJECTS, _MOST_PAIRS // len(rule_filter.rules))
+            with self._subjects.lock:
+                count = len(self._subjects)
+                subjects = list(islice(self._subjects.since(0), most))
+            warnings = _checked(rule_filter, subjects)
+            self._credit -= time.thread_time() - begin
+            self._checked[key] = _Checked(count, now, warnings)
+            return warnings
+
+    def texts(self, slave: RegisteredSlave) -> list[str]:
+        """Return the warnings about a slave's filter as lines of text. Log the warnings that were not logged for this
+        slave before.
+        """
+        found = []
+        for warning in self.of(slave.filter):
+            text = printable(str(warning), _LONGEST_WARNING)
+            found.append(text)
+            key = (*slave.peer.key, text)
+            with self._lock:
+                is_new = key not in self._logged
+                self._logged[key] = None
+            if is_new:
+                log.warning(
+                    "filter warning",
+                    **slave.peer.fields,
+                    code=warning.code.value,
+                    warning=text,
+                    hint="dumpfilter lint shows the events",
+                )
+        return found
+
+
+def _checked(rule_filter: ReplicationFilter, subjects: list[Subject]) -> tuple[FilterWarning, ...]:
+    try:
+        found = lint(rule_filter, knowledge_of(subjects, is_whole=False))
+    except Exception:
+        # A fault of the check must not keep a slave from its binlog.
+        log.exception("a filter could not be checked", rules=len(rule_filter.rules))
+        return ()
+    return tuple(each for each in found if each.level is Level.WARNING)
+
+
+Context = grpc.aio.ServicerContext[Any, Any]
+"""The object with which gRPC describes a call in the asyncio loop that serves it."""
 
 SHORTEST_SECRET, LONGEST_SECRET = 16, 64
 """The least and the largest length of a slave's registration secret, bytes. A slave without a secret can never replace
@@ -52,6 +363,13 @@ its registration.
 _FACTS = frozenset(pb.Slave.DESCRIPTOR.fields_by_name) - {"position", "counts"}
 """The names that a column of ``dumpfilter.slaves`` shares with a field of the gRPC message, with a value of the same
 type.
+"""
+
+_STOPPING = frozenset(
+    {"ALREADY_EXISTS", "INVALID_ARGUMENT", "OUT_OF_RANGE", "FAILED_PRECONDITION", "DATA_LOSS"}
+)
+"""The gRPC status codes at which a slave stops until its operator has removed the cause. After all others it tries
+again.
 """
 
 _SHOWN_UUID = 80
@@ -174,7 +492,6 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
 
     def _register(self, request: pb.RegisterRequest, peer: str) -> RegisteredSlave:
         uuid = check_registration(request)
-        check_protocol(request)
         config = self.config
         password = self.access.check(request.user, request.password, peer=peer, secret=request.secret)
         asking = Peer(
@@ -212,7 +529,7 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         try:
             yield
         except DumpfilterError as error:
-            if stops_slaves(error):
+            if error.grpc_code in _STOPPING:
                 self.known_slaves.refuse(peer, str(error))
             raise
 
@@ -304,7 +621,15 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
                 raise
             finally:
                 dump.close()
-                _log_counts(slave)
+                log.info(
+                    "dump ended",
+                    **slave.peer.fields,
+                    file=slave.file,
+                    position=slave.position,
+                    events_sent=slave.counts.events_sent,
+                    events_dropped=slave.counts.events_dropped,
+                    events_undecided=slave.counts.events_undecided,
+                )
         if dump.taken_over:
             if slave.ended_by is not None:
                 raise slave.ended_by
@@ -389,22 +714,11 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         return dumps.Dump(self.reader, self.register, slave, start, options, drains=self.drains)
 
 
-def _log_counts(slave: RegisteredSlave) -> None:
-    log.info(
-        "dump ended",
-        **slave.peer.fields,
-        file=slave.file,
-        position=slave.position,
-        events_sent=slave.counts.events_sent,
-        events_dropped=slave.counts.events_dropped,
-        events_undecided=slave.counts.events_undecided,
-    )
-
-
 def check_registration(request: pb.RegisterRequest) -> str:
     """Check the fields of a slave's registration, and return the slave's UUID in lower case with hyphens.
 
-    Raises OptionError for server id 0, a malformed UUID, a name that is too long, or a secret of a wrong length.
+    Raises OptionError for server id 0, a malformed UUID, a name that is too long, or a secret of a wrong length. Raises
+    ProtocolMismatch when this master does not support the version of the gRPC protocol that the slave uses.
     """
     if not request.server_id:
         raise OptionError("server_id 0: a slave needs a server id from 1 to 4294967295")
@@ -420,15 +734,11 @@ def check_registration(request: pb.RegisterRequest) -> str:
         raise OptionError(
             f"secret: {len(request.secret)} bytes; give {SHORTEST_SECRET} to {LONGEST_SECRET} random bytes, or none"
         )
-    return uuid
-
-
-def check_protocol(request: pb.RegisterRequest) -> None:
-    """Raise ProtocolMismatch when this master does not support the version of the gRPC protocol that the slave uses."""
     check_versions(
         slave=Speaker(request.protocol, printable(request.program_version)),
         master=Speaker(PROTOCOL, __version__),
     )
+    return uuid
 
 
 def slave_to_proto(slave: KnownSlave, filter_warnings: Iterable[str] = ()) -> pb.Slave:

@@ -19,20 +19,18 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
 from dumpfilter.base.errors import BinlogError, DumpfilterError
 from dumpfilter.dump.chunk import Window
 from dumpfilter.dump.thread import plan_many
 from dumpfilter.index.scanner import SEGMENT_SIZE
-from dumpfilter.master.advance import DumpPlace, First, Shared, Step, step_from
+from dumpfilter.master.advance import DumpPlace, First, PlacedPlan, Shared, Step, join, read_window, step_from
 from dumpfilter.master.commits import Commit, CommitStep, Decider, Tail
-from dumpfilter.master.indexed_file import IndexedFile
+from dumpfilter.master.indexed_file import CacheState, IndexedFile, RecentCache
 from dumpfilter.master.limits import started_pool
-from dumpfilter.master.measurements import MEASURED, CacheState
-from dumpfilter.master.placed import PlacedPlan, join, read_window
-from dumpfilter.master.recent_cache import RecentCache
+from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.store import BinlogStore
 
 T = TypeVar("T")
@@ -79,6 +77,12 @@ itself when little was written.
 
 _Made = dict["PlacedPlan", tuple[bytes, ...]]
 """The messages that one worker has made, by chunk."""
+
+_End = tuple[IndexedFile, int, int]
+"""The known end of the binlog: the newest file, the byte offset of its end, and the watcher's generation.
+
+The generation is a number that grows with the binlog. With another generation this end is out of date.
+"""
 
 _Found = Step | Exception | None
 """The answer to a request: the step, the error that ends the dump, or None if there is no step."""
@@ -147,17 +151,6 @@ class _Request:
     waiters: set[_Waiter] = field(default_factory=set)
 
 
-class _End(NamedTuple):
-    """The known end of the binlog: the newest file, the byte offset of its end, and the watcher's generation.
-
-    The generation is a number that grows with the binlog. With another generation this end is out of date.
-    """
-
-    source: IndexedFile
-    position: int
-    generation: int
-
-
 class SharedReader:
     """The reader of the binlog for all dumps of one master. Dumps at equal positions with equal filters share its scans
     and messages. All methods but :meth:`close` and :meth:`caches` must be called in the asyncio loop's thread.
@@ -199,7 +192,7 @@ class SharedReader:
         """The number of dumps that waited for a step that another dump had asked for."""
         self._tail = Tail()
         self._decider = Decider(store.subjects, store.sources)
-        store.watcher.listener = self._grown
+        store.watcher.listener = lambda: self._later(self._plan_waiting)
         store.on_forgotten = lambda files: self._later(lambda: self._forget_files(files))
 
     def caches(self) -> dict[str, CacheState]:
@@ -402,29 +395,31 @@ class SharedReader:
         generation = self.store.watcher.generation
         group, firsts = self._group()
         answers = [(request, self._found(request, firsts.get(request))) for request in group]
-        found = next((found for _, found in answers if isinstance(found, Step)), None)
-        if found is None or not self._ends_at(found.after):
-            return answers, generation, None
-        return answers, generation, _End(found.after.source, found.after.position, generation)
+        step = next((found for _, found in answers if isinstance(found, Step)), None)
+        return answers, generation, None if step is None else self._end_at(step.after, generation)
 
-    def _ends_at(self, place: DumpPlace) -> bool:
-        """Tell whether the binlog has neither events nor another file after the position of ``place``."""
+    def _end_at(self, place: DumpPlace, generation: int) -> _End | None:
+        """Return the position of ``place`` as the end of the binlog. Return None if the binlog has events or another
+        file after it.
+        """
+        source, store = place.source, self.store
         # The next planning meets the error of a file that cannot be read. An error here, even one that nobody foresaw,
         # would leave the dumps without the answers that are already there.
         with contextlib.suppress(Exception):
-            source = place.source
-            if place.position != source.file.size:
-                return False
-            return (
-                self.store.watcher.file_in_use() == source.name or self.store.file_after(source.name) is None
-            )
-        return False
+            if place.position == source.file.size and (
+                store.watcher.file_in_use() == source.name or store.file_after(source.name) is None
+            ):
+                return source, place.position, generation
+        return None
 
     def _found(self, request: _Request, first: First | None) -> _Found:
         try:
             step = step_from(self.store, request.place, first)
             if step is not None:
-                self._make_small(step)
+                piece = step.pieces[0]
+                if isinstance(piece, PlacedPlan) and piece.plan.size <= _SMALL:
+                    # Dumps find the messages of a small chunk ready.
+                    self._make(piece, step.before.thread.chunk_size)
                 source, position = step.after.source, step.after.position
                 if not (self._is_alone and source.is_quick_to_scan(position)):
                     self.store.scan_ahead(source, position)
@@ -472,14 +467,6 @@ class SharedReader:
         shared = Shared()
         firsts = (First(segment, *each, shared) for each in zip(threads, plans, strict=True))
         return group, dict(zip(group, firsts, strict=True))
-
-    def _make_small(self, step: Step) -> None:
-        """Make and cache the messages of a step's first chunk, if the chunk has at most ``_SMALL`` bytes, so that dumps
-        find them ready.
-        """
-        piece = step.pieces[0]
-        if isinstance(piece, PlacedPlan) and piece.plan.size <= _SMALL:
-            self._make(piece, step.before.thread.chunk_size)
 
     def _make(
         self, piece: PlacedPlan, chunk_size: int, window: Window | None = None, *, is_kept: bool = True
@@ -531,9 +518,6 @@ class SharedReader:
         if self._answering:
             self._loop.call_soon(self._answer_some)
 
-    def _grown(self) -> None:
-        self._later(self._plan_waiting)
-
     def _plan_waiting(self) -> None:
         waiting, self._waiting = list(self._waiting), {}
         self._enqueue(waiting, are_waiting=True)
@@ -546,9 +530,9 @@ class SharedReader:
         cannot send the events at once read them from the binlog, as after any other growth.
         """
         source = next((one.place.source for one in self._waiting if one.place.source.name == file), None)
-        commits = (
-            None if source is None else self._tail.add(file, offset, data, source.file.format_description)
-        )
+        commits = None
+        if source is not None:
+            commits = self._tail.add(file, offset, data, source.file.format_description)
         if commits == []:
             # Nobody can be sent a part of a transaction.
             return
@@ -566,7 +550,7 @@ class SharedReader:
         that must read the commits from the binlog.
         """
         rest, reach, end, now = [], self._decider.reach(commits), commits[-1].end, self._loop.time()
-        self._end = _End(source, end, self.store.watcher.generation)
+        self._end = source, end, self.store.watcher.generation
         for request in waiting:
             place, step = request.place, None
             if place.source is source and place.position == commits[0].offset:

@@ -26,7 +26,7 @@ from dumpfilter.base.errors import (
 )
 from dumpfilter.base.printable import printable
 from dumpfilter.binlog.gtid import MariadbGtid, MariadbGtidSet, MysqlGtidSet
-from dumpfilter.master.logged import Logged
+from dumpfilter.master.store import Logged
 from dumpfilter.receiver.login import SourceConnection, SourceFacts, ask_facts
 from dumpfilter.receiver.reception import Follower, FollowOptions
 from dumpfilter.receiver.store import BinlogDirectory, Sync
@@ -304,15 +304,11 @@ def _value(connection: SourceConnection, variable: str) -> str:
 
 
 @contextlib.contextmanager
-def following(source: FollowedSource | None) -> Iterator[SourceThread | None]:
+def following(source: FollowedSource) -> Iterator[SourceThread]:
     """Receive the binlog of a running server while the ``with`` block runs, and yield the thread that does so. The
-    block begins when the store (the directory of received files) has a file.
-
-    With None for ``source`` do nothing, and yield None. Raises DumpfilterError when an empty store cannot be filled.
+    block begins when the store (the directory of received files) has a file. Raises DumpfilterError when an empty store
+    cannot be filled.
     """
-    if source is None:
-        yield None
-        return
     thread = SourceThread(source)
     try:
         thread.wait_for_files()

@@ -1,17 +1,24 @@
 """The binlog store, which reads and scans a binlog set once for all dumps.
 
 The store scans a binlog file in segments (parts of up to 4 MiB of events). The first dump that needs a segment causes
-the scan. A cache keeps the result for later dumps. A segment that the cache has evicted is scanned again.
+the scan. A cache keeps the result for later dumps. A segment that the cache has evicted is scanned again. The store
+also tells the UUID and the logged GTIDs of the set, and its watcher reports growth.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
+import time
+import uuid as uuids
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import structlog
 
 from dumpfilter.base.errors import (
@@ -23,20 +30,243 @@ from dumpfilter.base.errors import (
     DumpfilterError,
     PositionError,
 )
+from dumpfilter.base.files import committed
 from dumpfilter.base.printable import printable
 from dumpfilter.binlog.format import Family, NameRules
-from dumpfilter.binlog.gtid import GtidSet, MysqlGtidSet
+from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, MysqlGtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import unreadable
 from dumpfilter.index.fileset import BinlogSet, gtids_before, identity_of
 from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE
 from dumpfilter.index.segment import ALWAYS, Segment
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.master.indexed_file import IndexedFile, SegmentCache
-from dumpfilter.master.logged import Logged, add_transactions
-from dumpfilter.master.measurements import CacheState
-from dumpfilter.master.recent_cache import RecentCache
-from dumpfilter.master.watcher import Watcher
+from dumpfilter.master.indexed_file import CacheState, IndexedFile, RecentCache, SegmentCache
+
+
+@dataclass(frozen=True)
+class Logged:
+    """The GTIDs that a MySQL or MariaDB server has logged in its binlog, as far as the master knows them."""
+
+    gtids: GtidSet = field(default_factory=MysqlGtidSet)
+    """The GTIDs of all logged transactions. For a MariaDB server use :attr:`last` instead."""
+    last: dict[tuple[int, int], int] = field(default_factory=dict)
+    """The last sequence number of each domain and server (``gtid_binlog_state`` of MariaDB). The newest entry of a
+    domain comes last.
+    """
+    slave_position: frozenset[MariadbGtid] = frozenset()
+    """The GTIDs that a MariaDB server has applied as a replica (``gtid_slave_pos``), and that its own binlog may
+    lack.
+    """
+    end: tuple[str, int] | None = None
+    """The newest binlog file and its size, or None if the server did not tell them."""
+
+    def newest(self, domain: int) -> int | None:
+        """Return the sequence number that the server logged last in a MariaDB domain. Return None for a domain without
+        transactions.
+        """
+        return next((number for key, number in reversed(self.last.items()) if key[0] == domain), None)
+
+    def has(self, gtid: MariadbGtid) -> bool:
+        """Tell whether a MariaDB server accepts ``gtid`` as a replica's position.
+
+        The server must have logged this or a higher sequence number of the GTID's domain and server id, or have
+        ``gtid`` in its ``gtid_slave_pos``. A GTID with server id 0 (unknown) may belong to any server.
+        """
+        if gtid in self.slave_position:
+            return True
+        return any(
+            number >= gtid.seq_no and domain == gtid.domain_id and gtid.server_id in (0, server)
+            for (domain, server), number in self.last.items()
+        )
+
+    def copy(self) -> Logged:
+        """Return a copy, which later calls of :meth:`add` do not change."""
+        return replace(self, gtids=self.gtids.copy(), last=dict(self.last))
+
+    def list(self, gtids: Sequence[MariadbGtid]) -> None:
+        """Add the GTIDs of a MariaDB Gtid_list event: the last sequence number of each domain and server id. ``gtids``
+        are in the order of their logging.
+        """
+        for gtid in gtids:
+            self.last[gtid.domain_id, gtid.server_id] = gtid.seq_no
+
+    def add(self, segment: Segment, sources: SourceNumbers) -> None:
+        """Add the GTIDs of all transactions in a segment (scanned events). In a relay log, the transactions that the
+        slave's master dropped are added, too.
+        """
+        add_transactions(self.gtids, segment, sources)
+        if self.gtids.family == "mysql":
+            return
+        found = [(number, last) for _, number, _, last, _, _ in segment.dropped.tolist()]
+        source = segment.txn_source
+        ends = sorted(np.flatnonzero(source == number)[-1] for number in np.unique(source[source >= 0]))
+        found += zip(source[ends].tolist(), segment.txn_number[ends].tolist(), strict=True)
+        for number, last in found:
+            key: Any = sources.key(number, "mariadb")
+            self.last.pop(key, None)
+            self.last[key] = last
+
+
+def add_transactions(gtids: GtidSet, segment: Segment, sources: SourceNumbers) -> None:
+    """Add the GTIDs of all transactions in a scanned segment of a binlog file to the set ``gtids``.
+
+    In a relay log, the transactions that the slave's master dropped are added, too.
+    """
+    for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
+        key = sources.key(number, gtids.family)
+        gtids.add_many(key, segment.txn_number[segment.txn_source == number])
+    for _, number, first, last, _, _ in segment.dropped.tolist():
+        gtids.add_range(sources.key(number, gtids.family), first, last)
+
+
+POLL_INTERVAL = 0.02
+"""The interval at which the watcher polls the binlog files while a dump waits for new events, seconds."""
+
+
+class Watcher:
+    """Detects that the binlog set has grown, and then calls :attr:`listener`.
+
+    A receiver in this process reports each write, by the function of :meth:`follow_writer`. For a set that another
+    process writes, a thread calls ``look`` every 20 ms, and compares the results. ``look`` returns a value that changes
+    when the set grows, such as file sizes. Polling works on every file system, unlike inotify. Polling costs two stat
+    calls in 20 ms, and nothing while no dump waits.
+    """
+
+    def __init__(self, look: Callable[[], object]) -> None:
+        self._look = look
+        self._changed = threading.Condition()
+        self._seen: object = None
+        self._is_wanted = False
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        self.is_told = False
+        """Whether a writer in this process reports growth, so that no polling is needed."""
+        self._listened = 0
+        """The value of :attr:`generation` at the last call of the listener."""
+        self.file_in_use: Callable[[], str] = lambda: ""
+        """The function that returns the name of the file that a writer in this process is writing; empty without such
+        a writer.
+        """
+        self.listener: Callable[[], None] = lambda: None
+        self.generation = 0
+        """A number that increases whenever the binlog set has grown, before the listener is called."""
+
+    def follow_writer(self, file_in_use: Callable[[], str] = lambda: "") -> Callable[[], None]:
+        """Return the function that a writer in this process must call after each write, from any thread.
+
+        ``file_in_use`` names the file that the writer is writing. The writer calls the returned function after the name
+        has changed.
+        """
+        self.file_in_use = file_in_use
+        self.is_told = True
+        return self._grown
+
+    def note(self) -> None:
+        """Record that the binlog set has grown, without a call of the listener. Use this method when the listener
+        already knows of the growth.
+        """
+        with self._changed:
+            self.generation += 1
+            self._listened = self.generation
+
+    def _grown(self) -> None:
+        with self._changed:
+            self.generation += 1
+            if self.is_told and not self._is_wanted:
+                return
+            self._listened = self.generation
+        self.listener()
+
+    def watch(self, wanted: bool) -> None:
+        """Start to watch the binlog set for growth if ``wanted``; otherwise stop. Growth is reported only while the
+        watch is started.
+
+        If a writer in this process has reported growth while the watch was stopped, the start reports it.
+        """
+        if wanted == self._is_wanted:
+            return
+        with self._changed:
+            self._is_wanted = wanted
+            is_late = self.is_told and wanted and self._listened != self.generation
+            self._listened = self.generation
+            if wanted and self._thread is None and not (self._closed or self.is_told):
+                self._thread = threading.Thread(target=self._run, name="binlog-watcher", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+        if is_late:
+            self.listener()
+
+    def close(self) -> None:
+        """Stop the thread that polls the binlog set. It does not start again."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_wanted or self._closed)
+                if self._closed:
+                    return
+            try:
+                seen = self._look()
+            except OSError as error:
+                # Looking at the files may fail because a file was purged. The waiting dumps then read again, and
+                # report the error themselves.
+                seen = str(error)
+            if seen != self._seen:
+                self._seen = seen
+                self._grown()
+            # The pause after growth lets transactions that are committed together be sent together. A wait for the
+            # condition would take twice the processor time.
+            time.sleep(POLL_INTERVAL)
+
+
+_SERVER_UUID = re.compile(r"^\s*server[-_]uuid\s*=\s*([0-9a-fA-F-]{36})\s*$", re.MULTILINE)
+
+
+def uuid_of(binlogs: BinlogSet) -> str:
+    """Return the UUID that identifies a binlog set. It is the same at every start of the master.
+
+    A set in a MySQL server's data directory has the UUID of ``auto.cnf``. For another set, the UUID is computed from
+    the first bytes of its first file. If :func:`keep_uuid` has saved a UUID before that file was purged, the saved UUID
+    is used. Raises BinlogError for a file that cannot be read.
+    """
+    if binlogs.index is not None:
+        for path in _kept(binlogs.index):
+            try:
+                found = _SERVER_UUID.search(path.read_text("ascii", "replace"))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                # Without this file the set would have another UUID, and its slaves would take it for another set.
+                raise unreadable(error, file=str(path)) from None
+            if found:
+                return found[1].lower()
+    with binlogs.file(binlogs.names[0]) as first:
+        head = first.format_description.raw + first.read_up_to(first.first_event, 4096)
+    return str(uuids.uuid5(uuids.NAMESPACE_OID, head.hex()))
+
+
+def keep_uuid(binlogs: BinlogSet) -> None:
+    """Save the UUID of a binlog set in a file beside the index file, before the set's first file is purged.
+
+    :func:`uuid_of` may compute the UUID from the first file. If a file such as ``auto.cnf`` already has the UUID,
+    nothing is written. Raises OutputError.
+    """
+    assert binlogs.index is not None
+    if not any(path.exists() for path in _kept(binlogs.index)):
+        path = _kept(binlogs.index)[-1]
+        with committed(path) as file:
+            file.write(f"[auto]\nserver-uuid={uuid_of(binlogs)}\n".encode())
+
+
+def _kept(index: Path) -> list[Path]:
+    """Return the paths of the files that may have a binlog set's UUID: a server's ``auto.cnf``, and the file of
+    :func:`keep_uuid`.
+    """
+    return [index.with_name("auto.cnf"), index.with_suffix(".uuid")]
+
 
 log = structlog.get_logger("dumpfilter.master")
 

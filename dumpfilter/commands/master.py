@@ -104,8 +104,8 @@ def master_command(
 
     from dumpfilter.base.security.listening import Endpoint
     from dumpfilter.filter.rules import make_rules
-    from dumpfilter.master.grpc_port import ListenAddress
     from dumpfilter.master.process import RunOptions, run_master
+    from dumpfilter.master.server import ListenAddress
 
     replica_host = listen.host if replicas.replica_host is None else replicas.replica_host
     port = listen.port_beside(replicas.replica_port)

@@ -1,30 +1,44 @@
-"""The answers to the queries that replicas and programs like mysqlbinlog send before they ask for a dump, and the
-position at which the dump begins.
+"""The client protocol between replicas and their source: queries before a dump, requests for a dump, and errors.
 
-There are few such queries. They set or read session variables for heartbeats, checksums, identity and GTIDs, or read
-system variables of the source. They are answered here without the SQL engine. The SQL console executes all other
-statements.
+Replicas and programs like mysqlbinlog send few queries before they ask for a dump. They set or read session variables
+for heartbeats, checksums, identity and GTIDs, or read system variables of the source. They are answered here without
+the SQL engine. The SQL console executes all other statements.
 
-A replica names GTIDs, or a file and a position. The position may lie inside a transaction, because a replica counts
-single events. After a connection was lost inside a transaction, the replica asks for the events after its last one.
+A replica registers (COM_REGISTER_SLAVE), and then asks for a dump: MySQL by COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID,
+MariaDB always by COM_BINLOG_DUMP. A replica names GTIDs, or a file and a position. MariaDB's replicas put the GTIDs
+that they have into session variables before. The position may lie inside a transaction, because a replica counts single
+events. After a connection was lost inside a transaction, the replica asks for the events after its last one.
+
+A replica stops at error 1236, and shows the text in its status. After most other errors it tries again. So 1236 is for
+errors that an operator must solve.
 """
 
 from __future__ import annotations
 
+import enum
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
-from dumpfilter.base.errors import BinlogMissing, BinlogUnreadable, PositionError
+from dumpfilter.base.errors import (
+    BinlogCorrupt,
+    BinlogMissing,
+    BinlogUnreadable,
+    DumpfilterError,
+    GtidError,
+    PositionError,
+)
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog.cursor import Cursor as RowCursor
 from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet
+from dumpfilter.binlog.gtid_events import decode_previous_gtids, previous_gtids_count
 from dumpfilter.binlog.rows_events import TableMap, decode_table_map
 from dumpfilter.binlog.statement.tokens import Token, TokenKind, tokens
 from dumpfilter.console.session import Session
@@ -33,12 +47,232 @@ from dumpfilter.console.sql.plain import Item, Kind, Plain, Value, plain_select,
 from dumpfilter.console.sql.result import OK, Column, ColumnType, Result
 from dumpfilter.console.sql.server_errors import ER_UNKNOWN_SYSTEM_VARIABLE, SqlError
 from dumpfilter.console.statements import Assignment, read_settings
+from dumpfilter.console.wire import Fields, MalformedPacket
 from dumpfilter.index.segment import Segment
-from dumpfilter.master.ahead import check_no_hole
-from dumpfilter.master.dump_start import DumpStart, find_position, is_event, is_gap, start_after, start_at
-from dumpfilter.master.logged import add_transactions
-from dumpfilter.master.replicas.failures import Said
-from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.dump_start import (
+    DumpStart,
+    ReplicaAhead,
+    check_no_hole,
+    find_position,
+    is_event,
+    is_gap,
+    start_after,
+)
+from dumpfilter.master.store import BinlogStore, add_transactions
+from dumpfilter.master.who import Drained
+
+MAX_FILE_NAME = 512
+"""The longest name of a binlog file that a request may have, bytes (``FN_REFLEN`` in the servers' source)."""
+
+MAX_GTID_SOURCES = 4096
+"""The largest number of UUIDs (or UUID and tag) in the GTID set of a request. Each takes memory as long as the dump
+runs.
+"""
+
+_SHORTEST_SOURCE = 24
+"""The smallest number of bytes of a UUID with its intervals in an encoded GTID set."""
+FATAL = 1236
+"""The number of the error at which a replica stops."""
+
+
+NON_BLOCK = 1
+"""The flag of a request for a dump that ends at the end of the binlog (``BINLOG_DUMP_NON_BLOCK``)."""
+HEARTBEAT_V2 = 2
+"""MySQL's flag of a request by a replica that knows heartbeats of version 2 (``USE_HEARTBEAT_EVENT_V2``)."""
+ANNOTATE_ROWS = 2
+"""MariaDB's flag of a request by a replica that wants Annotate_rows events (``BINLOG_SEND_ANNOTATE_ROWS_EVENT``)."""
+
+
+@dataclass(frozen=True)
+class Registration:
+    """The content of COM_REGISTER_SLAVE: the server id, host and port that a replica states for SHOW REPLICAS."""
+
+    server_id: int
+    host: str
+    """The replica's option ``report_host``, usually empty."""
+    port: int
+
+
+@dataclass(frozen=True)
+class DumpRequest:
+    """The content of COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID: server id, flags, and the position or the GTIDs at which
+    the dump begins.
+    """
+
+    server_id: int
+    flags: int
+    """Flags such as NON_BLOCK. The families give the bit 2 different meanings."""
+    file: str
+    """The binlog file. Empty for the first one, and for a start by GTID."""
+    position: int
+    gtid_set: GtidSet | None = None
+    """The GTIDs that the replica has, or None if the dump begins at a file and position."""
+
+
+def fatal(text: str) -> SqlError:
+    """Return error 1236 for a dump. A replica that receives it stops, and shows the text in its status."""
+    return SqlError(FATAL, "HY000", text)
+
+
+def parse_register_replica(data: bytes) -> Registration:
+    """Parse the command COM_REGISTER_SLAVE, by which a replica names itself. ``data`` is the packet after the command
+    byte. Raises MalformedPacket.
+    """
+    fields = Fields(data)
+    server_id = fields.uint(4)
+    host = _short_text(fields)
+    # The options report_user and report_password say how clients could log in to the replica. Nobody needs them here.
+    _short_text(fields)
+    _short_text(fields)
+    port = fields.uint(2)
+    # The replication rank and the source's server id have had no meaning since MySQL 4.
+    fields.take(8)
+    return Registration(server_id, host, port)
+
+
+def parse_binlog_dump(data: bytes) -> DumpRequest:
+    """Parse the command COM_BINLOG_DUMP, by which a replica asks for events from a file and position. ``data`` is the
+    packet after the command byte. Raises MalformedPacket.
+    """
+    fields = Fields(data)
+    position = fields.uint(4)
+    flags = fields.uint(2)
+    server_id = fields.uint(4)
+    return DumpRequest(server_id, flags, _file_name(fields.rest()), position)
+
+
+def parse_binlog_dump_gtid(data: bytes) -> DumpRequest:
+    """Parse the content of the command COM_BINLOG_DUMP_GTID, which only MySQL's clients send.
+
+    Raises MalformedPacket, SqlError 1236 for a GTID set of too many servers, and SqlError 1773 for a GTID set that
+    cannot be parsed.
+    """
+    fields = Fields(data)
+    flags = fields.uint(2)
+    server_id = fields.uint(4)
+    file = _file_name(fields.take(fields.uint(4)))
+    position = fields.uint(8)
+    encoded = fields.take(fields.uint(4))
+    number = previous_gtids_count(encoded)
+    # A number that the bytes cannot hold is an error of the encoding.
+    if MAX_GTID_SOURCES < number <= len(encoded) // _SHORTEST_SOURCE:
+        raise fatal(
+            f"The replica's GTID set names {number} servers; the master serves sets of at most {MAX_GTID_SOURCES}"
+        )
+    try:
+        gtid_set = decode_previous_gtids(encoded)
+    except BinlogCorrupt as error:
+        raise SqlError(1773, "HY000", f"Malformed GTID set encoding. {error}") from None
+    return DumpRequest(server_id, flags, file, position, gtid_set)
+
+
+def parse_connect_state(text: str) -> MariadbGtidSet:
+    """Parse the GTIDs that a MariaDB replica has, as its variable ``@slave_connect_state`` names them.
+
+    Raises SqlError 1236 with MariaDB's text.
+    """
+    try:
+        return MariadbGtidSet.parse(text)
+    except GtidError as error:
+        raise fatal(
+            f"Out of memory or malformed slave request when obtaining start position from GTID state ({error})"
+        ) from None
+
+
+def _short_text(fields: Fields) -> str:
+    return fields.take(fields.uint(1)).decode("utf-8", "replace")
+
+
+def _file_name(data: bytes) -> str:
+    """Return the name of a binlog file in a request, without a NUL at its end. Raises MalformedPacket for a name that
+    is too long.
+    """
+    if len(data) > MAX_FILE_NAME:
+        raise MalformedPacket
+    return data.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+
+
+MOST_TEXT = 480
+"""The longest error text, bytes. Replicas store 512 bytes (``MYSQL_ERRMSG_SIZE``)."""
+
+_LONGEST_OF_SERVERS = 511
+"""The length to which servers cut the texts of their own errors, bytes."""
+
+_ER_CON_COUNT_ERROR = 1040
+ER_SERVER_SHUTDOWN = 1053
+_ER_UNKNOWN_ERROR = 1105
+
+_MOMENTARY = {
+    "UNAVAILABLE": _ER_UNKNOWN_ERROR,
+    "RESOURCE_EXHAUSTED": _ER_CON_COUNT_ERROR,
+    **dict.fromkeys(("ALREADY_EXISTS", "NOT_FOUND", "ABORTED"), _ER_UNKNOWN_ERROR),
+}
+"""The gRPC status codes of errors after which a replica shall try again, each with the MySQL error number for it."""
+
+
+class Said(enum.Enum):
+    """The texts of the replication errors (number 1236) that a source sends to a replica, each as MySQL and as MariaDB
+    word it.
+    """
+
+    SAME_REPLICA = (
+        "A replica with the same server_uuid/server_id as this replica has connected to the source",
+        "A slave with the same server_uuid/server_id as this slave has connected to the master",
+    )
+    NO_CHECKSUMS = (
+        "Replica can not handle replication events with the checksum that source is configured to log",
+        "Slave can not handle replication events with the checksum that master is configured to log",
+    )
+    BEYOND_END = (
+        "Client requested source to start replication from position > file size",
+        "Client requested master to start replication from impossible position",
+    )
+    BEFORE_BEGIN = (
+        "Client requested source to start replication from position < 4",
+        "Client requested master to start replication from impossible position",
+    )
+    PURGED = (
+        "Cannot replicate because the source purged required binary logs. Replicate the missing transactions from "
+        "elsewhere, or provision a new replica from backup. Consider increasing the source's binary log expiration "
+        "period.",
+        "Could not find GTID state requested by slave in any binlog files. Probably the slave state is too old and "
+        "required binlog files have been purged.",
+    )
+
+    def error(self, family: Family, details: str = "") -> SqlError:
+        """Return error 1236 with the text that a server of ``family`` (MySQL or MariaDB) sends. ``details`` are added
+        if the whole text is short enough for a replica's status.
+        """
+        text = self.value[family == "mariadb"]
+        return fatal(text + (details if len(text) + len(details) <= MOST_TEXT else ""))
+
+
+def failure(error: DumpfilterError) -> SqlError:
+    """Return the server error that a replica gets when its dump, or its request for one, fails with ``error``."""
+    if isinstance(error, SqlError):
+        return error
+    if isinstance(error, ReplicaAhead):
+        return fatal(error.told[:_LONGEST_OF_SERVERS])
+    text = str(error).encode("utf-8", "replace")[:MOST_TEXT].decode("utf-8", "ignore")
+    if isinstance(error, BinlogMissing):
+        return fatal(f"Could not find first log file name in binary log index file ({text})")
+    number = ER_SERVER_SHUTDOWN if isinstance(error, Drained) else _MOMENTARY.get(error.grpc_code)
+    return fatal(text) if number is None else SqlError(number, "08S01", text)
+
+
+def no_such_part(file: str, position: int) -> SqlError:
+    """Return error 1236 for a replica that lost its connection inside a transaction and asks for the rest, which the
+    master cannot send. The master would send other events of that transaction now, for example after a change of the
+    filter.
+
+    ``file`` and ``position`` say up to where the replica has the transaction.
+    """
+    return fatal(
+        f"the slave has a part of a transaction, up to {position} of {file}, and the source now sends other events of "
+        "this transaction, for example because of another filter. To receive the transaction anew, say STOP SLAVE, "
+        "CHANGE MASTER TO MASTER_USE_GTID=slave_pos, START SLAVE"
+    )
+
 
 _ABSENT = re.compile(r"rpl_semi_sync\w*")
 """The pattern of the system variables of semi-synchronous replication.
@@ -353,8 +587,8 @@ def start_by_position(
     if position < FIRST_EVENT:
         raise Said.BEFORE_BEGIN.error(store.family)
     if not store.is_relay_log:
-        position = start_at(file, position, store).position
         indexed = store.open_file(file or store.binlogs.names[0])
+        position = max(position, indexed.file.first_event)
         if position > indexed.file.size:
             raise Said.BEYOND_END.error(store.family)
     found = find_position(file, position, store)

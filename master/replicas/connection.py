@@ -1,4 +1,6 @@
-"""The connection of one real replica: its login, its queries, and its dump."""
+"""The replication port: it serves the binlog set to real MySQL and MariaDB replicas, in the master's asyncio loop. Each
+connection has its login, its queries, and its dump.
+"""
 
 from __future__ import annotations
 
@@ -9,53 +11,70 @@ import hmac
 import secrets
 import threading
 import uuid as uuids
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeVar
 
 import structlog
 from mysql_mimic import packets
-from mysql_mimic.types import Commands, ServerStatus
+from mysql_mimic.types import Capabilities, Commands, ServerStatus
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.printable import printable
+from dumpfilter.base.security.listening import Endpoint, listening_socket
+from dumpfilter.base.security.tls import temporary_tls
 from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.gtid import GtidSet
+from dumpfilter.console.auth import CACHING_SHA2, NATIVE, RsaExchange
 from dumpfilter.console.connection import Connection, Doorkeeper
+from dumpfilter.console.port import (
+    CAPABILITIES,
+    DEFAULT_DENIAL_SECONDS,
+    ClientPort,
+    ConnectionDirectory,
+    Greeting,
+    PortSettings,
+)
+from dumpfilter.console.serving_loop import ServingLoop
+from dumpfilter.console.sql.commands import Command, Executor, ShowReplicas
 from dumpfilter.console.sql.result import Result
-from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone
-from dumpfilter.dump.packets.protocol import NOTHING
+from dumpfilter.console.sql.server_errors import SqlError
+from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone, PacketStream
+from dumpfilter.dump.packets.protocol import NOTHING, frame
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master import limits
-from dumpfilter.master.ahead import Wanted, check_place
 from dumpfilter.master.config import ReplicaEntry
 from dumpfilter.master.dump import Dump, DumpOptions
-from dumpfilter.master.dump_start import DumpStart
+from dumpfilter.master.dump_start import DumpStart, Wanted, check_place
+from dumpfilter.master.encodings import ReplicaEncoding
 from dumpfilter.master.limits import MAX_NAME, Kind, Overloaded, Places
 from dumpfilter.master.measurements import MEASURED
-from dumpfilter.master.register import NotRegistered, RegisteredSlave
-from dumpfilter.master.replica_encoding import ReplicaEncoding
-from dumpfilter.master.replicas import failures
+from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.replicas.answers import (
+    ANNOTATE_ROWS,
+    ER_SERVER_SHUTDOWN,
+    FATAL,
+    HEARTBEAT_V2,
+    NON_BLOCK,
+    DumpRequest,
+    Registration,
+    Said,
     SessionState,
     Source,
     answer,
+    failure,
+    fatal,
+    no_such_part,
+    parse_binlog_dump,
+    parse_binlog_dump_gtid,
+    parse_connect_state,
+    parse_register_replica,
     session_state,
     start_by_gtids,
     start_by_position,
 )
 from dumpfilter.master.replicas.filters import ReplicaFilters
-from dumpfilter.master.replicas.requests import (
-    FATAL,
-    DumpRequest,
-    MariadbFlag,
-    MysqlFlag,
-    Registration,
-    parse_binlog_dump,
-    parse_binlog_dump_gtid,
-    parse_connect_state,
-    parse_register_replica,
-)
 from dumpfilter.master.replicas.stream import KnownEvents, KnownPosition, ReplicaStream, state_text
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.who import MYSQL_PROTOCOL, Peer, audit_slave, endpoint_of
@@ -87,63 +106,18 @@ _MOST_ASKED = 8
 """The largest number of replicas whose own filters are read at the same time."""
 
 
-class ReplicaPort:
-    """The objects that all connections of one replication port share: the replicas' filters, the limits on calls, and a
-    random key.
-
-    From the key, the port computes a registration secret for each replica. By this secret the master recognizes a
-    replica that connects again.
-    """
-
-    def __init__(self, filters: ReplicaFilters, places: Places) -> None:
-        self.filters = filters
-        self.places = places
-        self.key = secrets.token_bytes(32)
-        """The key from which the registration secrets of replicas are computed."""
-        self._asking = asyncio.Semaphore(_MOST_ASKED)
-
-    async def ask(self, work: Callable[[], _T]) -> _T:
-        """Call ``work``, a function that connects to a replica to read its filter, in a new thread. Return its result.
-
-        The number of such threads is limited, also if the caller is cancelled. The end of the process does not wait for
-        these threads, because a replica may not answer for minutes.
-        """
-        loop = asyncio.get_running_loop()
-        await self._asking.acquire()
-        done: Future[_T] = Future()
-        done.set_running_or_notify_cancel()
-
-        def run() -> None:
-            try:
-                done.set_result(work())
-            except BaseException as error:
-                done.set_exception(error)
-            finally:
-                # After the end of the loop nobody waits.
-                with contextlib.suppress(RuntimeError):
-                    loop.call_soon_threadsafe(self._asking.release)
-
-        try:
-            threading.Thread(target=run, name="replica-filter", daemon=True).start()
-        except RuntimeError:
-            self._asking.release()
-            raise Overloaded(
-                "the system gives the master no more threads; raise the limit (ulimit -u)"
-            ) from None
-        return await asyncio.wrap_future(done)
-
-
 class ReplicaConnection(Connection):
     """The connection of one MySQL or MariaDB replica, or of a program such as mysqlbinlog that reads the binlog like a
     replica.
 
-    ``door`` checks the client's login. ``shared`` has the filters and limits of the replication port, and ``service``
-    is the master's gRPC service, whose binlog and register of slaves the dump uses.
+    ``door`` checks the client's login at the replication port. ``service`` is the master's gRPC service, whose binlog
+    and register of slaves the dump uses.
     """
 
-    def __init__(self, door: Doorkeeper, shared: ReplicaPort, service: DumpFilterService) -> None:
+    _port: ReplicaServer
+
+    def __init__(self, door: Doorkeeper, service: DumpFilterService) -> None:
         super().__init__(door)
-        self._shared = shared
         self._service = service
         self._family = service.store.family
         self._registration = Registration(0, "", 0)
@@ -199,7 +173,7 @@ class ReplicaConnection(Connection):
             request = await self._service.reader.serve(self.counted(lambda: parse_binlog_dump_gtid(data)))
         except DumpfilterError as error:
             # A slave may have lost its relay log since the replica logged in.
-            raise failures.failure(error) from error
+            raise failure(error) from error
         await self._dump(request, "Binlog Dump GTID")
 
     async def _dump(self, request: DumpRequest, name: str) -> None:
@@ -211,11 +185,11 @@ class ReplicaConnection(Connection):
         self._is_interrupted = False
         peer = self._peer = self._applicant(request)
         try:
-            with self._shared.places.take(Kind.DUMP, self._address):
+            with self._port.places.take(Kind.DUMP, self._address):
                 await self._serve_dump(request)
         except DumpfilterError as error:
-            MEASURED.failed_calls.add(error)
-            failed = failures.failure(error)
+            MEASURED.count_failure(error)
+            failed = failure(error)
             log.warning(
                 "replica dump refused or ended",
                 **self._fields,
@@ -246,9 +220,10 @@ class ReplicaConnection(Connection):
         gtids = request.gtid_set
         if state.connect_state is not None and self._family == "mariadb":
             gtids = parse_connect_state(state.connect_state)
+        wanted = Wanted(gtids, request.file, request.position, state.ignores_duplicates)
         slave = await self._registered()
         try:
-            await self._serve_registered(request, slave, gtids)
+            await self._serve_registered(wanted, slave, request.flags)
         finally:
             if not slave.peer.server_id:
                 # Programs without a server id register anew each time.
@@ -256,40 +231,38 @@ class ReplicaConnection(Connection):
                 with contextlib.suppress(NotRegistered):
                     service.register.remove(slave.slave_id)
 
-    async def _serve_registered(
-        self, request: DumpRequest, slave: RegisteredSlave, gtids: GtidSet | None
-    ) -> None:
-        """Serve the dump of a registered replica until it ends. ``gtids`` are the GTIDs that the replica has; None if
-        it names a file and a position.
-
+    async def _serve_registered(self, wanted: Wanted, slave: RegisteredSlave, flags: int) -> None:
+        """Serve the dump of a registered replica until it ends. ``wanted`` and ``flags`` are those of its request.
         Raises ClientGone when the replica disconnects, and DumpfilterError when the dump is refused or fails.
         """
-        service, state = self._service, self._state
-        counts_bytes = gtids is None and self._is_mysql_server(state)
+        service, state, by_gtids = self._service, self._state, wanted.gtids is not None
+        counts_bytes = not by_gtids and self._is_mysql_server(state)
 
         def check() -> None:
             if counts_bytes and self._is_filtered(slave):
-                raise failures.needs_gtids()
+                raise fatal(
+                    "the source filters for this replica, and a filtered stream has other positions than the binlog: "
+                    "say CHANGE REPLICATION SOURCE TO SOURCE_AUTO_POSITION=1"
+                )
 
         check()
-        wanted = Wanted(gtids, request.file, request.position, state.ignores_duplicates)
         await check_place(wanted, service.reader, service.master_uuid)
-        start = await service.reader.serve(self.counted(lambda: self._start(request, state, gtids)))
+        start = await service.reader.serve(self.counted(lambda: self._start(wanted, state)))
         begin = start.file, start.position
         earlier = service.register.earlier(slave, service.store.binlogs.names, begin)
         if start.end and slave.peer.server_id and earlier is not None and earlier.has(*begin):
             # The replica has the beginning of the first transaction through another filter.
-            raise failures.no_such_part(request.file, request.position)
+            raise no_such_part(wanted.file, wanted.position)
         is_mysql = self._family == "mysql"
-        v2 = is_mysql and bool(request.flags & MysqlFlag.HEARTBEAT_V2)
+        v2 = is_mysql and bool(flags & HEARTBEAT_V2)
         source_id = self._source.server_id
         knows_checksum = state.checksum not in (None, "NONE")
-        annotations = is_mysql or bool(request.flags & MariadbFlag.ANNOTATE_ROWS)
+        annotations = is_mysql or bool(flags & ANNOTATE_ROWS)
         left_out = NOTHING if annotations else int(EventType.ANNOTATE_ROWS)
         heartbeats = state.heartbeat_seconds
         options = DumpOptions(
             chunk_size=_CHUNK_SIZE,
-            once=bool(request.flags & MysqlFlag.NON_BLOCK),
+            once=bool(flags & NON_BLOCK),
             heartbeat_period=max(heartbeats, limits.MIN_HEARTBEAT_PERIOD) if heartbeats else 0.0,
             earlier=earlier,
             encoding=ReplicaEncoding(
@@ -305,11 +278,11 @@ class ReplicaConnection(Connection):
         stream = self._replica_stream = ReplicaStream(
             self._stream,
             dump,
-            KnownPosition(source_id, sums=is_mysql, corrects=not is_mysql or gtids is not None, v2=v2),
+            KnownPosition(source_id, sums=is_mysql, corrects=not is_mysql or by_gtids, v2=v2),
             KnownEvents(
                 start,
-                request.file or start.file,
-                request.position,
+                wanted.file or start.file,
+                wanted.position,
                 self._computes_position(state),
                 self._is_filtered(slave),
                 source_id,
@@ -317,9 +290,7 @@ class ReplicaConnection(Connection):
             )
             if start.end
             else None,
-            heartbeats=bool(heartbeats),
-            # Replicas say how often they want heartbeats, and programs do not.
-            corrections=heartbeats is not None,
+            heartbeat_seconds=heartbeats,
             checksum=knows_checksum,
             left_out=left_out,
             check=check,
@@ -328,8 +299,8 @@ class ReplicaConnection(Connection):
             "replica dump begins",
             **self._fields,
             file=start.file,
-            position=request.position if gtids is None else start.position,
-            by_gtids=gtids is not None,
+            position=start.position if by_gtids else wanted.position,
+            by_gtids=by_gtids,
         )
         try:
             await self._send_dump(stream)
@@ -340,20 +311,20 @@ class ReplicaConnection(Connection):
             if slave.ended_by is not None:
                 raise slave.ended_by
             if service.stopping:
-                raise failures.shutting_down()
+                raise SqlError(ER_SERVER_SHUTDOWN, "08S01", "Server shutdown in progress")
             last = f"; the last event was read from '{dump.reached.file}' at {dump.reached.end}"
-            raise failures.Said.SAME_REPLICA.error(self._family, last)
+            raise Said.SAME_REPLICA.error(self._family, last)
         # Servers send an EOF packet here even to clients that do not expect EOF packets any more.
         await self._stream.send(
             bytes(packets.make_eof(self._capabilities, ServerStatus.SERVER_STATUS_AUTOCOMMIT))
         )
 
-    def _start(self, request: DumpRequest, state: SessionState, gtids: GtidSet | None) -> DumpStart:
-        if gtids is not None:
-            return start_by_gtids(gtids, self._service.store, is_strict=state.is_strict)
-        return start_by_position(
-            request.file, request.position, self._service.store, is_computed=self._computes_position(state)
-        )
+    def _start(self, wanted: Wanted, state: SessionState) -> DumpStart:
+        store = self._service.store
+        if wanted.gtids is not None:
+            return start_by_gtids(wanted.gtids, store, is_strict=state.is_strict)
+        is_computed = self._computes_position(state)
+        return start_by_position(wanted.file, wanted.position, store, is_computed=is_computed)
 
     @property
     def _source(self) -> Source:
@@ -386,12 +357,18 @@ class ReplicaConnection(Connection):
     def _check_client(self, state: SessionState) -> None:
         """Raise SqlError for a client that cannot understand the events of the binlog."""
         if state.checksum is None and self._source.has_checksums():
-            raise failures.Said.NO_CHECKSUMS.error(self._family)
+            raise Said.NO_CHECKSUMS.error(self._family)
         if self._family == "mariadb":
             if state.capability < _KNOWS_GTIDS:
-                raise failures.no_gtid_events()
+                raise fatal(
+                    "the binlog has events that this client does not know: use a client that says SET "
+                    "@mariadb_slave_capability=4, as those of MariaDB 10.0 and later do"
+                )
             if state.until is not None:
-                raise failures.no_until()
+                raise fatal(
+                    "dumpfilter does not stop at a GTID for a slave: say START SLAVE UNTIL with master_log_file and "
+                    "master_log_pos, or without UNTIL"
+                )
 
     def _is_mysql_server(self, state: SessionState) -> bool:
         """Tell whether the client is a MySQL server, which computes its position from the lengths of events."""
@@ -405,7 +382,7 @@ class ReplicaConnection(Connection):
         while True:
             entry, chosen = await self._choose_filter(peer)
             slave = await service.reader.serve(self.counted(functools.partial(self._register, chosen)))
-            if entry in self._shared.filters.entries:
+            if entry in self._port.filters.entries:
                 break
             # The filter changed between the choice and the entry into the register.
             with contextlib.suppress(NotRegistered):
@@ -419,11 +396,11 @@ class ReplicaConnection(Connection):
 
         The call takes seconds if the master reads the replica's own filter over the network. Raises ReplicaRefused.
         """
-        filters = self._shared.filters
+        filters = self._port.filters
         if not filters.asks(peer):
             return await self._service.reader.serve(lambda: filters.filter_for(peer))
         # Replicas that do not answer make others wait for a thread. One that leaves meanwhile gives its place up.
-        asking = asyncio.create_task(self._shared.ask(functools.partial(filters.filter_for, peer)))
+        asking = asyncio.create_task(self._port.ask(functools.partial(filters.filter_for, peer)))
         return await self._unless_client_leaves(asking)
 
     async def _unless_client_leaves(self, work: asyncio.Future[_T]) -> _T:
@@ -463,7 +440,7 @@ class ReplicaConnection(Connection):
         return self._service.register.add(
             peer,
             chosen,
-            secret=hmac.digest(self._shared.key, names, "sha256"),
+            secret=hmac.digest(self._port.key, names, "sha256"),
         )
 
     @property
@@ -513,3 +490,193 @@ def _uuid(told: str, server_id: int) -> str:
     with contextlib.suppress(ValueError):
         return str(uuids.UUID(told))
     return f"00000000-0000-0000-0000-{server_id:012d}" if server_id else str(uuids.uuid4())
+
+
+REPLICA_CAPABILITIES = (
+    CAPABILITIES
+    | Capabilities.CLIENT_COMPRESS
+    | Capabilities.CLIENT_CONNECT_ATTRS
+    | Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM
+)
+"""The protocol capabilities that the port announces. For MariaDB, compression with zstd is left out."""
+
+_STATEMENT_THREADS = 12
+_THREADS_OF_USER = 4
+"""The largest number of statements of one user that run at the same time, so that no user occupies all threads."""
+_END_SECONDS = 12.0
+"""The longest time that the closing of a port may take, seconds."""
+_MARIADB_PREFIX = "5.5.5-"
+"""The prefix of the version that MariaDB announces, because old replicas refuse a source of version 10."""
+
+
+class OwnReplicas:
+    """An executor of the SQL statements that a user of the replication port sends. SHOW REPLICAS lists only the
+    replicas that log in as this user. The tables of the schema ``dumpfilter``, which are for operators, are missing.
+    """
+
+    def __init__(self, executor: Executor, user: str, register: Register) -> None:
+        self._executor = executor
+        self._user = user
+        self._register = register
+
+    def execute(self, command: Command) -> Result:
+        """Execute a statement that a real replica's user may send, and return the result. SHOW REPLICAS returns only
+        the replicas that logged in as the same user.
+        """
+        result = self._executor.execute(command)
+        if not isinstance(command, ShowReplicas):
+            return result
+        # Replicas of different users may have the same server id. MariaDB's rows have no UUID, which comes last.
+        own: set[tuple[object, ...]] = set()
+        for slave in self._register.all():
+            if slave.peer.user == self._user:
+                server_id, host, port, _, uuid = slave.peer.row(0)
+                own |= {(server_id, host, port), (server_id, host, port, uuid)}
+        return replace(result, rows=[row for row in result.rows if (*row[:3], *row[4:]) in own])
+
+    @property
+    def tables(self) -> Mapping[tuple[str, str], Callable[[], Result]]:
+        """The tables that users of the replication port can read, without those of the schema ``dumpfilter``."""
+        return {names: read for names, read in self._executor.tables.items() if names[0] != "dumpfilter"}
+
+    @property
+    def version(self) -> str:
+        """The version that clients see: that of the server that wrote the binlog."""
+        return self._executor.version
+
+    def variables(self) -> Mapping[str, str | int]:
+        """Return the system variables of the master's SQL console, by name."""
+        return self._executor.variables()
+
+    @property
+    def functions(self) -> Mapping[str, Callable[..., int | None]]:
+        """The SQL functions that wait for replication, such as SOURCE_POS_WAIT, by name."""
+        return self._executor.functions
+
+
+class ReplicaServer(ClientPort):
+    """The replication port of one master, to which real replicas (MySQL and MariaDB servers) connect.
+
+    ``executor`` executes the SQL statements that the port does not answer itself. Replicas are registered like
+    dumpfilter's slaves, and share decisions and scans with them.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        service: DumpFilterService,
+        places: Places,
+        filters: ReplicaFilters,
+        executor: Executor,
+        directory: ConnectionDirectory,
+        *,
+        max_connections: int,
+        denial_seconds: float = DEFAULT_DENIAL_SECONDS,
+    ) -> None:
+        tls = endpoint.tls or temporary_tls(endpoint.host, endpoint.ca)
+        super().__init__(
+            PortSettings(
+                "replicas", tls, not endpoint.insecure, max_connections, denial_seconds, RsaExchange()
+            ),
+            filters.accounts(),
+            directory,
+            ThreadPoolExecutor(_STATEMENT_THREADS, "replica-statement"),
+            _THREADS_OF_USER,
+        )
+        self._endpoint = endpoint
+        self._service = service
+        self.filters = filters
+        self.places = places
+        self.key = secrets.token_bytes(32)
+        """The random key from which the port computes a registration secret for each replica. By this secret the master
+        recognizes a replica that connects again.
+        """
+        self._asking = asyncio.Semaphore(_MOST_ASKED)
+        self._executor = executor
+
+    @contextmanager
+    def serving(self, loop: ServingLoop, **log_fields: str) -> Iterator[int]:
+        """Serve replicas in an asyncio loop while the ``with`` block runs, and yield the TCP port number.
+
+        ``log_fields`` are additional fields of the log line. Raises OptionError if the port cannot be opened.
+        """
+        endpoint = self._endpoint
+        listener = listening_socket("the replication port cannot listen on", endpoint.host, endpoint.port)
+        port = int(listener.getsockname()[1])
+        # Loading the compiled function takes a while.
+        frame(b"", 0)
+        loop.wait(self.open(listener))
+        log.info("replicas.listening", **log_fields, host=endpoint.host, port=port)
+        try:
+            endpoint.write_port(port)
+            yield port
+        finally:
+            with contextlib.suppress(TimeoutError):
+                loop.wait(self.close(), _END_SECONDS)
+
+    async def close(self) -> None:
+        """Stop listening, and close the connection of every client."""
+        await super().close()
+        self.pool.shutdown(wait=False, cancel_futures=True)
+
+    def take_over_accounts(self) -> None:
+        """Replace the port's users and passwords by those of the ``[[replica]]`` tables that are in force now, after
+        the configuration was read again. Any thread can call this method.
+        """
+        self.change_users(self.filters.accounts())
+
+    def greeting(self) -> Greeting:
+        """Return the first packet for a new client, which names the version of the server that wrote the binlog. Raises
+        SqlError if the binlog set is unusable.
+        """
+        try:
+            store = self._service.store
+        except DumpfilterError as error:
+            raise failure(error) from None
+        version = store.format_description.server_version
+        if store.family == "mysql":
+            return Greeting(version, REPLICA_CAPABILITIES, CACHING_SHA2)
+        without_zstd = REPLICA_CAPABILITIES & ~Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM
+        return Greeting(_MARIADB_PREFIX + version, without_zstd, NATIVE)
+
+    def connect(self, stream: PacketStream, number: int, address: str) -> ReplicaConnection:
+        """Return the object that serves the connection of a new client. ``stream`` has the client's packets, ``number``
+        is the connection id, and ``address`` the client's network address.
+        """
+        return ReplicaConnection(Doorkeeper(stream, self, number, address), self._service)
+
+    async def ask(self, work: Callable[[], _T]) -> _T:
+        """Call ``work``, a function that connects to a replica to read its filter, in a new thread. Return its result.
+
+        The number of such threads is limited, also if the caller is cancelled. The end of the process does not wait for
+        these threads, because a replica may not answer for minutes.
+        """
+        loop = asyncio.get_running_loop()
+        await self._asking.acquire()
+        done: Future[_T] = Future()
+        done.set_running_or_notify_cancel()
+
+        def run() -> None:
+            try:
+                done.set_result(work())
+            except BaseException as error:
+                done.set_exception(error)
+            finally:
+                # After the end of the loop nobody waits.
+                with contextlib.suppress(RuntimeError):
+                    loop.call_soon_threadsafe(self._asking.release)
+
+        try:
+            threading.Thread(target=run, name="replica-filter", daemon=True).start()
+        except RuntimeError:
+            self._asking.release()
+            raise Overloaded(
+                "the system gives the master no more threads; raise the limit (ulimit -u)"
+            ) from None
+        return await asyncio.wrap_future(done)
+
+    def executor_of(self, user: str) -> Executor:
+        """Return the executor of SQL statements for ``user``, which shows only the replicas that log in as this
+        user.
+        """
+        return OwnReplicas(self._executor, user, self._service.register)

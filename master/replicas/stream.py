@@ -38,7 +38,7 @@ from dumpfilter.dump.packets.protocol import (
 )
 from dumpfilter.master.dump import Dump, Reached
 from dumpfilter.master.dump_start import DumpStart
-from dumpfilter.master.replicas.failures import no_such_part
+from dumpfilter.master.replicas.answers import no_such_part
 from dumpfilter.master.sharing import QUIET_SECONDS
 
 BUSY_SECONDS = 1.0
@@ -222,10 +222,10 @@ class ReplicaStream:
     """The events that the replica already has of the dump's first transaction. None if it has none, and from its first
     new event on.
     """
-    heartbeats: bool
-    """Whether the replica wants heartbeats."""
-    corrections: bool
-    """Whether the replica's position may be corrected. A program would take the event for a part of the binlog."""
+    heartbeat_seconds: float | None
+    """The interval of the heartbeats that the replica wants; 0 for none. None: the client is a program, which does not
+    say how often it wants heartbeats. A program would take a correction of its position for a part of the binlog.
+    """
     checksum: bool
     """Whether the first event that the replica is sent must end in a checksum."""
     left_out: int
@@ -291,7 +291,7 @@ class ReplicaStream:
     def _is_wrong(self) -> bool:
         """Whether the replica's position is wrong and an event can correct it now."""
         reached = self._reached
-        if self.known is not None or not reached.is_boundary or not self.corrections:
+        if self.known is not None or not reached.is_boundary or self.heartbeat_seconds is None:
             return False
         return self.position.is_wrong_at(reached.file, reached.end)
 
@@ -307,7 +307,7 @@ class ReplicaStream:
                 self.position.count(events, checksum=self._has_checksums)
         elif not is_new and self._is_wrong:
             events = self._correction()
-        elif not is_new and self.heartbeats:
+        elif not is_new and self.heartbeat_seconds:
             events = self.position.heartbeat(reached.end, checksum=self._has_checksums)
         else:
             return

@@ -18,9 +18,9 @@ from dumpfilter.console.metrics import CommonCollector
 from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.metrics import MasterCollector
+from dumpfilter.master.process import StateDirectory
 from dumpfilter.master.register import CounterBook
 from dumpfilter.master.server import MasterServer
-from dumpfilter.master.state_directory import StateDirectory
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Who
 from dumpfilter.slave.facts import SlaveCollector
@@ -344,11 +344,11 @@ def test_the_alert_fires_for_a_slave_that_does_not_come_back_after_a_restart(tmp
 
 
 def test_reasons_in_alerts_exist() -> None:
-    from dumpfilter.master.measurements import FailedCalls
+    from dumpfilter.master.measurements import Measurements
 
     for rule in alerts():
         for reasons in re.findall(r'reason=~"([^"]*)"', rule["expr"]):
-            assert set(reasons.split("|")) <= set(FailedCalls().counts()), rule["alert"]
+            assert set(reasons.split("|")) <= set(Measurements().failures()), rule["alert"]
 
 
 def test_a_query_with_a_wrong_name_is_found() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
-from dumpfilter.master.advance import DumpPlace, Step, step_from
-from dumpfilter.master.placed import PlacedPlan
+from dumpfilter.master.advance import DumpPlace, PlacedPlan, Step, step_from
 from dumpfilter.master.sharing import Follower
 from dumpfilter.master.store import BinlogStore
 

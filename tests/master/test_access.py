@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
-from dumpfilter.master import access as access_module
-from dumpfilter.master.access import (
+from dumpfilter.master import service as service_module
+from dumpfilter.master.service import (
     CHECKS_AT_ONCE,
     FREE_GUESSES,
     Access,
@@ -149,7 +149,7 @@ class Slow:
 def test_a_flood_is_hashed_a_few_at_a_time_and_holds_few_threads(
     monkeypatch: pytest.MonkeyPatch, wait_for: Callable[[Callable[[], object]], None]
 ) -> None:
-    monkeypatch.setattr(access_module, "LONGEST_TURN", 240.0)
+    monkeypatch.setattr(service_module, "LONGEST_TURN", 240.0)
     slow = Slow()
     access = Access({"a": slow})
     threads = [
@@ -159,7 +159,7 @@ def test_a_flood_is_hashed_a_few_at_a_time_and_holds_few_threads(
     for thread in threads:
         thread.start()
     wait_for(lambda: slow.running == CHECKS_AT_ONCE)
-    monkeypatch.setattr(access_module, "LONGEST_TURN", 0.0)
+    monkeypatch.setattr(service_module, "LONGEST_TURN", 0.0)
     assert guess(access, 5, peer=RIGHTFUL) == [TryLater] * 5
     slow.release.set()
     for thread in threads:

@@ -13,11 +13,10 @@ from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.segment import Segment
-from dumpfilter.master.advance import First, Shared, place_in, step_from
+from dumpfilter.master.advance import First, PlacedPlan, Shared, place_in, step_from
 from dumpfilter.master.commits import Commit, CommitStep, Decider, OtherEvents, Tail, cut_commits
+from dumpfilter.master.encodings import ReplicaEncoding
 from dumpfilter.master.indexed_file import IndexedFile
-from dumpfilter.master.placed import PlacedPlan
-from dumpfilter.master.replica_encoding import ReplicaEncoding
 from dumpfilter.master.store import BinlogStore
 from tests.oracle.recordings import Recording, all_recordings, filter_of
 from tests.support import DATA

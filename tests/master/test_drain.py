@@ -16,10 +16,9 @@ from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.master import who as drain_module
 from dumpfilter.master.console import MasterConsole
-from dumpfilter.master.grpc_port import PROCESS
+from dumpfilter.master.process import StateDirectory
 from dumpfilter.master.register import CounterBook
-from dumpfilter.master.server import MasterServer
-from dumpfilter.master.state_directory import StateDirectory
+from dumpfilter.master.server import PROCESS, MasterServer
 from dumpfilter.master.who import SHUTTING_DOWN, Drained, Drains, Peer, Who
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.filter import Filter
-from dumpfilter.master.purge import Expiry, StoreExpiry
+from dumpfilter.master.purge import StoreExpiry
 from dumpfilter.master.register import CounterBook, SlaveCounts
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
@@ -48,7 +48,7 @@ def remember(server: MasterServer, file: str, *, days_ago: float, is_done: bool 
 
 def left_after(server: MasterServer, **bounds: float) -> list[str]:
     """Expire the store, and return the names of the files that are left, in the index and on the disk."""
-    StoreExpiry(server.service, Expiry(**bounds)).look()  # type: ignore[arg-type]
+    StoreExpiry(server.service, **bounds).look()
     binlogs = server.service.store.binlogs
     assert [path.name for path in sorted(binlogs.path(NAMES[-1]).parent.glob("bin.0*"))] == binlogs.names
     return binlogs.names
@@ -69,7 +69,7 @@ def test_the_oldest_files_go_until_the_store_is_small_enough(server: MasterServe
 
 def test_files_stay_for_a_slave_that_is_gone_and_the_log_says_so_once_a_day(server: MasterServer) -> None:
     remember(server, NAMES[1], days_ago=2)
-    expiry = StoreExpiry(server.service, Expiry(seconds=DAY))
+    expiry = StoreExpiry(server.service, seconds=DAY)
     with capture_logs() as logs:
         assert expiry.look() == NAMES[:1]
         assert expiry.look() == []
@@ -107,7 +107,7 @@ def test_a_store_that_cannot_be_expired_is_told_once(
     def full(*_: object) -> None:
         raise OSError(30, "Read-only file system")
 
-    expiry = StoreExpiry(server.service, Expiry(nbytes=1))
+    expiry = StoreExpiry(server.service, nbytes=1)
     with capture_logs() as logs, monkeypatch.context() as patch:
         patch.setattr("dumpfilter.base.files.os.replace", full)
         assert expiry.look() == expiry.look() == []
@@ -117,7 +117,7 @@ def test_a_store_that_cannot_be_expired_is_told_once(
 
 
 def test_without_bounds_nothing_goes(server: MasterServer) -> None:
-    assert StoreExpiry(server.service, Expiry()).run() == []
+    assert StoreExpiry(server.service).run() == []
     assert server.service.store.binlogs.names == NAMES
 
 

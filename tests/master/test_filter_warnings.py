@@ -9,10 +9,10 @@ import pytest
 from dumpfilter.analyse.lint.findings import FilterWarning
 from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import Subjects, TableSubject
-from dumpfilter.master import filter_warnings
+from dumpfilter.master import service
 from dumpfilter.master.console import MasterConsole
-from dumpfilter.master.filter_warnings import MOST_RULES, FilterWarnings
 from dumpfilter.master.server import MasterServer
+from dumpfilter.master.service import MOST_RULES, FilterWarnings
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
@@ -67,8 +67,8 @@ def test_checks_of_many_filters_take_a_share_of_a_processor(monkeypatch: pytest.
         processor.now += 0.2
         return ()
 
-    monkeypatch.setattr(filter_warnings, "_checked", check)
-    monkeypatch.setattr(filter_warnings.time, "thread_time", processor)
+    monkeypatch.setattr(service, "_checked", check)
+    monkeypatch.setattr(service.time, "thread_time", processor)
     warnings = FilterWarnings(Subjects(), clock)
     filters = [Filter.from_options([f"--replicate-do-db=db{number}"]) for number in range(200)]
     for each in filters[:100]:

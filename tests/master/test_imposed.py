@@ -23,9 +23,9 @@ from dumpfilter.filter import EffectiveFilter, Filter, ReplicationFilter
 from dumpfilter.filter.base import AllFilters, OnUndecided, Verdict
 from dumpfilter.filter.convert import filter_from_proto
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, FILTER_UNDECIDED_F, TableFlags
-from dumpfilter.master.access import Access
 from dumpfilter.master.config import MasterConfig, imposed_on, load_config
 from dumpfilter.master.server import MasterServer
+from dumpfilter.master.service import Access
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Peer, peer_address
 from dumpfilter.v1 import dumpfilter_pb2 as pb

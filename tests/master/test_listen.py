@@ -17,8 +17,7 @@ from dumpfilter.base.security.tls import ReloadingTls, TlsFiles
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
 from dumpfilter.master.config import MasterConfig
-from dumpfilter.master.grpc_port import ListenAddress
-from dumpfilter.master.server import MasterServer
+from dumpfilter.master.server import ListenAddress, MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc

@@ -15,10 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master.facts import SLAVES, SlaveView
 from dumpfilter.master.limits import MAX_DUMPS
-from dumpfilter.master.measurements import (
-    MEASURED,
-    FailedCalls,
-)
+from dumpfilter.master.measurements import MEASURED, Measurements
 from dumpfilter.master.metrics import METRICS, MOST_IDLE_SHOWN, MasterCollector, shown
 from dumpfilter.master.register import KnownSlave, Presence
 from dumpfilter.master.server import MasterServer
@@ -165,7 +162,7 @@ def test_failed_calls_by_reason(server: MasterServer, client: Client) -> None:
 
 
 def test_every_reason_is_shown_from_the_start() -> None:
-    shown = FailedCalls().counts()
+    shown = Measurements().failures()
     assert {"access_denied", "binlog_corrupt", "drained", "protocol_mismatch", "replica_refused"} <= set(
         shown
     )
@@ -178,7 +175,7 @@ def test_a_damaged_binlog_is_counted(binlogs: Path, server: MasterServer, client
     data = bytearray(path.read_bytes())
     data[5000] ^= 1
     path.write_bytes(data)
-    before = MEASURED.failed_calls.counts()["binlog_corrupt"]
+    before = MEASURED.failures()["binlog_corrupt"]
     with pytest.raises(grpc.RpcError):
         list(client.dump(registered(client)))
     assert Scraped(MasterCollector(server)).value("failed_calls_total", reason="binlog_corrupt") == before + 1

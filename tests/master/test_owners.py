@@ -13,10 +13,10 @@ from structlog.testing import capture_logs
 
 from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
 from dumpfilter.filter import Filter
-from dumpfilter.master.access import FREE_GUESSES
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.limits import REFUSALS_LOGGED
 from dumpfilter.master.server import MasterServer
+from dumpfilter.master.service import FREE_GUESSES
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client

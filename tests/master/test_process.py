@@ -13,8 +13,8 @@ from rich.console import Console
 from dumpfilter.base import logs
 from dumpfilter.base.errors import OptionError, PortTaken
 from dumpfilter.master import process
-from dumpfilter.master.grpc_port import ListenAddress
 from dumpfilter.master.options import MasterOptions
+from dumpfilter.master.server import ListenAddress
 from tests.commands.in_process import run
 from tests.support import DATA
 

@@ -24,10 +24,9 @@ from dumpfilter.index.fileset import BinlogSet, gtid_index_of
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import DumpStart
-from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.purge import purge, writer_of
 from dumpfilter.master.server import MasterServer
-from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.store import BinlogStore, uuid_of
 from dumpfilter.master.who import Peer
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client

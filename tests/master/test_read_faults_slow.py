@@ -20,9 +20,8 @@ from dumpfilter.binlog import reader
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.workload import generate
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.master.identity import uuid_of
 from dumpfilter.master.server import MasterServer
-from dumpfilter.master.store import BinlogStore
+from dumpfilter.master.store import BinlogStore, uuid_of
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
 from tests.master.test_service import code_of, files_of

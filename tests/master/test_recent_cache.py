@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dumpfilter.master.recent_cache import RecentCache
+from dumpfilter.master.indexed_file import RecentCache
 
 
 def a_cache(limit: int, largest: float = math.inf) -> RecentCache[str, str]:

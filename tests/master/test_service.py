@@ -16,9 +16,8 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.events import MAGIC, EventHeader
 from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.filter import Filter
-from dumpfilter.master.grpc_port import ListenAddress
 from dumpfilter.master.register import Presence
-from dumpfilter.master.server import MasterServer
+from dumpfilter.master.server import ListenAddress, MasterServer
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.state import server_uuid

@@ -29,15 +29,13 @@ from dumpfilter.filter.base import OriginFilter
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.index.segment import Segment
-from dumpfilter.master import indexed_file, placed, sharing
-from dumpfilter.master.advance import DumpPlace, First, Step, step_from
-from dumpfilter.master.chunks import GrpcPlan
+from dumpfilter.master import advance, indexed_file, sharing
+from dumpfilter.master.advance import DumpPlace, First, PlacedPlan, Step, step_from
 from dumpfilter.master.commits import OtherEvents, cut_commits
 from dumpfilter.master.dump import Dump, DumpOptions, Reached
 from dumpfilter.master.dump_start import DumpStart
-from dumpfilter.master.placed import PlacedPlan
+from dumpfilter.master.encodings import GrpcPlan, ReplicaEncoding
 from dumpfilter.master.register import Register, RegisteredSlave
-from dumpfilter.master.replica_encoding import ReplicaEncoding
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Peer
@@ -572,7 +570,7 @@ def test_bytes_on_the_disk_are_read_by_workers(
 
     monkeypatch.setattr(BinlogFile, "read_cached", look)
     monkeypatch.setattr(BinlogFile, "read_whole", read)
-    monkeypatch.setattr(placed, "_COLD_BYTES", 700)
+    monkeypatch.setattr(advance, "_COLD_BYTES", 700)
     wanted = [Wanted(number, options, chunk_size=300) for number in range(1, 4)]
     found = run(together(ORACLE / "mysql-row", wanted, [0, 0, 3]))
     # The loop itself waits for no disk.

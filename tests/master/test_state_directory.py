@@ -20,9 +20,9 @@ from dumpfilter.dump.chunk import Counts
 from dumpfilter.filter import FilterSemantics, RuleKind, make_rule
 from dumpfilter.filter.rules import FilterClause
 from dumpfilter.master.config import ReplicaEntry
+from dumpfilter.master.process import COUNTERS, DRAINS, FORMAT, StateDirectory
 from dumpfilter.master.register import CounterBook, SlaveCounts
 from dumpfilter.master.replicas.filters import ChangedFilter, ReplicaFilters
-from dumpfilter.master.state_directory import COUNTERS, DRAINS, FORMAT, StateDirectory
 from dumpfilter.master.who import MYSQL_PROTOCOL, SHUTTING_DOWN, Drain, Drains, Peer, Who
 from tests.master.replicas.entries import filters_of
 from tests.master.replicas.serving import entry
@@ -168,7 +168,7 @@ def test_a_file_that_is_a_directory_or_too_large(saved: Path, monkeypatch: pytes
 
 def test_two_masters_never_share_a_directory(saved: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from dumpfilter.master.state_directory import StateDirectory\n"
+        "import sys; from pathlib import Path; from dumpfilter.master.process import StateDirectory\n"
         "StateDirectory(Path(sys.argv[1])); print('locked', flush=True); sys.stdin.read()"
     )
     other = subprocess.Popen(

@@ -24,8 +24,7 @@ from dumpfilter.binlog.writer import make_event
 from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.master import indexed_file
-from dumpfilter.master.store import BinlogStore
-from dumpfilter.master.watcher import Watcher
+from dumpfilter.master.store import BinlogStore, Watcher
 from tests.strategies import DIALECTS, query_body
 
 ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"

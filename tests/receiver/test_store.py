@@ -19,7 +19,7 @@ from dumpfilter.base.errors import (
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.master.identity import uuid_of
+from dumpfilter.master.store import uuid_of
 from dumpfilter.receiver.store import SOURCE_FILE, BinlogDirectory, check_binlog_name
 from tests.receiver.fake_source import UUID, description_event, event_at
 

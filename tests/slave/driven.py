@@ -28,8 +28,7 @@ from dumpfilter.filter.rules import EffectiveRuleKind, Hits, RuleKind, make_rule
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.config import MasterConfig
-from dumpfilter.master.grpc_port import ListenAddress
-from dumpfilter.master.server import MasterServer
+from dumpfilter.master.server import ListenAddress, MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.applier import EventApplier
 from dumpfilter.slave.channels import Slave, Watching

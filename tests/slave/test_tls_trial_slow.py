@@ -19,8 +19,7 @@ from dumpfilter.base.security.client_tls import ClientTls, TlsFileError
 from dumpfilter.base.security.tls import ReloadingTls, TlsFiles
 from dumpfilter.filter import Filter
 from dumpfilter.filter.convert import filter_to_proto
-from dumpfilter.master.grpc_port import ListenAddress
-from dumpfilter.master.server import MasterServer
+from dumpfilter.master.server import ListenAddress, MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave import connection
 from dumpfilter.slave.connection import Unreachable, agree, open_channel, speaks_tls

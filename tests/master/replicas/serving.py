@@ -19,8 +19,8 @@ from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.master.config import ReplicaEntry
 from dumpfilter.master.console import MasterConsole
+from dumpfilter.master.replicas.connection import ReplicaServer
 from dumpfilter.master.replicas.filters import ReplicaFilters
-from dumpfilter.master.replicas.server import ReplicaServer
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from tests.support import DATA

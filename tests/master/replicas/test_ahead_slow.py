@@ -18,9 +18,9 @@ from dumpfilter.base.errors import ConnectionLost
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.gtid import MariadbGtidSet, MysqlGtidSet
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
-from dumpfilter.master import ahead
-from dumpfilter.master.logged import Logged
+from dumpfilter.master import dump_start
 from dumpfilter.master.source import SourceEnded
+from dumpfilter.master.store import Logged
 from tests.master.client import Client
 from tests.master.replicas.record_ahead import RECORDED, ask
 from tests.master.replicas.serving import UUID, Replica, Serving, kinds, serving
@@ -184,7 +184,7 @@ def test_a_position_of_the_source_as_a_replica_is_accepted(tmp_path: Path) -> No
 def test_a_wait_without_end_ends_with_an_error_that_passes(
     answer: Callable[[], Logged], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ahead, "LONGEST_WAIT", 0.0)
+    monkeypatch.setattr(dump_start, "LONGEST_WAIT", 0.0)
     write(recorded("mariadb")["scenarios"]["one server"], "", tmp_path)
     with serving(tmp_path) as served, served.connect() as replica:
         _behind(served, answer)

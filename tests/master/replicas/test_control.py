@@ -114,11 +114,11 @@ def test_an_adopted_filter_is_changed_on_the_replica() -> None:
 def test_a_configuration_that_is_read_again_changes_running_dumps() -> None:
     served = Served([entry("r", ["--replicate-do-db=a"]), entry("s", []), entry("t", []), entry("u", [])])
     mine, gone, other, adopted = served.dump(), served.dump("s", 8), served.dump("t", 9), served.dump("u", 10)
-    version = other.change.version
+    version = other.filter_version
     served.filters.take_over([entry("r", ["--replicate-do-db=b"]), entry("t", []), adopting("u")])
     assert rules(mine) == ["do-db=b"]
     assert mine.dump
-    assert other.change.version == version
+    assert other.filter_version == version
     assert gone not in served.register.all()
     assert "connect again" in str(gone.ended_by)
     assert adopted not in served.register.all()

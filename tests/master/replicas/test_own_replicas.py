@@ -14,7 +14,7 @@ from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.register import Register
-from dumpfilter.master.replicas.server import OwnReplicas
+from dumpfilter.master.replicas.connection import OwnReplicas
 from dumpfilter.master.who import MYSQL_PROTOCOL, Peer
 from tests.master.replicas.serving import MYSQL, UUID, Replica, Serving, serving
 

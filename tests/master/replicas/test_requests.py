@@ -10,7 +10,7 @@ from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.wire import MalformedPacket
-from dumpfilter.master.replicas.requests import (
+from dumpfilter.master.replicas.answers import (
     MAX_FILE_NAME,
     MAX_GTID_SOURCES,
     parse_binlog_dump,

@@ -31,7 +31,7 @@ from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
-from tests.master.test_replica_encoding import streamed
+from tests.master.test_encodings import streamed
 from tests.spark_jobs.here import shuffled, split_here
 from tests.spark_jobs.walking import FILE_LEVEL, RECORDINGS
 from tests.strategies import MadeBinlog, binlogs, rules

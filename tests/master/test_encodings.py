@@ -26,11 +26,10 @@ from dumpfilter.dump.thread import DumpThread, plan_many
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.master.advance import place_in
-from dumpfilter.master.chunks import GrpcEncoding
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import DumpStart
+from dumpfilter.master.encodings import GrpcEncoding, ReplicaEncoding
 from dumpfilter.master.register import Register
-from dumpfilter.master.replica_encoding import ReplicaEncoding
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Peer
 from tests.master.inline import InlineReader, one_by_one
