@@ -47,7 +47,7 @@ quick-tests: $(COLLECTED)
 server-tests: needs-of-tests $(READY)
 	$(PYTEST) tests/oracle/test_re* tests/analyse/printing/test_print_set* tests/commands/test_*_slow.py tests/commands/test_cli.py tests/base/options \
 	  tests/test_system_packages.py tests/console tests/master/test_live_server* \
-	  tests/spark_jobs/spark/test_context_slow.py tests/spark_jobs/spark/test_cluster_slow.py \
+	  tests/spark_jobs/test_spark_context_slow.py tests/spark_jobs/test_spark_cluster_slow.py \
 	  tests/spark_jobs/bandwidth/test_report_slow.py
 
 # Hypothesis' plugin gives its tests the mark. A test with so many examples may take longer than the limit of others.

@@ -28,9 +28,8 @@ from dumpfilter.simulation.simulate import simulate
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth as run_bandwidth
 from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
 from dumpfilter.spark_jobs.engines import Runner, ThreadRunner
-from dumpfilter.spark_jobs.simulation.traffic import read_traffic
-from dumpfilter.spark_jobs.spark.context import SparkSettings, spark_context
-from dumpfilter.spark_jobs.spark.jobs import SparkRunner
+from dumpfilter.spark_jobs.simulation import read_traffic
+from dumpfilter.spark_jobs.spark import SparkRunner, SparkSettings, spark_context
 from dumpfilter.spark_jobs.split.job import split as run_split
 from dumpfilter.topology.links.shape import LinkShape
 from dumpfilter.topology.slaves_file import SlaveDefinition

@@ -10,18 +10,30 @@ options.
 
 When a Python data source raises an exception, Spark shows the user the whole Python traceback. The functions
 :func:`without_traceback` and :func:`short` remove it from expected errors, such as a missing file.
+
+With filter pushdown, the data source evaluates conditions of a query's WHERE clause instead of Spark. Spark passes the
+conditions as filter objects. Each becomes a predicate on one column, with SQL's three-valued logic.
+
+Spark reads a stream in micro-batches, and stores the query's progress in a checkpoint. The progress is an offset
+such as ``{"file": "binlog.000007", "position": 4711}``: all events before this position have been read. The position
+is a transaction boundary, or 4, where a file's format description event begins.
 """
 
 from __future__ import annotations
 
+import datetime
 import functools
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import datasource as D
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -35,21 +47,287 @@ from pyspark.sql.types import StructType
 
 from dumpfilter.base.errors import (
     BinlogError,
+    BinlogMissing,
     BinlogUnreadable,
     ColumnsChanged,
     DumpfilterError,
     OptionError,
+    PositionError,
 )
-from dumpfilter.spark_jobs.ranges import Range
-from dumpfilter.spark_jobs.source.columns import IMAGES
+from dumpfilter.index.addresses import file_name
+from dumpfilter.index.fileset import BinlogSet, open_file
+from dumpfilter.spark_jobs.ranges import (
+    RANGE_SIZE,
+    FileIndex,
+    Range,
+    ReadOptions,
+    follow_xa,
+    index_file,
+    look_for_xa,
+)
+from dumpfilter.spark_jobs.source.columns import IMAGES, ROW_TYPES, TYPES
 from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions
-from dumpfilter.spark_jobs.source.pushdown import cheap_first, predicate_of
-from dumpfilter.spark_jobs.source.reading import Predicate, plan_ranges, read_and_tell
-from dumpfilter.spark_jobs.source.streaming import GrowingSet, Offset
-from dumpfilter.spark_jobs.source.typed_table import with_types
+from dumpfilter.spark_jobs.source.reading import (
+    FIRST,
+    Predicate,
+    invalid_dates_of,
+    plan_ranges,
+    ranges_of_file,
+    read_batches,
+    with_name_rules,
+    with_types,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_TIMESTAMP = TYPES["timestamp"]
+_PYTHON_TYPES: dict[pa.DataType, type] = {
+    pa.string(): str,
+    pa.int64(): int,
+    pa.int32(): int,
+    pa.bool_(): bool,
+    _TIMESTAMP: datetime.datetime,
+}
+_COSTLY = ("gtid", "database", "table", "statement_kind", "rows", "sql")
+
+
+def _kind(values: pa.Array) -> pa.DataType:
+    # A query may compare a 32-bit column with a number that needs 64 bits, so every integer becomes a 64-bit number.
+    return pa.int64() if pa.types.is_integer(values.type) else values.type
+
+
+def _compare(compare: Callable[..., pa.Array]) -> Callable[[pa.Array, Any], pa.Array]:
+    return lambda values, other: compare(values, pa.scalar(other, _kind(values)))
+
+
+def _equal_or_both_null(values: pa.Array, other: Any) -> pa.Array:
+    if other is None:
+        return pc.is_null(values)
+    return pc.fill_null(pc.equal(values, pa.scalar(other, _kind(values))), False)
+
+
+def _among(values: pa.Array, wanted: Sequence[Any]) -> pa.Array:
+    """Return for each value whether it is in the list ``wanted``, like SQL's ``IN``.
+
+    The result is null (unknown) for a null value. If the list contains a null, it is also null for a value that is
+    not in the list.
+    """
+    kind = _kind(values)
+    known = [one for one in wanted if one is not None]
+    found = pc.is_in(values.cast(kind), value_set=pa.array(known, kind))
+    unknown = pc.is_null(values) if len(known) == len(wanted) else pc.invert(found)
+    return pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
+
+
+_TESTS: dict[type[D.Filter], Callable[[pa.Array, Any], pa.Array]] = {
+    D.IsNull: lambda values, _: pc.is_null(values),
+    D.IsNotNull: lambda values, _: pc.is_valid(values),
+    D.EqualTo: _compare(pc.equal),
+    D.EqualNullSafe: _equal_or_both_null,
+    D.GreaterThan: _compare(pc.greater),
+    D.GreaterThanOrEqual: _compare(pc.greater_equal),
+    D.LessThan: _compare(pc.less),
+    D.LessThanOrEqual: _compare(pc.less_equal),
+    D.In: _among,
+    D.StringStartsWith: pc.starts_with,
+    D.StringEndsWith: pc.ends_with,
+    D.StringContains: pc.match_substring,
+}
+_OF_TEXTS = (D.StringStartsWith, D.StringEndsWith, D.StringContains)
+
+
+def _evaluate(filter: D.Filter, values: pa.Array) -> pa.Array:
+    if isinstance(filter, D.Not):
+        return pc.invert(_evaluate(filter.child, values))
+    return _TESTS[type(filter)](values, getattr(filter, "value", None))
+
+
+def predicate_of(filter: D.Filter, types: Mapping[str, pa.DataType] = TYPES) -> Predicate | None:
+    """Return a Spark filter (a condition of a WHERE clause) as a predicate that the data source evaluates. ``types``
+    has the types of the query's columns by name.
+
+    Return None if the data source cannot evaluate the condition exactly as Spark would. Spark must then evaluate it.
+    That includes conditions on the columns of changed rows, of which an event may have several.
+    """
+    inner: Any = filter.child if isinstance(filter, D.Not) else filter
+    path: tuple[str, ...] = getattr(inner, "attribute", ())
+    if type(inner) not in _TESTS or len(path) != 1 or path[0] not in types or path[0] in ROW_TYPES:
+        return None
+    column, value = path[0], getattr(inner, "value", None)
+    values = tuple(value or ()) if type(inner) is D.In else (value,)
+    if type(inner) in _OF_TEXTS:
+        comparable = isinstance(value, str) and types[column] == pa.string()
+    else:
+        comparable = all(_fits(one, types[column]) for one in values)
+    limits = None if isinstance(filter, D.Not) else values
+    return Predicate(column, partial(_evaluate, filter), limits) if comparable else None
+
+
+def _fits(value: Any, column: pa.DataType) -> bool:
+    if value is None:
+        return True
+    if column == _TIMESTAMP:
+        return isinstance(value, datetime.datetime) and value.tzinfo is not None
+    if isinstance(value, bool) and column != pa.bool_():
+        return False
+    return isinstance(value, _PYTHON_TYPES[column])
+
+
+def cheap_first(predicates: Iterable[Predicate]) -> list[Predicate]:
+    """Return the conditions of a WHERE clause in another order: those on columns that are cheap to compute come first.
+
+    For events that fail a cheap condition, expensive columns such as ``gtid`` or ``rows`` are then not computed.
+    """
+    return sorted(predicates, key=lambda predicate: predicate.column in _COSTLY)
+
+
+class Offset(TypedDict):
+    """The progress of a streaming query, which Spark stores in its checkpoint. It is a file name, and the byte position
+    before which all events have been read.
+    """
+
+    file: str
+    position: int
+
+
+class GrowingSet:
+    """A binlog set to which a server may still append events and files, with the positions for a streaming query.
+
+    The list of files is read when the object is made, so only a new object sees newer files. Raises BinlogMissing if
+    there is no set.
+    """
+
+    def __init__(self, source: str | list[str]) -> None:
+        found = BinlogSet.open(source)
+        self.names = found.names
+        self.paths = dict(zip(self.names, found.addresses, strict=True))
+
+    def latest(self) -> Offset:
+        """Return the position (file and offset) at which the newest file's last complete transaction ends. Raises
+        BinlogError if the file is damaged.
+        """
+        return self.forward(Offset(file=self.names[-1], position=FIRST), None)
+
+    def starting(self, text: str) -> Offset:
+        """Return the position that a user named in the option ``startingPosition``: ``earliest``, ``latest``, or
+        ``file:position``.
+
+        Raises OptionError for another notation, BinlogMissing for a file outside the set, and PositionError if no
+        transaction begins there.
+        """
+        if text == "latest":
+            return self.latest()
+        if text == "earliest":
+            return Offset(file=self.names[0], position=FIRST)
+        name, _, digits = text.rpartition(":")
+        if not (name and digits.isascii() and digits.isdigit()):
+            raise OptionError(f"option startingPosition: {text!r} is none of earliest, latest, file:position")
+        offset = Offset(file=name, position=int(digits))
+        self._check(offset)
+        index = index_file(0, self.paths[name], last=True, options=ReadOptions(range_size=1))
+        if offset["position"] not in (FIRST, FIRST + len(index.format_description), *index.bounds):
+            raise PositionError("no transaction begins here", file=name, position=offset["position"])
+        return offset
+
+    def forward(self, start: Offset, limit: int | None, until: Offset | None = None) -> Offset:
+        """Return the position at which a micro-batch that begins at ``start`` ends.
+
+        A micro-batch consists of complete transactions. It has at most ``limit`` bytes (None: no limit), but at
+        least one transaction if there is any. It ends at ``until`` at the latest (None: the end of the set). Raises
+        BinlogError if the file of ``start`` is no longer in the set, or if events after ``start`` are damaged.
+        """
+        reached = start
+        for _, index in self._parts(start, until, limit):
+            reached = Offset(file=index.name, position=index.end)
+        return reached
+
+    def ranges(
+        self, start: Offset, end: Offset, range_size: int, *, for_filters: bool = False
+    ) -> list[Range]:
+        """Divide the events between two positions into ranges (parts of files), one for each task of a micro-batch.
+
+        Each range has complete transactions, and ends with the transaction by which it has at least ``range_size``
+        bytes. With ``for_filters``, the ranges have the data that filters need: the tables of prepared XA transactions,
+        and the server's rules for comparing names. Raises BinlogError.
+        """
+        self._check(end)
+        parts = list(self._parts(start, end, range_size=range_size))
+        found = [one for begin, index in parts for one in ranges_of_file(index, begin)]
+        if not (for_filters and found):
+            return found
+        if any(index.has_xa for _, index in parts):
+            found = self._with_xa(found)
+        return with_name_rules(found, self.paths[self.names[-1]])
+
+    def _parts(
+        self, start: Offset, until: Offset | None, limit: int | None = None, range_size: int = RANGE_SIZE
+    ) -> Iterator[tuple[int, FileIndex]]:
+        """Yield the index of the part of each file after ``start``, as :meth:`forward` describes, with the part's
+        beginning.
+        """
+        self._check(start)
+        position, taken = start["position"], 0
+        for name in self.names[self.names.index(start["file"]) :]:
+            end = until["position"] if until is not None and name == until["file"] else None
+            if end is not None and end <= position:
+                return
+            last = name == self.names[-1] or end is not None
+            left = None if limit is None else limit - taken
+            options = ReadOptions(range_size=range_size)
+            index = index_file(
+                0, self.paths[name], last=last, options=options, start=position, end=end, limit=left
+            )
+            yield position, index
+            taken += index.end - position
+            if last or index.end < index.size or (limit is not None and taken >= limit):
+                return
+            position = FIRST
+
+    def _with_xa(self, ranges: list[Range]) -> list[Range]:
+        """Return the ranges of a micro-batch with the tables of the XA transactions that end in them.
+
+        If the XA PREPARE is not in the ranges, earlier files are read, newest first, for the transaction's tables.
+        """
+        looks = [look_for_xa(one) for one in ranges]
+        _, wanted = follow_xa(ranges, looks)
+        first, paths = ranges[0], list(self.paths.values())
+        every = list(ranges)
+        for path in reversed(paths[: paths.index(first.path) + 1]):
+            if not wanted:
+                break
+            end = first.start if path == first.path else _size(path)
+            if end > FIRST:
+                every.insert(0, Range(path, FIRST, end))
+                looks.insert(0, look_for_xa(every[0]))
+                # An xid may be used again. Then its last transaction before the ranges counts.
+                wanted -= looks[0].prepared.keys() | looks[0].ended
+        return follow_xa(every, looks)[0][-len(ranges) :]
+
+    def _check(self, offset: Offset) -> None:
+        name, position = offset["file"], offset["position"]
+        if name not in self.paths:
+            raise BinlogMissing(
+                f"the stream continues in this file, but the set has only {self.names[0]} to {self.names[-1]}: "
+                "the file was purged before it was read to its end, or the set is another one; "
+                "start anew with another checkpoint and startingPosition",
+                file=name,
+                position=position,
+            )
+        if position > _size(self.paths[name]):
+            raise PositionError(
+                "the stream continues after the file's end: it is another file of this name; "
+                "start anew with another checkpoint and startingPosition",
+                file=name,
+                position=position,
+            )
+
+
+def _size(path: str) -> int:
+    with open_file(path) as file:
+        return file.size
+
 
 __all__ = ["BinlogDataSource", "register"]
 
@@ -211,8 +489,12 @@ def _events(
     wanted = partition.value
     if not isinstance(wanted, Range):
         return  # Spark passes an empty InputPartition when the query has nothing to read.
+    counts: Counter[str] = Counter()
     try:
-        yield from read_and_tell(wanted, options, columns, predicates)
+        yield from read_batches(wanted, options, columns, predicates, invalid_dates=counts)
+        told = invalid_dates_of(options, counts)
+        if told:
+            _log.warning("%s, from %d to %d: %s", file_name(wanted.path), wanted.start, wanted.end, told)
     except BinlogError as error:
         if not skip or isinstance(error, BinlogUnreadable | ColumnsChanged):
             raise short(error) from None

@@ -73,14 +73,6 @@ def run_here(
     return [translated(function, task) for task in tasks]
 
 
-def cores_of(run: Runner) -> int:
-    """Return the number of tasks that ``run``, which runs jobs in threads or on Spark, executes in parallel.
-
-    It is the attribute ``cores`` of ``run``, or 1 if there is none.
-    """
-    return max(1, int(getattr(run, "cores", 1)))
-
-
 def translated(function: Callable[[T], R], task: T) -> R:
     """Call ``function`` with a task and return the result. Raises BinlogError, which names the file, instead of an
     OSError.
@@ -112,14 +104,7 @@ class Work:
 
 
 _thread = threading.local()
-
-
-def count_for(work: Work) -> None:
-    """Assign this thread to the job whose state is ``work``.
-
-    Later calls of :func:`step` in this thread add to ``work.done``, and end the task if ``work.is_stopped`` is true.
-    """
-    _thread.work = work
+"""The attribute ``work`` is the state of the job whose tasks run in this thread. A thread without a job has none."""
 
 
 def step(nbytes: int) -> None:
@@ -291,7 +276,7 @@ class ThreadRunner:
         running: list[Future[R]] = []
         with (
             self._progress.of(label, len(tasks), amount, lambda: (sum(map(Future.done, running)), work.done)),
-            ThreadPoolExecutor(min(self.cores, len(tasks)), "task", count_for, (work,)) as pool,
+            ThreadPoolExecutor(min(self.cores, len(tasks)), "task", setattr, (_thread, "work", work)) as pool,
         ):
             try:
                 running += [pool.submit(one, number) for number in range(len(tasks))]

@@ -17,13 +17,13 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -44,7 +44,7 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.index.addresses import local_bytes
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, RemoteFile, SegmentReader, open_file
 from dumpfilter.index.scanner import MAX_OPENED, FileScanner
-from dumpfilter.index.segment import ALWAYS, Prepared, Segment
+from dumpfilter.index.segment import ALWAYS, Segment
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import TimeSpans, joined, spans_of
 from dumpfilter.spark_jobs.engines import Amount, Runner, step
@@ -63,12 +63,6 @@ Held = tuple[Subject, ...] | None
 With them a filter decides whether a slave needs the XA COMMIT or XA ROLLBACK. None means that some event of the
 transaction is sent to every slave, so every slave needs the end, too.
 """
-
-HeldByXid = Mapping[Xid, Held]
-"""The tables and statements of prepared XA transactions, by XID."""
-
-NONE_HELD: HeldByXid = MappingProxyType({})
-"""A read-only empty mapping, for a range without prepared XA transactions."""
 
 
 @dataclass(frozen=True)
@@ -155,31 +149,6 @@ class Block:
     data: npt.NDArray[np.uint8]
 
 
-def prepared_of(held: HeldByXid, subjects: Subjects) -> Prepared:
-    """Return for each prepared XA transaction, by its XID, one number that stands for the tables and statements that it
-    changes.
-
-    ``held`` has these tables and statements by XID. ``subjects`` assigns the numbers, which are valid in this process
-    only.
-    """
-    return {
-        xid: ALWAYS if what is None else subjects.any_of(subjects.number_of(one) for one in what)
-        for xid, what in held.items()
-    }
-
-
-def held_of(prepared: Prepared, subjects: Subjects) -> HeldByXid:
-    """Return for each prepared XA transaction, by its XID, the tables and statements that it changes.
-
-    ``prepared`` has one number for the tables and statements of each, which ``subjects`` translates. The numbers are
-    valid in this process only, and the result is for other processes.
-    """
-    return {
-        xid: None if number == ALWAYS else tuple(subjects[k] for k in subjects.single(number))
-        for xid, number in prepared.items()
-    }
-
-
 def blocks_of(
     file: BinlogFile,
     wanted: Range,
@@ -214,7 +183,10 @@ def blocks_of(
         sources,
         verify=verify,
         statements=statements,
-        prepared=prepared_of(dict(wanted.prepared), subjects),
+        prepared={
+            xid: ALWAYS if held is None else subjects.any_of(map(subjects.number_of, held))
+            for xid, held in wanted.prepared
+        },
         max_opened=MAX_OPENED if payloads else 0,
     )
     position = max(wanted.start, file.first_event)
@@ -381,15 +353,6 @@ class ReadOptions:
     block_size: int = BLOCK_SIZE
     """The number of bytes of a range that a task reads and scans at a time."""
 
-    @property
-    def verify_ranges(self) -> bool:
-        """Whether tasks verify checksums while they read their parts of the files.
-
-        With ``on_corrupt="skip"`` the earlier index pass verifies them instead, because no task's part may contain
-        damage.
-        """
-        return self.verify and self.on_corrupt == "stop"
-
 
 DEFAULT_OPTIONS = ReadOptions()
 
@@ -455,8 +418,8 @@ def _read(
     options: ReadOptions,
     *,
     last: bool,
-    end: int | None = None,
-    most: int | None = None,
+    end: int | None,
+    most: int | None,
 ) -> None:
     """Scan a file from ``index.end`` to ``end`` (None: the end of the file), and write the facts found into
     ``index``.
@@ -532,7 +495,7 @@ class XaLook:
     may be prepared in one range and end in another.
     """
 
-    prepared: HeldByXid = field(default_factory=dict)
+    prepared: Mapping[Xid, Held] = field(default_factory=dict)
     """The XA transactions that are prepared but not ended in the range, with their tables and statements."""
     ended: frozenset[Xid] = frozenset()
     """The XA transactions that are ended but not prepared in the range."""
@@ -550,11 +513,15 @@ def look_for_xa(wanted: Range, *, block_size: int = BLOCK_SIZE) -> XaLook:
     """
     subjects = Subjects()
     ended: set[Xid] = set()
-    prepared: HeldByXid = NONE_HELD
+    prepared: Mapping[Xid, Held] = {}
     with open_file(wanted.path) as file:
         for block in blocks_of(file, wanted, subjects, SourceNumbers(), verify=False, block_size=block_size):
             ended.update(block.segment.unknown_ends.values())
-            prepared = held_of(block.segment.prepared, subjects)
+            # The numbers of tables and statements are valid in this process only, and the result is for others.
+            prepared = {
+                xid: None if number == ALWAYS else tuple(subjects[k] for k in subjects.single(number))
+                for xid, number in block.segment.prepared.items()
+            }
     return XaLook(prepared, frozenset(ended), frozenset(subjects.since(0)))
 
 
@@ -587,10 +554,6 @@ def follow_xa(ranges: Sequence[Range], looks: Iterable[XaLook]) -> tuple[list[Ra
         followed.append(replace(wanted, prepared=tuple(ends.items())))
         prepared.update(look.prepared)
     return followed, frozenset(unknown)
-
-
-NONE_KNOWN: Mapping[int, FileIndex] = MappingProxyType({})
-"""A read-only empty mapping, for a set of which no file is already indexed."""
 
 
 @dataclass(frozen=True)
@@ -634,9 +597,12 @@ class IndexedSet:
         """The total bytes of all ranges (the parts of files that tasks read)."""
         return sum(one.end - one.start for one in self.ranges)
 
-    def warnings(self) -> list[str]:
-        """Return a warning for each damaged file, which names the skipped part and the reason."""
-        return [str(one.damage) for one in self.files if one.damage is not None]
+    def warnings(self, where: str) -> list[str]:
+        """Return a warning for each damaged file, which names the skipped part and the reason, and the one of
+        :meth:`told_of_xa`.
+        """
+        damages = [str(one.damage) for one in self.files if one.damage is not None]
+        return damages + self.told_of_xa(where)
 
     def told_of_xa(self, where: str) -> list[str]:
         """Return a list with one warning if XA transactions end in the set but were prepared before it. Otherwise the
@@ -660,11 +626,11 @@ def index_set(source: str | Path | Sequence[str | Path], run: Runner, options: R
     ``source`` is the set's index file, a directory with an index file, or a list of binlog files. ``run`` executes the
     tasks, in threads or on Spark. Raises BinlogError with file and position.
     """
-    return index_paths(BinlogSet.open(source).addresses, run, options)
+    return index_paths(BinlogSet.open(source).addresses, run, options, {})
 
 
 def index_paths(
-    paths: Sequence[str], run: Runner, options: ReadOptions, known: Mapping[int, FileIndex] = NONE_KNOWN
+    paths: Sequence[str], run: Runner, options: ReadOptions, known: Mapping[int, FileIndex]
 ) -> IndexedSet:
     """Divide the files ``paths`` of a binlog set into ranges (parts for one task each), except for files that an
     earlier run already indexed.
@@ -720,6 +686,8 @@ class ReadRanges:
     """
 
     options: ReadOptions
+    job: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """The id of the job, by which the tasks of one thread find the state that they share."""
 
     def blocks(
         self, file: BinlogFile, wanted: Range, subjects: Subjects, sources: SourceNumbers
@@ -731,9 +699,9 @@ class ReadRanges:
         ones to both. Raises BinlogError.
         """
         options = self.options
-        return blocks_of(
-            file, wanted, subjects, sources, verify=options.verify_ranges, block_size=options.block_size
-        )
+        # With ``skip`` the index pass has verified the checksums, because no task's range may contain damage.
+        verify = options.verify and options.on_corrupt == "stop"
+        return blocks_of(file, wanted, subjects, sources, verify=verify, block_size=options.block_size)
 
 
 _of_thread = threading.local()

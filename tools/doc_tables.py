@@ -20,7 +20,7 @@ from dumpfilter.console.statements import COMMANDS, STATEMENTS
 from dumpfilter.index._scan import GRAMMAR, Place
 from dumpfilter.master import metrics as master
 from dumpfilter.master.facts import SOURCE
-from dumpfilter.simulation import tables as simulation
+from dumpfilter.simulation import output as simulation
 from dumpfilter.slave import facts as slave
 from dumpfilter.spark_jobs.bandwidth import output as bandwidth
 

@@ -139,7 +139,7 @@ def _header_missing(directory: str, name: str) -> str | None:
 
 def _java_missing() -> str | None:
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-    from dumpfilter.spark_jobs.spark.java import JAVA_AT_LEAST, find_java, java_release
+    from dumpfilter.spark_jobs.java import JAVA_AT_LEAST, find_java, java_release
 
     java = find_java()
     if java is None:

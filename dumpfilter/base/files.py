@@ -162,8 +162,9 @@ def replace_directory(new: Path, target: Path, aside: Path) -> None:
     sync_path(target.parent)
 
 
-def lock(path: Path, busy: str) -> int:
-    """Lock an existing file or directory exclusively. Return the descriptor that holds the lock until it is closed.
+@contextlib.contextmanager
+def locked(path: Path, busy: str) -> Iterator[int]:
+    """Lock an existing file or directory exclusively for the body of a ``with`` statement. Yield its descriptor.
 
     The operating system releases the lock when the process ends. Raises OutputError with the text ``busy`` if another
     process holds the lock.
@@ -171,11 +172,13 @@ def lock(path: Path, busy: str) -> int:
     with writing(path):
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise OutputError(busy) from None
+        yield handle
+    finally:
         os.close(handle)
-        raise OutputError(busy) from None
-    return handle
 
 
 class DirectoryLock:

@@ -64,6 +64,22 @@ def with_body(header: EventHeader, body: bytes, *, checksum: bool) -> bytes:
     )
 
 
+def rotate_event(following: str, fd: FormatDescription, position: int, timestamp: int) -> bytearray:
+    """Return the Rotate event for the end of a binlog file, which names the file ``following``.
+
+    ``fd`` is the file's format description event. ``position`` is the byte offset of the Rotate event in the file, and
+    ``timestamp`` is its Unix time.
+    """
+    event = make_event(
+        EventType.ROTATE,
+        encode_rotate(Rotate(following, 4)),
+        timestamp=timestamp,
+        server_id=fd.header.server_id,
+        checksum=fd.checksum,
+    )
+    return rebase(event, position, checksum=fd.checksum)
+
+
 def rebase(events: bytes | bytearray, position: int, *, checksum: bool) -> bytearray:
     """Return a copy of consecutive events with the end_log_pos and checksums of a file in which they begin at
     ``position``.
@@ -158,14 +174,7 @@ class BinlogSetWriter:
         """
         assert self._fd is not None
         following = f"{self.base}.{len(self.names) + 1:06}"
-        event = make_event(
-            EventType.ROTATE,
-            encode_rotate(Rotate(following, 4)),
-            timestamp=timestamp,
-            server_id=self._fd.header.server_id,
-            checksum=self._fd.checksum,
-        )
-        self.append(rebase(event, self.position, checksum=self._fd.checksum))
+        self.append(rotate_event(following, self._fd, self.position, timestamp))
         self.end()
 
     def end(self) -> None:

@@ -64,8 +64,12 @@ def bandwidth_command(
     from dumpfilter.analyse.report.terminal import print_json
     from dumpfilter.base.errors import OptionError
     from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
-    from dumpfilter.spark_jobs.bandwidth.output import results_for, write_results
-    from dumpfilter.spark_jobs.bandwidth.terminal import print_results, print_warnings
+    from dumpfilter.spark_jobs.bandwidth.output import (
+        print_results,
+        print_warnings,
+        results_for,
+        write_results,
+    )
 
     if given.price is not None and not math.isfinite(given.price):
         raise OptionError(f"--price {given.price}: the price of a GB is a number, such as 0.09")

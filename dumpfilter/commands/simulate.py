@@ -41,7 +41,7 @@ class Inputs(Settings):
         node; None: as fast as possible.
         """
         from dumpfilter.simulation.plan import plan_slaves, plan_topology
-        from dumpfilter.simulation.wishes import binlog_sets
+        from dumpfilter.simulation.simulate import binlog_sets
         from dumpfilter.topology import topology_from
         from dumpfilter.topology.slaves_file import slaves_of
 
@@ -104,18 +104,24 @@ class ScenarioOptions(Settings, panel="Scenarios"):
         name. Raises OptionError.
         """
         from dumpfilter.base.options.values import parse_rate, parse_time
-        from dumpfilter.simulation import wishes
-        from dumpfilter.simulation.hop import Hop
         from dumpfilter.simulation.results import SIMULATED, Variant
-        from dumpfilter.simulation.simulate import Options
+        from dumpfilter.simulation.route import Hop
+        from dumpfilter.simulation.simulate import (
+            Options,
+            parse_loads,
+            parse_sweep,
+            parse_variants,
+            searches_of,
+            settings_of,
+        )
 
-        chosen = wishes.parse_variants(self.variant or ())
+        chosen = parse_variants(self.variant or ())
         varied = chosen or (Variant.NONE, Variant.MASTER)
-        loads = wishes.parse_loads(self.scale_load)
-        sweeps = [wishes.parse_sweep(text, links) for text in self.sweep or ()]
-        settings = [*wishes.settings_of(chosen or SIMULATED, loads)]
+        loads = parse_loads(self.scale_load)
+        sweeps = [parse_sweep(text, links) for text in self.sweep or ()]
+        settings = [*settings_of(chosen or SIMULATED, loads)]
         if sweeps:
-            settings += wishes.settings_of(varied, loads, sweeps)
+            settings += settings_of(varied, loads, sweeps)
         rate = None if self.apply_rate is None else parse_rate(self.apply_rate, option="--apply-rate")
         fixed = round(parse_time(self.apply_time, option="--apply-time") * 1e9)
         applier = Hop(rate, fixed=fixed) if rate is not None or fixed else None
@@ -124,7 +130,7 @@ class ScenarioOptions(Settings, panel="Scenarios"):
             round(parse_time(self.lag, option="--lag") * 1e6),
             applier,
             self.seed,
-            wishes.searches_of(self.find or (), varied, loads, links),
+            searches_of(self.find or (), varied, loads, links),
         )
 
 
@@ -169,7 +175,7 @@ def simulate_command(
     from dumpfilter.simulation.results import Variant
     from dumpfilter.simulation.simulate import simulate
     from dumpfilter.spark_jobs.engines import ThreadRunner
-    from dumpfilter.spark_jobs.simulation.traffic import TrafficOptions, read_traffic
+    from dumpfilter.spark_jobs.simulation import TrafficOptions, read_traffic
 
     plan, binlogs, speeds = inputs.planned()
     options = scenarios.options(plan.links)

@@ -51,7 +51,7 @@ def suggest_command(
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.spark_jobs.engines import ThreadRunner
     from dumpfilter.spark_jobs.suggest.job import SuggestOptions, suggest
-    from dumpfilter.spark_jobs.suggest.terminal import print_suggestions
+    from dumpfilter.spark_jobs.suggest.results import print_suggestions
 
     options = SuggestOptions(
         on_corrupt=given.on_corrupt,

@@ -1,19 +1,140 @@
 """The output of a simulation or an experiment: results.json, the Parquet tables and the page in a directory, and the
-results on the terminal.
+results as tables on the terminal.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from dumpfilter.analyse.report.output import REPORT, RESULTS, written_together
-from dumpfilter.analyse.report.parquet import write_tables
-from dumpfilter.analyse.report.terminal import print_json, warn
-from dumpfilter.simulation.results import Results
-from dumpfilter.simulation.tables import FORMS, tables
-from dumpfilter.simulation.terminal import print_results
+from dumpfilter.analyse.report.parquet import FLOAT, INT, TEXT, Column, ParquetTable, columns_of, write_tables
+from dumpfilter.analyse.report.terminal import print_json, table, warn
+from dumpfilter.analyse.report.text import human_bytes
+from dumpfilter.simulation.results import (
+    Found,
+    LagFigures,
+    LinkFigures,
+    NodeFigures,
+    OutageFigures,
+    Results,
+    Run,
+    Series,
+    microseconds,
+    title_of,
+    value_of,
+)
+
+_SETTING = (
+    Column("run", INT, "The run's number in `results.json`, from 1."),
+    Column("method", TEXT, "`simulated` or `measured`."),
+    Column("variant", TEXT, "The way to bring the binlog to the slaves."),
+    Column("load", FLOAT, "The factor of `--scale-load`."),
+    Column("sweep_rate", INT, "The rate of a sweep; null without one."),
+    Column("sweep_delay", INT, "The delay of a sweep; null without one."),
+    Column("sweep_link", TEXT, "The link of a sweep; null for all links."),
+    Column("repetition", INT, "The repetition's number, from 1."),
+)
+"""The columns that say which run a row belongs to. They begin each table but ``found``."""
+_SPAN = (
+    Column("start", INT, "Microseconds since the run's first commit."),
+    Column("width", INT, "The length of the span."),
+)
+_LINK = Column("link", TEXT, "`SOURCE:TARGET`.")
+_NODE = Column("node", TEXT, "The node's name.")
+
+FORMS: Mapping[str, ParquetTable] = {
+    "links": ParquetTable(
+        "each link of each run", (*_SETTING, _LINK, *columns_of(LinkFigures, without={"name", "outages"}))
+    ),
+    "nodes": ParquetTable(
+        "each node of each run, and each channel of a node with several sources",
+        (
+            *_SETTING,
+            Column("basis", TEXT, "When a node has a transaction: `received` or `applied`."),
+            _NODE,
+            *columns_of(NodeFigures, without={"name", "members", "lag"}),
+            *columns_of(LagFigures),
+        ),
+    ),
+    "outages": ParquetTable("each outage of a link", (*_SETTING, _LINK, *columns_of(OutageFigures))),
+    "link_series": ParquetTable(
+        "each span of time of a link",
+        (
+            *_SETTING,
+            _LINK,
+            *_SPAN,
+            Column("offered", INT, "Bytes that the source had for the link in the span."),
+            Column("carried", INT, "Bytes that left the source over the link in the span."),
+        ),
+        order=("run", "link", "start"),
+    ),
+    "node_series": ParquetTable(
+        "each span of time of one of the nodes with the greatest lag",
+        (*_SETTING, _NODE, *_SPAN, Column("lag", INT, "The greatest lag in the span.")),
+        order=("run", "node", "start"),
+    ),
+    "found": ParquetTable("each answer of `--find`", tuple(columns_of(Found))),
+    "members": ParquetTable(
+        "each node that shares its figures with others",
+        (*_SETTING, _NODE, Column("member", TEXT, "A node with these figures. `node` is the first of them.")),
+    ),
+}
+"""The columns of all tables. The documentation is made from them, too (``python tools/doc_tables.py``)."""
+
+
+def tables(results: Results) -> dict[str, pa.Table]:
+    """Return the results of a simulation or experiment as Arrow tables, by the name of the Parquet file."""
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in FORMS}
+    for number, run in enumerate(results.runs, 1):
+        setting = _setting(number, run)
+        for link in run.links:
+            of_link = {**setting, "link": link.name}
+            rows["links"].append({**of_link, **link.model_dump()})
+            rows["outages"] += ({**of_link, **outage.model_dump()} for outage in link.outages)
+        for node in run.nodes:
+            of_node = {**setting, "node": node.name}
+            figures = {**node.model_dump(), **node.lag.model_dump()}
+            rows["nodes"].append({**of_node, "basis": run.basis.value, **figures})
+            rows["members"] += ({**of_node, "member": member} for member in node.members)
+        rows["link_series"] += _series(setting, run.series, "link", ("offered", "carried"))
+        rows["node_series"] += _series(setting, run.series, "node", ("lag",))
+    rows["found"] += (one.model_dump(mode="json") for one in results.found)
+    return {name: form.of_rows(rows[name]) for name, form in FORMS.items()}
+
+
+def _setting(number: int, run: Run) -> dict[str, Any]:
+    """Return the values that identify a run, in the columns :data:`_SETTING`."""
+    setting = run.setting
+    sweep = (setting.rate, setting.delay, setting.link)
+    values = (number, run.method.value, setting.variant.value, setting.load, *sweep, run.repetition)
+    return {column.name: value for column, value in zip(_SETTING, values, strict=True)}
+
+
+def _series(
+    setting: dict[str, Any], series: Series, key: str, columns: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield one row for each interval of each link or node of a run. ``key`` is the name of the column for the
+    link's or node's name.
+    """
+    found: list[dict[str, tuple[int, ...]]] = [getattr(series, column) for column in columns]
+    for name, values in found[0].items():
+        lists = [of.get(name, (None,) * len(values)) for of in found]
+        for k, row in enumerate(zip(*lists, strict=True)):
+            own = dict(zip(columns, row, strict=True))
+            yield {
+                **setting,
+                key: name,
+                "start": series.start + k * series.width,
+                "width": series.width,
+                **own,
+            }
 
 
 def write_results(results: Results, directory: Path, *, page: bool = True) -> None:
@@ -48,3 +169,75 @@ def show_results(results: Results, output: Path, progress: Console, *, page: boo
         console.print(where, soft_wrap=True, highlight=False)
     for warning in results.warnings:
         warn(progress, warning)
+
+
+MOST_ROWS = 40
+"""The number of rows that the tables of all runs share. It is also the maximum for the table of searches."""
+
+LEAST_ROWS = 3
+"""The minimum number of nodes in the table of each run, even if all tables then exceed their shared number of rows."""
+
+
+def print_results(results: Results, console: Console) -> None:
+    """Print the results of a simulation: a table of nodes and links for each run, and the rates or delays that searches
+    found.
+    """
+    most = max(MOST_ROWS // max(len(results.runs), 1), LEAST_ROWS)
+    hidden = 0
+    for run in results.runs:
+        hidden += _print_run(run, results.limit, most, console)
+    if hidden:
+        console.print(f"{hidden:,} rows with a smaller lag are not shown. results.json has all of them.")
+    if results.found:
+        console.print(_found_table(results.found, results.limit))
+
+
+def _print_run(run: Run, limit: int, most: int, console: Console) -> int:
+    """Print the ``most`` nodes of a run that have the greatest lag. Return the number of nodes left out.
+
+    ``limit`` is the lag limit in microseconds, for the column's heading.
+    """
+    repetition = f", run {run.repetition}" if run.repetition > 1 else ""
+    has_outages = any(link.outages for link in run.links)
+    figures = ["bytes", "p50", "p95", "p99", "worst", f"> {microseconds(limit)}"]
+    figures += ["catch-up"] * has_outages
+    catch_ups: dict[str, list[str]] = {}
+    for link in run.links:
+        for outage in link.outages:
+            text = "never" if outage.catch_up is None else microseconds(outage.catch_up)
+            catch_ups.setdefault(link.target, []).append(text)
+    nodes = [node for node in run.nodes if node.channel is None]
+    nodes.sort(key=lambda node: (-node.lag.p99, -node.lag.worst, node.name))
+    rows = []
+    for node in nodes[:most]:
+        alike = f" and {node.count - 1:,} alike" if node.count > 1 else ""
+        missing = f" ({node.missing:,} missing)" if node.missing else ""
+        rows.append(
+            (
+                node.name + alike + missing,
+                human_bytes(node.bytes),
+                *(microseconds(each) for each in (node.lag.p50, node.lag.p95, node.lag.p99, node.lag.worst)),
+                microseconds(node.lag.above),
+                *([", ".join(catch_ups.get(node.name, []))] if has_outages else []),
+            )
+        )
+    console.print(Text(title_of(run.setting, run.method) + repetition, "bold"))
+    console.print(table(("node", *figures), rows, numbers=figures, framed=False))
+    console.print()
+    return max(len(nodes) - most, 0)
+
+
+def _found_table(found: Sequence[Found], limit: int) -> Table:
+    rows = [
+        (
+            one.node + (f" and {one.count - 1:,} alike" if one.count > 1 else ""),
+            one.variant.value,
+            f"× {one.load:g}",
+            one.link or "all",
+            value_of(one),
+            microseconds(one.worst),
+        )
+        for one in found[:MOST_ROWS]
+    ]
+    heads = (f"lag at most {microseconds(limit)}", "variant", "load", "link", "found", "worst lag")
+    return table(heads, rows, framed=False)

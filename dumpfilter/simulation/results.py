@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import enum
 
-from pydantic import BaseModel, ConfigDict
+from dumpfilter.analyse.report.measures import Model
+from dumpfilter.analyse.report.text import NOTHING, human_rate_of_bits, human_seconds
 
 FORMAT = 1
 """The version number of the results' format. It grows when a release changes the meaning of a field."""
@@ -63,13 +64,7 @@ class Basis(enum.StrEnum):
     APPLIED = "applied"
 
 
-class Figures(BaseModel):
-    """The base class of the results' parts. Objects cannot be changed, and JSON with unknown fields is refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class OutageFigures(Figures):
+class OutageFigures(Model):
     """An outage of a link in one run, and the time until the node behind the link had caught up."""
 
     start: int
@@ -80,7 +75,7 @@ class OutageFigures(Figures):
     """The time from the outage's end until the link's reader was as close to the source as before; None if never."""
 
 
-class LinkFigures(Figures):
+class LinkFigures(Model):
     """The traffic of one link between two nodes in one run of a simulation or experiment."""
 
     name: str
@@ -110,7 +105,7 @@ class LinkFigures(Figures):
     outages: tuple[OutageFigures, ...] = ()
 
 
-class LagFigures(Figures):
+class LagFigures(Model):
     """Statistics of the lag of a node's transactions, microseconds. Each transaction that the node was sent counts
     once.
     """
@@ -127,7 +122,7 @@ class LagFigures(Figures):
     """The time during which the node's lag was above `--lag`, or above an experiment's `limit`."""
 
 
-class NodeFigures(Figures):
+class NodeFigures(Model):
     """The transactions, bytes and lag of one node of the topology in one run.
 
     A node with several sources also has such figures for the transactions from each source.
@@ -149,7 +144,7 @@ class NodeFigures(Figures):
     lag: LagFigures
 
 
-class Series(Figures):
+class Series(Model):
     """The bytes on links and the lag of nodes over time. Each tuple has one entry for each interval of ``width``
     microseconds, beginning at ``start``.
 
@@ -166,7 +161,7 @@ class Series(Figures):
     """For each node by name, the greatest lag in each interval, microseconds."""
 
 
-class Setting(Figures):
+class Setting(Model):
     """The parameters of one run of a topology.
 
     They are its variant (way to bring the binlog to the slaves) and its load (factor of the pace of commits). A rate
@@ -189,7 +184,7 @@ class Setting(Figures):
         return self.load == 1 and self.rate is None and self.delay is None
 
 
-class Run(Figures):
+class Run(Model):
     """The lag and the traffic of all nodes and links of a topology in one run, simulated or measured.
 
     A run has one setting: the way to bring the binlog to the slaves, the load, and the links' rates and delays.
@@ -206,7 +201,7 @@ class Run(Figures):
     series: Series
 
 
-class Found(Figures):
+class Found(Model):
     """The result of a search for one node: a rate or a delay of links with which the node's lag stays within the
     limit.
 
@@ -231,7 +226,7 @@ class Found(Figures):
     """The worst lag at this value."""
 
 
-class SourceFigures(Figures):
+class SourceFigures(Model):
     """Facts about the binlog set of one origin, a node of the topology that writes binlogs."""
 
     node: str
@@ -249,7 +244,7 @@ class SourceFigures(Figures):
     """The time from the first to the last commit, without pauses of more than a day, seconds."""
 
 
-class NodeDescription(Figures):
+class NodeDescription(Model):
     """One node of the topology, with its kind (such as slave), the nodes that it reads from, and its filter rules."""
 
     name: str
@@ -259,7 +254,7 @@ class NodeDescription(Figures):
     """The rules of all channels. A rule of one channel begins with ``CHANNEL:`` if the node has several."""
 
 
-class Results(Figures):
+class Results(Model):
     """All results of a simulation, which computes lag and traffic, or of an experiment, which measures them."""
 
     format: int = FORMAT
@@ -273,3 +268,42 @@ class Results(Figures):
     runs: tuple[Run, ...]
     found: tuple[Found, ...] = ()
     warnings: tuple[str, ...] = ()
+
+
+def microseconds(value: int | None) -> str:
+    """Format a time in microseconds with a fitting unit. None gives a dash.
+
+    >>> microseconds(0), microseconds(1500), microseconds(2_345_678), microseconds(None)
+    ('0 s', '1.5 ms', '2.35 s', '–')
+    """
+    return NOTHING if value is None else human_seconds(value / 1e6)
+
+
+def title_of(setting: Setting, method: Method = Method.SIMULATED) -> str:
+    """Return the title of a run's table: its variant (such as filter-on-master), load, and changed rate or delay.
+
+    >>> title_of(Setting(variant=Variant.MASTER, load=2, rate=512_000))
+    'filter-on-master, load × 2, all links 512 kbit/s'
+    """
+    parts = [setting.variant.value]
+    if method is Method.MEASURED:
+        parts.append("measured")
+    if setting.load != 1:
+        parts.append(f"load × {setting.load:g}")
+    changed = []
+    if setting.rate is not None:
+        changed.append(human_rate_of_bits(setting.rate))
+    if setting.delay is not None:
+        changed.append(f"delay {microseconds(setting.delay)}")
+    if changed:
+        parts.append(f"{setting.link or 'all links'} {', '.join(changed)}")
+    return ", ".join(parts)
+
+
+def value_of(found: Found) -> str:
+    """Format the rate or delay that a search found. If there is none, say that no value keeps the lag within the
+    limit.
+    """
+    if found.value is None:
+        return f"no {found.what} is enough"
+    return human_rate_of_bits(found.value) if found.what == "rate" else microseconds(found.value)

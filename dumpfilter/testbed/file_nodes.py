@@ -55,7 +55,7 @@ def timetables(source: BinlogSet, *, speed: float = 1.0, rate: int | None = None
     """
     # The kernels of the traffic are loaded for sets that grow alone.
     from dumpfilter.spark_jobs.engines import run_here
-    from dumpfilter.spark_jobs.simulation.traffic import read_traffic
+    from dumpfilter.spark_jobs.simulation import read_traffic
 
     paths = [source.path(name) for name in source.names]
     traffic = read_traffic(paths, (), run_here)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import time
-import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +30,7 @@ from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogSet, open_file
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.time_spans import active_seconds
-from dumpfilter.spark_jobs.engines import Runner, cores_of
+from dumpfilter.spark_jobs.engines import Runner
 from dumpfilter.spark_jobs.ranges import (
     Block,
     FileIndex,
@@ -45,8 +44,7 @@ from dumpfilter.spark_jobs.ranges import (
     state_of_thread,
 )
 from dumpfilter.spark_jobs.samples import CHUNK, WHOLE, Samples, compressed_size
-from dumpfilter.spark_jobs.split.assign import Assigner
-from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, Owners, schemas_among
+from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, Assigner, Owners, schemas_among
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 PROBE = 16 << 10
@@ -220,7 +218,6 @@ class MeasureRanges(ReadRanges):
     """
 
     options: BandwidthOptions = BandwidthOptions()
-    job: str
     filters: tuple[ReplicationFilter, ...]
     bucket_seconds: int
     unknown_xa_schemas: tuple[str, ...] = ()
@@ -312,11 +309,6 @@ class MeasuredFile:
     """The version of the file that was measured. None for a file that could not be opened."""
     index: FileIndex
     measured: Measured
-
-    def in_buckets(self, seconds: int) -> MeasuredFile:
-        """Return the measurements merged into time buckets of ``seconds``, a multiple of the measured length."""
-        tallied = self.measured.tallied.in_buckets(seconds)
-        return replace(self, measured=replace(self.measured, tallied=tallied))
 
 
 @dataclass(frozen=True)
@@ -425,7 +417,6 @@ def measure_set(
             return measure_set(source, slaves, run, options)
     measure = MeasureRanges(
         options=options,
-        job=uuid.uuid4().hex,
         filters=tuple(filters.values()),
         bucket_seconds=seconds,
         unknown_xa_schemas=schemas_among(indexed.subjects),
@@ -433,20 +424,20 @@ def measure_set(
     )
     parts: dict[int, list[Measured]] = {}
     if indexed.ranges:
-        groups = grouped(indexed.ranges, options.range_size, cores_of(run))
+        groups = grouped(indexed.ranges, options.range_size, getattr(run, "cores", 1))
         for of_group in run(measure, groups, "measuring", amount=amount_of(indexed.ranges)):
             for number, part in of_group.items():
                 parts.setdefault(number, []).append(part)
-    files = tuple(
-        known[number].in_buckets(seconds)
-        if number in known
-        else MeasuredFile(
-            version, replace(index, bounds=()), merged(parts.get(number) or [measure.nothing()])
-        )
-        for number, (index, version) in enumerate(zip(indexed.files, versions, strict=True))
-    )
+    files = []
+    for number, (index, version) in enumerate(zip(indexed.files, versions, strict=True)):
+        if number in known:
+            part = known[number].measured
+            part = replace(part, tallied=part.tallied.in_buckets(seconds))
+        else:
+            part = merged(parts.get(number) or [measure.nothing()])
+        files.append(MeasuredFile(version, replace(index, bounds=()), part))
     return MeasuredSet(
-        files, options.key, indexed.unknown_xa, digests or tuple(filters), measured_at, len(known)
+        tuple(files), options.key, indexed.unknown_xa, digests or tuple(filters), measured_at, len(known)
     )
 
 

@@ -1,5 +1,6 @@
-"""The output files of the bandwidth job: JSON, Parquet tables and the report. All are published together or not at
-all.
+"""The output of the bandwidth job: tables on the terminal, and files with JSON, Parquet tables and the report.
+
+All files are published together or not at all.
 
 The models of the results define the tables' columns and their meanings.
 
@@ -22,18 +23,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
 
 from dumpfilter import __version__
+from dumpfilter.analyse.report.measures import Audience
 from dumpfilter.analyse.report.output import REPORT, RESULTS, check_only, check_output, written_together
 from dumpfilter.analyse.report.parquet import (
+    INT,
     TEXT,
+    TIME,
     Column,
     ParquetTable,
-    UnixTime,
     columns_of,
     flat,
     write_tables,
+)
+from dumpfilter.analyse.report.terminal import warn
+from dumpfilter.analyse.report.text import (
+    MONTH_HOURS,
+    human_bytes,
+    human_files,
+    human_gigabytes,
+    human_percent,
+    human_price,
+    share,
 )
 from dumpfilter.analyse.traffic.facts import (
     COLUMNS,
@@ -44,6 +60,7 @@ from dumpfilter.analyse.traffic.facts import (
     added_up,
     side_by_side,
 )
+from dumpfilter.base.printable import visible
 from dumpfilter.dump.packets.stand_ins import Stretches
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subject
@@ -56,13 +73,17 @@ from dumpfilter.spark_jobs.bandwidth.measured_set import (
     MeasuredSet,
     versions_of,
 )
-from dumpfilter.spark_jobs.bandwidth.report import render_report
+from dumpfilter.spark_jobs.bandwidth.report import Group, by_saving, render_report
 from dumpfilter.spark_jobs.bandwidth.results import (
+    Month,
     Results,
     RuleSaving,
     SlaveFigures,
     TableFigures,
     TableShare,
+    Totals,
+    Ways,
+    compression_name,
 )
 from dumpfilter.spark_jobs.engines import Runner
 from dumpfilter.spark_jobs.ranges import FileIndex
@@ -72,25 +93,11 @@ from dumpfilter.topology.slaves_file import SlaveDefinition
 if TYPE_CHECKING:
     from rich.console import Console
 
+
 SLAVE, NO_FILTER = "slave", "no filter"
 """The kinds of rows in the table ``traffic``."""
 
 _SLAVE = Column("slave", TEXT, "The slave's name.")
-
-
-class _Traffic(BaseModel):
-    """A row of the table ``traffic``."""
-
-    kind: str
-    """`slave` with the filter on the master, or `no filter` for one slave without it. Add up one kind only."""
-    slave: str | None
-    """The slave's name; null for the kind `no filter`."""
-    start: UnixTime
-    """The beginning of the bucket."""
-    seconds: int
-    """The length of the bucket, seconds."""
-    bytes: int
-    """Bytes in the bucket, for the readers of `--for`."""
 
 
 _OF_SLAVES = {"rule_savings", "tables"}
@@ -103,7 +110,17 @@ FORMS: Mapping[str, ParquetTable] = {
     "slave_tables": ParquetTable("each table that a slave is sent", (_SLAVE, *columns_of(TableShare))),
     "traffic": ParquetTable(
         "each time bucket of each slave, and of a slave without a filter",
-        tuple(columns_of(_Traffic)),
+        (
+            Column(
+                "kind",
+                TEXT,
+                "`slave` with the filter on the master, or `no filter` for one slave without it. Add up one kind only.",
+            ),
+            Column("slave", TEXT, "The slave's name; null for the kind `no filter`."),
+            Column("start", TIME, "The beginning of the bucket."),
+            Column("seconds", INT, "The length of the bucket, seconds."),
+            Column("bytes", INT, "Bytes in the bucket, for the readers of `--for`."),
+        ),
         order=("kind", "slave", "start"),
     ),
 }
@@ -348,3 +365,136 @@ def write_results(results: Results, directory: Path, measured: MeasuredSet | Non
         write_tables(FORMS, tables(results), beside)
         if measured is not None:
             write_measurements(measured, beside / MEASUREMENTS)
+
+
+_NAME_WIDTH = 7
+"""The minimum width of the names' column, characters."""
+TOP = 20
+"""The default of ``--top``: the number of rows of slaves to print."""
+
+_GAP = 2
+"""The number of spaces between columns."""
+
+_MOST_WARNINGS = 4
+"""The maximum number of warnings that the terminal shows. The page and the JSON file have all of them."""
+
+
+def print_results(results: Results, console: Console, top: int = TOP) -> None:
+    """Print a table of bytes with a row for each slave or group of equal slaves, and a row of sums. Then print a table
+    for a month, and the remarks.
+
+    Rows are in descending order of savings. ``top`` is the maximum number of rows of slaves.
+    """
+    source, totals, audience = results.source, results.totals, results.audience
+    files = human_files(len(source.files))
+    groups = by_saving(results)
+    rows = [(_name(group), tuple(_cells(group.ways))) for group in groups[:top]]
+    if totals.slaves > 1:
+        rows.append((_all(totals), tuple(_cells(totals.bytes))))
+    readers = "real replicas" if audience is Audience.REPLICAS else "slaves of dumpfilter"
+    bound = ", at most" if audience is Audience.REPLICAS and totals.is_upper_bound else ""
+    _print_table(
+        f"{files}, {source.bytes:,} bytes, {source.transactions:,} transactions; bytes for {readers}{bound}",
+        ("no filter", "filter", "saved", "~ zstd", "~ both"),
+        rows,
+        console,
+    )
+    if any(slave.month is not None for slave in results.slaves):
+        _print_month(results, groups[:top], console)
+    if len(groups) > top:
+        more = f"{len(groups) - top:,} more row{'s' if len(groups) > top + 1 else ''}"
+        console.print(f"… and {more} (--top {len(groups)} shows all)", highlight=False)
+    remarks = [*results.remarks, f"~ is an estimate with zstd {compression_name(results)}."]
+    for remark in remarks:
+        console.print(remark, markup=False, highlight=False)
+
+
+def print_warnings(results: Results, console: Console) -> None:
+    """Print the skipped damaged files and the first four warnings. A terminal shows long warnings on several lines, and
+    in a pipe each warning is one line.
+    """
+    shown = list(dict.fromkeys(results.warnings))
+    for warning in (*map(str, results.skipped), *shown[:_MOST_WARNINGS]):
+        warn(console, warning)
+    if len(shown) > _MOST_WARNINGS:
+        more = Text(
+            f"… and {len(shown) - _MOST_WARNINGS:,} more in the results (dumpfilter lint shows warnings about filters "
+            "with their events)"
+        )
+        console.print(more, soft_wrap=not console.is_terminal, highlight=False)
+
+
+def _all(totals: Totals) -> str:
+    """Return the name of the row of sums. The sums leave out slaves whose filters pass nothing."""
+    if not totals.slaves_left_out:
+        return f"all {totals.slaves:,}"
+    return f"{totals.slaves:,} of {totals.slaves + totals.slaves_left_out:,}"
+
+
+def _cells(ways: Ways) -> Iterable[str]:
+    saved = human_percent(share(ways.no_filter - ways.filter, ways.no_filter))
+    return (
+        human_bytes(ways.no_filter),
+        human_bytes(ways.filter),
+        saved,
+        human_bytes(ways.compression),
+        human_bytes(ways.both),
+    )
+
+
+def _name(group: Group) -> str:
+    return visible(group.name) + (f" ×{group.count:,}" if group.count > 1 else "")
+
+
+def _print_month(results: Results, groups: Sequence[Group], console: Console) -> None:
+    price = results.price_per_gb
+    title = f"GB a month of {MONTH_HOURS} hours" + (
+        "" if price is None else f" (and the price at {price:g} a GB)"
+    )
+    rows = [
+        (_name(group), tuple(_month_cells(group.figures.month)))
+        for group in groups
+        if group.figures.month is not None
+    ]
+    total = results.totals.month
+    if results.totals.slaves > 1 and total is not None:
+        rows.append((_all(results.totals), tuple(_month_cells(total))))
+    _print_table(title, ("no filter", "filter", "~ zstd", "~ both"), rows, console)
+
+
+def _month_cells(month: Month) -> Iterable[str]:
+    for name in Ways.model_fields:
+        amount = human_gigabytes(getattr(month.bytes, name))
+        yield amount if month.price is None else f"{amount} ({human_price(getattr(month.price, name))})"
+
+
+def _print_table(
+    title: str, heads: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]], console: Console
+) -> None:
+    """Print a table of numbers, with columns as wide as their texts.
+
+    A name that does not fit beside the numbers is printed on its own line above them, so that nothing is cut.
+    """
+    widths = [max(map(cell_len, column)) for column in zip(heads, *(cells for _, cells in rows), strict=True)]
+    room = max(_NAME_WIDTH, console.width - sum(widths) - _GAP * len(widths))
+    names = [cell_len(name) for name, _ in rows if cell_len(name) <= room]
+    first = max(_NAME_WIDTH, *names) if names else _NAME_WIDTH
+
+    def line(name: str, cells: Sequence[str]) -> str:
+        figures = (
+            " " * (_GAP + width - cell_len(cell)) + cell for cell, width in zip(cells, widths, strict=True)
+        )
+        return name + " " * (first - cell_len(name)) + "".join(figures)
+
+    def show(text: str, style: str = "") -> None:
+        console.print(Text(text, style=style), soft_wrap=True)
+
+    show(title, "bold")
+    show(line("slave", heads), "bold")
+    show("─" * cell_len(line("", heads)))
+    for name, cells in rows:
+        if cell_len(name) > first:
+            for part in Text(name).wrap(console, console.width, overflow="fold"):
+                show(part.plain.rstrip())
+        show(line(name if cell_len(name) <= first else "", cells))
+    show("")

@@ -6,7 +6,6 @@ Each binlog file becomes one Parquet file. Its row groups are in binlog order an
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,13 +19,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dumpfilter.base.errors import BinlogMissing
-from dumpfilter.base.files import lock, rename, writing
+from dumpfilter.base.files import locked, rename, writing
 from dumpfilter.index.addresses import file_name
 from dumpfilter.spark_jobs.engines import Amount, Runner
 from dumpfilter.spark_jobs.ranges import Damage, Range
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.reading import invalid_dates_of, plan_ranges, read_batches
-from dumpfilter.spark_jobs.source.typed_table import with_types
+from dumpfilter.spark_jobs.source.reading import invalid_dates_of, plan_ranges, read_batches, with_types
 
 VERSION_KEY = "dumpfilter.events"
 """The metadata key of a Parquet file under which the version of the columns is recorded."""
@@ -85,28 +83,27 @@ def export_events(
     is_new = not output.exists()
     with writing(output):
         output.mkdir(parents=True, exist_ok=True)
-    handle = lock(output, f"{output}: another export is writing to it")
     unfinished = output / _UNFINISHED
     written: list[ExportedFile] = []
-    try:
-        with writing(output):
+    with locked(output, f"{output}: another export is writing to it"):
+        try:
+            with writing(output):
+                shutil.rmtree(unfinished, ignore_errors=True)
+                unfinished.mkdir()
+            tasks = [tuple(parts) for _, parts in groupby(ranges, lambda one: one.path)]
+            # With filters a range is read twice: first for the decisions, then for the rows.
+            passes = 2 if asked.definitions else 1
+            amount = Amount("files", passes * sum(one.end - one.start for one in ranges))
+            found = run(partial(_export, asked, output), tasks, "exporting events", amount=amount)
+            for one in found:
+                rename(unfinished / one.path.name, one.path)
+            written = found
+        finally:
+            # A file of a failed export would look as if the export were whole.
             shutil.rmtree(unfinished, ignore_errors=True)
-            unfinished.mkdir()
-        tasks = [tuple(parts) for _, parts in groupby(ranges, lambda one: one.path)]
-        # With filters a range is read twice: first for the decisions, then for the rows.
-        passes = 2 if asked.definitions else 1
-        amount = Amount("files", passes * sum(one.end - one.start for one in ranges))
-        found = run(partial(_export, asked, output), tasks, "exporting events", amount=amount)
-        for one in found:
-            rename(unfinished / one.path.name, one.path)
-        written = found
-    finally:
-        # A file of a failed export would look as if the export were whole.
-        shutil.rmtree(unfinished, ignore_errors=True)
-        if is_new and not written:
-            with suppress(OSError):
-                output.rmdir()
-        os.close(handle)
+            if is_new and not written:
+                with suppress(OSError):
+                    output.rmdir()
     told = invalid_dates_of(asked, sum((one.invalid_dates for one in written), Counter()))
     if told:
         warn(told)

@@ -195,7 +195,7 @@ class SourceOptions:
     row_types: tuple[pa.StructType, pa.StructType] | None = None
     """The types of the columns ``before`` and ``after``. None: maps of texts.
 
-    :func:`~dumpfilter.spark_jobs.source.typed_table.with_types` determines them from the table's columns.
+    :func:`~dumpfilter.spark_jobs.source.reading.with_types` determines them from the table's columns.
     """
 
     @cached_property
@@ -244,13 +244,12 @@ class SourceOptions:
         The case of option names is ignored, as Spark does. Raises OptionError for an unknown option or a bad value.
         """
         given = {name.lower(): value for name, value in options.items()}
-        unknown = {name for name in given if not name.startswith(ONE_SLAVE)} - {
-            name.lower() for name in _NAMES
-        }
+        unknown = {name for name in given if not name.startswith(ONE_SLAVE)}
+        unknown -= set(_NAMES.lower().split(", "))
         if unknown:
             raise OptionError(
                 f"the data source binlog has no option {', '.join(sorted(unknown))}; "
-                f"its options are {', '.join(_NAMES)}, slave.NAME"
+                f"its options are {_NAMES}, slave.NAME"
             )
         table = _table(given)
         made = cls(
@@ -280,18 +279,8 @@ class SourceOptions:
 
 
 _NAMES = (
-    *(
-        "path",
-        "paths",
-        "files",
-        "columns",
-        "payloads",
-        "verify",
-        "rangeSize",
-        "onCorrupt",
-        "startingPosition",
-    ),
-    *("maxBytesPerTrigger", "filter", "slaves", "rows", "table", "columnNames", "newColumns"),
+    "path, paths, files, columns, payloads, verify, rangeSize, onCorrupt, startingPosition, maxBytesPerTrigger, "
+    "filter, slaves, rows, table, columnNames, newColumns"
 )
 
 

@@ -5,43 +5,484 @@ that chooses its events. An output is one of the sets that the split writes.
 
 1. The driver indexes the files and divides them into ranges of complete transactions
 (:mod:`~dumpfilter.spark_jobs.ranges`).
-2. A task for each range plans which output receives which events (:mod:`~dumpfilter.spark_jobs.split.assign`).
-3. The driver chooses file and offset of each planned event (:mod:`~dumpfilter.spark_jobs.split.placement`).
-4. Tasks copy the events to these files and offsets (:mod:`~dumpfilter.spark_jobs.split.tasks`).
+2. A task for each range plans which output receives which events
+(:class:`~dumpfilter.spark_jobs.split.tasks.PlanRange`).
+3. The driver chooses file and offset of each planned event (:class:`Placing`).
+4. Tasks copy the events to these files and offsets (:class:`~dumpfilter.spark_jobs.split.tasks.WriteRange`).
 5. The driver completes the files, writes the manifest, and publishes the directory.
+
+The driver reads the plans of all ranges (parts of the source's files) in binlog order. It then knows how many bytes
+each output has before each range. Tasks can therefore write all ranges in parallel. As on a server, an output's file
+ends when it reaches ``max_binlog_size``.
+
+The output directory is published completely or not at all. A job writes into a working directory beside the output
+directory. Its name contains the digest of the job's inputs, and the id of the machine's current boot. A failed job
+removes its working directory. A killed job leaves it, and the next run of the same job continues there. After a
+reboot the job starts again, because a crash may have lost data that was not synced. When all files are written and
+synced, a rename turns the working directory's subdirectory ``out`` into the output directory.
 """
 
 from __future__ import annotations
 
+import errno
+import glob
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple, get_args
 
-from dumpfilter.analyse.split_set import (
-    Manifest,
-    NamedBinlog,
-    SourceFile,
-    now,
-)
+import numpy as np
+
+from dumpfilter.analyse.split_set import MANIFEST, BinlogPart, Manifest, NamedBinlog, Place, SourceFile, now
+from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.base.errors import BinlogError, OutputError
-from dumpfilter.base.files import committed, writing
+from dumpfilter.base.files import committed, locked, replace_directory, writing
 from dumpfilter.base.printable import replace_invalid_utf8
-from dumpfilter.binlog.context_events import Rotate, encode_rotate
-from dumpfilter.binlog.events import EventType
-from dumpfilter.binlog.writer import make_event, rebase
+from dumpfilter.binlog.events import HEADER_LENGTH, MAGIC, EventHeader, EventType, seal
+from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtidSet, SourceKey
+from dumpfilter.binlog.gtid_events import (
+    GtidList,
+    decode_gtid_list,
+    decode_previous_gtids,
+    encode_gtid_list,
+    encode_previous_gtids,
+)
+from dumpfilter.binlog.writer import rebase, rotate_event, with_body
 from dumpfilter.spark_jobs.engines import Runner
-from dumpfilter.spark_jobs.ranges import FileIndex, IndexedSet, ReadOptions, amount_of, index_set
-from dumpfilter.spark_jobs.split.assign import RangePlan
-from dumpfilter.spark_jobs.split.output import OutputDirectory, Staging
-from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, REST, Specification, decode_name, schemas_among
-from dumpfilter.spark_jobs.split.placement import OutputFile, Placing
-from dumpfilter.spark_jobs.split.tasks import PlanRange, WriteRange, opened
+from dumpfilter.spark_jobs.ranges import FileIndex, IndexedSet, Range, ReadOptions, amount_of, index_set
+from dumpfilter.spark_jobs.split import tasks as P
+from dumpfilter.spark_jobs.split.ownership import (
+    BY_SCHEMA,
+    REST,
+    Specification,
+    decode_name,
+    schemas_among,
+)
+from dumpfilter.spark_jobs.split.tasks import (
+    Placement,
+    PlanRange,
+    RangeFile,
+    RangePlan,
+    Staging,
+    Stretch,
+    WriteRange,
+    binlog_name,
+    opened,
+)
+
+_FORMAT = 7
+"""The layout version of a job's working directory. It is part of the directory's name, so no job continues in a
+directory with another layout.
+"""
+
+
+class OutputDirectory:
+    """The output directory of one split, locked against other splits.
+
+    The object is a context manager. It creates and locks a working directory beside the output directory, and removes
+    it at the end. If the process is killed, the next run of the same job continues there.
+
+    Parameters:
+        directory: the output directory. The job creates it, and missing parent directories.
+        job: a digest of the source files and options, by which an earlier run of the same job is recognized.
+        overwrite: whether the job may replace the output of a different split.
+        sources: the local paths of the binlogs to split. They must not be in the output directory.
+
+    Raises OutputError if the directory has other files or another split, is locked, or cannot be written.
+    """
+
+    def __init__(self, directory: Path, job: str, *, overwrite: bool, sources: Iterable[Path] = ()) -> None:
+        self.directory = Path(os.path.abspath(directory))
+        self._overwrite = overwrite
+        self._job = job
+        self._base = f".{self.directory.name}.split-"
+        self._work = self.directory.parent / f"{self._base}{_FORMAT}-{_boot_id()[:8]}-{job[:16]}"
+        self._held = ExitStack()
+        """The lock of the working directory, which the end of the job removes."""
+        self.finished: Manifest | None = None
+        """The manifest that an earlier run of the same job published, so that the job need not run. None if there is
+        none.
+        """
+        for source in sources:
+            if source.resolve().parent == self.directory.resolve():
+                raise OutputError(f"{directory}: holds the binlogs that are split; name another directory")
+
+    @property
+    def staging(self) -> Staging:
+        """The paths in the split's working directory, in which all files are written before the output is published."""
+        return Staging(str(self._work))
+
+    def __enter__(self) -> OutputDirectory:
+        try:
+            # A job may have been killed after it had renamed the old output directory, and before it published the new
+            # one.
+            if not self.directory.exists():
+                for left in self._beside("old-*"):
+                    os.rename(left, self.directory)
+            self._check_existing()
+            if self.finished is None:
+                self.directory.parent.mkdir(parents=True, exist_ok=True)
+                self._begin()
+            else:
+                with suppress(OutputError):  # Another job may hold the lock of a working directory.
+                    self._remove_abandoned(self._beside())
+        except OSError as error:
+            self._held.close()
+            raise OutputError(
+                f"{error.filename or self.directory}: cannot be written: {error.strerror}"
+            ) from None
+        return self
+
+    def _beside(self, pattern: str = "*") -> list[Path]:
+        """Return the working directories of all jobs for the output directory, and the old output directories."""
+        return sorted(self.directory.parent.glob(f"{glob.escape(self._base)}{pattern}"))
+
+    def _check_existing(self) -> None:
+        if not self.directory.exists():
+            return
+        if not self.directory.is_dir():
+            raise OutputError(f"{self.directory}: is not a directory")
+        if not any(self.directory.iterdir()):
+            return
+        if not (self.directory / MANIFEST).exists():
+            raise OutputError(f"{self.directory}: holds files that no split wrote; name another directory")
+        there = Manifest.load(self.directory)
+        if self._overwrite:
+            return
+        if there.job != self._job:
+            raise OutputError(
+                f"{self.directory}: holds the split of other binlogs, or with other options; name another directory "
+                "or use --overwrite"
+            )
+        self.finished = there
+
+    def _begin(self) -> None:
+        # A working directory without its part ``out`` is a remainder, since the job has already published ``out`` as
+        # the output directory.
+        self._remove_abandoned(
+            left for left in self._beside() if left != self._work or not (left / "out").is_dir()
+        )
+        is_new = not self._work.exists()
+        try:
+            self._work.mkdir(exist_ok=True)
+            self._held.enter_context(self._locked(self._work))
+            for name in (*get_args(RangeFile), "out"):
+                (self._work / name).mkdir(exist_ok=True)
+            self._held.callback(self._discard, self._work)
+        except OSError:
+            if is_new:
+                # On a full disk an incomplete working directory must not stay. No job could continue in it.
+                shutil.rmtree(self._work, ignore_errors=True)
+            raise
+
+    @contextmanager
+    def _locked(self, path: Path) -> Iterator[None]:
+        busy = f"{self.directory}: another split is writing to it"
+        with locked(path, busy) as handle:
+            # Another process may have removed the directory, and perhaps made it anew.
+            try:
+                is_same = os.path.samestat(os.fstat(handle), os.stat(path))
+            except FileNotFoundError:
+                is_same = False
+            if not is_same:
+                raise OutputError(busy)
+            yield
+
+    def _discard(self, path: Path) -> None:
+        # The directory is renamed before its files are removed, so that no job continues in half a directory.
+        gone = path.with_name(f"{self._base}gone-{uuid.uuid4().hex[:8]}")
+        with suppress(OSError):
+            os.rename(path, gone)
+            shutil.rmtree(gone, ignore_errors=True)
+
+    def _remove_abandoned(self, some: Iterable[Path]) -> None:
+        for left in some:
+            with self._locked(left):
+                self._discard(left)
+
+    def publish(self) -> None:
+        """Rename the directory of finished files to the output directory, at the end of a successful split. An older
+        output directory is then removed.
+
+        Raises OutputError if the rename fails; the output directory is then unchanged.
+        """
+        old = self.directory.parent / f"{self._base}old-{uuid.uuid4().hex[:8]}"
+        try:
+            replace_directory(self._work / "out", self.directory, old)
+        except OSError as error:
+            if error.errno in (errno.EBUSY, errno.EXDEV):
+                raise OutputError(
+                    f"{self.directory}: is a mount point, which cannot appear by a rename; name a directory in it"
+                ) from None
+            raise OutputError(f"{self.directory}: cannot be replaced: {error.strerror}") from None
+        if old.exists():
+            self._discard(old)
+
+    def __exit__(self, *raised: object) -> None:
+        self._held.close()
+
+
+def _boot_id() -> str:
+    """Return Linux's id of the machine's current boot, or an empty text if there is none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""
+
+
+_CREATED = HEADER_LENGTH + 2 + 50
+"""The offset in a format description event of the field ``created``, the time at which the server started."""
+
+
+_MOST_WAITING = 1 << 16
+"""The number of collected GTIDs at which they are merged into the output's GTID set. Merging many at once is
+cheaper, but collected GTIDs need memory.
+"""
+
+
+class OutputFile(NamedTuple):
+    """A binlog file that the split writes, with the events at its beginning and its entry in the manifest (the list of
+    written files).
+    """
+
+    head: bytes
+    """The first bytes of the file: magic number, format description event, and the event with the GTIDs of the
+    output's earlier files.
+    """
+    fd: FormatDescription
+    """The format description event of the file's source. It differs only in position and start time."""
+    part: BinlogPart
+    """The file's entry in the manifest. While the split is running, its size and ``source_end`` are those reached so
+    far.
+
+    The part of the source that a file covers ends where the part of the output's next file begins. The files
+    therefore cover the source without gaps.
+    """
+
+
+@dataclass
+class _Output:
+    """The state of one output (a binlog set that the split writes) while the driver chooses files for its events."""
+
+    name: str
+    gtids: _Gtids
+    files: list[OutputFile] = field(default_factory=list)
+    begun_in: int = 0
+    """The index of the source file whose format description event was copied to the output's newest file."""
+    full: bool = False
+    """Whether the output's newest file has reached ``max_binlog_size``, so that the next transaction needs a new
+    file.
+    """
+
+
+class Placing:
+    """The choice of file and offset for every event that a split writes. The caller must pass the plans of all ranges
+    (parts of source files) in order.
+
+    Parameters:
+        indexes: the source's files, in order.
+        names: the outputs (binlog sets that the split writes) that are written even if they receive no event.
+        max_size: the size at which a file ends, bytes (``max_binlog_size``). The transaction that reaches this size is
+            the file's last.
+    """
+
+    def __init__(self, indexes: Sequence[FileIndex], names: Sequence[str], max_size: int) -> None:
+        self._indexes = [one for one in indexes if one.format_description]
+        self._fds = {
+            one.number: FormatDescription.parse(one.format_description, file=one.name)
+            for one in self._indexes
+        }
+        self._names = {one.number: one.name for one in self._indexes}
+        self._max_size = max_size
+        self._outputs: dict[str, _Output] = {}
+        for name in names:
+            self._open(name)
+
+    @property
+    def outputs(self) -> dict[str, list[OutputFile]]:
+        """The files begun so far for each output (binlog set that the split writes), in order, by the output's name."""
+        return {name: one.files for name, one in self._outputs.items()}
+
+    def add(self, wanted: Range, plan: RangePlan) -> Placement:
+        """Choose files and offsets for the bytes of a range that each output receives. An output is a binlog set that
+        the split writes.
+
+        ``wanted`` is the next range (part of a source file), and ``plan`` tells which bytes each output receives. A new
+        file begins when an output's file is full, and where the source's server restarted or changed its binlog format.
+        The result has for each output's name the consecutive bytes with their file and offset.
+        """
+        return {
+            plan.outputs[output]: self._place(plan.outputs[output], wanted, transactions, plan.sources)
+            for output, transactions in plan.by_output()
+        }
+
+    def _place(
+        self, name: str, wanted: Range, transactions: Ints, sources: Sequence[SourceKey]
+    ) -> list[Stretch]:
+        output = self._outputs.get(name) or self._open(name)
+        if wanted.file != output.begun_in:
+            started = self._started(output.begun_in, wanted.file)
+            if started or _identity(self._fds[wanted.file]) != _identity(self._fds[output.begun_in]):
+                self._next_file(output, wanted.file, 4, started=started)
+        stretches: list[Stretch] = []
+        begin = done = events = 0
+        ends = transactions[:, P.T_END]
+        while done < len(ends):
+            if output.full:
+                place = int(transactions[done - 1, P.T_PLACE]) if done else wanted.start
+                self._next_file(output, wanted.file, place, started=0)
+            part = output.files[-1].part
+            k = done + int(np.searchsorted(ends[done:], self._max_size - part.size + begin))
+            output.full = k < len(ends)
+            last = min(k, len(ends) - 1)
+            stop, events_until = transactions[last, [P.T_END, P.T_EVENTS]].tolist()
+            stretches.append(Stretch(stop, len(output.files), part.size - begin))
+            _count(part, transactions[done : last + 1])
+            output.gtids.add(transactions[done : last + 1, [P.T_SOURCE, P.T_NUMBER]], sources)
+            part.size += stop - begin
+            part.events += events_until - events
+            begin, done, events = stop, last + 1, events_until
+        return stretches
+
+    def _open(self, name: str) -> _Output:
+        first = self._indexes[0]
+        output = self._outputs[name] = _Output(name, _Gtids(first, self._fds[first.number]))
+        self._next_file(output, first.number, 4, started=self._fds[first.number].created)
+        return output
+
+    def _started(self, before: int, now: int) -> int:
+        """Return the time of the latest server start recorded in the source files after index ``before``, up to
+        index ``now``.
+
+        The result is in Unix seconds, or 0 if no start is recorded. A slave that reads such a time in a format
+        description event drops its temporary tables, as it must after a server restart.
+        """
+        return max((fd.created for number, fd in self._fds.items() if before < number <= now), default=0)
+
+    def _next_file(self, output: _Output, source: int, position: int, *, started: int) -> None:
+        fd = self._fds[source]
+        head = bytearray(fd.raw)
+        head[_CREATED : _CREATED + 4] = started.to_bytes(4, "little")
+        head[13:17] = (4 + len(head)).to_bytes(4, "little")
+        if fd.ends_in_checksum:
+            seal(head)
+        prolog = rebase(output.gtids.event(fd), 4 + len(head), checksum=fd.checksum)
+        whole = bytes(MAGIC + head + prolog)
+        start = Place(file=self._names[source], position=position)
+        if output.files:
+            output.files[-1].part.source_end = start
+        part = BinlogPart(
+            name=binlog_name(output.name, len(output.files) + 1),
+            size=len(whole),
+            events=0,
+            transactions=0,
+            previous_gtids=output.gtids.text,
+            first_time=None,
+            last_time=None,
+            source_start=start,
+            source_end=Place(file=self._indexes[-1].name, position=self._indexes[-1].end),
+        )
+        output.files.append(OutputFile(whole, fd, part))
+        output.begun_in, output.full = source, False
+
+
+def _count(part: BinlogPart, transactions: Ints) -> None:
+    times = transactions[:, P.T_TIME]
+    times = times[times > 0]
+    if len(times):
+        part.first_time = int(times.min()) if part.first_time is None else part.first_time
+        part.last_time = max(part.last_time or 0, int(times.max()))
+    part.transactions += len(transactions)
+
+
+def _identity(fd: FormatDescription) -> tuple[Any, ...]:
+    return (fd.server_version, fd.checksum, fd.ends_in_checksum, fd.post_header_lengths, fd.header.server_id)
+
+
+class _Gtids:
+    """The GTIDs of an output's earlier files, which an event at the start of the next file records.
+
+    MySQL's Previous_gtids event has a GTID set. MariaDB's Gtid_list event has the last GTID of each pair of domain
+    id and server id, with a domain's newest entry last. A source may have neither event.
+    """
+
+    def __init__(self, index: FileIndex, fd: FormatDescription) -> None:
+        self._event = index.prolog
+        self._set: MysqlGtidSet | None = None
+        self._last: dict[SourceKey, int] = {}
+        self._flags = 0
+        self._waiting: dict[SourceKey, list[Ints]] = {}
+        """Collected GTID numbers that are not merged into the set yet, by GTID source."""
+        self._waiting_rows = 0
+        if not self._event:
+            return
+        body = bytes(fd.body(self._event))
+        if self._event[4] == EventType.PREVIOUS_GTIDS:
+            self._set = decode_previous_gtids(body)
+        else:
+            found = decode_gtid_list(body)
+            self._flags = found.flags
+            self._last = {(one.domain_id, one.server_id): one.seq_no for one in found.gtids}
+
+    @property
+    def text(self) -> str | None:
+        """The GTIDs as text. None if the source's first file does not record the GTIDs of earlier files."""
+        if not self._event:
+            return None
+        return str(self._list().position() if self._set is None else self._take())
+
+    def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
+        """Add GTIDs of transactions. A row of ``gtids`` has an index into ``sources`` (-1: no GTID) and the GTID's
+        number.
+        """
+        of = gtids[:, 0]
+        if self._set is not None:
+            for number in np.unique(of[of >= 0]).tolist():
+                self._waiting.setdefault(sources[number], []).append(gtids[of == number, 1])
+            self._waiting_rows += len(gtids)
+            if self._waiting_rows > _MOST_WAITING:
+                self._take()
+            return
+        # A MariaDB server orders the entries of a Gtid_list event by the last transaction of each domain and server id.
+        reverse, places = np.unique(of[::-1], return_index=True)
+        for place in sorted((len(of) - 1 - places[reverse >= 0]).tolist()):
+            source = sources[int(of[place])]
+            self._last.pop(source, None)
+            self._last[source] = int(gtids[place, 1])
+
+    def _take(self) -> MysqlGtidSet:
+        """Merge the collected GTIDs into the set, and return the set."""
+        assert self._set is not None
+        for source, numbers in self._waiting.items():
+            self._set.add_many(source, np.concatenate(numbers))
+        self._waiting, self._waiting_rows = {}, 0
+        return self._set
+
+    def _list(self) -> GtidList:
+        by_domain: dict[object, list[MariadbGtid]] = {}
+        for (domain, server), number in self._last.items():
+            by_domain.setdefault(domain, []).append(MariadbGtid(int(domain), int(server), number))
+        return GtidList(tuple(one for entries in by_domain.values() for one in entries), self._flags)
+
+    def event(self, fd: FormatDescription) -> bytes:
+        """Return the Previous_gtids or Gtid_list event for a new file. It has a checksum if ``fd`` requires one.
+
+        The result is empty if the source's files have no such event.
+        """
+        if not self._event:
+            return b""
+        body = encode_gtid_list(self._list()) if self._set is None else encode_previous_gtids(self._take())
+        return with_body(EventHeader.unpack(self._event), body, checksum=fd.checksum)
+
 
 _SYNCS = 8
 """The number of threads that sync files to disk in parallel."""
@@ -76,16 +517,9 @@ def _finish_file(directory: Path, file: OutputFile, following: str | None) -> No
     Rotate event).
     """
     path, size, fd = directory / file.part.name, file.part.size, file.fd
-    rotate = b""
+    rotate = bytearray()
     if following is not None:
-        event = make_event(
-            EventType.ROTATE,
-            encode_rotate(Rotate(following, 4)),
-            timestamp=file.part.last_time or fd.header.timestamp,
-            server_id=fd.header.server_id,
-            checksum=fd.checksum,
-        )
-        rotate = bytes(rebase(event, size, checksum=fd.checksum))
+        rotate = rotate_event(following, fd, size, file.part.last_time or fd.header.timestamp)
     with opened(path) as target:
         target.write(file.head)
         # An earlier run of the job may have been killed after it had written the Rotate event of this file.
@@ -159,7 +593,7 @@ def split(
     options = options or SplitOptions()
     indexed = index_set(source, run, options)
     files, ranges = indexed.files, indexed.ranges
-    warnings = indexed.warnings() + indexed.told_of_xa("in every binlog")
+    warnings = indexed.warnings("in every binlog")
     job = _digest(files, options)
     paths = [Path(one.path) for one in files if "://" not in one.path]
     with OutputDirectory(output, job, overwrite=options.overwrite, sources=paths) as out:

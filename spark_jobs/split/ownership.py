@@ -1,4 +1,4 @@
-"""Owners: for each table and statement of a binlog set, the outputs of a split that receive its events.
+"""Owners: for each table, statement and event of a binlog set, the outputs of a split that receive it.
 
 An output is a binlog set that the split writes. A subject is a table or statement about which a filter decides, with
 a number in its binlog set.
@@ -7,6 +7,16 @@ The module also has the specification of a split: one binlog per schema, or the 
 defines. Each binlog of a specification has a replication filter, and receives the events that a slave with this
 filter would receive. The idea comes from MySQL's worklog 2387, "Binlog extensions". A schema's name is encoded as a
 file name as servers do (``tablename_to_filename``).
+
+A task reads a range (a sequence of complete transactions in one file) in blocks of about 16 MiB. The part of a block
+that one output receives is a share. An event's owner number stands for the combination of outputs that receive it.
+The dump thread's own code (:mod:`dumpfilter.dump.decision`) decides: each output acts as a filter, and each owner
+number as a subject. The filter sends the subject if the output belongs to the combination. Up to 64 outputs are
+decided at once.
+
+A transaction may continue in the next block. The events on which later decisions depend are kept as a carry, for
+each output that already owns an event of the transaction. One more carry is kept for all outputs that own none so
+far, because such an output may own a later event.
 """
 
 from __future__ import annotations
@@ -14,9 +24,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +34,18 @@ from pydantic import Field
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.config_files import Model, load_toml
+from dumpfilter.binlog import roles as R
+from dumpfilter.binlog.events import OF_FILES
 from dumpfilter.binlog.format import NameRules
+from dumpfilter.dump import cut as K
+from dumpfilter.dump.atoms import Columns
+from dumpfilter.dump.chunk import WHOLE_SEGMENT, ChunkPlan, ReadAt, render
+from dumpfilter.dump.decision import Asked, Carry, Decided, columns_of, decide, with_carry
+from dumpfilter.dump.payload import close_payload, open_payload
 from dumpfilter.filter import FilterSemantics, make_filter, parse_option
-from dumpfilter.filter.base import ReplicationFilter
-from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
+from dumpfilter.filter.base import OnUndecided, ReplicationFilter
+from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, MOST_HITS
+from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
 
 REST = "@rest"
@@ -244,17 +262,15 @@ class Specification:
         ``names`` has the rules by which the source's server compares names, except that the specification's
         ``lower_case_table_names`` replaces the server's. Raises OptionError that names the binlog, for a bad rule.
         """
-        return [(one.name, self._filter(one, names)) for one in self.binlogs]
-
-    def _filter(self, one: NamedBinlog, names: NameRules) -> ReplicationFilter:
-        try:
-            return make_filter(
-                one.semantics,
-                [parse_option(rule, one.semantics) for rule in one.rules],
-                names=names._replace(lower_case_table_names=self.lower_case_table_names),
-            )
-        except OptionError as error:
-            raise OptionError(f"binlog {one.name!r}: rules: {error}") from None
+        names = names._replace(lower_case_table_names=self.lower_case_table_names)
+        found = []
+        for one in self.binlogs:
+            try:
+                rules = [parse_option(rule, one.semantics) for rule in one.rules]
+                found.append((one.name, make_filter(one.semantics, rules, names=names)))
+            except OptionError as error:
+                raise OptionError(f"binlog {one.name!r}: rules: {error}") from None
+        return found
 
     def owners(
         self, subjects: Subjects, names: NameRules, unknown_xa_schemas: tuple[str, ...] = ()
@@ -309,3 +325,218 @@ def load_specification(path: Path) -> Specification:
     except OptionError as error:
         raise OptionError(f"{path}: {error}") from None
     return made
+
+
+FILE_EVENTS = np.isin(np.arange(256), list(OF_FILES))
+"""For each of the 256 event types, whether it belongs to the file, such as Format_description or Rotate. The split
+does not copy such events, because it makes new ones for each file.
+"""
+
+
+class Share(NamedTuple):
+    """The bytes that one output of a split receives from a block. An output is a binlog set that the split writes.
+
+    A block is a part of the source, about 16 MiB, which a task reads at a time.
+    """
+
+    output: int
+    plan: ChunkPlan
+    """The pieces of the source file that the output receives, and the new bytes of cut compressed transactions.
+
+    The first pieces may precede the block. They are the head or table maps of a transaction that began in an earlier
+    block. The output owns rows of this transaction only in this block.
+    """
+
+    @property
+    def size(self) -> int:
+        """The number of bytes that the output (a binlog set that the split writes) receives from the block of the
+        source.
+        """
+        return int(self.plan.ranges[:, K.RANGE_SIZE].sum())
+
+
+class _OutputFlags:
+    """The verdicts that make one output act as a filter for :class:`dumpfilter.dump.decision.Flags`. Its subjects
+    are owner numbers.
+
+    ``addresses`` contains the memory address of an array's row. Holding the row keeps this address valid.
+    """
+
+    is_on = True
+    on_undecided = OnUndecided.SEND
+    _no_hits: npt.NDArray[np.int8] = np.empty((0, MOST_HITS), np.int8)
+
+    def __init__(self, row: npt.NDArray[np.uint32]) -> None:
+        self._addresses = (row, row.ctypes.data, self._no_hits, 0)
+
+    def addresses(self) -> tuple[npt.NDArray[np.uint32], int, npt.NDArray[np.int8], int]:
+        return self._addresses
+
+
+class _Block(NamedTuple):
+    """The events of a block, with owner numbers in place of tables and statements."""
+
+    columns: Columns
+    parts: dict[int, dict[int, bytes]]
+    """The new bytes of each compressed transaction of which an output receives only some events, by output number
+    and then by event index.
+    """
+
+    def columns_for(self, output: int) -> Columns:
+        """Return the columns with the sizes of those compressed transactions that are cut for ``output``."""
+        columns, parts = self.columns, self.parts.get(output)
+        if not parts:
+            return columns
+        size, role = columns.size.copy(), columns.role.copy()
+        for event, data in parts.items():
+            size[event] = len(data)
+            role[event] = R.REPLACED | (role[event] & R.ENDS)
+        return columns._replace(size=size, role=role)
+
+    def replaced_for(self, output: int) -> dict[int, bytes]:
+        """Return the new bytes of the compressed transactions that are cut for ``output``, by their file offset."""
+        parts = self.parts.get(output, {})
+        return {int(self.columns.offset[event]): data for event, data in parts.items()}
+
+
+class Assigner:
+    """The decision about which events each output of a split receives. An output is a binlog set that the split writes.
+
+    An object decides about one range, a sequence of complete transactions in one file. ``owners`` finds the outputs of
+    each table and statement. The caller must pass the range's segments (consecutive events) in order. The object keeps
+    the state of a transaction that continues in the next segment.
+    """
+
+    def __init__(self, owners: Owners) -> None:
+        self.owners = owners
+        self._open: dict[int, Carry] = {}
+        """For each output that owns an event of the continuing transaction, the carried events on which later
+        decisions depend.
+        """
+        self._nobody: Carry | None = None
+        """The carried events for all outputs that own no event of the continuing transaction so far."""
+
+    def assign(self, segment: Segment, read: ReadAt) -> list[Share]:
+        """Return the bytes of the next segment that each output (binlog set that the split writes) receives. Outputs
+        that receive nothing are left out.
+
+        A segment is a sequence of consecutive events of a file. ``read(offset, length)`` reads bytes of this file,
+        which is needed for compressed transactions of which an output receives only some events.
+        """
+        block = self._block(segment, read)
+        nobody = len(self.owners.names)
+        flags = [_OutputFlags(row) for row in self.owners.sent()]
+        present = {*self._open, *block.parts}
+        for code in (self.owners.default, *np.unique(block.columns.subject).tolist()):
+            present.update(self.owners.combinations[code])
+        begun = self._open if segment.continues else {}
+        begun_nobody = self._nobody if segment.continues else None
+        if begun_nobody is not None and not (segment.open or _any_owned(block, begun)):
+            # The first transaction began in an earlier block and ends in this block. No output owns any of its events,
+            # so the default outputs receive the transaction: they own its last event.
+            last = int(block.columns.txn_event[1]) - 1
+            block.columns.role[last], block.columns.subject[last] = R.STATEMENT | R.ENDS, self.owners.default
+            begun = {}
+        alone = [k for k in present if k in begun or k in block.parts]
+        together = [*present.difference(alone), *([nobody] if segment.open else [])]
+        decided: dict[int, Decided] = {}
+        for outputs in ([together] if together else []) + [[k] for k in alone]:
+            columns, carry = block.columns_for(outputs[0]), begun.get(outputs[0], begun_nobody)
+            asked = [Asked(flags[k], 0, WHOLE_SEGMENT, segment.start, segment.start) for k in outputs]
+            found = decide(segment.file, columns if carry is None else with_carry(columns, carry), asked)
+            decided.update(zip(outputs, found, strict=True))
+        self._open, self._nobody = {}, None
+        if segment.open:
+            of_nobody = decided.pop(nobody).carry
+            assert of_nobody is not None
+            self._nobody = of_nobody
+            for output, one in decided.items():
+                assert one.carry is not None
+                if output in begun or one.carry.is_kept or len(one.carry.events) > len(of_nobody.events):
+                    self._open[output] = one.carry
+        return [
+            Share(output, replace(plan, replaced=block.replaced_for(output)))
+            for output, one in sorted(decided.items())
+            for plan in one.plans[:1]
+            if len(plan.ranges)
+        ]
+
+    def _block(self, segment: Segment, read: ReadAt) -> _Block:
+        owners = self.owners
+        known = owners.array()
+        role, subject = segment.role & R.ROLE_MASK, segment.subject
+        decides = (role >= R.TABLE_MAP) & (role <= R.STATEMENT)
+        owner = np.where(decides & (subject >= 0), known[np.maximum(subject, -1)], np.int32(NO_OUTPUT))
+        # Rows events without a table map, incidents, and events of unknown types have no subject (table or statement).
+        owner[(decides & (subject < 0)) | (role == R.KEEP)] = owners.undecided
+        for event in segment.unknown_ends:
+            owner[event] = owners.unknown_xa_ends
+        parts: dict[int, dict[int, bytes]] = {}
+        for event, inner in segment.payloads.items():
+            owner[event] = self._look_inside(segment, event, inner, read, parts)
+        decides |= role >= R.KEEP
+        # The owner decides about these events, too.
+        roles = np.where(role >= R.KEEP, np.uint8(R.STATEMENT), role)
+        # No output receives a file event inside a transaction, such as Rotate, nor a Gap event, which tells what the
+        # master of a relay log dropped.
+        stray = ((role == R.KEEP) & FILE_EVENTS[segment.type]) | (role == R.GAP)
+        roles[stray] = R.HIDDEN
+        owner[stray] = NO_OUTPUT
+        first = segment.txn_event[:-1]
+        lowest = np.minimum.reduceat(np.where(decides, owner, np.int32(1 << 30)), first)
+        highest = np.maximum.reduceat(np.where(decides, owner, np.int32(-1 << 30)), first)
+        # A table map without rows events changes no table. Therefore a transaction in which outputs own only table
+        # maps belongs to no output.
+        changes = decides & (role != R.TABLE_MAP)
+        some = np.logical_or.reduceat(changes & (owner != NO_OUTPUT), first)
+        is_whole = (lowest == highest) & some & ~np.logical_or.reduceat(stray, first)
+        txn_subject = np.where(is_whole, lowest, np.int32(R.MIXED))
+        txn_subject[~some] = owners.default
+        txn_subject[segment.txn_source == R.KEPT] = R.SKIP
+        txn_subject[: int(segment.continues)] = R.MIXED
+        for of_output in parts.values():
+            txn_subject[[segment.transaction_of(event) for event in of_output]] = R.MIXED
+        columns = columns_of(segment)._replace(
+            role=roles | (segment.role & R.ENDS),
+            subject=owner,
+            txn_subject=txn_subject,
+            txn_set=np.zeros_like(segment.txn_set),
+            has_gaps=False,
+        )
+        return _Block(columns, parts)
+
+    def _look_inside(
+        self, segment: Segment, event: int, inner: Segment, read: ReadAt, parts: dict[int, dict[int, bytes]]
+    ) -> int:
+        """Return the owner number of the compressed transaction with index ``event``, determined from the events
+        inside.
+
+        ``inner`` has the events inside. For each output that receives only some of them, a new compressed
+        transaction is added to ``parts``.
+        """
+        shares = Assigner(self.owners).assign(inner, read)
+        source, data = b"", b""
+        fd = segment.format_description
+        for share in shares:
+            if share.size == inner.end:
+                continue
+            if not source:
+                source = read(int(segment.offset[event]), int(segment.size[event]))
+                data = open_payload(source, fd)
+            kept = render(share.plan, data, 0, read, inner.format_description)
+            closed = close_payload(kept, source, fd)
+            if closed is not None:
+                parts.setdefault(share.output, {})[event] = closed
+        return self.owners.code(share.output for share in shares)
+
+
+def _any_owned(block: _Block, begun: dict[int, Carry]) -> bool:
+    """Return whether any output owns an event of the block's first transaction, which began in an earlier block.
+
+    ``begun`` has the carry of each output that owns an event of this transaction in an earlier block.
+    """
+    if any(carry.is_kept for carry in begun.values()):
+        return True
+    columns, part = block.columns, slice(0, int(block.columns.txn_event[1]))
+    bare = (columns.role[part] & R.ROLE_MASK == R.TABLE_MAP) | (columns.subject[part] == NO_OUTPUT)
+    return not bare.all()

@@ -7,10 +7,8 @@ the next purge deletes.
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from pydantic import BaseModel
 
 from dumpfilter.analyse.split_set import MANIFEST, BinlogPart, Manifest, NamedBinlog, Place, now
 from dumpfilter.base.errors import OptionError
-from dumpfilter.base.files import lock, remove, sync_path
+from dumpfilter.base.files import locked, remove, sync_path
 from dumpfilter.index.index_file import take_out
 
 _PLACE = re.compile(r"(?P<file>.+):(?P<position>\d+)")
@@ -54,7 +52,8 @@ def purge_split(directory: Path, name: str, before: str, *, dry_run: bool = Fals
     changed. Raises OptionError for another form of ``before``. Raises OutputError if there is no split or no such
     binlog, or if a file operation fails.
     """
-    with _locked(directory, dry_run=dry_run):
+    unlocked = dry_run or not directory.is_dir()
+    with nullcontext() if unlocked else locked(directory, f"{directory}: another purge is at work in it"):
         manifest = Manifest.load(directory)
         binlog = manifest.binlog(name)
         going = _going(manifest, binlog, before)
@@ -135,19 +134,3 @@ def _carry_out(directory: Path, binlog: NamedBinlog) -> list[str]:
     if deleted:
         sync_path(directory)
     return deleted
-
-
-@contextmanager
-def _locked(directory: Path, *, dry_run: bool) -> Iterator[None]:
-    """Lock the split's directory during a purge. A dry run does not lock.
-
-    Raises OutputError if another purge holds the lock.
-    """
-    if dry_run or not directory.is_dir():
-        yield
-        return
-    handle = lock(directory, f"{directory}: another purge is at work in it")
-    try:
-        yield
-    finally:
-        os.close(handle)

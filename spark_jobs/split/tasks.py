@@ -1,7 +1,11 @@
-"""The tasks of a split, which run on Spark or threads.
+"""The tasks of a split, which run on Spark or threads, and the plan that they pass to each other.
 
 A :class:`PlanRange` task plans which bytes of a range (a sequence of complete transactions in a source file) each
 output receives. A :class:`WriteRange` task copies these bytes to the output files.
+
+The plan of a range says which bytes each output receives. One task makes and saves the plan. The driver reads it to
+choose offsets in the output files, and the task that copies the range reads it again. A plan depends only on its
+range, so a repeated task makes an equal plan.
 
 Spark may retry a task, run it twice at once, or kill it at any time. Plans are therefore published by a rename, and
 a task that writes again writes equal bytes at equal offsets.
@@ -11,30 +15,347 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import ConfigDict, TypeAdapter
 
-from dumpfilter.base.files import writing
+from dumpfilter.analyse.traffic.facts import Ints
+from dumpfilter.base.files import committed, writing
+from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.format import NameRules
+from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.writer import rebase_array
+from dumpfilter.dump import cut as K
 from dumpfilter.dump.chunk import ChunkPlan, render_into
 from dumpfilter.index.fileset import BinlogFile, open_file
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.engines import step
-from dumpfilter.spark_jobs.ranges import Range, ReadRanges, memory, state_of_thread
-from dumpfilter.spark_jobs.split import assign as P
-from dumpfilter.spark_jobs.split.assign import Assigner, Ints, PlanMaker, RangePlan
-from dumpfilter.spark_jobs.split.output import Staging
-from dumpfilter.spark_jobs.split.ownership import Owners, Specification
-from dumpfilter.spark_jobs.split.placement import Placement, Stretch
+from dumpfilter.spark_jobs.ranges import Block, Range, ReadRanges, memory, state_of_thread
+from dumpfilter.spark_jobs.split.ownership import (
+    FILE_EVENTS,
+    Assigner,
+    Owners,
+    Share,
+    Specification,
+)
+
+P_OUTPUT, P_BLOCK, P_OFFSET, P_SIZE, P_PATCH = range(5)
+"""The columns of :attr:`RangePlan.pieces`. The last three are the columns of :attr:`ChunkPlan.ranges`.
+
+- P_OUTPUT: the output, an index into ``RangePlan.outputs``.
+- P_BLOCK: the block, an index into ``RangePlan.blocks``.
+"""
+
+T_OUTPUT, T_END, T_EVENTS, T_SOURCE, T_NUMBER, T_TIME, T_PLACE = range(7)
+"""The columns of :attr:`RangePlan.transactions`. A row is a transaction of which one output receives an event.
+
+- T_OUTPUT: the output, an index into ``RangePlan.outputs``.
+- T_END, T_EVENTS: running totals of the bytes and events that the output receives from the range, up to the
+transaction's end.
+- T_SOURCE: the GTID source, an index into ``RangePlan.sources``, or -1 without a GTID.
+- T_NUMBER: the last number of the GTID.
+- T_TIME: the timestamp of the transaction's last event, Unix seconds.
+- T_PLACE: the offset in the source file at which the transaction ends.
+"""
+
+
+_Cut = tuple[int, tuple[str, ...]] | None
+
+_Words = tuple[list[str], list[SourceKey], dict[int, dict[int, bytes]], int, _Cut, int]
+_HEAD: TypeAdapter[tuple[tuple[int, int, int], _Words]] = TypeAdapter(
+    tuple[tuple[int, int, int], _Words],
+    config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64"),
+)
+"""The JSON type of the first line of a saved plan: the numbers of rows of the plan's arrays, and all other fields of
+the plan.
+
+The rows of blocks, transactions and pieces follow this line as 64-bit integers. NumPy's own file format is not used.
+Its reader parses Python text, and two threads that do so at once fail in Python 3.11 with a SystemError.
+"""
+
+
+class RangePlan(NamedTuple):
+    """The plan of one range (part of a source file). It says which bytes of the range each output receives; an output
+    is a binlog set that the split writes.
+
+    One task makes and saves the plan. The driver reads it to choose offsets in the output files, and another task
+    copies the bytes.
+    """
+
+    blocks: Ints
+    """The start and end of each block in the source file, bytes, as an array of shape (n, 2).
+
+    A block is the part of the range that a task reads at a time, about 16 MiB.
+    """
+    transactions: Ints
+    """A row for each pair of output and transaction of which the output receives an event, as an array of shape (n,
+    7). :data:`T_OUTPUT` describes the columns.
+
+    The rows of an output are in source order.
+    """
+    pieces: Ints
+    """The pieces of the source file that outputs receive, as an array of shape (n, 5). :data:`P_OUTPUT` describes
+    the columns.
+
+    Rows are in the order of the blocks. Rows of one block and output are adjacent.
+    """
+    outputs: list[str]
+    """The names of the outputs that receive events of the range."""
+    sources: list[SourceKey]
+    """The GTID sources to which the column T_SOURCE of ``transactions`` refers. A GTID source is a server UUID with
+    its tag in MySQL, and a pair of domain id and server id in MariaDB.
+    """
+    replaced: dict[int, dict[int, bytes]]
+    """For each output, the new bytes of the compressed transactions of which it receives only some events, by their
+    offset in the source file.
+    """
+    cut: int
+    """The number of transactions that have events for several outputs, and that at least one of these receives only
+    in part.
+    """
+    first_cut: _Cut
+    """The first transaction counted in ``cut``, as its offset in the source file and the names of its outputs. None
+    if there is none.
+    """
+    unassigned: int
+    """The number of transactions of which no output receives an event."""
+
+    def save(self, path: Path) -> None:
+        """Save the plan of a range in the file ``path``, for the driver and for the task that copies the bytes. Raises
+        OutputError.
+
+        The file is written under a temporary name and then renamed, so that no reader sees an incomplete plan.
+        """
+        # Spark may run a task twice at once.
+        beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+        with committed(path, beside=beside, synced=False) as file:
+            lengths = len(self.blocks), len(self.transactions), len(self.pieces)
+            file.write(_HEAD.dump_json((lengths, self[3:])) + b"\n")
+            file.writelines(array.tobytes() for array in self[:3])
+
+    @classmethod
+    def load(cls, path: Path, *, with_pieces: bool = True) -> RangePlan:
+        """Return the plan of a range from the file that the planning task saved.
+
+        ``with_pieces`` False leaves the field ``pieces`` (the byte ranges to copy) empty. They are most of the file,
+        and the driver does not need them.
+        """
+        with path.open("rb") as file:
+            (n_blocks, n_transactions, n_pieces), words = _HEAD.validate_json(file.readline())
+            shapes = (n_blocks, 2), (n_transactions, 7), (n_pieces if with_pieces else 0, 5)
+            blocks, transactions, pieces = (
+                np.fromfile(file, np.int64, rows * columns).reshape(rows, columns) for rows, columns in shapes
+            )
+        return cls(blocks, transactions, pieces, *words)
+
+    def by_output(self) -> Iterator[tuple[int, Ints]]:
+        """Yield for each output (binlog set that the split writes) its index in ``outputs``, and the transactions that
+        it receives.
+
+        The transactions are rows of ``transactions``.
+        """
+        bounds = np.searchsorted(self.transactions[:, T_OUTPUT], np.arange(len(self.outputs) + 1)).tolist()
+        for output, (begin, end) in enumerate(pairwise(bounds)):
+            yield output, self.transactions[begin:end]
+
+
+def plan_of(
+    parts: Iterable[tuple[Block, Sequence[Share]]], names: Sequence[str], sources: SourceNumbers, family: str
+) -> RangePlan:
+    """Return the plan of one range (part of a source file): which bytes each output of the split receives.
+
+    Parameters:
+        parts: the blocks (consecutive events, about 16 MiB) of the range in the order of the file. With each block come
+            its bytes for each output that receives a part of it.
+        names: the names of the outputs by their number. A block may append names.
+        sources: the server UUID, or domain id and server id, to which each number of a GTID source refers.
+        family: the kind of server that wrote the range, MySQL or MariaDB.
+    """
+    blocks: list[tuple[int, int]] = []
+    # The output, the block and the number of pieces of each share.
+    shares: list[tuple[int, int, int]] = []
+    pieces_of_shares: list[Ints] = [np.empty((0, 3), np.int64)]
+    replaced: dict[int, dict[int, bytes]] = {}
+    # For each block, its start and the offsets of its events. Four bytes an event, since a transaction can have
+    # millions.
+    events: list[tuple[int, npt.NDArray[np.uint32]]] = []
+    # The offset and size of each event that belongs to the file, such as Rotate. No output receives it.
+    strays: list[Ints] = [np.empty((0, 2), np.int64)]
+    # The columns T_SOURCE to T_PLACE of each transaction.
+    transactions: list[Ints] = [np.empty((0, 4), np.int64)]
+    for block, received_by in parts:
+        segment = block.segment
+        for share in received_by:
+            if share.plan.replaced:
+                replaced.setdefault(share.output, {}).update(share.plan.replaced)
+            shares.append((share.output, len(blocks), len(share.plan.ranges)))
+            pieces_of_shares.append(share.plan.ranges)
+        blocks.append((segment.start, segment.end))
+        events.append((segment.start, (segment.offset - segment.start).astype(np.uint32)))
+        is_stray = FILE_EVENTS[segment.type]
+        strays.append(np.column_stack([segment.offset[is_stray], segment.size[is_stray]]))
+        last = segment.txn_event[1:] - 1
+        place = segment.offset[last] + segment.size[last]
+        rows = np.column_stack([segment.txn_source, segment.txn_number, segment.time[last], place])
+        # The next block has the transaction that continues there.
+        transactions.append(rows[: len(rows) - int(segment.open)])
+    begin = blocks[0][0] if blocks else 0
+    about = np.concatenate(transactions)
+    numbers = np.array(shares, np.int64).reshape(-1, 3)
+    pieces = np.column_stack(
+        [np.repeat(numbers[:, :2], numbers[:, 2], axis=0), np.concatenate(pieces_of_shares)]
+    )
+    # The outputs' numbers depend on the ranges that this process read before. The plan orders the outputs by name
+    # instead, so that every process makes an equal plan of the range.
+    outputs = sorted(np.unique(pieces[:, P_OUTPUT]).tolist(), key=names.__getitem__)
+    number = np.zeros(max(outputs, default=0) + 1, np.int64)
+    number[outputs] = np.arange(len(outputs))
+    pieces[:, P_OUTPUT] = number[pieces[:, P_OUTPUT]]
+    ends = about[:, -1]
+    output, transaction, received = _received(pieces, ends, events)
+    # The bytes of each transaction, without those of events that no output receives.
+    nbytes = np.diff(ends, prepend=begin)
+    offset, size = np.concatenate(strays).T
+    np.subtract.at(nbytes, np.searchsorted(ends, offset, "right"), size)
+    n_outputs = np.bincount(transaction, minlength=len(about))
+    is_cut = np.zeros(len(about), np.bool_)
+    is_cut[transaction[received[:, 0] < nbytes[transaction]]] = True
+    is_cut &= n_outputs > 1
+    first_cut: _Cut = None
+    if is_cut.any():
+        first = int(np.argmax(is_cut))
+        among = tuple(names[outputs[k]] for k in output[transaction == first])
+        first_cut = int(ends[first - 1]) if first else begin, among
+    # Outputs do not receive the source's file events between transactions, such as Rotate. These events do not
+    # count as transactions that belong to no output.
+    unassigned = (n_outputs == 0) & (about[:, 0] != R.KEPT)
+    totals = np.cumsum(received, axis=0)
+    begins = np.searchsorted(output, output)
+    totals -= totals[begins] - received[begins]
+    return RangePlan(
+        np.array(blocks, np.int64).reshape(-1, 2),
+        np.column_stack([output, totals, about[transaction]]),
+        pieces,
+        [names[k] for k in outputs],
+        [sources.key(k, family) for k in range(sources.count)],
+        {int(number[one]): found for one, found in replaced.items()},
+        int(np.count_nonzero(is_cut)),
+        first_cut,
+        int(np.count_nonzero(unassigned)),
+    )
+
+
+def _received(
+    pieces: Ints, ends: Ints, events: Sequence[tuple[int, npt.NDArray[np.uint32]]]
+) -> tuple[Ints, Ints, Ints]:
+    """Return a row for each output and transaction of which the output receives an event, in this order.
+
+    The arrays have the output, the index of the transaction, and the received bytes and events. ``ends`` has the end
+    of each transaction, and ``events`` the start of each block with the offsets of its events.
+    """
+
+    def events_before(offset: Ints) -> Ints:
+        found = np.zeros(len(offset), np.int64)
+        for start, of_block in events:
+            found += np.searchsorted(of_block, np.maximum(offset - start, 0))
+        return found
+
+    pieces = pieces[np.argsort(pieces[:, P_OUTPUT], kind="stable")]
+    begin, stop = pieces[:, P_OFFSET], pieces[:, P_OFFSET] + pieces[:, P_SIZE]
+    first = np.searchsorted(ends, begin, "right")
+    # A compressed transaction of which the output receives a part has another size in the source.
+    is_replaced = pieces[:, P_PATCH] == K.REPLACED
+    last = np.where(is_replaced, first, np.searchsorted(ends, stop - 1, "right"))
+    # A piece may have events of several transactions, and a transaction several pieces.
+    count = last - first + 1
+    piece = np.repeat(np.arange(len(pieces)), count)
+    transaction = np.arange(len(piece)) - np.repeat(np.cumsum(count) - count, count) + first[piece]
+    begin = np.maximum(begin[piece], np.append(0, ends)[transaction])
+    stop = np.minimum(stop[piece], ends[transaction])
+    n_events = events_before(stop) - events_before(begin)
+    received = np.column_stack([stop - begin, n_events])
+    received[is_replaced[piece]] = 1
+    received[is_replaced[piece], 0] = pieces[piece[is_replaced[piece]], P_SIZE]
+    output = pieces[piece, P_OUTPUT]
+    (kept,) = np.nonzero((np.diff(output, prepend=-1) != 0) | (np.diff(transaction, prepend=-1) != 0))
+    return (
+        output[kept],
+        transaction[kept],
+        np.add.reduceat(received, kept, axis=0) if len(kept) else received,
+    )
+
+
+RangeFile = Literal["plan", "placement", "written"]
+"""The kinds of files about a range (part of the source).
+
+- ``plan`` says which bytes of the range each output binlog receives.
+- ``placement`` says at which files and offsets these bytes are written.
+- ``written`` exists when all bytes of the range have been written to the output files.
+"""
+
+
+@dataclass(frozen=True)
+class Staging:
+    """The paths of the files in the working directory of a split, which the driver and all workers must share. Tasks
+    pass their results to each other in these files.
+
+    Ranges, the parts of the source that tasks read, are numbered from 0. An output is a binlog set that the split
+    writes.
+    """
+
+    path: str
+
+    def of_range(self, kind: RangeFile, number: int) -> Path:
+        """Return the path of a working file about a range (part of the source that one task reads).
+
+        ``kind`` is the kind of file, such as the plan of the range, and ``number`` the index of the range.
+        """
+        return Path(self.path, kind, f"{number:06}")
+
+    def binlog(self, output: str, number: int) -> Path:
+        """Return the path of file ``number`` (from 1) of the binlog set ``output`` that the split writes."""
+        return Path(self.path, "out", binlog_name(output, number))
+
+
+class Stretch(NamedTuple):
+    """A stretch: consecutive bytes that an output receives from a range, all written to one file. A range is a part of
+    a source file, and an output is a binlog set that the split writes.
+
+    The bytes that the output receives from the range are numbered from 0, in source order. Usually they are one
+    stretch. If the output's file becomes full within the range, the next stretch goes to the next file. A stretch
+    begins where the previous one ends.
+    """
+
+    stop: int
+    """The end of the stretch: the number of the first byte after it."""
+    file: int
+    """The number of the file that receives the stretch, from 1."""
+    offset: int
+    """The file offset of byte number 0, as if the file held all bytes that the output receives from the range.
+
+    Byte number n of the stretch is written at this offset plus n. The offset is negative if more of the range's
+    bytes are in earlier files than precede the stretch in this file.
+    """
+
+
+Placement = dict[str, list[Stretch]]
+"""The stretches (files and offsets) of the bytes that each output receives from one range, by the output's name."""
+
+
+def binlog_name(output: str, number: int) -> str:
+    """Return the name of file ``number`` (from 1) of the binlog ``output``, such as ``shop-bin.000001``. MySQL's
+    worklog 2387 proposes this form.
+    """
+    return f"{output}-bin.{number:06}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,12 +393,15 @@ class PlanRange(ReadRanges):
                 owners = self.specification.owners(subjects, names, self.unknown_xa_schemas)
                 return subjects, SourceNumbers(), owners
 
-            job = self.specification, names, self.unknown_xa_schemas
-            subjects, sources, owners = state_of_thread(job, state)
-            assigner, maker = Assigner(owners), PlanMaker(owners.names)
-            for block in self.blocks(file, wanted, subjects, sources):
-                maker.add(block, assigner.assign(block.segment, file.read))
-        maker.finish(sources, family).save(target)
+            # The family of a file is part of the names.
+            subjects, sources, owners = state_of_thread((self.job, names), state)
+            assigner = Assigner(owners)
+            parts = (
+                (block, assigner.assign(block.segment, file.read))
+                for block in self.blocks(file, wanted, subjects, sources)
+            )
+            plan = plan_of(parts, owners.names, sources, family)
+        plan.save(target)
 
 
 @dataclass(frozen=True)
@@ -120,21 +444,21 @@ def _rendered_shares(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, n
     pieces, blocks = plan.pieces, plan.blocks.tolist()
     if not len(pieces):
         return
-    is_first = (np.diff(pieces[:, [P.P_OUTPUT, P.P_BLOCK]], axis=0, prepend=-1) != 0).any(axis=1)
+    is_first = (np.diff(pieces[:, [P_OUTPUT, P_BLOCK]], axis=0, prepend=-1) != 0).any(axis=1)
     first = np.flatnonzero(is_first)
-    sizes = np.add.reduceat(pieces[:, P.P_SIZE], first).tolist()
+    sizes = np.add.reduceat(pieces[:, P_SIZE], first).tolist()
     bounds = [*first.tolist(), len(pieces)]
     loaded = -1
     before = [0] * len(plan.outputs)
     with memory(int(np.diff(plan.blocks).max())) as buffer, memory(max(sizes)) as room:
         for (begin, until), size in zip(pairwise(bounds), sizes, strict=True):
-            output, block = pieces[begin, [P.P_OUTPUT, P.P_BLOCK]].tolist()
+            output, block = pieces[begin, [P_OUTPUT, P_BLOCK]].tolist()
             start, end = blocks[block]
             if loaded != block:
                 step(end - start)
                 file.read_whole(buffer[: end - start], start)
                 loaded = block
-            ranges = pieces[begin:until, P.P_OFFSET :]
+            ranges = pieces[begin:until, P_OFFSET:]
             chunk = ChunkPlan(file.name, ranges, 0, 0, 0, _NONE, replaced=plan.replaced.get(output, {}))
             render_into(room[:size], chunk, buffer[: end - start], start, file.read, file.format_description)
             yield plan.outputs[output], room[:size], before[output]

@@ -17,10 +17,8 @@ from dumpfilter.filter.rules import Rule, RuleKind, make_rule
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.spark_jobs.engines import Amount, Runner
 from dumpfilter.spark_jobs.ranges import IndexedSet, ReadOptions, index_set
-from dumpfilter.spark_jobs.suggest.candidates import option_line
 from dumpfilter.spark_jobs.suggest.results import Plan, RuleStep, Suggestions, TableWeight
-from dumpfilter.spark_jobs.suggest.search import Found, Search, Slave
-from dumpfilter.spark_jobs.suggest.traffic import Traffic, measure
+from dumpfilter.spark_jobs.suggest.search import Found, Search, Slave, Traffic, measure, option_line
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 MOST_RULES = 3
@@ -66,7 +64,7 @@ def suggest(
     """
     options = options or SuggestOptions()
     indexed = index_set(source, run, options)
-    traffic = Traffic(measure(indexed, (), run, options, "measuring"))
+    traffic = Traffic(*measure(indexed, (), run, options, "measuring"))
     kept, unmatched = _kept(traffic, indexed, options.keep)
     knowledge = None if gather is None else gather()
     search = Search(traffic, indexed.newest.names, kept, knowledge)
@@ -96,8 +94,7 @@ def suggest(
         without_reader=sum(one.bytes_with_parts for one in tables if not one.slaves),
         warnings=(
             *unmatched,
-            *indexed.warnings(),
-            *indexed.told_of_xa("sent to every slave"),
+            *indexed.warnings("sent to every slave"),
             *([] if knowledge is None or knowledge.is_whole else [_NOT_WHOLE]),
         ),
     )
@@ -156,7 +153,7 @@ def _exact(
     if not traffic.needs_exact_pass:
         return {one: one.nbytes for one in slaves}
     filters = [one.filter(indexed.newest.names) for one in slaves]
-    tallied = measure(indexed, filters, run, options, "cutting transactions").tallied
+    tallied, _ = measure(indexed, filters, run, options, "cutting transactions")
     found = {}
     for number, (slave, one) in enumerate(zip(slaves, filters, strict=True)):
         sent = tallied.sent(flags_of(one, tallied.subjects), slave.definition.origin, number)

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dumpfilter.binlog.workload import generate
+from dumpfilter.simulation.output import FORMS
 from dumpfilter.simulation.results import Results
-from dumpfilter.simulation.tables import FORMS
 from tests.commands.in_process import run
 
 

@@ -6,9 +6,17 @@ import functools
 
 import numpy as np
 
-from dumpfilter.simulation.plan import TICK, Channel, FilterKey, Leg, Plan, PlannedNode, plan_topology
+from dumpfilter.simulation.plan import (
+    TICK,
+    Channel,
+    FilterKey,
+    Leg,
+    Plan,
+    PlannedNode,
+    Retries,
+    plan_topology,
+)
 from dumpfilter.simulation.results import Method, Results, Setting, Variant
-from dumpfilter.simulation.retries import Retries
 from dumpfilter.simulation.simulate import Options, Search, simulate
 from dumpfilter.simulation.traffic import SetTraffic
 from dumpfilter.topology import parse_string

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dumpfilter.simulation.hop import Hop
+from dumpfilter.simulation.route import Hop
 
 
 def time_of(size: int, hop: Hop) -> Fraction:

@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dumpfilter.simulation.evaluate import Schedule, flows_of
-from dumpfilter.simulation.flow import Group, Outcome, outcomes_of
-from dumpfilter.simulation.plan import TICK, Channel, FilterKey, Leg, PlannedNode
+from dumpfilter.simulation.flow import Group, Outcome, Schedule, flows_of, outcomes_of
+from dumpfilter.simulation.plan import TICK, Channel, FilterKey, Leg, PlannedNode, Retries
 from dumpfilter.simulation.results import Setting, Variant
-from dumpfilter.simulation.retries import Retries
 from dumpfilter.simulation.route import Route
 from dumpfilter.simulation.traffic import Clock, Ints, Sent, SetTraffic
 from dumpfilter.topology.links.shape import PLAIN

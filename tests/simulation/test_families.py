@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.simulation import lag
-from dumpfilter.simulation.evaluate import Schedule, flows_of
-from dumpfilter.simulation.flow import outcomes_of
-from dumpfilter.simulation.hop import MICROSECOND, Down, Hop
-from dumpfilter.simulation.route import Form, Passage, Route, without_delay
+from dumpfilter.simulation.flow import Schedule, flows_of, outcomes_of
+from dumpfilter.simulation.route import MICROSECOND, Down, Form, Hop, Passage, Route, without_delay
 from dumpfilter.simulation.traffic import Clock, Ints, Sent, SetTraffic
 from tests.simulation.sets import group_of, outcome_of
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.spark_jobs.spark.context import SparkSettings, spark_context
+from dumpfilter.spark_jobs.spark import SparkSettings, spark_context
 from tests.mariadb import MariaDb
-from tests.spark_jobs.spark.environment import pack
+from tests.spark_jobs.environment import pack
 
 SHARED = ("spark", "mariadb", "environment")
 

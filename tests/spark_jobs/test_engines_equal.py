@@ -122,7 +122,7 @@ def test_a_split_killed_before_the_machine_crashed_begins_anew(
     work = killed(source, tmp_path / "out", options)
     for plan in (work / "plan").iterdir():
         os.truncate(plan, plan.stat().st_size // 2)
-    monkeypatch.setattr("dumpfilter.spark_jobs.split.output._boot_id", lambda: "another boot")
+    monkeypatch.setattr("dumpfilter.spark_jobs.split.job._boot_id", lambda: "another boot")
     split(source, tmp_path / "out", run_here, options)
     assert different(contents(tmp_path / "out"), contents(tmp_path / "whole" / "out")) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["left", "out", "whole"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dumpfilter.spark_jobs.engines import ThreadRunner
-from dumpfilter.spark_jobs.spark.jobs import SparkRunner
+from dumpfilter.spark_jobs.spark import SparkRunner
 from dumpfilter.spark_jobs.split.job import SplitOptions, split
 from tests.spark_jobs.split.dying import contents, different
 from tests.spark_jobs.test_engines_equal import measured, source

@@ -156,8 +156,7 @@ class EngineOptions(Settings, panel=PANEL):
         cannot start here.
         """
         if (self.engine or default) == "spark":
-            from dumpfilter.spark_jobs.spark.context import SparkSettings
-            from dumpfilter.spark_jobs.spark.jobs import spark_runner
+            from dumpfilter.spark_jobs.spark import SparkSettings, spark_runner
 
             memory = self.driver_memory, self.executor_memory
             settings = SparkSettings(self.spark_master, *memory, self.environment, tuple(self.conf or ()))

@@ -24,7 +24,7 @@ from dumpfilter.analyse.report.terminal import table
 from dumpfilter.base.endings import ending_at_signals
 from dumpfilter.base.errors import DumpfilterError, OutputError
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.spark_jobs.spark.context import SparkMissing, check_java
+from dumpfilter.spark_jobs.spark import SparkMissing, check_java
 from dumpfilter.testbed.errors import ServerMissing
 from dumpfilter.testbed.server_nodes import StartedServer
 from dumpfilter.testbed.servers.server import Program, find_program

@@ -16,8 +16,8 @@ from pydantic.dataclasses import dataclass
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.config_files import Model, load_toml
 from dumpfilter.base.options.values import did_you_mean
+from dumpfilter.simulation.plan import number_of
 from dumpfilter.simulation.results import Variant
-from dumpfilter.simulation.retries import number_of
 from dumpfilter.topology import parse_toml_topology, topology_from
 from dumpfilter.topology.links.shape import Outage
 from dumpfilter.topology.model import Node, Rate, Reading, Texts, Time, Topology, check_topology

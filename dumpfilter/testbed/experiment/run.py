@@ -30,15 +30,24 @@ from dumpfilter.binlog.events import GTIDS, LOG_EVENT_ARTIFICIAL_F, LOG_EVENT_RE
 from dumpfilter.binlog.gap_events import is_gap_event
 from dumpfilter.binlog.gtid_events import decode_gtid
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.simulation.evaluate import PACKET_BYTES, content
-from dumpfilter.simulation.flow import Arrived, Flow, Group, curves_of, outcomes_of, run_of, window_of
+from dumpfilter.simulation.flow import (
+    PACKET_BYTES,
+    Arrived,
+    Flow,
+    Group,
+    content,
+    curves_of,
+    outcomes_of,
+    run_of,
+    window_of,
+)
 from dumpfilter.simulation.plan import Plan, PlannedNode, describe, plan_topology
 from dumpfilter.simulation.results import Method, Results, Run, Setting, SourceFigures, Variant
 from dumpfilter.simulation.route import Form, Route, Router
 from dumpfilter.simulation.simulate import Options, simulate
 from dumpfilter.simulation.traffic import Clock, Ints, Sent, SetTraffic
 from dumpfilter.spark_jobs.engines import ThreadRunner
-from dumpfilter.spark_jobs.simulation.traffic import read_traffic
+from dumpfilter.spark_jobs.simulation import read_traffic
 from dumpfilter.testbed import Testbed, TestbedError, TestbedLink, TestbedNode, up
 from dumpfilter.testbed.experiment.definition import (
     Experiment,

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dumpfilter.analyse.report.parquet import INT, TEXT, TIME, Column, ParquetTable, write_tables
-from dumpfilter.simulation import tables as simulation
+from dumpfilter.simulation import output as simulation
 from dumpfilter.spark_jobs.bandwidth import output as bandwidth
 from tests.docs.tutorial import ROOT
 

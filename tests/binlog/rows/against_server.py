@@ -21,8 +21,7 @@ import pymysql
 
 from dumpfilter.binlog.format import Family
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.reading import plan_ranges, read_batches
-from dumpfilter.spark_jobs.source.typed_table import with_types
+from dumpfilter.spark_jobs.source.reading import plan_ranges, read_batches, with_types
 from tests.binlog.rows.recorded import DIRECTORY
 from tests.real.server import RealServer, Servers
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from dumpfilter.analyse.report.measures import Audience
 from dumpfilter.analyse.report.text import human_rate
 from dumpfilter.base.printable import visible
-from dumpfilter.spark_jobs.bandwidth.report import render_report
-from dumpfilter.spark_jobs.bandwidth.report.figures import savings_bars
+from dumpfilter.spark_jobs.bandwidth.report import render_report, savings_bars
 from dumpfilter.spark_jobs.bandwidth.results import Figures, Results, about_nothing, with_totals
 from tests.spark_jobs.bandwidth.made_results import CASES, HOSTILE, made_results, with_names
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page
 
 from dumpfilter.analyse.report.text import human_rate, human_rate_of_bits
 from dumpfilter.base.printable import visible
-from dumpfilter.spark_jobs.bandwidth.report import figures, render_report
+from dumpfilter.spark_jobs.bandwidth.report import COLOURS, MOST_TABLES, render_report
 from tests.analyse.report.browser import chromium
 from tests.spark_jobs.bandwidth.made_results import CASES
 
@@ -213,7 +213,7 @@ def test_contrast(visit: Visitor, scheme: str) -> None:
         ("split", "whole"),
         ("applied", "whole"),
     ]
-    texts += [(f"heat-text-{n}", f"heat-{n}") for n in range(figures.COLOURS)]
+    texts += [(f"heat-text-{n}", f"heat-{n}") for n in range(COLOURS)]
     marks += [("master", "whole"), ("compressed", "master"), ("applied", "master"), ("master", "ghost")]
     assert {pair: ratio(*pair) for pair in texts if ratio(*pair) < 4.5} == {}
     assert {pair: ratio(*pair) for pair in marks if ratio(*pair) < (2 if "master" in pair else 3)} == {}
@@ -231,7 +231,7 @@ def test_hostile_names_are_shown_as_they_are(visit: Visitor) -> None:
 
     slaves = {visible(s.name) for s in results.slaves}
     tables = [visible(t.name) for t in results.tables]
-    assert texts("#tables .bars .name bdi")[: len(tables) - 1] == tables[: figures.MOST_TABLES]
+    assert texts("#tables .bars .name bdi")[: len(tables) - 1] == tables[:MOST_TABLES]
     assert set(texts("#slaves .bars .name bdi")) == slaves
     assert set(texts("#time-choice option")) == {"all slaves together", *slaves}
     assert set(texts("#slaves tbody th bdi")) == slaves

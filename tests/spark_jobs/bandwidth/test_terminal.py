@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from dumpfilter.analyse.report.text import human_bytes, human_gigabytes
+from dumpfilter.spark_jobs.bandwidth.output import print_results, print_warnings
 from dumpfilter.spark_jobs.bandwidth.results import Results, with_totals
-from dumpfilter.spark_jobs.bandwidth.terminal import print_results, print_warnings
 from tests.spark_jobs.bandwidth.made_results import CASES, made_results, with_equal_slaves
 
 WIDTH = 80

@@ -17,10 +17,10 @@ from dumpfilter.binlog.events import EventType as T
 from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.workload import generate
+from dumpfilter.spark_jobs.binlog_source import predicate_of
 from dumpfilter.spark_jobs.ranges import BLOCK_SIZE, Range, ReadOptions, index_file
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.pushdown import predicate_of
 from dumpfilter.spark_jobs.source.reading import ranges_of_file, read_batches
 from tests.spark_jobs.plain_events import events_of
 from tests.strategies import MadeBinlog, binlogs
@@ -30,14 +30,16 @@ from tests.support import RECORDED, MemoryFile, recording_id
 def read(
     file: MemoryFile | Path, ranges: list[Range], *, block_size: int = BLOCK_SIZE, **options: Any
 ) -> list[dict[str, Any]]:
-    opening: dict[str, Any] = {"open_file": lambda _: file} if isinstance(file, MemoryFile) else {}
     asked = SourceOptions("unread", **options)
-    return [
-        row
-        for one in ranges
-        for batch in read_batches(one, asked, block_size=block_size, **opening)
-        for row in batch.to_pylist()
-    ]
+    with pytest.MonkeyPatch.context() as patch:
+        if isinstance(file, MemoryFile):
+            patch.setattr("dumpfilter.spark_jobs.source.reading.open_file", lambda _: file)
+        return [
+            row
+            for one in ranges
+            for batch in read_batches(one, asked, block_size=block_size)
+            for row in batch.to_pylist()
+        ]
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import datasource as D
 
+from dumpfilter.spark_jobs.binlog_source import cheap_first, predicate_of
 from dumpfilter.spark_jobs.ranges import Range
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.pushdown import cheap_first, predicate_of
 from dumpfilter.spark_jobs.source.reading import may_hold, plan_ranges, read_batches
 from tests.spark_jobs.plain_events import events_of
 from tests.support import RECORDED

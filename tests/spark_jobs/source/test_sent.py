@@ -22,9 +22,8 @@ from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.spark_jobs.binlog_source import BinlogStreamReader
+from dumpfilter.spark_jobs.binlog_source import BinlogStreamReader, predicate_of
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.pushdown import predicate_of
 from dumpfilter.spark_jobs.source.reading import plan_ranges, read_batches
 from tests.support import RECORDED_SETS
 

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from dumpfilter.base.errors import BinlogMissing, OptionError, PositionError
-from dumpfilter.spark_jobs.binlog_source import BinlogStreamReader
+from dumpfilter.spark_jobs.binlog_source import BinlogStreamReader, GrowingSet
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.streaming import GrowingSet
 from tests.spark_jobs.growing import GrowingFiles
 from tests.spark_jobs.plain_events import events_of
 from tests.support import DATA

@@ -17,8 +17,7 @@ from dumpfilter.spark_jobs.binlog_source import BinlogDataSource
 from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.spark_jobs.source.export import export_events
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.reading import plan_ranges, read_batches
-from dumpfilter.spark_jobs.source.typed_table import with_types
+from dumpfilter.spark_jobs.source.reading import plan_ranges, read_batches, with_types
 from tests.binlog.rows.recorded import path_of
 from tests.commands.in_process import run
 from tests.support import RECORDED_SETS

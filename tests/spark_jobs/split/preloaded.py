@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from dumpfilter.spark_jobs.spark.daemon import load_product
+from dumpfilter.spark_jobs.spark_daemon import load_product
 from dumpfilter.spark_jobs.split.job import split
 
 __all__ = ["split"]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from dumpfilter.cli import main
-from dumpfilter.spark_jobs.spark import jobs
-from dumpfilter.spark_jobs.spark.context import SparkMissing, check_java
+from dumpfilter.spark_jobs import spark as jobs
+from dumpfilter.spark_jobs.spark import SparkMissing, check_java
 from dumpfilter.spark_jobs.split.job import SplitOptions
 from dumpfilter.spark_jobs.split.ownership import load_specification
 from tests.spark_jobs.here import split_here

@@ -10,7 +10,7 @@ from dumpfilter.binlog.gtid import MariadbGtid
 from dumpfilter.binlog.gtid_events import GtidList, decode_gtid_list, encode_gtid_list
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.spark_jobs.ranges import FileIndex
-from dumpfilter.spark_jobs.split.placement import _Gtids
+from dumpfilter.spark_jobs.split.job import _Gtids
 from tests.strategies import DIALECTS
 
 

@@ -14,7 +14,7 @@ import pytest
 from pyspark import TaskContext
 
 from dumpfilter.spark_jobs.engines import run_here
-from dumpfilter.spark_jobs.spark.jobs import SparkFailed, SparkRunner
+from dumpfilter.spark_jobs.spark import SparkFailed, SparkRunner
 from dumpfilter.spark_jobs.split.job import split
 from tests.spark_jobs.split.dying import (
     check_alone,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.filter import FilterSemantics, make_filter
 from dumpfilter.index.subjects import TableSubject
-from dumpfilter.spark_jobs.suggest.candidates import candidates
+from dumpfilter.spark_jobs.suggest.search import candidates
 
 _NAMES = st.text("ab_%\\1", min_size=1, max_size=6)
 _TABLES = st.dictionaries(

@@ -21,8 +21,7 @@ from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.suggest.job import NOBODY, SuggestOptions, suggest
-from dumpfilter.spark_jobs.suggest.results import Plan, Suggestions
-from dumpfilter.spark_jobs.suggest.terminal import print_suggestions
+from dumpfilter.spark_jobs.suggest.results import Plan, Suggestions, print_suggestions
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from tests.support import DATA
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.options.config_files import FileOption, parse
 from dumpfilter.filter.rules import RuleKind, make_rule
-from dumpfilter.spark_jobs.suggest.candidates import option_line
+from dumpfilter.spark_jobs.suggest.search import option_line
 
 _VALUES = st.text(st.characters(codec="ascii", exclude_characters="\0\r"), min_size=1, max_size=20)
 

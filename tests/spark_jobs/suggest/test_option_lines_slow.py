@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from dumpfilter.filter.rules import RuleKind, make_rule
-from dumpfilter.spark_jobs.suggest.candidates import option_line
+from dumpfilter.spark_jobs.suggest.search import option_line
 
 
 def test_a_server_reads_the_same(tmp_path: Path) -> None:

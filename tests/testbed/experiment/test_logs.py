@@ -10,7 +10,7 @@ import pytest
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.workload import GeneratedSet, generate
 from dumpfilter.spark_jobs.engines import ThreadRunner
-from dumpfilter.spark_jobs.simulation.traffic import read_traffic
+from dumpfilter.spark_jobs.simulation import read_traffic
 from dumpfilter.testbed.experiment.run import Grown, read_log
 
 

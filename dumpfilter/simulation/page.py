@@ -1,0 +1,444 @@
+"""The HTML page of a simulation or an experiment: its plots, and the rows of its tables.
+
+The plots show lag over time, traffic over time, and lag against the link's rate. There is one line style for each
+variant, which is a way to bring the binlog to the slaves, such as filtered on the master.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dumpfilter.analyse.report.html import Chart, Json, environment, page_parts
+from dumpfilter.analyse.report.text import (
+    GIGABYTE,
+    MONTH_HOURS,
+    bytes_of_month,
+    human_rate_of_bits,
+    remark_on_month,
+)
+from dumpfilter.base.printable import visible
+from dumpfilter.simulation.results import (
+    LagFigures,
+    LinkFigures,
+    Method,
+    NodeFigures,
+    Results,
+    Run,
+    Variant,
+    microseconds,
+    title_of,
+    value_of,
+)
+from dumpfilter.simulation.traffic import Clock
+
+_SECOND = 1_000_000
+"""The number of microseconds in a second."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """The line style of a variant (a way to bring the binlog to the slaves) in all plots. Colours are names of CSS
+    properties.
+    """
+
+    name: str
+    colour: str
+    area: str
+    dash: str
+    is_measured: bool = False
+
+
+_VARIANTS = {
+    Variant.NONE: ("no filter", "whole-line", "whole-area", "solid"),
+    Variant.SLAVE: ("filter on the slave", "applied", "whole-area", "dot"),
+    Variant.MASTER: ("filter on the master", "master", "master-area", "solid"),
+    Variant.NONE_COMPRESSED: ("no filter, zstd", "whole-line", "whole-area", "dash"),
+    Variant.MASTER_COMPRESSED: ("filter on the master, zstd", "master", "master-area", "dash"),
+    Variant.SPLIT: ("split binlogs", "split", "whole-area", "dashdot"),
+    Variant.REPLICA: ("real replicas, filter on the master", "replica", "master-area", "dot"),
+    Variant.PLAIN: ("real replicas, no dumpfilter", "replica", "whole-area", "dash"),
+}
+
+
+def look_of(run: Run) -> Look:
+    """Return the line style of a run in all plots.
+
+    The style depends on the run's variant (the way to bring the binlog to the slaves), and on whether the run was
+    measured or simulated. A measured run has a solid line and its own colour.
+    """
+    name, colour, area, dash = _VARIANTS[run.setting.variant]
+    if run.method is Method.MEASURED:
+        return Look(f"{name}, measured", f"{colour}-measured", area, "solid", True)
+    return Look(name, colour, area, dash)
+
+
+def nodes_by_name(run: Run) -> dict[str, NodeFigures]:
+    """Return the lag and bytes of each node in a run by the node's name. Nodes with equal figures have separate
+    entries.
+    """
+    return {name: node for node in whole_nodes(run) for name in (node.members or (node.name,))}
+
+
+def whole_nodes(run: Run) -> list[NodeFigures]:
+    """Return the figures of each node (or group of equal nodes) of a run, without the figures of a node's single
+    sources.
+    """
+    return [node for node in run.nodes if node.channel is None]
+
+
+def worst_nodes(runs: Sequence[Run], most: int) -> list[str]:
+    """Return the names of the ``most`` nodes with the greatest lag in any of the runs, in descending order of lag."""
+    worst: dict[str, int] = {}
+    for run in runs:
+        for node in whole_nodes(run):
+            worst[node.name] = max(worst.get(node.name, 0), node.lag.worst)
+    return sorted(worst, key=lambda name: (-worst[name], name))[:most]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One row of the summary: the bytes of all links and the lag of all nodes for one variant.
+
+    A variant is a way to bring the binlog to the slaves, such as filtered on the master. The lag is in microseconds.
+    """
+
+    look: Look
+    bytes: int
+    estimated: bool
+    worst: int
+    p99: int
+    above: int
+    """The longest time that the lag of any node was above the limit, microseconds."""
+    gigabytes_a_month: float | None
+    """The projected traffic of a month, GB. None: the binlog is too short for a projection."""
+
+
+def ways(results: Results) -> list[Way]:
+    """Return a row of the page's summary for each variant (filter on the slave, on the master, compressed …).
+
+    Only the runs with the links and the load that the topology itself gives are taken, not those of a sweep over other
+    rates, delays or loads.
+    """
+    found: dict[Look, Way] = {}
+    seconds = active_seconds_of(results)
+    for run in results.runs:
+        nodes = whole_nodes(run)
+        if not run.setting.is_plain or run.repetition > 1 or not nodes:
+            continue
+        total = total_bytes(run)
+        month = bytes_of_month(total, seconds)
+        found[look_of(run)] = Way(
+            look_of(run),
+            total,
+            any(link.estimated for link in run.links),
+            max(node.lag.worst for node in nodes),
+            max(node.lag.p99 for node in nodes),
+            max(node.lag.above for node in nodes),
+            None if month is None else month / GIGABYTE,
+        )
+    return list(found.values())
+
+
+def total_bytes(run: Run) -> int:
+    """Return the sum of the bytes that all links of the topology carried in a run."""
+    return sum(link.bytes * link.count for link in run.links)
+
+
+def duration_of(results: Results) -> float | None:
+    """Return the longest time from the first to the last commit of any origin, seconds. None: there are no commits."""
+    longest = max(
+        (
+            one.last_time - one.first_time
+            for one in results.sources
+            if one.first_time is not None and one.last_time is not None
+        ),
+        default=0,
+    )
+    return longest / _SECOND if longest > 0 else None
+
+
+def active_seconds_of(results: Results) -> int:
+    """Return the time in which binlogs were written, without pauses of more than a day, seconds.
+
+    With several origins (nodes that write binlogs), the longest time counts.
+    """
+    return max((source.active_seconds for source in results.sources), default=0)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A figure that was measured, with the simulated value of the same figure. Both are in bytes, or in microseconds if
+    ``is_time``.
+    """
+
+    what: str
+    variant: str
+    measured: int
+    simulated: int
+    is_time: bool
+
+    @property
+    def difference(self) -> float | None:
+        """The simulated value minus the measured one, as a fraction of the measured one. None if the measured value is
+        0.
+        """
+        return (self.simulated - self.measured) / self.measured if self.measured else None
+
+
+def comparisons(results: Results) -> list[Comparison]:
+    """Return the figures that were both measured and simulated with equal settings, as pairs of the two values."""
+    simulated = {run.setting: run for run in results.runs if run.method is Method.SIMULATED}
+    found = []
+    for run in results.runs:
+        other = simulated.get(run.setting)
+        if run.method is not Method.MEASURED or other is None:
+            continue
+        variant = run.setting.variant.value + (f", run {run.repetition}" if run.repetition > 1 else "")
+        nodes: Mapping[str, NodeFigures] = nodes_by_name(other)
+        links: Mapping[str, LinkFigures] = {link.name: link for link in other.links}
+        for link in run.links:
+            if link.name in links:
+                its = links[link.name]
+                found.append(Comparison(f"bytes {link.name}", variant, link.bytes, its.bytes, False))
+                for outage, other_outage in zip(link.outages, its.outages, strict=False):
+                    if outage.catch_up is not None and other_outage.catch_up is not None:
+                        what = f"catch-up {link.target}"
+                        found.append(Comparison(what, variant, outage.catch_up, other_outage.catch_up, True))
+        for node in whole_nodes(run):
+            if node.name in nodes:
+                for share in ("p50", "p99"):
+                    mine, theirs = (getattr(each.lag, share) for each in (node, nodes[node.name]))
+                    found.append(Comparison(f"{share} {node.name}", variant, mine, theirs, True))
+    return found
+
+
+MOST_CHOICES = 24
+"""The maximum number of nodes or links in a chart's menu."""
+LEAST_LAG = 0.001
+"""The lower end of the logarithmic lag axis, seconds. Smaller lags are drawn there."""
+_BITS = 8
+"""The number of bits in a byte."""
+_LAG_AXIS = {"kind": "duration", "unit": "seconds", "log": True}
+
+
+@dataclass(frozen=True)
+class ChoicePlot:
+    """A chart with a menu, in which the user chooses the node or link to show. ``looks`` has the colours and dashes of
+    the lines for the legend.
+    """
+
+    chart: Chart
+    looks: list[Look]
+
+
+def lag_plot(results: Results) -> ChoicePlot | None:
+    """Return the plot of each node's lag over time, or None if no node was ever behind.
+
+    There is one line for each variant, which is a way to bring the binlog to the slaves, such as filtered on the
+    master.
+    """
+    runs = _with_own_links(results)
+    looks = _looks(runs)
+    drawn = _drawn(looks)
+    choices: dict[str, Json] = {}
+    for node in worst_nodes(runs, MOST_CHOICES):
+        for load in sorted({run.setting.load for run in runs}):
+            found = {look_of(run): run for run in runs if run.setting.load == load}
+            if any(any(run.series.lag.get(node, ())) for run in found.values()):
+                lines = [_lag_line(found.get(look), node) for look in looks]
+                name = node if load == 1 else f"{node}, load × {load:g}"
+                choices[name] = {"lines": lines, "segments": _span(lines), "level": _limit(results)}
+    return _plot(drawn, list(map(_line, drawn)), choices, height=360, x={"kind": "duration"}, y=_LAG_AXIS)
+
+
+def rate_plot(results: Results) -> ChoicePlot | None:
+    """Return the plot of each link's traffic over time, with the link's bit rate as a horizontal line.
+
+    None: no link carried anything.
+    """
+    found = {
+        look_of(run): run
+        for run in _with_own_links(results)
+        if run.setting.load == 1 and run.setting.variant in (Variant.NONE, Variant.MASTER)
+    }
+    links: dict[str, LinkFigures] = {}
+    for run in found.values():
+        for link in run.links:
+            if link.name in run.series.carried:
+                links.setdefault(link.name, link)
+    choices: dict[str, Json] = {}
+    for name, link in sorted(links.items(), key=lambda each: -each[1].bytes)[:MOST_CHOICES]:
+        lines = [
+            _rate_line(run.series.width, values.get(name, ()))
+            for run in found.values()
+            for values in (run.series.offered, run.series.carried)
+        ]
+        if any(any(line["y"]) for line in lines):
+            choices[name] = {"lines": lines, "segments": _span(lines)}
+            if link.rate is not None:
+                text = f"the link's rate, {human_rate_of_bits(link.rate)}"
+                choices[name]["level"] = {"value": link.rate / _BITS, "text": text}
+    looks = _drawn(list(found))
+    shown: list[Json] = []
+    for look in looks:
+        offered = {"name": f"{look.name}, committed", "area": look.area, "width": 0}
+        carried = {"name": f"{look.name}, on the link"}
+        shown += [{**_line(look), "step": True, **offered}, {**_line(look), "step": True, **carried}]
+    y = {"kind": "rate", "unit": "bits"}
+    return _plot(looks, shown, choices, height=340, x={"kind": "duration"}, y=y)
+
+
+def frontier_plot(results: Results) -> ChoicePlot | None:
+    """Return the plot of each node's lag against the bit rate of the links, from runs with different rates.
+
+    None: the runs have fewer than two rates.
+    """
+    runs = [(run.setting.rate, run) for run in results.runs if run.setting.rate is not None]
+    runs.sort(key=lambda each: each[0])
+    rates = list(dict.fromkeys(rate for rate, _ in runs))
+    if len(rates) < 2:
+        return None
+    loads = sorted({run.setting.load for _, run in runs})
+    delays = sorted({run.setting.delay for _, run in runs}, key=lambda delay: -1 if delay is None else delay)
+    looks = _looks([run for run in results.runs if run.setting.rate is not None])
+    figures = [(rate, run, nodes_by_name(run)) for rate, run in runs]
+    choices: dict[str, Json] = {}
+    for node in worst_nodes([run for _, run in runs], MOST_CHOICES):
+        for load, delay in itertools.product(loads, delays):
+            points = [
+                (look_of(run), rate, nodes[node].lag)
+                for rate, run, nodes in figures
+                if node in nodes and (run.setting.load, run.setting.delay) == (load, delay)
+            ]
+            parts = [node]
+            parts += [f"load × {load:g}"] * (len(loads) > 1)
+            parts += [f"delay {microseconds(delay)}"] * (len(delays) > 1)
+            choices[", ".join(parts)] = {
+                "lines": [
+                    _frontier_line([(rate, lag) for of, rate, lag in points if of == look]) for look in looks
+                ],
+                "level": _limit(results),
+            }
+    shown = [{**_line(look), "points": True} for look in _drawn(looks)]
+    return _plot(
+        looks, shown, choices, height=360, x={"kind": "bits", "log": True, "ticks": rates}, y=_LAG_AXIS
+    )
+
+
+def _with_own_links(results: Results) -> list[Run]:
+    """Return the first run of each variant and load with the topology's own rates and delays."""
+    return [
+        run
+        for run in results.runs
+        if run.setting.rate is None and run.setting.delay is None and run.repetition == 1
+    ]
+
+
+def _looks(runs: Sequence[Run]) -> list[Look]:
+    return list(dict.fromkeys(map(look_of, runs)))
+
+
+def _lag_line(run: Run | None, node: str) -> Json:
+    lags = run.series.lag.get(node, ()) if run is not None else ()
+    if run is None or not lags:
+        return {"x0": 0, "dx": 1, "y": []}
+    dx = run.series.width / _SECOND
+    return {"x0": dx / 2, "dx": dx, "y": [max(round(lag / _SECOND, 4), LEAST_LAG) for lag in lags]}
+
+
+def _rate_line(width: int, values: Sequence[int]) -> Json:
+    dx = width / _SECOND
+    rates = [round(value / dx) for value in values]
+    while rates and not rates[-1]:
+        rates.pop()
+    return {"x0": 0, "dx": dx, "y": rates}
+
+
+def _span(lines: Sequence[Json]) -> list[list[float]]:
+    """Return the range of the x axis, from 0 to the longest line's end in seconds, as one pair in a list."""
+    return [[0, max((line["dx"] * len(line["y"]) for line in lines), default=0) or 1]]
+
+
+def _frontier_line(points: Sequence[tuple[int, LagFigures]]) -> Json:
+    return {
+        "x": [rate for rate, _ in points],
+        "y": [round(max(lag.worst / _SECOND, LEAST_LAG), 4) for _, lag in points],
+        "notes": [
+            f"p50 {microseconds(lag.p50)}, p99 {microseconds(lag.p99)}, worst {microseconds(lag.worst)}"
+            for _, lag in points
+        ],
+    }
+
+
+def _drawn(looks: Sequence[Look]) -> list[Look]:
+    """Return the line styles for drawing. If some styles are for measured runs, those for simulated runs become
+    dotted.
+    """
+    if not any(look.is_measured for look in looks):
+        return list(looks)
+    return [look if look.is_measured else replace(look, dash="dot") for look in looks]
+
+
+def _line(look: Look) -> Json:
+    return {"name": look.name, "colour": look.colour, "dash": look.dash}
+
+
+def _limit(results: Results) -> Json:
+    """Return the horizontal line at the lag limit, as JSON for the chart."""
+    return {"value": max(results.limit / _SECOND, LEAST_LAG), "text": f"limit {microseconds(results.limit)}"}
+
+
+def _plot(
+    looks: list[Look], lines: list[Json], choices: Mapping[str, Json], *, height: int, x: Json, y: Json
+) -> ChoicePlot | None:
+    """Return a plot with ``choices``, a chart's lines and axes by the name of the menu entry. None: there are no
+    choices.
+    """
+    if not choices:
+        return None
+    data = {"height": height, "x": x, "y": y, "lines": lines, "choices": list(choices.values())}
+    return ChoicePlot(Chart(data, height, tuple(map(visible, choices))), looks)
+
+
+MOST_LINES = 2000
+"""The maximum number of rows of a table on the page. The JSON and Parquet files have all rows."""
+
+
+def render_page(results: Results) -> str:
+    """Return the HTML page that shows the results of a simulation or an experiment. The caller must write the text as
+    UTF-8.
+    """
+    lag, rate, frontier = lag_plot(results), rate_plot(results), frontier_plot(results)
+    chosen = {"lag": lag, "rate": rate, "frontier": frontier}
+    compared = ways(results)
+    engine = environment(__package__)
+    engine.filters |= {"time_of": microseconds, "bits": human_rate_of_bits}
+    return engine.get_template("simulation.html.j2").render(
+        page_parts({name: None if one is None else one.chart for name, one in chosen.items()}),
+        results=results,
+        ways=compared,
+        whole=max((way.bytes for way in compared), default=0),
+        seconds=duration_of(results),
+        month_hours=MONTH_HOURS,
+        month_remark=remark_on_month(active_seconds_of(results)),
+        is_measured=any(run.method is Method.MEASURED for run in results.runs),
+        chosen=chosen,
+        node_rows=[(run, node) for run in results.runs for node in whole_nodes(run)],
+        channel_rows=[(run, node) for run in results.runs for node in run.nodes if node.channel is not None],
+        link_rows=[(run, link) for run in results.runs for link in run.links],
+        outage_rows=[
+            (run, link, outage) for run in results.runs for link in run.links for outage in link.outages
+        ],
+        comparisons=comparisons(results),
+        title_of=lambda run: title_of(run.setting, run.method),
+        value_of=value_of,
+        look_of=look_of,
+        total_bytes=total_bytes,
+        whole_seconds=any(source.clock == Clock.SECONDS for source in results.sources),
+        most_lines=MOST_LINES,
+    )
+
+
+__all__ = ["render_page"]

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dumpfilter.simulation.flow import (
+    GAP_BYTES,
+    PACKET_BYTES,
+    Schedule,
+    content,
+    curves_of,
+    dropped_before,
+    flows_of,
+)
+from dumpfilter.simulation.lag import Window
+from dumpfilter.simulation.route import NEVER, Down, Form, Hop, Passage, Route, cross, scaled
+from tests.simulation.sets import SECOND, group_of, outcome_of, traffic
+
+MILLISECOND = 1_000_000
+"""The nanoseconds of a millisecond."""
+KILOBYTE_IN_8_MS = 1_000_000
+"""A rate at which 1000 bytes take 8 ms."""
+
+
+def test_the_forms_in_which_transactions_cross_a_link() -> None:
+    given = traffic([0, 1, 2, 3, 4], [100, 200, 300, 400, 500], [[1, 4]], stand_in=50)
+    assert content(given, Form.EVENTS, None).bytes.tolist() == [100, 200, 300, 400, 500]
+    assert content(given, Form.EVENTS, 0).transaction.tolist() == [1, 4]
+    assert content(given, Form.COMPRESSED, 0).bytes.tolist() == [50, 125]
+    assert content(given, Form.PACKETS, 0).bytes.tolist() == [200 + 2 * PACKET_BYTES, 500 + 2 * PACKET_BYTES]
+    with_stand_ins = content(given, Form.STAND_INS, 0)
+    stand_in = 50 + 3 * PACKET_BYTES
+    assert with_stand_ins.bytes.tolist() == [stand_in, 210, stand_in, stand_in, 510]
+    assert with_stand_ins.counts is not None
+    assert with_stand_ins.counts.tolist() == [False, True, False, False, True]
+    joined = content(traffic([0] * 5, [100] * 5, [[1, 4]], stand_in=50, joined=True), Form.STAND_INS, 0)
+    assert joined.transaction.tolist() == [0, 1, 3, 4]
+
+
+def test_one_stand_in_serves_dropped_transactions_that_the_master_sees_together() -> None:
+    """MariaDB's stand-ins for a live source: one for each dropped commit, and one for those without a reader."""
+    given = traffic([second * SECOND for second in range(8)], [100] * 8, [[0, 7]], stand_in=50, joined=True)
+    for downs, expected in (((), 8), ((Down(1_500_000_000, 4_000_000_000, 4_500_000_000),), 6)):
+        route = Route("m", (Passage(Form.STAND_INS, 0, Hop(KILOBYTE_IN_8_MS, downs=downs, tick=1), downs),))
+        departing, _ = Schedule(given).passed(route.passages)
+        assert len(departing.content.transaction) == expected
+
+
+def test_a_transaction_counts_once_and_stand_ins_do_not_count() -> None:
+    given = traffic([0, SECOND, 2 * SECOND], [1000] * 3, [[1]], stand_in=50)
+    route = Route("m", (Passage(Form.STAND_INS, 0, Hop(KILOBYTE_IN_8_MS)),))
+    outcome = outcome_of([route], {"m": Schedule(given)}, limit=SECOND)
+    assert outcome.nodes[0].transactions == 1
+    assert outcome.nodes[0].lag.worst == 8 * (1000 + 2 * PACKET_BYTES)
+    assert outcome.links[0].bytes == 1010 + 2 * (50 + 3 * PACKET_BYTES)
+
+
+def test_a_chain_passes_on_what_has_arrived() -> None:
+    given = traffic([0, 0], [1000, 1000], [[0, 1], [1]])
+    first = Passage(Form.EVENTS, 0, Hop(KILOBYTE_IN_8_MS, delay=5 * MILLISECOND))
+    second = Passage(Form.EVENTS, 1, Hop(2 * KILOBYTE_IN_8_MS))
+    outcome = outcome_of([Route("m", (first, second))], {"m": Schedule(given)}, limit=0)
+    assert outcome.nodes[0].transactions == 1
+    # The second link also tells that the first transaction was dropped.
+    assert outcome.nodes[0].lag.worst == (8 + 8 + 5 + 4) * 1000 + GAP_BYTES * 4
+    assert outcome.links[0].bytes == 1000, "a node counts the bytes of its own link"
+
+
+def test_what_never_arrives_is_missing_at_all_nodes_behind() -> None:
+    given = traffic([0, SECOND], [1000, 1000])
+    down = Hop(downs=(Down(SECOND * 1000 // 2, NEVER, NEVER),))
+    route = Route("m", (Passage(Form.EVENTS, None, down), Passage(Form.EVENTS, None, Hop())))
+    outcome = outcome_of([route], {"m": Schedule(given)}, limit=0)
+    assert (outcome.nodes[0].transactions, outcome.nodes[0].missing) == (1, 1)
+    assert outcome.links[0].bytes == 1000
+
+
+def test_the_times_of_a_year_are_exact_at_a_load_with_many_digits() -> None:
+    year = 365 * 86_400 * SECOND
+    given = traffic([0, year // 2, year], [1, 1, 1])
+    committed = Schedule(given, scaled(1.234567)).committed.tolist()
+    assert committed == [time * 1_000_000 // 1_234_567 for time in (0, year // 2, year)]
+
+
+def test_the_smallest_load_is_no_standstill() -> None:
+    assert Schedule(traffic([0, SECOND], [1, 1]), scaled(1e-7)).committed.tolist() == [0, 1_000_000 * SECOND]
+
+
+def test_two_ways_to_an_origin_bring_a_transaction_once_as_soon_as_the_first_brings_it() -> None:
+    given = traffic([0, 0], [1000, 1000], [[0], [0, 1]])
+    fast = Route("m", (Passage(Form.EVENTS, 0, Hop(delay=MILLISECOND)),))
+    slow = Route("m", (Passage(Form.EVENTS, 1, Hop(delay=9 * MILLISECOND)),))
+    outcome = outcome_of([fast, slow], {"m": Schedule(given)}, limit=0)
+    assert outcome.nodes[0].transactions == 2
+    assert (outcome.nodes[0].lag.p50, outcome.nodes[0].lag.worst) == (1000, 9000)
+    assert [node.lag.worst for node in outcome.nodes[1:]] == [1000, 9000]
+
+
+def test_two_origins_of_one_source_share_a_link() -> None:
+    given = {"m": Schedule(traffic([0, 10], [100, 100])), "n": Schedule(traffic([0], [1000]))}
+    downs = (Down(5_000, 20_000, 30_000),)
+    routes = [Route(name, (Passage(Form.EVENTS, None, Hop(message=2048, downs=downs)),)) for name in "mn"]
+    outcome = outcome_of(routes, given, limit=0, shared=True)
+    (link,) = outcome.links
+    assert (link.bytes, link.transactions, link.messages, link.overhead) == (1200, 3, 3, 3 * 93)
+    assert [outage.catch_up for outage in link.outages] == [10]
+    assert [node.bytes for node in outcome.nodes] == [1200, 200, 1000]
+    curves = curves_of(group_of(routes, shared=True), flows_of(routes, given), Window(1000, 1))
+    assert curves.offered == curves.carried == {"s0:web": (1200,)}
+
+
+def test_a_node_with_two_origins_is_above_the_limit_when_one_of_them_is() -> None:
+    given = {"m": Schedule(traffic([0], [1])), "n": Schedule(traffic([0, 30_000], [1, 1]))}
+    routes = [
+        Route("m", (Passage(Form.EVENTS, None, Hop(delay=20 * MILLISECOND)),)),
+        Route("n", (Passage(Form.EVENTS, None, Hop(delay=15 * MILLISECOND)),)),
+    ]
+    outcome = outcome_of(routes, given, limit=5_000)
+    # From 5 to 20 ms for both origins, and from 35 to 45 ms for the second one.
+    assert outcome.nodes[0].lag.above == 25_000
+    assert outcome.nodes[0].transactions == 3
+
+
+def test_applying_takes_its_time_and_only_for_what_passes() -> None:
+    given = traffic([0, 0, 0], [1000] * 3, [[0, 2]])
+    route = Route("m", (Passage(Form.EVENTS, None, Hop()),), Hop(KILOBYTE_IN_8_MS, fixed=MILLISECOND), 0)
+    outcome = outcome_of([route], {"m": Schedule(given)}, limit=0)
+    assert (outcome.nodes[0].lag.p50, outcome.nodes[0].lag.worst, outcome.nodes[0].transactions) == (
+        9000,
+        18_000,
+        3,
+    )
+
+
+@given(
+    st.lists(st.integers(0, 3 * SECOND), min_size=1, max_size=20),
+    st.sampled_from([0.5, 1.0, 2.0, 5.0]),
+    st.booleans(),
+)
+def test_curves_have_all_bytes_and_the_worst_lag(gaps: list[int], load: float, messages: bool) -> None:
+    given = traffic(np.cumsum(gaps).tolist(), [1000] * len(gaps))
+    hop = Hop(20_000, delay=MILLISECOND, message=1 << 18 if messages else 0)
+    route = Route("m", (Passage(Form.EVENTS, None, hop),))
+    schedules = {"m": Schedule(given, scaled(load))}
+    outcome = outcome_of([route], schedules, limit=0)
+    window = Window(SECOND, outcome.duration // SECOND + 1)
+    curves = curves_of(group_of([route]), flows_of([route], schedules), window)
+    carried = curves.carried["s0:web"]
+    assert sum(curves.offered["s0:web"]) == sum(carried) == outcome.links[0].bytes
+    assert max(curves.lag["web"]) == outcome.nodes[0].lag.worst
+    # A second carries what the rate allows, and the transaction under way at its end.
+    assert max(carried) <= 20_000 // 8 + 1
+
+
+def test_a_recording_that_is_there_at_once_has_no_times() -> None:
+    assert Schedule(traffic([5, 9], [1, 1]), None).committed.tolist() == [0, 0]
+    assert Schedule(traffic([5, 9], [1, 1]), scaled(0.5)).committed.tolist() == [0, 8]
+
+
+@pytest.mark.parametrize(
+    ("interval", "received"), [(1_000_000_000, 10_025_000_000), (10_000_000, 175_000_000)]
+)
+def test_what_tells_of_dropped_transactions_is_sent_when_they_are_seen(interval: int, received: int) -> None:
+    """A line of 8,000 bytes per second has 15 ms for each of 10 messages of 120 bytes, and 25 ms for the last one."""
+    seen = np.arange(11, dtype=np.int64) * interval
+    dropped = dropped_before(np.array([10]), seen, 120)
+    hop = Hop(rate=64_000, message=4096, message_overhead=120)
+    crossed = cross(seen[10:], np.array([80]), hop, dropped)
+    assert crossed.received.tolist() == [received]
+    assert crossed.told == 10 * 120
+
+
+def test_the_third_tier_hears_of_what_was_dropped_for_the_second() -> None:
+    """A chunk without events takes 16 ms on a line, and the transaction behind it 12.875 ms."""
+    given = traffic([0, SECOND], [10, 10], [[1]])
+    hop = Hop(64_000, delay=5 * MILLISECOND, message=4096, tick=1)
+    first = Passage(Form.EVENTS, 0, hop)
+    schedule = Schedule(given)
+    reached = schedule.reached((first,))
+    assert reached.tolist() == [16 * MILLISECOND + 5 * MILLISECOND, 10**9 + 12_875_000 + 5 * MILLISECOND]
+    outcome = outcome_of([Route("m", (first, first))], {"m": schedule}, limit=0)
+    assert outcome.links[0].overhead == 2 * 93 + 35
+
+
+def test_messages_are_larger_after_an_outage_before_which_the_line_carried_much() -> None:
+    arrived, sizes = np.array([0, 10**10]), np.array([100_000, 100_000])
+    hop = Hop(80_000, message=2048, most_message=1 << 20, downs=(Down(9 * 10**9, 10**10, 10**10),))
+    # The line carried 10,000 bytes per second, so that messages have 4 KiB. The rest of the first transaction is less.
+    assert cross(arrived, sizes, hop).messages == 2 + 100_000 // 4096

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dumpfilter.simulation.route import NEVER, Down, Hop, cross, times_of
+from tests.simulation.reference import receive_times
+
+RATES = st.one_of(st.none(), st.integers(1_000, 10**12), st.sampled_from([512_000, 999_983, 10**9]))
+SIZES = st.integers(1, 1 << 34)
+
+
+@st.composite
+def outages(draw: st.DrawFn) -> tuple[Down, ...]:
+    times = draw(st.lists(st.integers(0, 10**10), max_size=6, unique=True))
+    times = sorted(times)[: len(times) // 2 * 2]
+    return tuple(
+        Down(start, end, end + draw(st.integers(0, 10**9)))
+        for start, end in zip(times[::2], times[1::2], strict=True)
+    )
+
+
+@st.composite
+def traffic(draw: st.DrawFn, sizes: st.SearchStrategy[int] = SIZES) -> tuple[list[int], list[int]]:
+    gaps = draw(st.lists(st.one_of(st.just(0), st.integers(0, 10**9)), max_size=30))
+    return np.cumsum(gaps, dtype=np.int64).tolist(), draw(
+        st.lists(sizes, min_size=len(gaps), max_size=len(gaps))
+    )
+
+
+HOPS = st.builds(
+    Hop,
+    rate=RATES,
+    delay=st.integers(0, 10**9),
+    downs=outages(),
+    message=st.sampled_from([0, 1000, 1 << 18]),
+    message_overhead=st.sampled_from([0, 150]),
+    ahead=st.sampled_from([0, 5000, 1 << 20]),
+    fixed=st.sampled_from([0, 7]),
+)
+
+
+def _received(arrived: list[int], sizes: list[int], hop: Hop) -> list[int]:
+    found: list[int] = cross(np.array(arrived, np.int64), np.array(sizes, np.int64), hop).received.tolist()
+    return found
+
+
+@given(traffic(st.integers(1, 10**6)), HOPS)
+def test_a_hop_is_as_an_event_by_event_simulation_has_it(
+    given: tuple[list[int], list[int]], hop: Hop
+) -> None:
+    assert _received(*given, hop) == receive_times(*given, hop)
+
+
+@given(traffic(), RATES)
+def test_a_link_is_lindleys_recursion_as_a_cumulative_maximum(
+    given: tuple[list[int], list[int]], rate: int | None
+) -> None:
+    hop = Hop(rate)
+    arrived, sizes = (np.array(column, np.int64) for column in given)
+    needed = times_of(sizes, hop)
+    total = np.cumsum(needed)
+    departed = total + np.maximum.accumulate(arrived - (total - needed)) if len(total) else total
+    assert cross(arrived, sizes, hop).departed.tolist() == departed.tolist()
+
+
+@given(traffic(), HOPS, st.integers(0, 10**8), st.integers(0, 1 << 30))
+def test_nothing_overtakes_and_the_seed_alone_decides_the_jitter(
+    given: tuple[list[int], list[int]], hop: Hop, jitter: int, seed: int
+) -> None:
+    shaken = Hop(**{**vars(hop), "jitter": jitter, "seed": seed})
+    arrived, sizes = (np.array(column, np.int64) for column in given)
+    once, again = cross(arrived, sizes, shaken), cross(arrived, sizes, shaken)
+    assert once.received.tolist() == again.received.tolist()
+    assert (np.diff(once.received) >= 0).all()
+    assert (once.received >= once.departed).all()
+    assert (once.departed >= arrived).all()
+    if not hop.downs:
+        calm = cross(arrived, sizes, hop)
+        assert once.departed.tolist() == calm.departed.tolist()
+        assert (np.abs(once.received - calm.received) <= jitter).all()
+
+
+def test_different_seeds_have_different_jitter() -> None:
+    arrived, sizes = np.arange(100) * 10**9, np.full(100, 100)
+    first, second = (
+        cross(arrived, sizes, Hop(delay=10**6, jitter=10**5, seed=seed)).received for seed in (1, 2)
+    )
+    assert (first != second).any()
+    spread = first - arrived - 10**6
+    assert spread.min() < -(10**5) // 2
+    assert spread.max() > 10**5 // 2
+
+
+def test_a_message_is_received_as_a_whole() -> None:
+    # The first transaction fills the buffers for 8 ms. The three others then wait, and go in one message.
+    hop = Hop(rate=1_000_000, message=1 << 18, ahead=1)
+    assert _received([0, 10, 20, 30], [1000] * 4, hop) == [8_000_000] + [32_000_000] * 3
+    assert _received([0, 10, 20, 30], [1000] * 4, Hop(rate=1_000_000)) == [
+        8_000_000 * k for k in (1, 2, 3, 4)
+    ]
+
+
+def test_what_is_under_way_when_a_link_is_cut_is_sent_again() -> None:
+    hop = Hop(rate=8_000_000, delay=10_000_000, downs=(Down(15_000_000, 50_000_000, 60_000_000),))
+    # 1000 bytes take a millisecond. The first arrives at 11 ms, and the second would at 16 ms.
+    crossed = cross(np.array([0, 5_000_000]), np.array([1000, 1000]), hop)
+    assert crossed.received.tolist() == [11_000_000, 71_000_000]
+
+
+def test_an_outage_loses_one_message_of_a_large_transaction() -> None:
+    hop = Hop(rate=8_000_000, message=1000, downs=(Down(5_500_000, 6_000_000, 7_000_000),))
+    # 1000 bytes take a millisecond. Five messages have arrived before the outage.
+    crossed = cross(np.array([0]), np.array([10_000]), hop)
+    assert crossed.received.tolist() == [12_000_000]
+
+
+def test_more_than_nine_gigabytes_before_an_outage_let_messages_grow() -> None:
+    # 10 GB in 100 s are 100 MB a second, of which a quarter of a second fills a message of 1 MiB.
+    def messages(sizes: list[int]) -> int:
+        downs = (Down(100 * 10**9, 101 * 10**9, 102 * 10**9),)
+        hop = Hop(downs=downs, message=2048, most_message=1 << 20)
+        arrived = [0, *[110 * 10**9] * 100]
+        return cross(np.array(arrived), np.array([*sizes, *[10_000] * 100]), hop).messages
+
+    large, small = messages([10_000_000_000]), messages([9_000_000_000])
+    assert large - 10_000_000_000 // 2048 == small - 9_000_000_000 // 2048 == 1
+
+
+def test_a_large_transaction_does_not_hold_up_a_small_one() -> None:
+    hop = Hop(rate=8_000_000, message=4000)
+    assert _received([0, 0, 0], [1000, 10_000, 1000], hop) == [1_000_000, 11_000_000, 12_000_000]
+
+
+def test_nothing_comes_over_a_link_that_stays_down() -> None:
+    hop = Hop(downs=(Down(5, NEVER, NEVER),))
+    received = cross(np.array([0, 10]), np.array([1, 1]), hop).received
+    assert received[0] == 0
+    assert received[1] >= NEVER
+
+
+@pytest.mark.parametrize("rate", [64_000, 1_000_000_000, 999_999_999_989])
+def test_the_rounding_of_a_transactions_time_is_small(rate: int) -> None:
+    size = 1 << 30
+    assert abs(int(times_of(np.array([size]), Hop(rate))[0]) - size * 8 * 10**9 / rate) <= max(
+        1, size * 8 / rate
+    )

@@ -1,0 +1,149 @@
+"""The traffic of a binlog set is that of dumps, however the set is divided, and whichever engine reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dumpfilter.binlog.workload import GeneratedSet, generate, schema_names
+from dumpfilter.filter import FilterSemantics
+from dumpfilter.filter.base import OriginFilter
+from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
+from dumpfilter.spark_jobs.bandwidth.job import bandwidth
+from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
+from dumpfilter.spark_jobs.bandwidth.results import Results
+from dumpfilter.spark_jobs.engines import ThreadRunner, run_here
+from dumpfilter.spark_jobs.simulation import Made, TrafficOptions, read_traffic
+from dumpfilter.topology.slaves_file import SlaveDefinition
+from tests.spark_jobs.here import shuffled
+
+NAMES = schema_names(6)
+SMALL = 96 << 10
+"""The size of a range, bytes. The set has about ten of them."""
+
+
+def slaves(*, own_server: int | None = None) -> list[SlaveDefinition]:
+    rules = [
+        (),
+        (f"--replicate-do-db={NAMES[0]}",),
+        (f"--replicate-do-db={NAMES[1]}", f"--replicate-do-db={NAMES[4]}"),
+        (f"--replicate-wild-ignore-table={NAMES[0]}.%", f"--replicate-ignore-db={NAMES[2]}"),
+        ("--replicate-do-db=nothing",),
+    ]
+    origin = None if own_server is None else OriginFilter(own_server_id=own_server)
+    return [
+        SlaveDefinition(f"s{k}", each, FilterSemantics.CLASSIC, 0, own_server, origin)
+        for k, each in enumerate(rules)
+    ]
+
+
+@pytest.fixture(scope="module", params=["mysql", "mariadb"])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> GeneratedSet:
+    directory = tmp_path_factory.mktemp(request.param)
+    return generate(directory, 1 << 20, style=request.param, schemas=6, tables=4, file_size=(1 << 20) // 3)
+
+
+def sums(one: Sent) -> tuple[int, int, int]:
+    return int(one.bytes.sum()), int(one.events.sum()), len(one.transaction)
+
+
+def check_equal(one: SetTraffic, other: SetTraffic) -> None:
+    """Check that two results are equal, entry by entry."""
+    for name in ("time", "end", "file", "stand_in_bytes"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
+    for name in ("clock", "files", "family", "nbytes", "warnings", "stand_in_events", "stand_ins_joined"):
+        assert getattr(one, name) == getattr(other, name)
+    pairs = [(one.everything, other.everything), *zip(one.filtered, other.filtered, strict=True)]
+    for mine, its in pairs + list(zip(one.split, other.split, strict=True)):
+        for name in ("transaction", "bytes", "events", "compressed"):
+            np.testing.assert_array_equal(getattr(mine, name), getattr(its, name), name)
+
+
+@pytest.fixture(scope="module")
+def bandwidths(made: GeneratedSet) -> Results:
+    return bandwidth(made.index, slaves(), run_here, BandwidthOptions(range_size=SMALL))
+
+
+def test_the_sums_are_those_of_the_bandwidth_job(made: GeneratedSet, bandwidths: Results) -> None:
+    found = read_traffic(made.index, slaves(), run_here, TrafficOptions(range_size=SMALL))
+    assert sums(found.everything) == tuple(bandwidths.slaves[0].no_filter.model_dump().values())
+    expected = [tuple(one.master_side.model_dump().values()) for one in bandwidths.slaves]
+    between = bandwidths.slaves[-1].master_side.bytes
+    for got, (size, events, transactions) in zip(map(sums, found.filtered), expected, strict=True):
+        # Events between transactions have no transaction with which they travel if nothing else is sent.
+        assert got == (size, events, transactions) or (got == (0, 0, 0) and size == between)
+
+
+def test_the_result_does_not_depend_on_how_the_set_is_divided(made: GeneratedSet) -> None:
+    whole = read_traffic(made.index, slaves(), run_here, TrafficOptions(split=True))
+    for run in (run_here, shuffled, ThreadRunner(2)):
+        parts = read_traffic(made.index, slaves(), run, TrafficOptions(range_size=SMALL, split=True))
+        check_equal(parts, whole)
+
+
+def test_engines_estimate_compressed_sizes_alike(made: GeneratedSet) -> None:
+    options = TrafficOptions(range_size=SMALL, compressed=True)
+    one = read_traffic(made.index, slaves(), run_here, options)
+    check_equal(read_traffic(made.index, slaves(), ThreadRunner(3), options), one)
+    for sent in [one.everything, *list(one.filtered)[:4]]:
+        assert 0 < sent.compressed.sum() < 0.9 * sent.bytes.sum()
+
+
+def test_positions_and_times_ascend(made: GeneratedSet) -> None:
+    found = read_traffic(made.index, slaves(), run_here, TrafficOptions(range_size=SMALL))
+    place = found.file * (1 << 40) + found.end
+    assert (np.diff(place) > 0).all()
+    assert (np.diff(found.time) >= 0).all()
+    sizes = [Path(file).stat().st_size for file in made.files]
+    last = [int(found.end[found.file == k].max()) for k in range(len(sizes))]
+    assert all(size - 100 < end <= size for size, end in zip(sizes, last, strict=True))
+
+
+def test_a_slave_does_not_get_its_own_transactions(made: GeneratedSet) -> None:
+    found = read_traffic(made.index, slaves(own_server=1), run_here)
+    expected = bandwidth(made.index, slaves(own_server=1), run_here)
+    for sent, one in zip(found.filtered, expected.slaves, strict=True):
+        assert len(sent.transaction) == one.master_side.transactions
+
+
+def test_a_split_sends_the_whole_of_each_schema(made: GeneratedSet) -> None:
+    found = read_traffic(made.index, slaves(), run_here, TrafficOptions(split=True))
+    one, two = found.split[1], found.split[2]
+    assert one is not None
+    assert two is not None
+    # A filter by database needs its schemas' binlogs, and is sent everything in them.
+    np.testing.assert_array_equal(one.transaction, found.filtered[1].transaction)
+    np.testing.assert_array_equal(two.transaction, found.filtered[2].transaction)
+    # Two binlogs have the events around a transaction of both schemas twice. Only the binlog of events without a
+    # schema has those between transactions, which are about a hundred bytes in each file.
+    assert two.bytes.sum() >= found.filtered[2].bytes.sum() - 200 * len(found.files)
+    (nothing,) = (found.split[4],)
+    assert nothing is not None
+    assert not len(nothing.transaction)
+
+
+def test_seconds_are_spread_over_the_second(made: GeneratedSet) -> None:
+    found = read_traffic(made.index, [], run_here)
+    if found.clock is Clock.SECONDS:
+        second, within = np.divmod(found.time, 1_000_000)
+        for each in np.unique(second)[:5]:
+            here = within[second == each]
+            assert here.tolist() == [k * 1_000_000 // len(here) for k in range(len(here))]
+
+
+def test_the_traffic_of_few_filters_stays_in_memory() -> None:
+    asked: list[int] = []
+
+    def make(number: int) -> Sent:
+        asked.append(number)
+        none = np.zeros(0, np.int64)
+        return Sent(none, none, none, none)
+
+    found = Made(make, 100)
+    assert found[0] is found[0]
+    assert len([found[number] for number in range(20)]) == 20
+    assert asked == list(range(20))
+    with pytest.raises(IndexError):
+        found[100]
