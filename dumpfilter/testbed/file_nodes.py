@@ -223,12 +223,6 @@ class Files(TestbedNode):
         super().__init__(ground, node, feeds)
         self._replay: Replay | None = None
 
-    def _begin(self) -> None:
-        if self._watched is not None:
-            self.release()
-        else:
-            self._make()
-
     def release(self) -> None:
         """Write further transactions into the node's binlog files, after a pause or after a start with ``hold`` (see
         :func:`dumpfilter.testbed.starting.up`).
@@ -236,7 +230,10 @@ class Files(TestbedNode):
         if self._replay is not None:
             self._replay.resume()
 
-    def _make(self) -> None:
+    def _begin(self) -> None:
+        if self._watched is not None:
+            self.release()
+            return
         node, load, holds = self.node, self.node.workload, self._ground.holds_files
         rate, speed = (load.rate, None) if load else (None, node.speed)
         is_whole = rate is None and speed is None and not holds

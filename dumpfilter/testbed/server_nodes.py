@@ -91,6 +91,7 @@ class StartedServer(SqlNode):
             for feed in self.feeds
         }
         """The state of the channels when it was last read, by name."""
+        self._looking = threading.Lock()
         tls = [f"--ssl-cert={ground.certificate}", f"--ssl-key={ground.key}"] if node.tls else []
         origins = [one.name for one in ground.topology.nodes if one.server == "mariadb" and not one.reads]
         self._server = Server(
@@ -104,6 +105,7 @@ class StartedServer(SqlNode):
             is_replica=bool(self.feeds),
             # MariaDB replicas with several sources keep them apart by the domains of their GTIDs.
             domain=origins.index(self.name) if self.name in origins and len(origins) > 1 else 0,
+            log=self.log,
             spawn=lambda command, environment: ground.start(
                 Program(self.name, command, self.log, environment, is_executed=True)
             ),
@@ -119,10 +121,6 @@ class StartedServer(SqlNode):
     @property
     def account(self) -> Account:
         return self.server.replication
-
-    @property
-    def logs(self) -> str:
-        return self.server.log_text()
 
     def _query(self) -> str:
         options = {"password-file": str(self.server.replication_password_file)}
@@ -176,6 +174,11 @@ class StartedServer(SqlNode):
         looking.join(_LAST_LOOK)
 
     def channels(self) -> tuple[ChannelState, ...]:
+        # The result of an earlier call must not replace that of a later one as the last known positions.
+        with self._looking:
+            return self._channels()
+
+    def _channels(self) -> tuple[ChannelState, ...]:
         """Return the state of each replication channel.
 
         If the server does not answer, the channels have their last known positions. Each lag is then the distance from

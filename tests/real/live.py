@@ -401,7 +401,9 @@ class Live:
                 status = replica.server.status()
             except pymysql.Error as error:
                 if not replica.server.is_running:
-                    raise Different(f"{replica.name} died: {replica.server.log_text()[-2000:]}") from error
+                    raise Different(
+                        f"{replica.name} died: {replica.server.log.read_text(errors='replace')[-2000:]}"
+                    ) from error
                 raise
             assert status is not None
             if (status.sql_error[0] and not status.sql_running) or (

@@ -239,6 +239,7 @@ def test_sql_goes_to_consoles(bed: Testbed) -> None:
 
 
 def test_a_report_is_json_with_links_and_lags(bed: Testbed) -> None:
+    bed.wait_caught_up(WAIT)
     report = json.loads(json.dumps(bed.report()))
     assert report["links"]["m:web"]["bytes_to_target"] > 0
     assert set(report["nodes"]) == {"m", "web", "hr", "hr2", "all"}

@@ -129,3 +129,9 @@ def test_a_wait_for_a_paused_replica_ends_when_it_is_resumed(bed: Testbed) -> No
     web.wait_caught_up(WAIT)
     resuming.join()
     assert rows(bed, "web") == 6
+
+
+def test_the_log_of_a_server_is_its_error_log(bed: Testbed) -> None:
+    assert bed["web"].log.parent.name == "logs"
+    assert "ready for connections" in bed["web"].log.read_text()
+    assert bed["web"].logs == bed["web"].log.read_text()

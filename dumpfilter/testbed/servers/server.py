@@ -412,6 +412,7 @@ class Server(SqlServer):
         is_replica: bool = False,
         domain: int = 0,
         port: int = 0,
+        log: Path | None = None,
         spawn: Spawn = spawn_here,
     ) -> None:
         """Describe a server, which does not run yet.
@@ -429,6 +430,7 @@ class Server(SqlServer):
             is_replica: whether the server reads from another node.
             domain: the domain of MariaDB's GTIDs. Sources of one replica need different domains.
             port: the port, or 0 for a free one.
+            log: the file of the error log. None: ``error.log`` in ``directory``.
             spawn: the function that starts the server's process.
         """
         super().__init__(name, program.family, ADDRESS, port, Account(ADMIN, ""))
@@ -436,7 +438,7 @@ class Server(SqlServer):
         self.directory = directory
         self.server_id = server_id
         self.data = directory / "data"
-        self.log = directory / "error.log"
+        self.log = log or directory / "error.log"
         self.socket = self.data / "socket"
         """The path of the socket file."""
         self.replication = Account(REPLICATION, "")
@@ -596,15 +598,6 @@ class Server(SqlServer):
     def kill(self) -> None:
         """Kill the server, as a crash does, and wait for its end."""
         end_process(self.process, in_order=False, timeout=STOP_TIMEOUT)
-
-    def restart(self) -> None:
-        """Stop the server and start it again with the same data. Raises StartFailed."""
-        self.stop()
-        self.start()
-
-    def log_text(self) -> str:
-        """Return the text of the server's error log."""
-        return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def channel(self, name: str = "") -> Channel:
         """Return a channel of the server as a replica. The name of the default channel is empty."""

@@ -158,7 +158,7 @@ class Chain:
 
     def replica_log(self) -> str:
         """Return the replica's error log."""
-        return self.replica.log_text()
+        return self.replica.log.read_text(errors="replace")
 
 
 @pytest.fixture(scope="module", params=["mariadb", *(["mysql"] if MYSQL_ROOT else [])])

@@ -58,7 +58,8 @@ def test_two_channels_have_their_own_rules(server: Make) -> None:
         replica.channel(source.name).follow(source.replication_address)
         wait_for_gtids(replica, source.binlog_gtids(), WAIT)
     assert [status.channel for status in channel_states(replica)] == ["a", "b"]
-    replica.restart()
+    replica.stop()
+    replica.start()
     sources[0].sql("CREATE TABLE t (i INT)", database="common")
     sources[0].sql("CREATE TABLE t (i INT)", database="a")
     sources[1].sql("CREATE TABLE u (i INT)", database="common")

@@ -50,7 +50,8 @@ def test_data_survives_a_stop_and_a_kill_at_the_same_port(server: Make) -> None:
     one.kill()
     one.start()
     one.sql("INSERT INTO a.t VALUES (2)")
-    one.restart()
+    one.stop()
+    one.start()
     assert one.sql("SELECT * FROM a.t") == [(1,), (2,)]
     assert (one.port, one.account) == (port, account)
     # A process that finds the directory of an earlier one has the same data and accounts.
