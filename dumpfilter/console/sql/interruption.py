@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
 
 from dumpfilter.console.sql.result import Note
 from dumpfilter.console.sql.server_errors import ER_QUERY_INTERRUPTED, ER_QUERY_TIMEOUT
@@ -110,15 +109,11 @@ def check_interrupted() -> None:
         raise ER_QUERY_INTERRUPTED()
 
 
-class Lockable(Protocol):
-    """A lock or a semaphore of the module threading, as :func:`acquire` needs it."""
-
-    def acquire(self, blocking: bool = ..., timeout: float = ...) -> bool:
-        """Acquire the lock, and tell whether that succeeded within ``timeout`` seconds."""
-        ...
-
-
-def acquire(semaphore: Lockable, interrupt: Interrupt, seconds: float = math.inf) -> None:
+def acquire(
+    semaphore: threading.Lock | threading.RLock | threading.Semaphore,
+    interrupt: Interrupt,
+    seconds: float = math.inf,
+) -> None:
     """Acquire a lock or semaphore, and wait for it at most ``seconds``.
 
     Raises SqlError 1317 if ``interrupt`` is set meanwhile, and 3024 after the timeout.
