@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import zstandard
 
+from dumpfilter.base.compiler.arrays import Bools, Bytes, Int64s
 from dumpfilter.base.errors import BinlogCorrupt
-from dumpfilter.binlog.cursor import Cursor, packed_integer
+from dumpfilter.binlog.cursor import BytesLike, Cursor, packed_integer
 from dumpfilter.binlog.events import HEADER_LENGTH, ROWS_V2, EventHeader, EventType, by_number
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.rows_events import RowsHeader
@@ -52,7 +52,7 @@ _OTW_PAYLOAD_COMPRESSION_TYPE_FIELD = 2
 _OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD = 3
 
 
-def uncompress(data: bytes | memoryview) -> bytes:
+def uncompress(data: BytesLike) -> bytes:
     """Uncompress the rows or the statement of an event that MariaDB compressed (``binlog_buf_uncompress``).
 
     The data begin with the byte ``0x80 | algorithm << 4 | n``. The uncompressed length follows in ``n`` bytes (1 to 4,
@@ -73,7 +73,7 @@ def uncompress(data: bytes | memoryview) -> bytes:
     return inflated(data[1:], width, "compressed data")
 
 
-def inflated(data: bytes | memoryview, width: int, what: str, *, wrapped: bool = True) -> bytes:
+def inflated(data: BytesLike, width: int, what: str, *, wrapped: bool = True) -> bytes:
     """Uncompress data that consist of the uncompressed length, a big-endian integer of ``width`` bytes, and a zlib
     stream.
 
@@ -95,7 +95,7 @@ def inflated(data: bytes | memoryview, width: int, what: str, *, wrapped: bool =
     return out
 
 
-def compress(data: bytes | memoryview, level: int = -1) -> bytes:
+def compress(data: BytesLike, level: int = -1) -> bytes:
     """Compress data as MariaDB compresses rows and statements (``binlog_buf_compress``).
 
     ``data`` has less than 4 GiB. ``level`` is zlib's level; -1 is zlib's default.
@@ -105,7 +105,7 @@ def compress(data: bytes | memoryview, level: int = -1) -> bytes:
     return bytes((0x80 | width,)) + length.to_bytes(width, "big") + zlib.compress(data, level)
 
 
-def rows_data(rows: RowsHeader, body: bytes | memoryview) -> bytes | memoryview:
+def rows_data(rows: RowsHeader, body: BytesLike) -> BytesLike:
     """Return the row data of a rows event, uncompressed if MariaDB compressed them.
 
     ``body`` is the event without common header and checksum, and ``rows`` is its decoded header. Rows that MariaDB did
@@ -128,7 +128,7 @@ class TransactionPayload:
     """
     uncompressed_size: int
     """The size of the payload's events before compression, bytes, as the event announces it."""
-    payload: bytes | memoryview
+    payload: BytesLike
     """The transaction's events as the Transaction_payload event stores them, usually compressed."""
 
     def open(self, *, check_events: bool = False) -> bytes:
@@ -212,7 +212,7 @@ class TransactionPayload:
             )
 
 
-def decode_transaction_payload(body: bytes | memoryview) -> TransactionPayload:
+def decode_transaction_payload(body: BytesLike) -> TransactionPayload:
     """Decode the body of a Transaction_payload event (``transaction_payload::decode`` of MySQL's codecs).
 
     The body is a list of fields up to an end mark, and then the payload. A field has a type, a length and a value, each
@@ -256,7 +256,7 @@ A decompressor with default settings, as in MySQL, accepts no larger distance.
 
 
 def encode_transaction_payload(
-    events: bytes | memoryview, level: int = 3, *, compression: int = ZSTD, far: bool = False
+    events: BytesLike, level: int = 3, *, compression: int = ZSTD, far: bool = False
 ) -> bytes:
     """Return the body of a Transaction_payload event that holds the given events.
 
@@ -293,7 +293,7 @@ def _amount(have: int, announced: int) -> str:
 
 _PLAIN, _STATEMENT, _ROWS_ONE_IMAGE, _ROWS_TWO_IMAGES = 0, 1, 2, 3
 
-_LAYOUTS: npt.NDArray[np.uint8] = by_number(
+_LAYOUTS: Bytes = by_number(
     lambda kind: (
         _PLAIN
         if not kind.compressed or kind.number == EventType.TRANSACTION_PAYLOAD
@@ -308,7 +308,7 @@ _LAYOUTS: npt.NDArray[np.uint8] = by_number(
 type without a compressed part.
 """
 
-_V2: npt.NDArray[np.bool_] = np.array([number in ROWS_V2 for number in range(256)])
+_V2: Bools = np.array([number in ROWS_V2 for number in range(256)])
 """For each event type, whether it is a rows event with extra data after the post-header (version 2)."""
 
 _TABLE_ID_AND_FLAGS = 8
@@ -321,12 +321,12 @@ _MOST_WIDTH = 4
 
 
 def uncompressed_sizes(
-    data: npt.NDArray[np.uint8],
-    start: npt.NDArray[np.int64],
-    size: npt.NDArray[np.int64],
-    type: npt.NDArray[np.uint8],
+    data: Bytes,
+    start: Int64s,
+    size: Int64s,
+    type: Bytes,
     fd: FormatDescription,
-) -> npt.NDArray[np.int64]:
+) -> Int64s:
     """Return the size that each event would have without MariaDB's compression, bytes, int64.
 
     Event k has the type ``type[k]`` and ``size[k]`` bytes from ``data[start[k]]`` on. ``fd`` is the format description
@@ -340,7 +340,7 @@ def uncompressed_sizes(
     layout = _LAYOUTS[kind]
     end = begin + size[events] - fd.checksum_length
 
-    def number(at: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.int64]:
+    def number(at: Int64s, width: int) -> Int64s:
         # A malformed event may end before the number. Then the number is any, and the last check finds the error.
         parts = [data[np.minimum(at + k, data.size - 1)].astype(np.int64) << 8 * k for k in range(width)]
         return np.asarray(sum(parts))

@@ -12,7 +12,7 @@ import struct
 from typing import Any, NamedTuple
 
 from dumpfilter.base.errors import BinlogCorrupt
-from dumpfilter.binlog.cursor import Cursor, decode_name, encode_name
+from dumpfilter.binlog.cursor import BytesLike, Cursor, decode_name, encode_name
 from dumpfilter.binlog.gtid_events import Xid, read_xid
 
 LAST_INSERT_ID_EVENT = 1
@@ -34,7 +34,7 @@ _USER_VALUE = struct.Struct("<BII")
 _CHUNK_SIGNED, _CHUNK_UNSIGNED, _CHUNK_DATA_TYPE_NAME = range(3)
 
 
-def _fixed(body: bytes | memoryview, what: str, form: struct.Struct) -> tuple[Any, ...]:
+def _fixed(body: BytesLike, what: str, form: struct.Struct) -> tuple[Any, ...]:
     reader = Cursor(body, what)
     fields = reader.unpack(form, "its fields")
     reader.finish()
@@ -50,7 +50,7 @@ class Rotate(NamedTuple):
     """The offset at which reading goes on in the next file, bytes."""
 
 
-def decode_rotate(body: bytes | memoryview) -> Rotate:
+def decode_rotate(body: BytesLike) -> Rotate:
     """Decode the body of a Rotate (4) event: u64 position, then the next file's name. Raises BinlogCorrupt."""
     reader = Cursor(body, "Rotate")
     position = reader.integer(8, "the position")
@@ -66,7 +66,7 @@ def encode_rotate(rotate: Rotate) -> bytes:
     return rotate.position.to_bytes(8, "little") + encode_name(rotate.name)
 
 
-def decode_xid(body: bytes | memoryview) -> int:
+def decode_xid(body: BytesLike) -> int:
     """Return the transaction number in the body of an Xid (16) event, which commits a transaction.
 
     The body is one u64. The number identifies the transaction inside its server only.
@@ -84,7 +84,7 @@ class XaPrepare(NamedTuple):
     """The XA transaction's identifier, to which a later XA COMMIT or XA ROLLBACK refers."""
 
 
-def decode_xa_prepare(body: bytes | memoryview) -> XaPrepare:
+def decode_xa_prepare(body: BytesLike) -> XaPrepare:
     """Read the body of an XA_prepare (38) event.
 
     The body has u8 one_phase (1 for XA COMMIT … ONE PHASE), i32 format id, u32 length of the gtrid, u32 length of the
@@ -106,7 +106,7 @@ class Intvar(NamedTuple):
     value: int
 
 
-def decode_intvar(body: bytes | memoryview) -> Intvar:
+def decode_intvar(body: BytesLike) -> Intvar:
     """Decode the body of an Intvar (5) event: u8 type, u64 value. Raises BinlogCorrupt."""
     found = Intvar(*_fixed(body, "Intvar", _INTVAR))
     if found.type not in (LAST_INSERT_ID_EVENT, INSERT_ID_EVENT):
@@ -121,7 +121,7 @@ class Rand(NamedTuple):
     seed2: int
 
 
-def decode_rand(body: bytes | memoryview) -> Rand:
+def decode_rand(body: BytesLike) -> Rand:
     """Decode the body of a Rand (13) event: u64 first seed, u64 second seed. Raises BinlogCorrupt."""
     return Rand(*_fixed(body, "Rand", _RAND))
 
@@ -148,7 +148,7 @@ class UserVar(NamedTuple):
     """The name of MariaDB's data type, such as ``point``; None when ``type`` tells the data type completely."""
 
 
-def decode_user_var(body: bytes | memoryview) -> UserVar:
+def decode_user_var(body: BytesLike) -> UserVar:
     """Read the body of a User_var (14) event.
 
     The body has u32 length of the name, the name, and u8 whether the value is NULL. For a value that is not NULL, u8
@@ -182,7 +182,7 @@ def decode_user_var(body: bytes | memoryview) -> UserVar:
     return UserVar(name, value, kind, charset, unsigned, type_name)
 
 
-def decode_rows_query(body: bytes | memoryview) -> bytes:
+def decode_rows_query(body: BytesLike) -> bytes:
     """Return the statement in a Rows_query (29) event. The rows events of this statement follow the event.
 
     The statement is in the client's character set, which the event does not name. The first byte of the body is the
@@ -191,7 +191,7 @@ def decode_rows_query(body: bytes | memoryview) -> bytes:
     return Cursor(body, "Rows_query").rest("its length", least=1)[1:]
 
 
-def decode_annotate_rows(body: bytes | memoryview) -> bytes:
+def decode_annotate_rows(body: BytesLike) -> bytes:
     """Return the statement in an Annotate_rows (160) event. The rows events of this statement follow the event.
 
     The statement is in the client's character set, which the event does not name.
@@ -207,7 +207,7 @@ class LoadBlock(NamedTuple):
     data: bytes
 
 
-def decode_load_block(body: bytes | memoryview) -> LoadBlock:
+def decode_load_block(body: BytesLike) -> LoadBlock:
     """Read the body of a Begin_load_query (17) or Append_block (9) event, which carry the first part and later parts of
     a LOAD DATA statement's file.
 
@@ -228,7 +228,7 @@ class Incident(NamedTuple):
     message: str
 
 
-def decode_incident(body: bytes | memoryview) -> Incident:
+def decode_incident(body: BytesLike) -> Incident:
     """Read the body of an Incident (26) event: u16 number, u8 length of the message, message.
 
     Some servers leave out length and message.
@@ -242,7 +242,7 @@ def decode_incident(body: bytes | memoryview) -> Incident:
     return Incident(number, message)
 
 
-def decode_binlog_checkpoint(body: bytes | memoryview) -> str:
+def decode_binlog_checkpoint(body: BytesLike) -> str:
     """Return the oldest binlog file that crash recovery needs, from a Binlog_checkpoint (161) event.
 
     The body has u32 length of the file's name, and the name.
@@ -253,7 +253,7 @@ def decode_binlog_checkpoint(body: bytes | memoryview) -> str:
     return name
 
 
-def decode_heartbeat(body: bytes | memoryview) -> str:
+def decode_heartbeat(body: BytesLike) -> str:
     """Return the name of the binlog file that the master is reading, from a Heartbeat (27) event.
 
     The master's position in this file is ``end_log_pos`` of the event's header.
@@ -261,6 +261,6 @@ def decode_heartbeat(body: bytes | memoryview) -> str:
     return decode_name(Cursor(body, "Heartbeat").rest("the file's name", least=1))
 
 
-def decode_stop(body: bytes | memoryview) -> None:
+def decode_stop(body: BytesLike) -> None:
     """Raise BinlogCorrupt if the body of a Stop (3) event is not empty. The event says that the server shut down."""
     Cursor(body, "Stop").finish()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, TypeAlias
 
 from dumpfilter.base.errors import BinlogCorrupt
+
+BytesLike: TypeAlias = bytes | memoryview
+"""The bytes of an event, or of a part of one."""
 
 
 class Cursor:
@@ -20,7 +23,7 @@ class Cursor:
 
     __slots__ = ("at", "body", "end", "what")
 
-    def __init__(self, body: bytes | memoryview, what: str) -> None:
+    def __init__(self, body: BytesLike, what: str) -> None:
         self.body = body
         self.what = what
         self.at = 0
@@ -138,7 +141,7 @@ def encode_varlen(value: int) -> bytes:
     return (value << length | (1 << (length - 1)) - 1).to_bytes(length, "little")
 
 
-def decode_name(raw: bytes | memoryview) -> str:
+def decode_name(raw: BytesLike) -> str:
     """Decode the name of a database, user or variable from utf-8. Other bytes are kept by surrogateescape."""
     return bytes(raw).decode("utf-8", "surrogateescape")
 

@@ -20,6 +20,7 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.compiler.arrays import Bools, Int64s, UInt64s
 from dumpfilter.base.errors import GtidError
 
 GNO_MAX = 2**63 - 2
@@ -175,8 +176,6 @@ def shortened(text: str) -> str:
     return text if len(text) <= 120 else text[:117] + "..."
 
 
-U64: TypeAlias = npt.NDArray[np.uint64]
-
 ONE = np.uint64(1)
 _UINT64_MAX = np.uint64(2**64 - 1)
 
@@ -196,13 +195,13 @@ class Intervals:
         self.ends = array("Q") if ends is None else ends
 
     @classmethod
-    def of(cls, starts: U64, ends: U64) -> Intervals:
+    def of(cls, starts: UInt64s, ends: UInt64s) -> Intervals:
         made = cls()
         made.starts.frombytes(starts.tobytes())
         made.ends.frombytes(ends.tobytes())
         return made
 
-    def arrays(self) -> tuple[U64, U64]:
+    def arrays(self) -> tuple[UInt64s, UInt64s]:
         # An array of Python cannot grow while a numpy view of its memory exists, so no caller keeps a view beyond a
         # computation.
         return np.frombuffer(self.starts, np.uint64), np.frombuffer(self.ends, np.uint64)
@@ -232,12 +231,12 @@ class Intervals:
         i = bisect_right(self.starts, last) - 1
         return i >= 0 and self.ends[i] >= first
 
-    def contains(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def contains(self, numbers: Int64s) -> Bools:
         starts, ends = (one.view(np.int64) for one in self.arrays())
         if not len(starts):
             return np.zeros(len(numbers), np.bool_)
         at = np.searchsorted(starts, numbers, "right") - 1
-        found: npt.NDArray[np.bool_] = (at >= 0) & (numbers <= ends[at])
+        found: Bools = (at >= 0) & (numbers <= ends[at])
         return found
 
     def gaps(self, first: int, last: int) -> Iterator[tuple[int, int]]:
@@ -402,7 +401,7 @@ class GtidSet(ABC):
     def _of(self, source: SourceKey) -> Intervals:
         return self._sets.get(self._key(source), _NOTHING)
 
-    def contains(self, source: SourceKey, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def contains(self, source: SourceKey, numbers: Int64s) -> Bools:
         """Return for each of ``numbers`` whether the set contains the GTID with this number. All are of one GTID
         source.
 
@@ -552,7 +551,7 @@ class GtidSet(ABC):
             one = self._sets[key] = Intervals()
         return one
 
-    def add_intervals(self, key: Key, starts: U64, ends: U64) -> None:
+    def add_intervals(self, key: Key, starts: UInt64s, ends: UInt64s) -> None:
         """Add the GTIDs of many intervals of numbers. ``starts`` and ``ends`` have the first and last number of each.
 
         ``key`` is a (UUID, tag) for MySQL and a domain id for MariaDB. The numbers are not checked.

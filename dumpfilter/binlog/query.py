@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
 from dumpfilter.binlog.charsets import CODECS, charset_name
 from dumpfilter.binlog.compression import uncompress
-from dumpfilter.binlog.cursor import Cursor, decode_name, encode_name
+from dumpfilter.binlog.cursor import BytesLike, Cursor, decode_name, encode_name
 from dumpfilter.binlog.events import EventType
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid_events import FL_COMMIT_ALTER_E1, FL_ROLLBACK_ALTER_E1, FL_START_ALTER_E1
@@ -270,7 +270,7 @@ class ExecuteLoadQueryEvent(QueryEvent):
 
 
 def decode_query(
-    body: bytes | memoryview, *, post_header_length: int = QUERY_HEADER_LENGTH, compressed: bool = False
+    body: BytesLike, *, post_header_length: int = QUERY_HEADER_LENGTH, compressed: bool = False
 ) -> QueryEvent:
     """Read the body of a Query (2) event or, with ``compressed``, of a QUERY_COMPRESSED (165) event.
 
@@ -286,7 +286,7 @@ def decode_query(
 
 
 def decode_execute_load_query(
-    body: bytes | memoryview,
+    body: BytesLike,
     *,
     post_header_length: int = QUERY_HEADER_LENGTH + EXECUTE_LOAD_QUERY_EXTRA_LENGTH,
 ) -> ExecuteLoadQueryEvent:
@@ -308,7 +308,7 @@ def decode_execute_load_query(
     )
 
 
-def decode_statement_event(kind: EventType, body: bytes | memoryview, fd: FormatDescription) -> QueryEvent:
+def decode_statement_event(kind: EventType, body: BytesLike, fd: FormatDescription) -> QueryEvent:
     """Decode the body of a Query, Query_compressed or Execute_load_query event. Raises BinlogCorrupt for a malformed
     body.
 
@@ -323,7 +323,7 @@ def decode_statement_event(kind: EventType, body: bytes | memoryview, fd: Format
 
 
 def encode_query(
-    body: bytes | memoryview,
+    body: BytesLike,
     *,
     post_header_length: int,
     to: int,
@@ -347,7 +347,7 @@ def encode_query(
     return b"".join((head, lengths, parts.status, parts.db, parts.statement, info))
 
 
-def decode_tables_info(data: bytes | memoryview) -> tuple[TableName, ...]:
+def decode_tables_info(data: BytesLike) -> tuple[TableName, ...]:
     r"""Read a tables info, the list of table names in a Query event of the extended format (a proposal of WL#40).
 
     Each table has u8 length and name of its database, then u8 length and name of the table. A database of length 0
@@ -389,7 +389,7 @@ class _Parts(NamedTuple):
     tables_info: memoryview | None
 
 
-def _split(what: str, body: bytes | memoryview, post_header_length: int, extra_length: int = 0) -> _Parts:
+def _split(what: str, body: BytesLike, post_header_length: int, extra_length: int = 0) -> _Parts:
     extended = post_header_length == EXTENDED_QUERY_HEADER_LENGTH and not extra_length
     if post_header_length != QUERY_HEADER_LENGTH and not extended:
         raise BinlogUnsupported(

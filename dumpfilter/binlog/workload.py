@@ -37,6 +37,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.base.compiler.arrays import Bytes, Int64s
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.cursor import packed_integer
@@ -58,8 +59,6 @@ from dumpfilter.binlog.gtid_events import (
 )
 from dumpfilter.binlog.rows_events import TableMap, encode_table_map
 from dumpfilter.binlog.writer import make_event, rebase
-
-Ints = npt.NDArray[np.int64]
 
 UUID = uuids.UUID("5e1ec7ed-b109-11f1-a980-0002fc000000")
 """The server_uuid in the GTIDs of generated binlog sets of the style ``mysql``."""
@@ -171,7 +170,7 @@ class Transaction:
     """
 
     events: bytes
-    offsets: Ints
+    offsets: Int64s
     """The offset of each event in ``events``, bytes."""
     schemas: dict[int, int]
     """The size of the events of each schema, bytes, by the schema's number.
@@ -345,7 +344,7 @@ def written(
     position: int,
     first_gno: int,
     first_sequence: int,
-    times: Ints,
+    times: Int64s,
     form: EventFormat,
 ) -> bytearray:
     """Return the bytes of consecutive generated transactions, for a file in which they begin at byte offset
@@ -376,7 +375,7 @@ def written(
     return rebase(events, position, checksum=form.checksum)
 
 
-def _put(data: npt.NDArray[np.uint8], at: Ints, values: Ints, width: int) -> None:
+def _put(data: Bytes, at: Int64s, values: Int64s, width: int) -> None:
     """Write little-endian integers of ``width`` bytes at the offsets ``at``."""
     octets = values.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :width]
     data[at[:, None] + np.arange(width)] = octets
@@ -437,7 +436,7 @@ class Span:
     daily: bool = False
     """Whether the traffic rises and falls with the time of day."""
 
-    def times(self, done: npt.NDArray[np.float64]) -> Ints:
+    def times(self, done: npt.NDArray[np.float64]) -> Int64s:
         """Return the commit times of transactions, microseconds of Unix time.
 
         ``done`` has for each transaction the fraction (0 to 1) of the set's traffic that is written by the time of its
@@ -450,7 +449,7 @@ class Span:
             traffic = seconds - _DAILY_SWING * _DAY / (2 * math.pi) * np.sin(of_day)
             traffic -= traffic[0]
         at = np.interp(done * traffic[-1], traffic, seconds)
-        times: Ints = self.start * _SECOND + (at * _SECOND).astype(np.int64)
+        times: Int64s = self.start * _SECOND + (at * _SECOND).astype(np.int64)
         return times
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
+from dumpfilter.base.compiler.arrays import Bytes
 from dumpfilter.base.errors import BinlogCorrupt, OutputError
 from dumpfilter.base.files import committed, remove, writing
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
@@ -91,7 +91,7 @@ def rebase(events: bytes | bytearray, position: int, *, checksum: bool) -> bytea
     return data
 
 
-def rebase_array(events: npt.NDArray[np.uint8], position: int, *, checksum: bool, fill: bool = False) -> None:
+def rebase_array(events: Bytes, position: int, *, checksum: bool, fill: bool = False) -> None:
     """Rewrite end_log_pos and checksums of consecutive events in place, for a file in which they begin at ``position``.
 
     ``events`` is a uint8 array. Without ``fill`` an end_log_pos of 0 stays 0, because MariaDB writes 0 for the events
@@ -153,7 +153,7 @@ class BinlogSetWriter:
             self._file.write(MAGIC + head)
         self.position = 4 + len(head)
 
-    def append(self, events: bytes | bytearray | npt.NDArray[np.uint8]) -> None:
+    def append(self, events: bytes | bytearray | Bytes) -> None:
         """Write whole events to the open binlog file. Their end_log_pos and checksums are changed to fit the position
         there.
 

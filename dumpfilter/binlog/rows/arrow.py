@@ -15,10 +15,9 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from dumpfilter.base.compiler.arrays import Bools, Bytes, Bytes2, Int64s
+from dumpfilter.base.compiler.arrays import Bools, Bytes, Bytes2, Int32s, Int64s, UInt64s
 from dumpfilter.base.errors import BinlogError, BinlogUnsupported
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.charsets import BINARY, charset_name
@@ -223,17 +222,17 @@ def _bytes(data: Bytes, start: Int64s, null: Bools, width: int) -> Bytes2:
     return found
 
 
-def _little(data: Bytes, start: Int64s, null: Bools, width: int) -> npt.NDArray[np.uint64]:
+def _little(data: Bytes, start: Int64s, null: Bools, width: int) -> UInt64s:
     found = np.zeros((start.size, 8), np.uint8)
     found[:, :width] = _bytes(data, start, null, width)
-    number: npt.NDArray[np.uint64] = found.view("<u8").ravel()
+    number: UInt64s = found.view("<u8").ravel()
     return number
 
 
-def _big(data: Bytes, start: Int64s, null: Bools, width: int) -> npt.NDArray[np.uint64]:
+def _big(data: Bytes, start: Int64s, null: Bools, width: int) -> UInt64s:
     found = np.zeros((start.size, 8), np.uint8)
     found[:, 8 - width :] = _bytes(data, start, null, width)
-    number: npt.NDArray[np.uint64] = found.view(">u8").ravel().astype(np.uint64)
+    number: UInt64s = found.view(">u8").ravel().astype(np.uint64)
     return number
 
 
@@ -560,7 +559,7 @@ class RowImageReader:
         return ChangedRows(event, *made)
 
 
-def _documents(length: Int64s, document: npt.NDArray[np.int32], start: Int64s, first: Int64s) -> Documents:
+def _documents(length: Int64s, document: Int32s, start: Int64s, first: Int64s) -> Documents:
     """Return the byte ranges (offset, size) of the JSON documents that partial updates change, by the index of the
     cell with the changes.
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from dumpfilter.base.compiler.arrays import Bools, Bytes, Int64s
+from dumpfilter.base.compiler.arrays import Bools, Bytes, Int32s, Int64s
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import rows_data
@@ -438,7 +437,7 @@ class RowCounter:
 
     def count(
         self, data: Bytes, start: Int64s, size: Int64s, type: Bytes, role: Bytes, fd: FormatDescription
-    ) -> npt.NDArray[np.int32]:
+    ) -> Int32s:
         """Return the number of rows of each event, int32.
 
         UNKNOWN stands for events that are not rows events, and for rows that cannot be counted. Rows cannot be counted
@@ -446,7 +445,7 @@ class RowCounter:
         from ``data[start[k]]`` (uint8) on, and the event type ``type[k]``. ``role`` tells, among others, which events
         end a transaction (:class:`~dumpfilter.index.segment.Segment`). ``fd`` is the format description event.
         """
-        counts: npt.NDArray[np.int32] = np.full(start.size, UNKNOWN, np.int32)
+        counts: Int32s = np.full(start.size, UNKNOWN, np.int32)
         is_dummy = role & R.ROLE_MASK == R.DUMMY_ROWS
         counts[is_dummy] = 0
         closes = (role & R.ENDS != 0) | is_dummy
