@@ -392,7 +392,7 @@ class GtidSet(ABC):
     def __len__(self) -> int:
         return self.count()
 
-    def __iter__(self) -> Iterator[tuple[Key, int, int]]:
+    def __iter__(self) -> Iterator[tuple[Any, int, int]]:
         for key in sorted(self._sets):
             one = self._sets[key]
             for first, last in zip(one.starts, one.ends, strict=True):
@@ -636,9 +636,6 @@ class MysqlGtidSet(GtidSet):
             pieces.append(f":{first}" if first == last else f":{first}-{last}")
         return "".join(pieces)
 
-    def __iter__(self) -> Iterator[tuple[TsidKey, int, int]]:
-        return super().__iter__()  # type: ignore[return-value]  # the keys are this family's
-
     def has_tags(self) -> bool:
         """Tell whether any GTID of the set has a tag. Servers before MySQL 8.3 cannot read a set with tags."""
         return any(tag for _, tag in self._sets)
@@ -716,9 +713,6 @@ class MariadbGtidSet(GtidSet):
             else:
                 pieces += [f"{domain}-{server}-{a}:{b}" for a, b in zip(one.starts, one.ends, strict=True)]
         return ",".join(pieces)
-
-    def __iter__(self) -> Iterator[tuple[int, int, int]]:
-        return super().__iter__()  # type: ignore[return-value]  # the keys are this family's
 
     def server_id(self, domain_id: int) -> int:
         """Return the server id of the last GTID of a domain; 0 when the set does not know the server id."""

@@ -58,14 +58,6 @@ class UnknownChannel(OptionError):
         super().__init__(f"there is no channel {channel!r}")
 
 
-class ChannelNotAllowed(OptionError):
-    """An error about a filter for a channel of group replication, which cannot have filters."""
-
-    def __init__(self, channel: str) -> None:
-        self.channel = channel
-        super().__init__(f"channel {channel!r} is group replication's and cannot have filters")
-
-
 class ConfiguredBy(enum.StrEnum):
     """The values of the column CONFIGURED_BY of ``replication_applier_filters``.
 
@@ -217,11 +209,9 @@ class ChannelFilters:
         keeps its rules.
 
         The copied rules keep the column CONFIGURED_BY, and their column ACTIVE_SINCE is the present time. Raises
-        ChannelNotAllowed for a channel of group replication.
+        OptionError for a channel of group replication.
         """
-        name = fold_channel(name)
-        if name in GROUP_REPLICATION_CHANNELS:
-            raise ChannelNotAllowed(name)
+        name = _allowed(name)
         with self._lock:
             if name not in self._filters:
                 self._add(name, self._copied())
@@ -254,21 +244,19 @@ class ChannelFilters:
         """Carry out CHANGE REPLICATION FILTER. The last clause of a kind of rule replaces all rules of that kind.
 
         With ``channel`` None the statement changes the filters of all channels and the global filter. Errors change
-        nothing: OptionError for a bad rule, ChannelNotAllowed for a channel of group replication, and UnknownChannel.
-        OptionError is also raised if a filter would have both classic (``--replicate-*``) and effective (DO, IGNORE,
-        REWRITE) rules.
+        nothing: UnknownChannel, and OptionError for a bad rule or a channel of group replication. OptionError is also
+        raised if a filter would have both classic (``--replicate-*``) and effective (DO, IGNORE, REWRITE) rules.
         """
         rules = {
             clause.kind: tuple(make_rule(clause.kind, rule.value) for rule in clause.rules)
             for clause in clauses
         }
         by, changed = ConfiguredBy.CHANGE_REPLICATION_FILTER, self._filters
-        if channel is not None and fold_channel(channel) in GROUP_REPLICATION_CHANNELS:
-            raise ChannelNotAllowed(fold_channel(channel))
+        folded = None if channel is None else _allowed(channel)
         with self._lock:
             if channel is not None:
                 by = ConfiguredBy.CHANGE_REPLICATION_FILTER_FOR_CHANNEL
-                changed = {fold_channel(channel): self._of(channel)}
+                changed = {folded: self._of(channel)}
             now = self._clock()
             settings: _Settings = {kind: Setting(kind, given, by, now) for kind, given in rules.items()}
             for name, before in changed.items():
@@ -329,6 +317,16 @@ class ChannelFilters:
             return self._filters[fold_channel(channel)]
         except KeyError:
             raise UnknownChannel(channel) from None
+
+
+def _allowed(channel: str) -> str:
+    """Return a channel's name in lower case. Raises OptionError for a channel of group replication, which cannot have
+    filters.
+    """
+    name = fold_channel(channel)
+    if name in GROUP_REPLICATION_CHANNELS:
+        raise OptionError(f"channel {name!r} is group replication's and cannot have filters")
+    return name
 
 
 def fold_channel(name: str) -> str:
