@@ -155,10 +155,9 @@ _KINDS = (
 
 @dataclass(frozen=True)
 class _Table:
-    """A table of the set: its number, its schema's index, its type, and the body of its Table_map event."""
+    """A table of the set: its number, its type, and the body of its Table_map event."""
 
     number: int
-    schema: int
     kind: _Kind
     map_body: bytes
 
@@ -244,7 +243,7 @@ class Transactions:
         table_map = TableMap(
             table_id, 1, name, f"table_{number:03}", types, b"\x00" + kind.metadata, nullable, optional
         )
-        return _Table(table_id, schema, kind, encode_table_map(table_map))
+        return _Table(table_id, kind, encode_table_map(table_map))
 
     def _statement(self, schema: int) -> Iterator[bytes]:
         """Yield the events of one random statement that changes tables of a schema. They are table maps and rows

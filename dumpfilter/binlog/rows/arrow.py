@@ -7,9 +7,8 @@ readers know become text, as in maps.
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -28,7 +27,6 @@ from dumpfilter.binlog.row_walk import NULL, RowsError, find_rows
 from dumpfilter.binlog.rows.events import LayoutTable, RowsEvents, RowsEventsFinder, with_map
 from dumpfilter.binlog.rows.table import TEXTS, Column, Table, bit_count, char_length, describe_table
 from dumpfilter.binlog.rows.texts import (
-    NO_DOCUMENTS,
     CellError,
     CellTexts,
     Documents,
@@ -334,13 +332,15 @@ class Images(NamedTuple):
     """For each column of ``styled``, its description and the family of its server."""
     has: Bools
     """For each row, whether it has such an image. Inserts have no before-image, and deletes have no after-image."""
+    cell: Int64s
+    """The index of each cell among the cells of both images of all rows, for errors and ``documents``."""
     row: Int64s
     """The index of the row to which each cell belongs."""
     start: Int64s
     length: Int64s
     column: Int64s
     """The index in ``styled`` of the column to which each cell belongs."""
-    documents: Documents = NO_DOCUMENTS
+    documents: Documents
 
     def structs(self, wanted: pa.StructType, invalid_dates: Counter[str]) -> pa.StructArray:
         """Return the row images as an array of structs of the type ``wanted``, null for rows that have no such image.
@@ -357,8 +357,8 @@ class Images(NamedTuple):
         arrays = []
         for number, one in enumerate(wanted):
             is_map = pa.types.is_map(one.type)
-            with self._some(np.flatnonzero(field < 0 if is_map else field == number)) as some:
-                arrays.append(some.maps(one.type) if is_map else some._field(one, invalid_dates))
+            some = self._some(np.flatnonzero(field < 0 if is_map else field == number))
+            arrays.append(some.maps(one.type) if is_map else some._field(one, invalid_dates))
         if not arrays:
             return pa.array([{} if has else None for has in self.has.tolist()], wanted)
         return self._arrays(wanted, [], arrays)
@@ -380,28 +380,22 @@ class Images(NamedTuple):
 
     def _strings(self) -> pa.StringArray:
         """Return the text of each cell, or null for NULL. Raises CellError."""
-        made = CellTexts(self.data, self.start, self.length, self.column, self.styled, self.documents)
-        text, at = made.joined()
+        changes = np.flatnonzero(self.length < NULL)
+        cells = zip(changes.tolist(), self.cell[changes].tolist(), strict=True)
+        documents = {k: self.documents[cell] for k, cell in cells if cell in self.documents}
         try:
+            made = CellTexts(self.data, self.start, self.length, self.column, self.styled, documents)
+            text, at = made.joined()
             return joined_values(pa.string(), text, at, self.length != NULL)
-        except BinlogUnsupported as error:
-            raise CellError(0, error) from error
-
-    @contextlib.contextmanager
-    def _some(self, cells: Int64s) -> Iterator[Images]:
-        """Yield a copy of this object with only the given cells (values).
-
-        A CellError in the ``with`` block gets the cell's index among the cells of this object.
-        """
-        documents = NO_DOCUMENTS
-        if self.documents:
-            numbers = enumerate(cells.tolist())
-            documents = {k: self.documents[cell] for k, cell in numbers if cell in self.documents}
-        columns = (self.row[cells], self.start[cells], self.length[cells], self.column[cells])
-        try:
-            yield Images(self.data, self.styled, self.described, self.has, *columns, documents)
         except CellError as error:
-            raise CellError(int(cells[error.cell]), error.error) from error
+            raise CellError(int(self.cell[error.cell]), error.error) from error
+        except BinlogUnsupported as error:
+            raise CellError(int(self.cell[0]), error) from error
+
+    def _some(self, chosen: Int64s) -> Images:
+        """Return a copy of this object with only the chosen cells (values)."""
+        columns = {name: getattr(self, name)[chosen] for name in ("cell", "row", "start", "length", "column")}
+        return self._replace(**columns)
 
     def _field(self, wanted: pa.Field, invalid_dates: Counter[str]) -> pa.Array:
         """Return the values of the field ``wanted`` for all rows, null for rows without a cell. All cells of this
@@ -416,8 +410,7 @@ class Images(NamedTuple):
             return self._values(int(numbers[0]), wanted, invalid_dates)
         parts = []
         for number, cells in zip(numbers.tolist(), np.split(order, first[1:]), strict=True):
-            with self._some(cells) as some:
-                parts.append(some._values(number, wanted, invalid_dates))
+            parts.append(self._some(cells)._values(number, wanted, invalid_dates))
         place = np.full(self.has.size, -1, np.int64)
         place[self.row[order]] = np.arange(order.size)
         return pa.concat_arrays(parts).take(pa.array(place, mask=place < 0))
@@ -442,10 +435,11 @@ class Images(NamedTuple):
                     invalid_dates[column.name] += invalid
             return found if found.type == wanted.type else found.cast(wanted.type)
         except BinlogError as error:
-            raise CellError(0, error) from error
+            raise CellError(int(self.cell[0]), error) from error
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             what = f"a value of the column {column.name} ({kind}) does not fit the type {wanted.type}"
-            raise CellError(0, BinlogUnsupported(f"{what}; give the column another type")) from error
+            wrong = BinlogUnsupported(f"{what}; give the column another type")
+            raise CellError(int(self.cell[0]), wrong) from error
 
 
 _ENDS: Bools = np.isin(np.arange(256), [*GTIDS, EventType.XID])
@@ -542,19 +536,16 @@ class RowImageReader:
         styled, described = self._finder.layouts.styled(), self._finder.layouts.described
         made = []
         for number, bit in enumerate((BEFORE, AFTER)):
-            chosen = np.flatnonzero(is_after == bool(number))
-            changed = {
-                int(np.searchsorted(chosen, cell)): place for cell, place in documents.items() if number
-            }
-            columns = row[chosen], found.start[chosen], found.length[chosen], found.column[chosen]
-            images = Images(data, styled, described, layouts.images[layout] & bit != 0, *columns, changed)
+            cell = np.flatnonzero(is_after == bool(number))
+            columns = cell, row[cell], found.start[cell], found.length[cell], found.column[cell]
+            images = Images(data, styled, described, layouts.images[layout] & bit != 0, *columns, documents)
             try:
                 if self._types is None:
                     made.append(images.maps())
                 else:
                     made.append(images.structs(self._types[number], self._invalid_dates))
             except CellError as error:
-                wrong = int(row[chosen[error.cell]])
+                wrong = int(row[error.cell])
                 raise error.error.located(None, int(position[event[wrong]])) from error.error
         return ChangedRows(event, *made)
 
