@@ -251,9 +251,11 @@ class CompressedChannel(BufferedReading):
         super().__init__()
         self._reader = reader
         self._writer = writer
-        self._codec = codec
+        self.codec = codec
         self._queue: list[bytes | memoryview] = []
         self._sequence = 0
+        self.sent = 0
+        """The number of bytes that were sent, after their compression."""
 
     async def _read_more(self) -> bytes:
         """Return the content of the next packet.
@@ -273,7 +275,7 @@ class CompressedChannel(BufferedReading):
         if not before:
             return data
         try:
-            content = await _worked(before, self._codec.decompress, data, before + 1)
+            content = await _worked(before, self.codec.decompress, data, before + 1)
         except (zlib.error, zstandard.ZstdError) as error:
             raise ConnectionError(f"a compressed packet cannot be uncompressed: {error}") from None
         if len(content) != before:
@@ -290,13 +292,15 @@ class CompressedChannel(BufferedReading):
         for data in queue:
             for at in range(0, len(data), _PIECE):
                 piece = data[at : at + _PIECE]
-                self._writer.write(await _worked(len(piece), self._packet, piece))
+                packet = await _worked(len(piece), self._packet, piece)
+                self.sent += len(packet)
+                self._writer.write(packet)
                 await self._writer.drain()
 
     def _packet(self, piece: bytes | memoryview) -> bytes:
         number, before = self._sequence, len(piece)
         self._sequence = (number + 1) & 0xFF
-        content = bytes(piece) if before < _LEAST else self._codec.compress(piece)
+        content = bytes(piece) if before < _LEAST else self.codec.compress(piece)
         if len(content) >= before:
             content, before = bytes(piece), 0
         return struct.pack("<I", len(content) | number << 24) + before.to_bytes(3, "little") + content

@@ -58,6 +58,7 @@ def through(codec: Codec, *messages: bytes) -> tuple[bytes, int]:
             sender.write(memoryview(message))
         await sender.drain()
         wire = len(pipe.data)
+        assert sender.sent == wire
         return await receiver.readexactly(sum(map(len, messages))), wire
 
     return asyncio.run(run())
