@@ -1,5 +1,5 @@
-"""The messages of a dump as gRPC carries them, which master and slave share so that both read and write alike: the
-protocol's version, chunks with their gaps, and the check of received events.
+"""The messages of a dump as gRPC carries them: the protocol's version, chunks with their gaps, and the check of
+received events. Master and slave share this module, so that both read and write alike.
 
 A chunk may have a MiB of events, which the generated code of protocol buffers copies several times. Therefore this
 module writes and reads the field ``events`` by itself, and leaves the other fields to the generated code. On the wire
