@@ -369,6 +369,10 @@ def _set_name(name: str) -> None:
 
 def _import_dumpfilter() -> None:
     """Import the modules of masters and slaves, with their compiled functions."""
+    import dumpfilter.edge
+    import dumpfilter.master.process
+    import dumpfilter.slave.process  # noqa: F401
+
     importlib.import_module(f"{_COMMAND}.cli")
 
 

@@ -53,10 +53,10 @@ from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave
 from dumpfilter.master.replicas.answers import (
     ANNOTATE_ROWS,
-    ER_SERVER_SHUTDOWN,
     FATAL,
     HEARTBEAT_V2,
     NON_BLOCK,
+    SERVER_SHUTDOWN,
     DumpRequest,
     Registration,
     Said,
@@ -311,7 +311,7 @@ class ReplicaConnection(Connection):
             if slave.ended_by is not None:
                 raise slave.ended_by
             if service.stopping:
-                raise SqlError(ER_SERVER_SHUTDOWN, "08S01", "Server shutdown in progress")
+                raise SqlError(SERVER_SHUTDOWN, "08S01", "Server shutdown in progress")
             last = f"; the last event was read from '{dump.reached.file}' at {dump.reached.end}"
             raise Said.SAME_REPLICA.error(self._family, last)
         # Servers send an EOF packet here even to clients that do not expect EOF packets any more.
