@@ -18,7 +18,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_args
@@ -233,6 +232,8 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
     Raises OptionError for a text that is longer than :data:`MAX_TOML` characters, nested too deeply or invalid. The
     error's text begins with ``where``, such as the file's name.
     """
+    import tomllib  # Most commands read no TOML file.
+
     if len(text) > MAX_TOML:
         raise OptionError(f"{where}: has more than the limit of {MAX_TOML} characters; name the right file")
     deep = f"{where}: is nested too deeply; the limit is {MAX_NESTING} tables and lists within one another"
