@@ -463,8 +463,8 @@ class BoundaryFilter(FilterAround):
             and used
             and all(map(self._forbids_database, used))
         ):
-            # The event tells that the statement used forbidden databases only, and the tables of its text are in none
-            # of them. Its text names a view of such a table.
+            # The event tells that the statement used forbidden databases only, and its text names tables in other
+            # databases. A table of the text is then a view of a forbidden table.
             return Decision(Verdict.UNDECIDED, Step.UNKNOWN_TABLES)
         if False in passes:
             return Decision(Verdict.UNDECIDED, Step.WRITES_FORBIDDEN_TOO)
