@@ -34,7 +34,7 @@ from dumpfilter.binlog.gtid import (
 )
 from dumpfilter.index.fileset import gtids_before
 from dumpfilter.master.indexed_file import IndexedFile
-from dumpfilter.master.store import BinlogStore, Logged, add_transactions
+from dumpfilter.master.store import BinlogStore, Logged, add_transactions, logged_before
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def unknown_domains(have: GtidSet, store: BinlogStore) -> frozenset[int]:
     """
     if not isinstance(have, MariadbGtidSet):
         return frozenset()
-    logged = _logged(store)
+    logged = logged_for(store, have)
     if logged is None:
         return frozenset()
     return frozenset(gtid.domain_id for gtid in have.gtids() if logged.newest(gtid.domain_id) is None)
@@ -209,7 +209,7 @@ def _ahead(
             return None
         logged: Logged | None = Logged(end=(name, store.open_file(name).file.size))
     else:
-        logged = _logged(store)
+        logged = logged_for(store, wanted.gtids)
         if logged is not None and source is not None:
             logged = replace(logged, slave_position=source.slave_position)
     if logged is None:
@@ -261,15 +261,27 @@ def is_later(place: tuple[str, int], end: tuple[str, int]) -> bool:
     return (int(number), place[1]) > (int(newest), end[1])
 
 
-def _logged(store: BinlogStore) -> Logged | None:
+def logged_for(store: BinlogStore, have: GtidSet) -> Logged | None:
     """Return the GTIDs that a store has logged. Return None if its newest file is damaged, or does not begin with a
     GTID set.
+
+    If all GTIDs in ``have``, which a replica or slave has, are from before the newest file, that file is not scanned.
+    The result then lacks the GTIDs of its transactions.
     """
     try:
+        before = logged_before(store.open_file(store.binlogs.names[-1]).file)
+        if before is not None and _has_all(before, have):
+            return before
         return store.logged()
     except BinlogError:
         # The dump itself meets the damage, after it has sent what is whole.
         return None
+
+
+def _has_all(logged: Logged, have: GtidSet) -> bool:
+    if isinstance(have, MariadbGtidSet):
+        return all(map(logged.has, have.gtids()))
+    return logged.gtids.issuperset(have)
 
 
 def check_no_hole(have: GtidSet, file: str, store: BinlogStore) -> None:
@@ -279,7 +291,7 @@ def check_no_hole(have: GtidSet, file: str, store: BinlogStore) -> None:
     MariaDB refuses a GTID that is missing between two logged sequence numbers of one server. ``file`` is the binlog
     file in which the replica's dump begins.
     """
-    logged = _logged(store)
+    logged = logged_for(store, have)
     if logged is None or not isinstance(have, MariadbGtidSet):
         return
     listed = gtids_before(store.open_file(file).file).listed

@@ -36,7 +36,7 @@ from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, MysqlGtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import unreadable
-from dumpfilter.index.fileset import BinlogSet, gtids_before, identity_of
+from dumpfilter.index.fileset import BinlogFile, BinlogSet, gtids_before, identity_of
 from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE
 from dumpfilter.index.segment import ALWAYS, Segment
 from dumpfilter.index.subjects import Subjects
@@ -105,6 +105,18 @@ class Logged:
             key: Any = sources.key(number, "mariadb")
             self.last.pop(key, None)
             self.last[key] = last
+
+
+def logged_before(file: BinlogFile) -> Logged | None:
+    """Return the GTIDs that a binlog file names at its beginning, those of all earlier files. Return None when the file
+    does not begin with a GTID set. Raises BinlogCorrupt.
+    """
+    before = gtids_before(file)
+    if before.all is None:
+        return None
+    found = Logged(before.all)
+    found.list(before.listed)
+    return found
 
 
 def add_transactions(gtids: GtidSet, segment: Segment, sources: SourceNumbers) -> None:
@@ -536,12 +548,10 @@ class BinlogStore:
             if self._logged is not None and self._logged[0] is indexed:
                 _, position, found = self._logged
             else:
-                before = gtids_before(indexed.file)
-                gtids = before.all
-                if gtids is None:
+                before = logged_before(indexed.file)
+                if before is None:
                     return None
-                position, found = indexed.file.first_event, Logged(gtids)
-                found.list(before.listed)
+                position, found = indexed.file.first_event, before
             while (segment := self.segment_of(indexed, position)) is not None:
                 found.add(segment, self.sources)
                 position = segment.end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid as uuids
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from dumpfilter.base.errors import BinlogUnreadable, PositionError
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import LOG_EVENT_ARTIFICIAL_F, EventType
 from dumpfilter.binlog.gap_events import Gap, is_gap_event, parse_gap_event
+from dumpfilter.binlog.gtid import parse_gtid_set
 from dumpfilter.binlog.reader import iter_events
-from dumpfilter.master.dump_start import find_position
+from dumpfilter.master.dump_start import Wanted, ahead_of, find_position, logged_for
 from dumpfilter.master.replicas.answers import gtid_position
 from dumpfilter.master.store import BinlogStore
 from tests.master.replicas.serving import header, serving
@@ -100,3 +102,34 @@ def test_a_dump_goes_on_inside_a_transaction(relay_dir: Path) -> None:
     in_file = {step[3] for step in known}
     # The others are stand-ins of dropped transactions, and those of later files.
     assert [event for event in ours if event in in_file] == wanted
+
+
+@pytest.mark.parametrize("name", ["mysql-row", "mariadb-row"])
+def test_gtids_from_before_the_newest_file_are_checked_without_a_scan(name: str) -> None:
+    """The result is that of a scan, for each GTID that the source has and for some that it lacks."""
+    files = [DATA / "oracle" / name / f"bin.00000{number}" for number in (1, 2)]
+    scanned = BinlogStore(files)
+    logged = scanned.logged()
+    assert logged is not None
+    if logged.gtids.family == "mysql":
+        ((key, _, newest),) = logged.gtids
+        own = str(uuids.UUID(bytes=key[0]))
+        texts = ["", f"{uuids.UUID(int=5)}:1-9", *(f"{own}:1-{number}" for number in range(1, newest + 3))]
+    else:
+        own = ""
+        places = [
+            (server, number) for (_, server), last in logged.last.items() for number in range(1, last + 3)
+        ]
+        texts = ["", "7-1-9", *(f"0-{server}-{number}" for server, number in places)]
+    without_scan = set()
+    for text in texts:
+        have = parse_gtid_set(text, scanned.family)
+        store = BinlogStore(files)
+        found = logged_for(store, have)
+        assert found is not None
+        without_scan |= {text} if store.scanned == (0, 0) else set()
+        assert str(ahead_of(Wanted(have), found, own)) == str(ahead_of(Wanted(have), logged, own))
+        store.close()
+    scanned.close()
+    assert without_scan == set(texts[:1] + texts[2 : len(without_scan) + 1])
+    assert 1 < len(without_scan) < len(texts) - 3
