@@ -225,7 +225,7 @@ class DumpPlace:
     source: IndexedFile
     """The open binlog file. Another file may take its name in the meantime."""
     thread: DumpThread
-    """The dump thread (the filter and its state) at this position. Only copies of it go on from here
+    """The dump thread (the filter and its state) at this position. It never changes: a dump continues with a copy
     (:meth:`DumpThread.fork`).
     """
     end: int
@@ -342,7 +342,7 @@ class Step:
     after: DumpPlace
     reach: Reach
     before: DumpPlace
-    """The place (position, filter and state) at which the chunks begin."""
+    """The position of the dump before the chunks, with the slave's filter and the dump's state."""
 
 
 class First(NamedTuple):
@@ -369,9 +369,11 @@ class Shared:
     """
 
     reaches: dict[int, Reach] = field(default_factory=dict)
-    """The GTID ranges and server ids of the transactions from a byte offset to the segment's end, by this offset."""
+    """The GTID ranges and server ids of the segment's transactions from some byte offset on, by this offset."""
     pieces: dict[Hashable, Sequence[PlacedPlan]] = field(default_factory=dict)
-    """The encoded plans of filters that decided alike, by decision, position and encoding."""
+    """The chunks (messages to slaves) of the segment, by the filter's decision, the position and the message format.
+    Filters that decide alike have the same entry.
+    """
 
 
 def step_from(store: BinlogStore, place: DumpPlace, first: First | None = None) -> Step | None:

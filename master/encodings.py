@@ -202,11 +202,13 @@ class ReplicaPlan(PlacedPlan):
     dropped: Dropped = NOTHING_DROPPED
     """The dropped transactions for which the replica gets stand-ins (empty transactions with their GTIDs)."""
     begin: int = 0
-    """The number of bytes of the plan's events that belong to earlier parts."""
+    """The byte offset within the chunk's events at which this part of the chunk begins."""
     stop: int | None = None
-    """The number of bytes of the plan's events up to the end of this part; None for all."""
+    """The byte offset within the chunk's events at which this part of the chunk ends; None for the end of the chunk."""
     bytes_gtid: int = 0
-    """The bytes of the stand-ins. 0 until messages are made."""
+    """The size of the message's stand-ins (empty transactions in place of dropped ones), bytes. 0 until the message is
+    made.
+    """
 
     @property
     def counts(self) -> Counts:

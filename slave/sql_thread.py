@@ -162,7 +162,7 @@ class Applying(Protocol):
 
     name: str
     place: Place[RelayLogInfo]
-    """The applier's place, with its file ``relay-log.info`` in the directory of the relay log."""
+    """The position and state that the applier has reached, and the file ``relay-log.info`` in which it is saved."""
     relay_end: RelayEnd
     """The position up to which the relay log is complete."""
     target: Target

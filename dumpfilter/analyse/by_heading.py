@@ -29,7 +29,7 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
 STATEMENTS = "(statements)"
-"""The text that replaces a table's name for the statements of a schema."""
+"""The text in the column of table names for a row that counts the statements of a schema."""
 SEVERAL = "(several tables)"
 """The heading of events that belong to more than one table or schema."""
 NO_TABLE = "(no table)"

@@ -94,7 +94,7 @@ class Large:
     """The changed tables as ``schema.table``, or the schemas if the tables are unknown, in descending order of bytes.
     """
     kinds: list[str] = field(default_factory=list)
-    """The kinds of its statements, such as INSERT, and the changes of its rows events, such as "insert rows"."""
+    """The kinds of the statements, such as INSERT, and of the changes of rows events, such as "insert rows"."""
     text: str = ""
     """The beginning of the statement's text. Empty for a transaction, and for rows whose statement the binlog does
     not contain.

@@ -33,8 +33,9 @@ class BinlogFilterOptions(Settings, panel="Filter"):
     lower_case_table_names: int = setting(0, min=0, max=2)
     """How names compare: 0 as they are, 1 and 2 without case."""
     clever: bool = False
-    """Follow tables: renamed tables keep their verdict under the new name. A table is ignored when its CREATE TABLE
-    … LIKE or SELECT is left out because it needs an ignored one."""
+    """Follow tables: a renamed table keeps its verdict under the new name. A table is ignored if its CREATE TABLE …
+    LIKE or … SELECT reads an ignored table.
+    """
     statement_kind: list[str] | None = setting(None, metavar="KIND")
     """Only statements of this kind (INSERT, create-table …); ROWS stands for row events. Repeatable."""
     ignore_statement_kind: list[str] | None = setting(None, metavar="KIND")

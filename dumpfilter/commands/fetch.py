@@ -17,7 +17,7 @@ class FetchSettings(Settings):
     source: str = setting(metavar="URL", show_default=False, is_argument=True)
     """The server: mysql://USER@HOST:PORT/, with options such as '?tls=verify-ca&ca=FILE' (docs/receiving.md)."""
     output: Path = setting(show_default=False)
-    """Directory for the files and their index. It goes on where it ends."""
+    """Directory for the files and their index. If it has files of this server, the fetch continues after them."""
     stop_never: bool = False
     """Wait for new events, until Ctrl-C or SIGTERM."""
     first: str = setting("oldest", "--from", metavar="FILE")
@@ -25,7 +25,7 @@ class FetchSettings(Settings):
     last: str = setting("", "--to", metavar="FILE")
     """The last file to fetch. Without it all."""
     sync: Literal["transaction", "interval", "none"] = "interval"
-    """When to wait for the disk: before more is read, once a second, or never."""
+    """When to wait until the data are on the disk: after each transaction, once a second, or never."""
     retry_count: int | None = setting(None, min=0, show_default=False)
     """Give up after so many failed attempts in a row; 0: never (the default with --stop-never, else 10)."""
 

@@ -98,7 +98,7 @@ class SummaryOptions(Settings):
     """
 
     summary: Literal["table", "json", "none"] = "table"
-    """The form of the summary at the end."""
+    """The form of the summary that is printed when the slave ends."""
     summary_file: Path | None = None
     """Write the summary to this file instead of standard output."""
 

@@ -47,7 +47,7 @@ class SqlSettings(Settings):
     script: str = setting("-", metavar="[FILE]", is_argument=True)
     """A file of statements; '-' or nothing is the standard input."""
     execute: str | None = setting(None, "--execute", "-e", metavar="SQL")
-    """Statements instead of a file."""
+    """Run these statements instead of a file."""
     form: Format | None = setting(None, "--format")
     """How results are written. Without it: table, and vertical on a terminal that is too narrow."""
 

@@ -24,7 +24,9 @@ CONSOLE_MEMORY = 64 * MIB
 RESULT_MEMORY = 128 * MIB
 """The limit of the memory of all results that clients have not read completely yet, bytes."""
 RESULT_SHARE = 0.75
-"""The part of this limit that the results of one user may take, so that nobody keeps other users from results."""
+"""The share of :data:`RESULT_MEMORY` that the results of one user may take, so that other users can still get
+results.
+"""
 
 _ROW_SIZE = 64
 _VALUE_SIZE = 40

@@ -20,7 +20,9 @@ from dumpfilter.topology.model import Node, Topology, filter_of
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 MOST_WAYS = 10_000
-"""The limit of the ways from origins to one node. Their number may double with each node on the way."""
+"""The limit of paths from origins (nodes that write binlogs) to one node. Each node with several sources can double the
+number of paths.
+"""
 
 TICK = 20_000_000
 """The interval at which a master polls binlog files that another process writes, nanoseconds."""

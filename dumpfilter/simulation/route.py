@@ -266,9 +266,13 @@ class Route:
     origin: str
     passages: tuple[Passage, ...]
     apply: Hop | None = None
-    """The node's applier as a hop. None: a transaction counts from its receipt."""
+    """The node's applier, treated as one more hop after the links. None: a transaction counts as applied when it is
+    received.
+    """
     applied: int | None = None
-    """The index of the filter of what the node applies, in the plan's filters. None: it applies everything."""
+    """The index, in the plan's filters, of the filter that decides which transactions the node applies. None: the node
+    applies all.
+    """
 
 
 class Router:

@@ -83,10 +83,10 @@ KINDS: Mapping[Kind, KindOfNode] = {
 }
 
 DEFAULT_STYLE: Family = "mysql"
-"""The server family whose style a workload has if its events reach no real server."""
+"""The server family (MySQL or MariaDB) whose binlog format a generated workload has if no real server reads it."""
 
 AT_ONCE = "at-once"
-"""The word for a speed at which a whole recording is there from the beginning."""
+"""The value of a recording's ``speed`` that makes all its transactions available when the topology starts."""
 
 
 def parse_outage(text: str) -> Outage:

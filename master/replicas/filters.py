@@ -120,7 +120,7 @@ class OwnFilter:
     ``likely`` are equal.
     """
     not_dropped: tuple[str, ...] = ()
-    """The ambiguous texts whose rules drop nothing in ``sure``."""
+    """The texts among ``doubts`` whose rules ``sure`` leaves out. The master drops nothing because of these rules."""
 
 
 ReadFilter = Callable[[ConnectBack, Peer], OwnFilter]

@@ -96,7 +96,9 @@ ALONE = "/"
 names are encoded as file names.
 """
 MOST_UNITS = 4_000_000
-"""The maximum number of units (rows of the tally) from all tasks that the driver holds. A unit takes 72 bytes."""
+"""The limit of the rows of traffic counts that the driver holds, from all tasks together. A row takes 72 bytes. It
+counts the bytes under one condition, from one server, in one time bucket.
+"""
 
 
 @dataclass(frozen=True)

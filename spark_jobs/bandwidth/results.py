@@ -167,17 +167,19 @@ class RealReplica(Model):
     """
 
     bytes: int
-    """Events that pass, and stand-ins."""
+    """Bytes of the events that pass the filter, and of stand-ins."""
     bytes_gtid: int
-    """Bytes of stand-ins, which carry the GTIDs of dropped transactions."""
+    """Bytes of stand-ins, the empty transactions that carry the GTIDs of dropped ones."""
     stand_ins: int
     """Number of stand-ins, with three events each for MySQL, two for MariaDB."""
     bytes_from_source: int
-    """All events, from the source's own server."""
+    """Bytes of all events, as a replica without dumpfilter receives them from its source."""
     compressed: int = 0
-    """An estimate of ``bytes``, each transaction as zstd (level 3), as ``binlog_transaction_compression`` does."""
+    """An estimate of ``bytes`` with each transaction compressed by zstd (level 3), as
+    ``binlog_transaction_compression`` does.
+    """
     compressed_from_source: int = 0
-    """An estimate of ``bytes_from_source`` in this way."""
+    """An estimate of ``bytes_from_source`` with each transaction compressed by zstd (level 3)."""
     is_upper_bound: bool = False
     """Whether these figures are upper bounds, as with stand-ins for MariaDB."""
 

@@ -336,9 +336,9 @@ class Stretch(NamedTuple):
     """
 
     stop: int
-    """The end of the stretch: the number of the first byte after it."""
+    """The number of the first byte after the stretch. The output's bytes of the range are numbered from 0."""
     file: int
-    """The number of the file that receives the stretch, from 1."""
+    """The number of the output's file to which the bytes are written, from 1."""
     offset: int
     """The file offset of byte number 0, as if the file held all bytes that the output receives from the range.
 

@@ -39,9 +39,13 @@ class SelectionOptions(Settings, panel="Selection"):
     """
 
     start_position: str = setting("", metavar="BYTES|GTIDS")
-    """Begin in the first file at this place, where a transaction begins; of MariaDB also after these GTIDs."""
+    """Begin at this byte offset of the first file, where a transaction begins. For MariaDB also GTIDs: begin after
+    them.
+    """
     stop_position: str = setting("", metavar="BYTES|GTIDS")
-    """Stop in the last file before the transaction at this place; of MariaDB also: up to these GTIDs."""
+    """Stop at this byte offset of the last file, where a transaction begins. For MariaDB also GTIDs: stop after
+    them.
+    """
     start_datetime: str = setting("", metavar="DATETIME")
     """Begin with the first transaction at or after this local time."""
     stop_datetime: str = setting("", metavar="DATETIME")
@@ -58,13 +62,15 @@ class TextOptions(Settings, panel="Output"):
     skip_gtids: bool = setting(True, "--skip-gtids/--no-skip-gtids")
     """Write GTIDs as comments, or as settings, which keep the transactions' GTIDs on the target."""
     may_fail: MayFail = MayFail.SAFE
-    """Statements that would fail where the text is run, since the filter dropped what they need, or that the filter
-    cannot decide about. safe: comments where they must fail, IF EXISTS where the binlogs do not tell. comment:
-    always comments. print: as they are."""
+    """How to print statements that fail on the target because the filter dropped what they need, or that the filter
+    cannot decide about. safe: as comments if they surely fail, with IF EXISTS if that is unknown. comment: always as
+    comments. print: unchanged.
+    """
     target_has: list[str] | None = setting(None, metavar="PATTERN", show_default=False)
-    """Tables that the target has although the filter drops their CREATE, as a LIKE pattern for db.table, so that
-    what needs them is printed. 'db.' is a database. Repeat the option for several patterns. mysql://USER@HOST/ asks the
-    target."""
+    """Tables that exist on the target although the filter drops their CREATE TABLE, as a LIKE pattern for db.table.
+    Statements that need them are then printed. 'db.' is a database. Repeat the option for several patterns.
+    mysql://USER@HOST/ asks the target.
+    """
     local_load: Path | None = setting(None, metavar="DIR")
     """Directory for the files of LOAD DATA. Without it a new temporary directory."""
     verbose: int = setting(
@@ -72,8 +78,9 @@ class TextOptions(Settings, panel="Output"):
     )
     """Print the changed rows as comments (### INSERT INTO …). -vv adds the columns' types."""
     base64_output: Base64Output = setting(Base64Output.AUTO, rich_help_panel="Rows")
-    """auto prints the BINLOG statements, which repeat the rows where the text is run. decode-rows leaves them out:
-    with -v for people who read."""
+    """auto prints BINLOG statements, which apply the row events when a client runs the text. decode-rows leaves them
+    out: use it with -v, to read the text.
+    """
 
     @property
     def row_events(self) -> bool:

@@ -243,13 +243,13 @@ class Facts(_Narrow):
     """
     bucket_seconds: int
     given_only: bool
-    """Whether the facts are valid only for the filters that were given to the tally.
+    """Whether the counts are valid only for the filters for which the events were counted.
 
     They are if compressed transactions were cut for these filters, or if :meth:`folded` merged conditions.
     """
     stretches: Stretches
-    """The counts by domain in a MariaDB binlog, which give an upper bound for the number of stand-ins (empty
-    transactions).
+    """For a MariaDB binlog, the counts of replication domains from which an upper bound for the number of stand-ins is
+    computed. A stand-in is an empty transaction that a replica gets in place of a dropped one.
     """
     condition: Ints
     """For each unit (row of counts), the index of its condition in ``conditions``."""

@@ -86,18 +86,20 @@ class Style(NamedTuple):
     labels: tuple[bytes, ...] = ()
     """The names of the values of an ENUM or SET, in UTF-8."""
     value: Callable[[bytes], str] = _no_value
-    """The function that converts a value of the form PENDING."""
+    """The function that makes the text of one value. It is used only if ``form`` is PENDING, because compiled code
+    makes the other texts.
+    """
     changes: Callable[[bytes, bytes | None], str] = lambda data, document: _no_value(data)
     """The function that converts the changes of a partial update of JSON values to text. It also gets the JSON
     document before the update, or None if the row image lacks it.
     """
     numbers: Callable[[npt.NDArray[np.floating]], list[str]] = number_texts
-    """The function that converts all values of the form REAL at once."""
+    """The function that makes the texts of an array of FLOAT or DOUBLE values (the form REAL)."""
     around: tuple[bytes, bytes, bytes] = (b"", b"", b"")
     """Three texts: one before a value, one after a value, and one that stands for NULL."""
 
     def room(self) -> tuple[int, int]:
-        """Return two numbers ``(a, b)``: the text that this style makes of a stored value of n bytes has at most
+        """Return two numbers ``(a, b)`` that limit the size of texts. The text of a stored value of n bytes has at most
         ``a + b * n`` bytes.
 
         A style says how the values of a column become text. The bound does not hold for the form PENDING, whose texts

@@ -112,16 +112,18 @@ AFTER_NAME = (
     | {"EXCEPT", "INTERSECT", "FOR", "LOCK", "PARTITION", "WINDOW", "PROCEDURE", "INTO", "RETURNING"}
     | {"TABLESAMPLE", "QUALIFY", "WITH"}
 )
-"""The keywords that can follow a table's name in a FROM or UPDATE clause and are no alias."""
+"""The keywords that can follow a table's name in a FROM or UPDATE clause and are not the table's alias."""
 
 NOT_ALWAYS_RESERVED = ("WINDOW", "EXCEPT", "INTERSECT", "RETURNING", "QUALIFY")
-"""The words of AFTER_NAME that are an alias on some servers, where a comma or JOIN may follow them."""
+"""Keywords that can follow a table's name on some servers, and are an ordinary alias of the table on others."""
 
 AFTER_LIST = (
     *(")", "}", ";", "ON", "SET", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "FOR", "LOCK"),
     *("PROCEDURE", "INTO", "WITH", *NOT_ALWAYS_RESERVED),
 )
-"""The symbols and keywords that can follow a FROM clause. ON stands in ON DUPLICATE KEY UPDATE, WITH in a view."""
+"""The symbols and keywords that can follow a FROM clause. ON is from ON DUPLICATE KEY UPDATE, and WITH from WITH CHECK
+OPTION of a view.
+"""
 
 _ALSO_ALIASES = {"mysql": (), "mariadb": ("TABLESAMPLE", "QUALIFY")}
 """The words of AFTER_NAME that are aliases nevertheless, by the family of the server."""

@@ -72,7 +72,7 @@ class SlaveSetOptions(Settings):
     slaves: list[Path] | None = setting(None, metavar="FILE", show_default=False)
     """Slaves and their filters: a TOML file, or a replica's own my.cnf. Repeatable."""
     slave: list[str] | None = setting(None, metavar="NAME:OPTIONS", show_default=False)
-    """A slave and its filter, to ask what if. Beside --slaves, or instead of it. Repeatable."""
+    """A slave and its filter, for example to try out a filter. Can be combined with --slaves. Repeatable."""
 
     def definitions(self) -> list[SlaveDefinition]:
         """Return the names and filters of the slaves that ``--slaves`` and ``--slave`` describe. Raises OptionError."""
@@ -135,11 +135,13 @@ class EngineOptions(Settings, panel=PANEL):
     """
 
     engine: Engine | None = setting(None, show_default="spark", rich_help_panel=None)
-    """The place of the work: local is threads of this process, spark is Apache Spark, which needs Java 17 or newer."""
+    """The engine that runs the job: local uses threads of this process, spark uses Apache Spark, which needs Java 17 or
+    newer.
+    """
     spark_master: str = setting("local[*]", metavar="URL")
     """Spark master: local[N] (N cores of this machine) or spark://host:port."""
     driver_memory: str = setting("1g", metavar="SIZE")
-    """Memory of Spark's Java process here."""
+    """Memory of Spark's Java process on this machine (the driver)."""
     executor_memory: str = setting("1g", metavar="SIZE")
     """Memory of each worker's Java process, on a cluster."""
     environment: str | None = setting(None, metavar="FILE")
@@ -174,7 +176,9 @@ class LocalEngineOptions(EngineOptions):
     """The options of the engine (threads of this process, or Spark) for commands that use threads by default."""
 
     engine: Engine | None = setting(None, show_default="local", rich_help_panel=None)
-    """The place of the work: local is threads of this process, spark is Apache Spark, which needs Java 17 or newer."""
+    """The engine that runs the job: local uses threads of this process, spark uses Apache Spark, which needs Java 17 or
+    newer.
+    """
 
 
 @contextmanager

@@ -245,7 +245,7 @@ class Need:
     """The lowest role of a user who may run a statement of the console, and whether the statement changes anything."""
 
     statement: str
-    """The statement's form, for the documentation."""
+    """The syntax of the statement, as the documentation shows it."""
     role: Role
     changes: bool = False
     """Whether the statement changes the state of the master, the slave or the console. The audit log records it."""

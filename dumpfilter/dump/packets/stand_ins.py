@@ -234,25 +234,33 @@ class Dropped(NamedTuple):
     """
 
     place: Integers
-    """The number of bytes of the chunk's events that come before the stand-in."""
+    """For each row, the number of bytes of the chunk's events that come before its stand-in. A chunk is a message of
+    the stream.
+    """
     transaction: Integers
-    """The number, within the segment, of the dropped transaction, or of the Gap event that names the GTIDs."""
+    """For each row, the number of the dropped transaction or of the Gap event, counted within the segment (a part of
+    the binlog file).
+    """
     source: Integers
     """The number of the GTID source."""
     first: Integers
     last: Integers
     begin: Integers
-    """The position before the Gap event in the writer's binlog file. It has no meaning in a server's binlog."""
+    """For each row that a Gap event names, the position before this event in the writer's binlog file. Other rows have
+    no meaning here.
+    """
     end: Integers
     """The position in the writer's binlog file at which the row's last stand-in ends."""
     time: Integers
     """The time of the transaction, or of the newest event before the Gap event, Unix seconds."""
     sequence: Integers
-    """The first ``sequence_number`` of the GTIDs that a Gap event names. 0 for a transaction in the file."""
+    """For each row that a Gap event names, the first ``sequence_number`` of the GTIDs. 0 for a row that is a
+    transaction of the file.
+    """
     offset: Integers
-    """The byte offset in the file of the Gtid event of a transaction in the file."""
+    """For each row that is a transaction of the file, the byte offset of its Gtid event."""
     size: Integers
-    """The length of this Gtid event, bytes."""
+    """For each row that is a transaction of the file, the length of its Gtid event, bytes."""
 
     @property
     def length(self) -> Integers:
@@ -569,12 +577,16 @@ class Stretches(NamedTuple):
     """
 
     domains: int = 0
-    """The sum, over all stretches, of the number of domains in the stretch. It is 0 for MySQL."""
+    """The number of MariaDB replication domains in each stretch (part of the binlog), summed over all stretches. 0 for
+    MySQL.
+    """
     most_domains: int = 0
-    """The largest number of domains in one stretch."""
+    """The largest number of MariaDB replication domains in one stretch (part of the binlog). 0 for MySQL."""
 
     def plus(self, other: Stretches) -> Stretches:
-        """Return the counts for the stretches of ``self`` and ``other`` together."""
+        """Return the counts of replication domains for the parts of the binlog that ``self`` and ``other`` count,
+        together.
+        """
         return Stretches(self.domains + other.domains, max(self.most_domains, other.most_domains))
 
 

@@ -256,10 +256,14 @@ MOST_HAPPENINGS = 10_000
 """The limit of a history's entries. Beyond it the oldest ones are removed."""
 
 MOST_SPANS = 20_000
-"""The limit of a history's intervals. Beyond it neighbours are joined, so that the intervals become twice as long."""
+"""The limit of intervals by which a link's history counts bytes. Beyond it each two neighbours are joined, so that the
+intervals become twice as long.
+"""
 
 FIRST_SPAN = 0.1
-"""The length of the intervals of a new link, seconds."""
+"""The length of the intervals by which a new link counts the bytes that pass, seconds. Later intervals can be
+longer.
+"""
 
 
 class Journal:
