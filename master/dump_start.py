@@ -345,7 +345,9 @@ class DumpStart:
     unknown_domains: frozenset[int] = frozenset()
     """The MariaDB domains of the slave's GTIDs in which the binlog has no transaction yet."""
     begun: int = 0
-    """The position in the writer's file at the boundary, if the slave named a position."""
+    """The position of the boundary in the file of the server that wrote the binlog; 0 if the slave named no
+    position.
+    """
     end: int = 0
     """The writer's position after the transaction of which the replica has a part; 0 if it has no partial transaction.
 

@@ -63,7 +63,7 @@ class MasterOptions(Settings):
     """Filter compressed transactions of up to this size, MiB before compression. Larger ones are sent whole, and
     counted as undecided."""
     max_dumps: int = setting(MAX_DUMPS, min=1, rich_help_panel=_LIMITS)
-    """The most slaves that can receive events at once. Each occupies a connection."""
+    """The limit of slaves that receive events at the same time. Each needs a connection."""
 
     verify_checksum: bool = True
     """Verify the events' checksums on reading (source_verify_checksum)."""

@@ -79,11 +79,11 @@ class ThreadView(NamedTuple):
     thread: str
     running: bool
     errors: int
-    """The number of errors since the channel was first started."""
+    """The number of errors of the thread since the channel was first started."""
     number: int
     text: str
     at: float
-    """The Unix time of the error, seconds."""
+    """The Unix time of the newest error, seconds; 0 without an error."""
 
 
 class ChannelView:
@@ -250,8 +250,7 @@ class _ChannelFacts:
 CHANNELS: Facts[ChannelView] = Facts(
     declared(_ChannelFacts, "dumpfilter_slave_"), labels={"channel": lambda view: view.name}
 )
-"""The columns and metrics of each channel: the table ``dumpfilter.channels``, which no server has, and metrics.
-
+"""The columns of the table ``dumpfilter.channels``, which shows a slave's channels, and the metrics of each channel.
 The counts outlive connections and restarts.
 """
 
@@ -276,7 +275,7 @@ class _ProcessFacts:
 
 
 PROCESS: Facts[Latency] = Facts(declared(_ProcessFacts, "dumpfilter_slave_"))
-"""The metrics of the whole process."""
+"""The metrics about the slave's process as a whole, not about one channel."""
 
 METRICS = (THREADS, CHANNELS, PROCESS)
 """The groups of metrics of a slave, in the order of docs/metrics.md."""

@@ -67,11 +67,11 @@ class SourceOptions(Settings, panel=MASTER_PANEL):
     """
 
     auto_position: bool = False
-    """Go on by GTID set at the start and at another master."""
+    """Begin at each start, and at another master, after the GTIDs that the slave has."""
     log_file: str = setting("", "--start-file")
-    """Binlog to begin with the first time. Without it the oldest."""
+    """Binlog file at which the first dump begins. Default: the oldest file."""
     log_pos: int = setting(FIRST_EVENT, "--start-position", min=FIRST_EVENT)
-    """Offset in --start-file to begin at the first time, bytes."""
+    """Byte offset in --start-file at which the first dump begins."""
     user: str = setting("", "--source-user")
     """The user to register as, where the master has a list of users."""
     connect_retry: float = setting(CONNECT_RETRY, min=0.05)
@@ -113,7 +113,7 @@ class SlaveOptions(Settings):
     once: bool = False
     """Stop at the end of the newest binlog."""
     skip_replica_start: bool = False
-    """Wait for START REPLICA on the console."""
+    """Start no threads until START REPLICA on the console."""
     io_thread_only: bool = False
     """Fetch relay logs and apply nothing."""
     target: str = DEFAULT_TARGET
@@ -126,7 +126,7 @@ class SlaveOptions(Settings):
     """Remove a relay log file that was complete for so long, and that neither the applier nor a connected replica
     needs; 0: keep all."""
     net_timeout: float = setting(NET_TIMEOUT, "--replica-net-timeout", min=0.1, rich_help_panel=MASTER_PANEL)
-    """Seconds of silence after which the connection counts as lost."""
+    """Seconds without a message after which the connection to the master counts as lost."""
     plain_password: bool = setting(False, "--source-plain-password", rich_help_panel=MASTER_PANEL)
     """Send the password to a master on another machine even without TLS."""
     replicate_same_server_id: bool = setting(

@@ -123,9 +123,9 @@ class Info(State):
     """
 
     NAME: ClassVar[str]
-    """The file's name."""
+    """The name of the state file, such as ``master.info``."""
     MODE: ClassVar[int] = 0o640
-    """The file's permissions."""
+    """The permissions of the state file."""
 
     @classmethod
     def file(cls, directory: Path) -> StateFile[Self]:
@@ -218,7 +218,7 @@ class PlaceInfo(Info):
     """
 
     GTIDS: ClassVar[str]
-    """The name of the field with the GTIDs up to the position."""
+    """The name of the file's field with the set of GTIDs up to the recorded position."""
 
     master_uuid: str = ""
     """The server_uuid of the master that the position belongs to. A master whose binlogs contain no server_uuid

@@ -26,7 +26,7 @@ MOST = 1 << 20
 _SEARCHED = 2 * MOST
 """The number of bytes at the beginning of a block from which samples are taken."""
 WHOLE = ""
-"""The key of samples of the whole binlog stream. Other keys are schema names."""
+"""The key under which samples of the whole binlog stream are kept. All other keys are schema names."""
 
 
 @dataclass

@@ -24,9 +24,11 @@ class BandwidthSettings(Settings):
     output: Path = Path("bandwidth")
     """Directory for report.html, results.json, the Parquet tables and the measurements."""
     bucket: int | None = setting(None, min=1, show_default=False)
-    """Seconds over which bytes are summed, and the width of a peak. Without it about a minute."""
+    """Length of a time bucket, seconds. Bytes are summed for each bucket, and a peak is the busiest one. Default: about
+    a minute.
+    """
     price: float | None = setting(None, min=0, metavar="PER_GB", show_default=False)
-    """Price of a GB (10^9 bytes). The results then have the price of a month."""
+    """Price of a GB (10^9 bytes). The results then show the price of a month's traffic."""
     audience: Audience | None = setting(None, "--for", show_default=False)
     """The readers: real replicas or slaves of dumpfilter. Without it replicas, if the binlogs have GTIDs."""
     top: int = setting(20, min=1)

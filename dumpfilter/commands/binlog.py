@@ -31,7 +31,7 @@ class BinlogFilterOptions(Settings, panel="Filter"):
         if kind.worklog_option
     )
     lower_case_table_names: int = setting(0, min=0, max=2)
-    """How names compare: 0 as they are, 1 and 2 without case."""
+    """The comparison of names of databases and tables: 0 with case, 1 and 2 without case."""
     clever: bool = False
     """Follow tables: a renamed table keeps its verdict under the new name. A table is ignored if its CREATE TABLE …
     LIKE or … SELECT reads an ignored table.

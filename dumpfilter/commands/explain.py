@@ -18,15 +18,17 @@ class ExplainSettings(Settings):
     statement: str = setting("", metavar="SQL")
     """Explain this statement instead of a binlog set."""
     use: str = setting("", metavar="DB")
-    """The statement's current database. Without it none."""
+    """The default database of --statement. Without this option there is none."""
     events: bool = False
     """Print one line for each event, not for each table or statement."""
     top: int = setting(50, min=1)
-    """How many to list, the largest first."""
+    """How many tables and statements to list, the largest first."""
     as_json: bool = setting(False, "--json")
     """Print JSON; with --events one object a line."""
     family: Literal["mysql", "mariadb"] | None = None
-    """The server of --statement (without it mysql). A binlog names its server itself."""
+    """The server whose rules explain --statement (default: mysql). For a binlog set, the binlog itself tells the
+    server.
+    """
     server_version: str = setting("", metavar="VERSION")
     """The version of MariaDB for --statement: from 11.5 on accents in table names count."""
 

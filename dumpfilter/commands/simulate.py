@@ -83,16 +83,18 @@ class ScenarioOptions(Settings, panel="Scenarios"):
     sweep: list[str] | None = setting(None, metavar="WHAT=VALUES", show_default=False)
     """Simulate links with each of some rates or delays: rate=512kbit,1mbit or m:web.delay=0s,50ms."""
     scale_load: str = setting("1", metavar="FACTORS")
-    """Multiply the pace of transactions."""
+    """Multiply the pace of transactions by this factor."""
     find: list[str] | None = setting(None, metavar="WHAT", show_default=False)
     """Find the slowest rate, or the longest delay, with which no transaction lags more than --lag: rate, delay or
     m:web.rate."""
     lag: str = setting("1s", metavar="TIME")
-    """The limit of the lag."""
+    """The limit of the lag. The results tell how long each node's lag was above it."""
     apply_rate: str | None = setting(None, metavar="RATE", show_default=False)
     """The rate at which slaves apply events. The lag then lasts until a transaction is applied."""
     apply_time: str = setting("0s", metavar="TIME")
-    """The time to apply a transaction, besides the time for its bytes."""
+    """The constant time that a slave needs to apply a transaction, in addition to the time for the transaction's
+    bytes.
+    """
     seed: int = setting(1, min=0)
     """The seed of the links' jitter."""
 

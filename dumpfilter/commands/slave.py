@@ -37,7 +37,7 @@ class MasterOptions(Settings, panel=MASTER_PANEL):
     """Address of the master; with a name before it, of that channel's. Repeatable. Without it the channels are those
     that were configured before, or by statements."""
     channel: str = ""
-    """The channel of a --master without a name; empty is the default one."""
+    """The channel of a --master that is given without a channel name; empty for the default channel."""
     source_password_file: Path | None = None
     """A file whose first line is the user's password. Without it the password is that of the environment variable
     DUMPFILTER_SOURCE_PASSWORD."""

@@ -65,7 +65,7 @@ def verb(panel: str | None = None) -> Callable[[Command], Command]:
 
 
 DIRECTORY = Path("dumpfilter-topology")
-"""The directory of a topology whose user names none."""
+"""The directory of a topology if the user gives no ``--directory``."""
 
 
 class TopologyOptions(Settings):
@@ -143,7 +143,7 @@ class UpSettings(Settings):
     detach: bool = False
     """Run in the background, and return when everything runs."""
     timeout: str = setting("60s", metavar="TIME")
-    """The longest start of one node, such as 2m."""
+    """The time limit for the start of each node, such as 2m."""
     keep: bool = False
     """Leave the directory with logs and data after the end."""
     table: bool = True
@@ -395,7 +395,7 @@ class WaitOptions(TopologyOptions):
     """The options for waiting until nodes have caught up: the time limit, and whether only running nodes count."""
 
     timeout: str = setting("30s", metavar="TIME")
-    """The longest wait, such as 30s or 5m."""
+    """The time limit of the wait, such as 30s or 5m."""
     running_only: bool = False
     """Leave out nodes that were stopped or killed, or have failed."""
 
@@ -491,13 +491,13 @@ class LinkSettings(TopologyOptions):
     delay: str = setting("", metavar="TIME")
     """The delay one way, such as 50ms."""
     jitter: str = setting("", metavar="TIME")
-    """The largest change of the delay."""
+    """The largest random change of the delay."""
     plain: bool = False
-    """No rate, no delay, no jitter."""
+    """Remove the link's rate limit, delay and jitter."""
     cut: bool = False
-    """Reset all connections, and refuse new ones."""
+    """Reset all connections of the link, and refuse new ones."""
     silence: bool = False
-    """Let no byte pass, and reset no connection."""
+    """Let no byte pass, but keep the connections open."""
     cut_after: str = setting("", metavar="SIZE")
     """Cut after so many more bytes, such as 64K, have reached the target."""
     duration: str = setting("", "--for", metavar="TIME")
@@ -623,7 +623,7 @@ class HoldSettings(NodeOptions):
     """The options of ``dumpfilter topology hold``: a node, and its replication delay."""
 
     behind: str = setting(metavar="TIME", is_argument=True)
-    """The delay, such as 3s. 0s ends it."""
+    """The time by which the node's data stay behind its sources, such as 3s. 0s ends the delay."""
 
 
 @verb(NODES)
@@ -649,7 +649,7 @@ class SqlSettings(NodeOptions):
     """The options of ``dumpfilter topology sql``: a node, and the statements to run on it."""
 
     execute: str | None = setting(None, "--execute", "-e", metavar="SQL")
-    """Statements. Without it the standard input has them."""
+    """SQL statements. Without this option they are read from standard input."""
     form: Format = setting(Format.TABLE, "--format")
     """How results are written."""
 
@@ -658,9 +658,9 @@ class LogSettings(NodeOptions):
     """The options of ``dumpfilter topology logs``: a node, and the part of its log to print."""
 
     lines: int = setting(0, "--lines", "-n", min=0)
-    """The last lines only; 0: all."""
+    """How many of the last lines to print; 0: all lines."""
     follow: bool = setting(False, "--follow", "-f")
-    """Go on until Ctrl-C."""
+    """Print new lines as they are written, until Ctrl-C."""
 
 
 @verb(NODES)

@@ -17,7 +17,7 @@ from dumpfilter.base.options.values import format_rate, format_time
 from dumpfilter.base.printable import printable
 
 REFRESH_SECONDS = 0.5
-"""The time between two looks at a topology in the foreground, seconds."""
+"""The interval at which the status of a topology on the terminal is refreshed, seconds."""
 
 _BAD = "bold red"
 _LONGEST = 500

@@ -494,7 +494,7 @@ class DumpThread:
 
 
 Planned = list[ChunkPlan] | DumpfilterError
-"""The plans of one slave's chunks, or the error that ends the slave's dump."""
+"""The descriptions of the next chunks (messages) to one slave, or the error that ends the slave's dump."""
 
 
 def plan_many(threads: Sequence[DumpThread], segment: Segment) -> list[Planned]:

@@ -120,9 +120,11 @@ class Earlier(NamedTuple):
     """The filters that selected the transactions which a slave has from earlier dumps."""
 
     filters: tuple[TableFlags, ...]
-    """The filters of which one selected each transaction before :attr:`file` and :attr:`position`."""
+    """The filters of earlier dumps. Each transaction before :attr:`file` and :attr:`position` was selected by one of
+    them.
+    """
     older: tuple[TableFlags, ...]
-    """The filters of which one selected each transaction before the first segment of the dump."""
+    """The filters of earlier dumps. Each transaction before this dump's first segment was selected by one of them."""
     file: str = ""
     """The binlog file up to which one of :attr:`filters` selected the transactions. Empty: all that the slave has."""
     position: int = 0
@@ -150,7 +152,7 @@ class XaEnds(NamedTuple):
 
     earlier: Earlier | None
     older: tuple[TableFlags, ...]
-    """The filters of which one selected each transaction that was prepared before the dump."""
+    """The filters of earlier dumps. Each transaction that was prepared before this dump was selected by one of them."""
     is_sent: Mapping[Xid, bool] = MappingProxyType({})
     """For each transaction that the dump has prepared, by canonical xid, whether the slave was sent any part of it."""
 

@@ -35,7 +35,7 @@ class Beyond(enum.Enum):
     """The answers to the question whether one filter passes an event that another filter drops."""
 
     NOTHING = "nothing"
-    """The filter passes nothing that the second filter drops."""
+    """The first filter passes no event that the second filter drops."""
     SOMETHING = "something"
     UNKNOWN = "unknown"
     """The filters cannot be compared: different semantics, too many rules, or patterns that may match common names."""

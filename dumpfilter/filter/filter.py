@@ -368,9 +368,9 @@ class FilterOptions:
     """The rules of the server that writes the binlog, such as ``--binlog-do-db=shop``."""
     write_semantics: WriteSemantics = WriteSemantics.SERVER
     only_kinds: tuple[str, ...] = ()
-    """``--statement-kind``: the kinds of statement that pass. Empty: all kinds."""
+    """The kinds of statement that pass, from ``--statement-kind``. Empty: all kinds."""
     ignored_kinds: tuple[str, ...] = ()
-    """``--ignore-statement-kind``: the kinds of statement that are dropped."""
+    """The kinds of statement that are dropped, from ``--ignore-statement-kind``."""
     clever: bool = False
     """Whether the rules apply to renamed tables under their first name (the clever filter)."""
     lower_case_table_names: int = 0

@@ -126,7 +126,7 @@ class ScanPoint(NamedTuple):
 
 
 FIRST_POINT = ScanPoint(NONE_PREPARED)
-"""The state of a scan before the first file of a server's binlog."""
+"""The state in which the scan of a server's binlog begins, with no prepared XA transaction."""
 
 
 class RelayWentBack(BinlogUnreadable):

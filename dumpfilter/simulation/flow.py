@@ -92,7 +92,7 @@ class Group:
     """
 
     setting: Setting
-    """The parameters of the run."""
+    """The parameters of the run to which the group belongs."""
     routes: tuple[Route, ...]
     nodes: tuple[PlannedNode, ...]
     delay: int = 0

@@ -68,40 +68,42 @@ class OutageFigures(Model):
     """An outage of a link in one run, and the time until the node behind the link had caught up."""
 
     start: int
-    """Microseconds since the run's first commit."""
+    """The begin of the outage, microseconds since the run's first commit."""
     end: int | None
-    """The end; None if nobody healed the link."""
+    """The end of the outage, microseconds since the run's first commit; None if the link stayed down."""
     catch_up: int | None
-    """The time from the outage's end until the link's reader was as close to the source as before; None if never."""
+    """The time from the outage's end until the link's reader was as close to the source as before, microseconds; None
+    if never.
+    """
 
 
 class LinkFigures(Model):
     """The traffic of one link between two nodes in one run of a simulation or experiment."""
 
     name: str
-    """``SOURCE:TARGET``."""
+    """The link's name, ``SOURCE:TARGET``."""
     source: str
-    """The node that sends."""
+    """The node that sends over the link."""
     target: str
-    """The node that reads."""
+    """The node that reads from the link."""
     count: int = 1
-    """Links with equal figures. ``name`` is the first."""
+    """Number of links with these figures. ``name`` is the first."""
     rate: int | None
-    """The link's rate; None: no limit."""
+    """The link's rate, bits per second; None: no limit."""
     delay: int
-    """The link's delay."""
+    """The link's one-way delay, microseconds."""
     jitter: int
-    """The link's jitter."""
+    """The largest random change of the link's delay, microseconds."""
     bytes: int
     """Bytes of events that the reader got, with the 5 bytes of MySQL's own protocol for each event."""
     estimated: bool = False
     """Whether ``bytes`` is an estimate, as it is for compressed events."""
     transactions: int
-    """Transactions that the reader got."""
+    """Number of transactions that the reader got over the link."""
     messages: int | None = None
-    """Messages of the protocol. None: not known."""
+    """Number of protocol messages on the link. None: not known."""
     overhead: int | None = None
-    """Bytes of the protocols around the events. None: not known."""
+    """Bytes that the protocols add to the events. None: not known."""
     outages: tuple[OutageFigures, ...] = ()
 
 
@@ -113,11 +115,11 @@ class LagFigures(Model):
     p50: int
     """The median lag of a transaction."""
     p95: int
-    """The 95th percentile."""
+    """The 95th percentile of the lag of a transaction."""
     p99: int
-    """The 99th percentile."""
+    """The 99th percentile of the lag of a transaction."""
     worst: int
-    """The greatest lag."""
+    """The greatest lag of a transaction."""
     above: int
     """The time during which the node's lag was above `--lag`, or above an experiment's `limit`."""
 
@@ -130,17 +132,17 @@ class NodeFigures(Model):
 
     name: str
     channel: str | None = None
-    """The source of the channel. None: the whole node."""
+    """The source whose transactions are counted. None: transactions from all sources."""
     count: int = 1
-    """Nodes with equal figures. ``name`` is the first."""
+    """Number of nodes with these figures. ``name`` is the first."""
     members: tuple[str, ...] = ()
     """The names of all nodes with equal figures, if there are several."""
     transactions: int
-    """Transactions that the node was sent."""
+    """Number of transactions that the node was sent."""
     missing: int = 0
-    """Transactions that never arrived, because a link stayed down."""
+    """Number of transactions that never arrived, because a link stayed down."""
     bytes: int
-    """Bytes that came over the node's own links."""
+    """Bytes that the node received over its own links."""
     lag: LagFigures
 
 
@@ -170,7 +172,7 @@ class Setting(Model):
 
     variant: Variant
     load: float = 1.0
-    """The factor by which the commit times of the binlog are compressed."""
+    """The factor by which the pace of the binlog's commits is multiplied."""
     rate: int | None = None
     """The rate that replaces the links' own rates in this run, bits per second. None: the rates are unchanged."""
     delay: int | None = None
@@ -209,21 +211,21 @@ class Found(Model):
     """
 
     node: str
-    """The node's name."""
+    """The name of the node for which the search was made."""
     count: int = 1
-    """Nodes with the same answer. ``node`` is the first."""
+    """Number of nodes with the same result. ``node`` is the first."""
     variant: Variant
-    """The way to bring the binlog to the slaves."""
+    """The way to bring the binlog to the slaves, for example filtered on the master."""
     load: float = 1.0
-    """The factor of the binlog's load."""
+    """The factor by which the pace of the binlog's commits was multiplied."""
     what: str
-    """``rate`` (bits per second) or ``delay`` (microseconds)."""
+    """The searched property of links: ``rate`` (bits per second) or ``delay`` (microseconds)."""
     link: str | None = None
-    """The link that was changed. None: all links."""
+    """The link whose rate or delay was varied. None: all links."""
     value: int | None
-    """The rate or delay. None: no value keeps the limit."""
+    """The found rate (bits per second) or delay (microseconds). None: no value keeps the lag within the limit."""
     worst: int | None = None
-    """The worst lag at this value."""
+    """The greatest lag of the node at this value, microseconds."""
 
 
 class SourceFigures(Model):
@@ -236,7 +238,7 @@ class SourceFigures(Model):
     family: str
     server_version: str
     clock: str
-    """The source of the commit times: ``gtid``, ``header`` or ``measured``."""
+    """The source of the commit times: ``gtid`` (GTID events), ``header`` (event headers) or ``measured``."""
     first_time: int | None
     """The time of the first commit, Unix microseconds. None: there are no commits."""
     last_time: int | None
@@ -264,7 +266,9 @@ class Results(Model):
     nodes: tuple[NodeDescription, ...] = ()
     """The nodes of the topology. Empty if the slaves come from a slaves file."""
     limit: int
-    """The lag above which time is counted, and which searches must keep, microseconds."""
+    """The limit of the lag, microseconds. Runs count the time above it, and searches look for values that keep the lag
+    below it.
+    """
     runs: tuple[Run, ...]
     found: tuple[Found, ...] = ()
     warnings: tuple[str, ...] = ()

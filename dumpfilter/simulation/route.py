@@ -50,7 +50,7 @@ class Down:
 
     start: int
     end: int
-    """The time at which the network works again, nanoseconds."""
+    """The time at which the link works again, nanoseconds."""
     restart: int
     """The time at which the dump resumes, nanoseconds. After ``end`` the reader waits for its next attempt to
     connect, and then connects.
@@ -105,7 +105,7 @@ class Crossed(NamedTuple):
     """The time at which each transaction had arrived completely, nanoseconds. The values never decrease."""
     messages: int
     told: int
-    """The bytes of the reports about dropped transactions."""
+    """The bytes of the reports about dropped transactions that crossed the link."""
 
 
 def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:

@@ -38,9 +38,9 @@ from dumpfilter.topology.model import Kind
 END_PERIOD = 0.025
 """The sampling interval of the ends of the origins' binlogs, seconds. It is the resolution of the lag."""
 SAMPLE_PERIOD = 0.5
-"""The sampling interval of nodes and links, seconds."""
+"""The interval at which the lag of nodes and the bytes of links are sampled, seconds."""
 MOST_SAMPLES = 7200
-"""The limit of kept samples of a node: an hour. Beyond it older ones are thinned out."""
+"""The limit of the lag samples that are kept for a node, an hour's. Beyond it, older samples are thinned out."""
 _RATE_SPAN = 2.0
 _MOST_PLOTTED = 300
 

@@ -31,10 +31,10 @@ from dumpfilter.base.files import DirectoryLock, replace
 from dumpfilter.testbed.errors import NotUp, TestbedError, TopologyBusy
 
 STATE = "state.json"
-"""The name of the state file."""
+"""The name of the file in a topology's directory that holds the topology's state."""
 LOCK = "lock"
 KEPT = ("logs", "report.json")
-"""The files of a directory that stay after the topology, if a user named the directory."""
+"""The files that stay in the directory that the user named, after the topology has ended."""
 
 _TEMPORARY = "dumpfilter-topology-"
 """The prefix of temporary directories. The id and the start time of their process follow."""
@@ -200,7 +200,7 @@ def _locked(directory: Path) -> DirectoryLock:
 # -- the control socket
 
 SOCKET = "control.sock"
-"""The name of the socket in the topology's directory."""
+"""The name of the Unix socket in a topology's directory, through which commands control the topology."""
 
 _MOST_REQUEST = 1 << 20
 _POLL = 0.1

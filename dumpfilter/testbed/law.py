@@ -38,7 +38,9 @@ _POLL = 0.1
 _REWRITE = "replicate-rewrite-db"
 
 Filters = tuple[tuple[str, ...], ...]
-"""The rules of each filter on a way, as options, in the order in which the filters apply."""
+"""The rules of consecutive filters, in the order in which the filters apply. Each filter is a tuple of options such as
+``replicate-do-db=shop``.
+"""
 
 
 def check_law(nodes: Mapping[str, TestbedNode], references: References, timeout: float) -> None:

@@ -237,7 +237,7 @@ class TestbedLink(OpenLink):
 _SQL_TIMEOUT = 60.0
 
 PAUSED = "is paused (resume() it)"
-"""The reason why a paused node does not catch up."""
+"""The words with which an error explains that a paused node does not catch up."""
 
 
 @dataclass(frozen=True)

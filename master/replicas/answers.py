@@ -72,7 +72,7 @@ runs.
 _SHORTEST_SOURCE = 24
 """The smallest number of bytes of a UUID with its intervals in an encoded GTID set."""
 FATAL = 1236
-"""The number of the error at which a replica stops."""
+"""The number of the error that makes a replica stop replication (ER_MASTER_FATAL_ERROR_READING_BINLOG)."""
 
 
 NON_BLOCK = 1

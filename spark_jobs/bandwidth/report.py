@@ -237,7 +237,7 @@ def _less(before: float, after: float) -> str:
 MOST_CHOICES = 200
 """The maximum number of slaves, or groups of equal slaves, in the menu of the chart over time."""
 ALL = "all slaves together"
-"""The name of the menu entry that is shown first."""
+"""The name of the menu entry that is shown first, about all slaves."""
 ALL_COUNTED = "all slaves to which something passes"
 """The name of the first menu entry if slaves whose filters pass nothing are left out."""
 

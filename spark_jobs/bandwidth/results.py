@@ -34,9 +34,9 @@ class Figures(Model):
     bytes: int
     """Bytes of events."""
     events: int
-    """Events."""
+    """Number of events."""
     transactions: int
-    """Transactions with such an event."""
+    """Number of transactions with such events."""
 
 
 class Ways(Model):
@@ -48,13 +48,13 @@ class Ways(Model):
     """
 
     no_filter: int
-    """Without a filter."""
+    """Bytes without a filter."""
     filter: int
-    """With the filter on the master."""
+    """Bytes with the filter on the master."""
     compression: int
-    """With compression alone."""
+    """Bytes with zstd compression and without a filter."""
     both: int
-    """With the filter and compression."""
+    """Bytes with the filter on the master and zstd compression."""
 
 
 class Savings(Model):
@@ -73,13 +73,13 @@ class Prices(Model):
     """
 
     no_filter: float
-    """Without a filter."""
+    """The price without a filter."""
     filter: float
-    """With the filter on the master."""
+    """The price with the filter on the master."""
     compression: float
-    """With compression alone."""
+    """The price with zstd compression and without a filter."""
     both: float
-    """With the filter and compression."""
+    """The price with the filter on the master and zstd compression."""
 
 
 class Month(Model):
@@ -88,9 +88,9 @@ class Month(Model):
     """
 
     bytes: Ways
-    """The traffic in bytes."""
+    """The bytes of a month's traffic."""
     price: Prices | None = None
-    """The price of these bytes; None without ``--price``."""
+    """The price of a month's traffic; None without ``--price``."""
 
 
 class Totals(Model):
@@ -100,16 +100,18 @@ class Totals(Model):
     """
 
     slaves: int
-    """The number of slaves in the sums."""
+    """The number of slaves that the sums include."""
     slaves_left_out: int = 0
-    """The number of slaves left out of the sums."""
+    """The number of slaves that the sums leave out, because their filters pass nothing."""
     bytes: Ways
-    """The sums for the report's audience (:attr:`Results.audience`)."""
+    """The bytes that all slaves receive, counted for the kind of reader in :attr:`Results.audience`."""
     saved: Savings
     of_slaves: Ways
-    """The sums for dumpfilter slaves."""
+    """The bytes that the slaves receive as dumpfilter slaves, over gRPC."""
     of_replicas: Ways | None
-    """The sums for real replicas. None if the figure is missing for any slave."""
+    """The bytes that the slaves would receive as real replicas, in MySQL's protocol. None if this figure is missing for
+    any slave.
+    """
     stand_ins: int = 0
     """The number of stand-ins (empty transactions in place of dropped ones) for real replicas."""
     stand_in_bytes: int = 0
@@ -125,11 +127,11 @@ class Peak(Model):
     """The time bucket in which a slave receives the most traffic, with the bytes and the mean rate in this bucket."""
 
     start: UnixTime
-    """Start."""
+    """Start of the time bucket."""
     bytes: int
-    """Bytes."""
+    """Bytes in the time bucket."""
     bytes_per_second: float
-    """Bytes a second."""
+    """Bytes a second in the time bucket."""
 
 
 class RuleSaving(Model):
@@ -150,9 +152,9 @@ class TableShare(Model):
     """The bytes of one database table's events that one slave receives with its filter on the master."""
 
     table: str
-    """A ``name`` of ``tables``."""
+    """The table: a ``name`` in the results' ``tables``."""
     bytes: int
-    """Bytes with the filter on the master."""
+    """Bytes of the table's events that the slave receives, with the filter on the master."""
 
 
 class RealReplica(Model):
@@ -196,11 +198,11 @@ class SlaveFigures(Model):
     semantics: str
     """``classic`` for the servers' ``--replicate-*`` rules, ``effective`` for those of WL#2516."""
     rules: tuple[str, ...]
-    """The rules as options."""
+    """The slave's filter rules, as options."""
     no_filter: Figures
-    """Without a filter."""
+    """The traffic without a filter."""
     master_side: Figures
-    """With the filter on the master, exact.
+    """The exact traffic with the filter on the master.
 
     If only the slave filters, the master sends ``no_filter``, and the slave applies this traffic.
     """
@@ -216,11 +218,13 @@ class SlaveFigures(Model):
     split: int
     """Bytes after a split by schema, with the whole binlog of each schema that the slave needs."""
     split_sets: tuple[str, ...]
-    """These schemas. "@rest" is the binlog of events without a schema."""
+    """The schemas whose binlogs the slave needs after a split by schema. "@rest" is the binlog of events without a
+    schema.
+    """
     peak_no_filter: Peak | None
-    """The busiest bucket without a filter."""
+    """The busiest time bucket without a filter."""
     peak: Peak | None
-    """The busiest bucket with the filter."""
+    """The busiest time bucket with the filter."""
     rule_savings: tuple[RuleSaving, ...]
     tables: tuple[TableShare, ...]
     """The traffic of each database table that the slave receives with its filter on the master, the largest first."""
@@ -229,7 +233,7 @@ class SlaveFigures(Model):
     warnings: tuple[str, ...] = ()
     """Warnings about the slave's filter."""
     month: Month | None = None
-    """Bytes or price of a month, None if unknown."""
+    """The traffic of a month; None if unknown."""
 
 
 class TableFigures(Model):
@@ -240,15 +244,15 @@ class TableFigures(Model):
     name: str
     """``schema.table``, ``schema (statements)``, ``(several tables)``, or ``(no table)``. Names are unique."""
     database: str | None
-    """The schema; None for traffic of no single schema."""
+    """The schema; None for traffic that belongs to no single schema."""
     table: str | None
-    """The table; None for traffic of no single table."""
+    """The table; None for traffic that belongs to no single table."""
     bytes: int
-    """Bytes in the binlog, before any filter."""
+    """Bytes of the table's events in the binlog, before any filter."""
     events: int
-    """Events in the binlog."""
+    """Number of the table's events in the binlog."""
     transactions: int
-    """Transactions in the binlog."""
+    """Number of transactions in the binlog that have an event of the table."""
 
 
 class Series(Model):

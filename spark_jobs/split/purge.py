@@ -31,7 +31,7 @@ class Purged(BaseModel):
     bytes: int
     """The total size of the purged files, bytes."""
     left: tuple[str, ...]
-    """The names of the binlog's remaining files."""
+    """The names of the files that the binlog still has after the purge."""
     finished: tuple[str, ...] = ()
     """The names of additional files that this purge deleted, because an earlier purge was killed before deleting
     them.

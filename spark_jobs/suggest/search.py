@@ -383,7 +383,7 @@ class Candidate:
     """The table's name, or the tables' name prefix. None for all tables of the database."""
     is_prefix: bool
     tables: frozenset[TableSubject]
-    """The tables of the set that the rule would drop."""
+    """The tables of the binlog set whose events the rule would drop."""
     keeps_database: bool = False
     """Whether the rule drops the database's tables but passes CREATE DATABASE.
 
@@ -555,7 +555,7 @@ class Step:
 
     candidate: Candidate
     slaves: tuple[Slave, ...]
-    """The slaves afterwards. Those for which the rule saves bytes have it."""
+    """The slaves after the step. The slaves for which the rule saves bytes have the rule."""
     saved: int
     score: float
 

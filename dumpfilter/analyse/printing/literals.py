@@ -147,7 +147,7 @@ _VERSIONED = {
     "default_table_encryption": 80016,
 }
 USE = b"use "
-"""The beginning of a USE statement."""
+"""The first bytes of a printed USE statement."""
 
 _NAMELESS = re.compile(
     r"\s*ALTER\s+(DATABASE|SCHEMA)\s+(DEFAULT|CHARACTER|CHARSET|COLLATE|ENCRYPTION|COMMENT|READ)\b", re.I

@@ -43,7 +43,7 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
 
 BUCKET_SECONDS = 60
-"""The default length of a time bucket, seconds. Reports show traffic by the minute."""
+"""The default length of a time bucket, seconds. Bytes are summed by time bucket."""
 
 _MOST_UNITS = 1 << 16
 """The number of units (rows of counts) above which a tally first merges equal ones before it enlarges its arrays."""

@@ -40,7 +40,7 @@ MOST_RATE = 1_000_000_000_000
 MOST_SECONDS = 1_000 * 86_400
 """The longest time that :func:`parse_time` accepts, seconds."""
 MICROSECOND = Decimal("0.000001")
-"""The resolution of times, seconds."""
+"""The smallest step of a time that :func:`parse_time` accepts, seconds."""
 
 
 def parse_size(text: str, *, option: str = "size", least: int = 0) -> int:

@@ -40,7 +40,7 @@ CERTIFICATE_OPTION = "--tls-cert"
 KEY_OPTION = "--tls-key"
 
 GRPC_KEYS = "give an RSA key, or an EC key on the curve P-256 or P-384"
-"""The cure for a key that gRPC cannot use."""
+"""The advice in the error about a TLS key that gRPC cannot use."""
 
 _VALID = datetime.timedelta(days=3650)
 _CLOCK_SKEW = datetime.timedelta(days=1)

@@ -115,7 +115,7 @@ class JobReadOptions(Settings):
     on_corrupt: Literal["stop", "skip"] = "stop"
     """A damaged file: stop ends the job, skip reads the file up to the damage and warns of the rest."""
     range_size: int = setting(32, min=1)
-    """The part of a file that one task takes, MiB."""
+    """The size of the part of a file that one task reads, MiB."""
     verify_checksum: bool = True
     """Verify the events' checksums."""
 
@@ -145,7 +145,7 @@ class EngineOptions(Settings, panel=PANEL):
     executor_memory: str = setting("1g", metavar="SIZE")
     """Memory of each worker's Java process, on a cluster."""
     environment: str | None = setting(None, metavar="FILE")
-    """The archive of the Python that the workers of a cluster run. docs/cluster.md shows how to pack it."""
+    """The archive of the Python environment that the workers of a cluster run. docs/cluster.md shows how to make it."""
     conf: list[str] | None = setting(None, metavar="NAME=VALUE", show_default=False)
     """A setting of Spark, such as spark.executorEnv.NAME=VALUE, a worker's variable. Repeatable."""
 

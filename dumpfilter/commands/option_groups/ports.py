@@ -158,7 +158,7 @@ class LogOptions(Settings, panel="Log"):
     """The format of a process's log on standard error, and the lowest level of its lines."""
 
     log_format: Format | None = setting(None, show_default=Format.TEXT.value)
-    """The form of the log: text for people, or json with one object a line for programs."""
+    """The format of log lines: text for people, or json with one object a line for programs."""
     log_level: Level | None = setting(None, show_default=Level.INFO.value)
     """The least level of the log's lines. Lines of the audit log have no level, and always appear."""
 

@@ -18,7 +18,7 @@ from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
 SECONDS = 10.0
-"""The time limit of a master's answer, seconds."""
+"""The time limit for a master's answer to a status request, seconds."""
 
 _LOGIN_OR_CONSOLE = (
     "the master tells strangers its health only; for the slaves and the binlog give --console with the address of the "

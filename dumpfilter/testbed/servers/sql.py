@@ -468,7 +468,7 @@ def wait_for_gtids(
 _OF_THE_SERVER = ("information_schema", "mysql", "performance_schema", "sys")
 
 TABLE = "table "
-"""The prefix of a table's name as the name of an object."""
+"""The prefix with which :func:`read_data` names a table, as in ``table shop.orders``."""
 
 _DEFINITION = f"definition of {TABLE}"
 
