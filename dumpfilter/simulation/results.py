@@ -70,7 +70,7 @@ class OutageFigures(Model):
     start: int
     """The begin of the outage, microseconds since the run's first commit."""
     end: int | None
-    """The end of the outage, microseconds since the run's first commit; None if the link stayed down."""
+    """The end of the outage; None if the link stayed down."""
     catch_up: int | None
     """The time from the outage's end until the link's reader was as close to the source as before, microseconds; None
     if never.
@@ -115,9 +115,9 @@ class LagFigures(Model):
     p50: int
     """The median lag of a transaction."""
     p95: int
-    """The 95th percentile of the lag of a transaction."""
+    """The 95th percentile of the lag."""
     p99: int
-    """The 99th percentile of the lag of a transaction."""
+    """The 99th percentile of the lag."""
     worst: int
     """The greatest lag of a transaction."""
     above: int
@@ -132,7 +132,7 @@ class NodeFigures(Model):
 
     name: str
     channel: str | None = None
-    """The source whose transactions are counted. None: transactions from all sources."""
+    """The source whose transactions are counted. None: all sources."""
     count: int = 1
     """Number of nodes with these figures. ``name`` is the first."""
     members: tuple[str, ...] = ()
@@ -211,19 +211,19 @@ class Found(Model):
     """
 
     node: str
-    """The name of the node for which the search was made."""
+    """The node's name."""
     count: int = 1
     """Number of nodes with the same result. ``node`` is the first."""
     variant: Variant
-    """The way to bring the binlog to the slaves, for example filtered on the master."""
+    """The way to bring the binlog to the slaves."""
     load: float = 1.0
-    """The factor by which the pace of the binlog's commits was multiplied."""
+    """The factor by which the binlog's load was multiplied."""
     what: str
     """The searched property of links: ``rate`` (bits per second) or ``delay`` (microseconds)."""
     link: str | None = None
     """The link whose rate or delay was varied. None: all links."""
     value: int | None
-    """The found rate (bits per second) or delay (microseconds). None: no value keeps the lag within the limit."""
+    """The found rate or delay. None: no value keeps the lag within the limit."""
     worst: int | None = None
     """The greatest lag of the node at this value, microseconds."""
 

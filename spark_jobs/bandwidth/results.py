@@ -48,13 +48,13 @@ class Ways(Model):
     """
 
     no_filter: int
-    """Bytes without a filter."""
+    """The amount without a filter."""
     filter: int
-    """Bytes with the filter on the master."""
+    """The amount with the filter on the master."""
     compression: int
-    """Bytes with zstd compression and without a filter."""
+    """The amount with zstd compression and without a filter."""
     both: int
-    """Bytes with the filter on the master and zstd compression."""
+    """The amount with the filter on the master and zstd compression."""
 
 
 class Savings(Model):
@@ -73,13 +73,13 @@ class Prices(Model):
     """
 
     no_filter: float
-    """The price without a filter."""
+    """The amount without a filter."""
     filter: float
-    """The price with the filter on the master."""
+    """The amount with the filter on the master."""
     compression: float
-    """The price with zstd compression and without a filter."""
+    """The amount with zstd compression and without a filter."""
     both: float
-    """The price with the filter on the master and zstd compression."""
+    """The amount with the filter on the master and zstd compression."""
 
 
 class Month(Model):
@@ -127,11 +127,11 @@ class Peak(Model):
     """The time bucket in which a slave receives the most traffic, with the bytes and the mean rate in this bucket."""
 
     start: UnixTime
-    """Start of the time bucket."""
+    """Start of the bucket."""
     bytes: int
-    """Bytes in the time bucket."""
+    """Bytes in the bucket."""
     bytes_per_second: float
-    """Bytes a second in the time bucket."""
+    """Bytes a second in the bucket."""
 
 
 class RuleSaving(Model):
@@ -154,7 +154,7 @@ class TableShare(Model):
     table: str
     """The table: a ``name`` in the results' ``tables``."""
     bytes: int
-    """Bytes of the table's events that the slave receives, with the filter on the master."""
+    """Bytes of the table's events that the slave receives."""
 
 
 class RealReplica(Model):
@@ -175,7 +175,7 @@ class RealReplica(Model):
     stand_ins: int
     """Number of stand-ins, with three events each for MySQL, two for MariaDB."""
     bytes_from_source: int
-    """Bytes of all events, as a replica without dumpfilter receives them from its source."""
+    """Bytes of all events, as the source itself sends them to a replica."""
     compressed: int = 0
     """An estimate of ``bytes`` with each transaction compressed by zstd (level 3), as
     ``binlog_transaction_compression`` does.
@@ -200,9 +200,9 @@ class SlaveFigures(Model):
     rules: tuple[str, ...]
     """The slave's filter rules, as options."""
     no_filter: Figures
-    """The traffic without a filter."""
+    """Traffic without a filter."""
     master_side: Figures
-    """The exact traffic with the filter on the master.
+    """Exact traffic with the filter on the master.
 
     If only the slave filters, the master sends ``no_filter``, and the slave applies this traffic.
     """
@@ -233,7 +233,7 @@ class SlaveFigures(Model):
     warnings: tuple[str, ...] = ()
     """Warnings about the slave's filter."""
     month: Month | None = None
-    """The traffic of a month; None if unknown."""
+    """Bytes and price of a month's traffic; None if unknown."""
 
 
 class TableFigures(Model):
@@ -244,15 +244,15 @@ class TableFigures(Model):
     name: str
     """``schema.table``, ``schema (statements)``, ``(several tables)``, or ``(no table)``. Names are unique."""
     database: str | None
-    """The schema; None for traffic that belongs to no single schema."""
+    """The schema; None if the traffic belongs to no single schema."""
     table: str | None
-    """The table; None for traffic that belongs to no single table."""
+    """The table; None if the traffic belongs to no single table."""
     bytes: int
     """Bytes of the table's events in the binlog, before any filter."""
     events: int
     """Number of the table's events in the binlog."""
     transactions: int
-    """Number of transactions in the binlog that have an event of the table."""
+    """Number of transactions with such events."""
 
 
 class Series(Model):
