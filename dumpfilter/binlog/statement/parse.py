@@ -212,21 +212,36 @@ def _deleted_from(found: References, targets: Names) -> Names | None:
     ``targets`` are aliases or names of tables in the FROM clause. The result has the server's order, which is the
     order of the FROM clause.
     """
-    wanted = set(targets)
-    updated = []
-    for name, alias in found.top:
-        plain = alias == name.table
-        for target in targets:
-            same = target.table.lower() == alias.lower()
-            if same and (target.database is None or (plain and target.database == name.database)):
-                wanted.discard(target)
-                if name.database == "":
-                    return None
-                updated.append(name)
-                break
-    # Only the server can tell whether the target `d1.a` is the table `a` of the FROM clause, since `d1` may be the
-    # current database.
-    return None if wanted else tuple(updated)
+    updated = set()
+    for target in targets:
+        meant = _tables_meant(found, target)
+        # Only the server can tell whether the target `d1.a` is the table `a` of the FROM clause, or whether the target
+        # `a` is `d1.a` or `d2.a`, since `d1` may be the current database.
+        if len(meant) != 1 or found.top[meant[0]][0].database == "":
+            return None
+        updated.add(meant[0])
+    return tuple(found.top[number][0] for number in sorted(updated))
+
+
+def _tables_meant(found: References, target: TableName) -> list[int]:
+    """Return the indexes of the tables of a FROM clause that a target of a DELETE may mean.
+
+    ``multi_delete_table_match`` compares a target without a database with aliases, and with the names of tables in the
+    current database. Case counts unless lower_case_table_names is set. Then two tables never differ in case only.
+    """
+    alike = [
+        number
+        for number, (name, alias) in enumerate(found.top)
+        if alias.lower() == target.table.lower()
+        and (target.database is None or (alias == name.table and name.database == target.database))
+    ]
+    exact = [number for number in alike if found.top[number][1] == target.table] or alike
+    sure = [
+        number
+        for number in exact
+        if found.top[number][0].database is None or found.top[number][0].table != target.table
+    ]
+    return sure or exact
 
 
 def _targets(reader: TokenReader) -> Names | None:
@@ -394,6 +409,9 @@ def _trigger(reader: StatementReader, what: str, verb: Verb, about: _About) -> S
     table = reader.name() if reader.skip_to("ON") else None
     if table is None:
         return StatementFacts(K.CREATE_TRIGGER)
+    if table.database is None:
+        # In CREATE TRIGGER, a table without a database is in the trigger's database (LEX::copy_db_to).
+        table = TableName(trigger.database, table.table)
     reader.skip_to("ROW")
     return StatementFacts(
         K.CREATE_TRIGGER,
