@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -691,11 +692,13 @@ class BinlogSet:
         assert self.index is not None
         path = self.index.parent / name
         try:
-            if not path.exists():
+            mode = _mode(path)
+            if not mode:
                 path = self.index.parent / path.name
-            return None if is_last and not path.is_file() else path
+                mode = _mode(path)
         except OSError as error:
             raise unreadable(error, file=str(path)) from None
+        return None if is_last and not stat.S_ISREG(mode) else path
 
     def __contains__(self, name: object) -> bool:
         """Tell whether the set has a binlog file of this name."""
@@ -847,6 +850,17 @@ class BinlogSet:
 def identity_of(status: os.stat_result) -> FileIdentity:
     """Return the device and the inode of a file."""
     return status.st_dev, status.st_ino
+
+
+def _mode(path: Path) -> int:
+    """Return the mode of a file (``st_mode``), 0 if there is none. Raises OSError when the system cannot look it up.
+
+    :meth:`pathlib.Path.exists` hides such an error from Python 3.14 on.
+    """
+    try:
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
 
 
 def _is_gone(path: Path) -> bool:

@@ -91,10 +91,10 @@ def test_a_name_that_the_system_cannot_look_up(index: Path, monkeypatch: pytest.
     with pytest.raises(BinlogUnreadable, match=r"b: cannot be read: File name too long; check"):
         binlogs.refresh()
 
-    def fail(path: Path) -> bool:
+    def fail(path: Path) -> os.stat_result:
         raise OSError(errno.ESTALE, "Stale file handle")
 
-    monkeypatch.setattr(Path, "exists", fail)
+    monkeypatch.setattr(Path, "stat", fail)
     with pytest.raises(BinlogUnreadable, match=r"Stale file handle; try again") as raised:
         binlogs.refresh()
     assert raised.value.momentary

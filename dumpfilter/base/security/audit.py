@@ -47,10 +47,10 @@ class _AuditFile(WatchedFileHandler):
         error, stream = sys.exception(), self.stream
         # The next line opens the file again. Otherwise the file might get this line later, beside the ordinary log.
         self.stream = None
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()
         assert error is not None
-        assert stream is not None
-        with contextlib.suppress(OSError):
-            stream.close()
         raise error
 
 
