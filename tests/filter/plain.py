@@ -106,7 +106,7 @@ class PlainFilter:
         for value in self.of[RuleKind.REWRITE_DB]:
             source, target = value.split("->")
             if self.names.databases(database, source):
-                return target
+                return target.split()[0] if self.names.family == "mariadb" else target
         return database
 
     def db_ok(self, database: str | None) -> bool:

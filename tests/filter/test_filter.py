@@ -188,6 +188,11 @@ class TestTheTable:
         assert not _filter("wild-do-table=a.t").db_ok_with_wild_table("a")
         assert _filter("wild-ignore-table=a.t").db_ok_with_wild_table("a")
 
+    def test_mariadb_reads_a_rewritten_name_up_to_a_space(self) -> None:
+        rule = make_rule(RuleKind.REWRITE_DB, "a b->x y")
+        assert Filter([rule], names=NameRules("mariadb")).rewrite_db("a b") == "x"
+        assert Filter([rule], names=NameRules("mysql")).rewrite_db("a b") == "x y"
+
     def test_rewriting_comes_first_and_once(self) -> None:
         rules = _filter("rewrite-db=a->b", "rewrite-db=b->c", "rewrite-db=a->z", "do-db=b")
         assert rules.rewrite_db("a") == "b"
