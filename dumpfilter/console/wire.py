@@ -65,6 +65,9 @@ _PAUSE_SECONDS = 1e-3
 _SLICE = 1 << 18
 """The number of bytes of a long answer that a client must accept within :data:`NET_WRITE_SECONDS`."""
 
+_LOST = ConnectionError, RuntimeError
+"""The errors of writing to a lost connection. uvloop raises RuntimeError once it has closed the socket."""
+
 _TLS_REQUEST = 32
 """The length of a client's packet that asks for TLS, bytes. The packet is a login packet cut before the user name."""
 
@@ -181,7 +184,7 @@ class TlsChannel(BufferedReading):
         self._from_client.write(data)
 
     def _flush(self) -> None:
-        if self._to_client.pending:
+        if self._to_client.pending and not self._writer.is_closing():
             self._writer.write(self._to_client.read())
 
 
@@ -456,7 +459,7 @@ class PacketStream:
         self.sequence = sequence
         try:
             self._writer.write(packets)
-        except ConnectionError as error:
+        except _LOST as error:
             raise ClientGone("closed") from error
 
     async def _length(self, number: int, limit: int) -> int:
@@ -509,7 +512,7 @@ class PacketStream:
             self._writer.write(data)
             async with asyncio.timeout(NET_WRITE_SECONDS):
                 await self._writer.drain()
-        except (ConnectionError, TimeoutError) as error:
+        except (*_LOST, TimeoutError) as error:
             raise ClientGone("closed") from error
 
     async def send(self, payload: bytes) -> None:

@@ -449,6 +449,9 @@ class Sink:
     def write(self, data: bytes) -> None:
         self.written += data
 
+    def is_closing(self) -> bool:
+        return False
+
     async def drain(self) -> None:
         await asyncio.sleep(0)
 

@@ -1,18 +1,26 @@
-"""Compressed connections: packets of both algorithms, in both directions."""
+"""Compressed connections, with packets of both algorithms in both directions, and lost connections."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
+import struct
 
 import pytest
+import uvloop
 from mysql_mimic.types import Capabilities
 
+from dumpfilter.base.security.tls import temporary_tls
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.wire import (
     MAX_COMPRESSED_COMMAND,
     ZLIB,
+    ClientGone,
+    ClientReader,
     Codec,
     CompressedChannel,
+    PacketStream,
     codec_of,
     zstd,
 )
@@ -125,3 +133,35 @@ def test_zlib_is_preferred() -> None:
     assert codec_of(both, 3) is codec_of(Capabilities.CLIENT_COMPRESS, 3) is ZLIB
     assert codec_of(Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM, 3) not in (ZLIB, None)
     assert codec_of(Capabilities(0), 3) is None
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_a_client_that_has_reset_its_connection_is_gone(is_encrypted: bool) -> None:
+    async def run() -> None:
+        accepted: asyncio.Future[asyncio.StreamWriter] = asyncio.get_running_loop().create_future()
+        reader = ClientReader()
+
+        async def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            accepted.set_result(writer)
+
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            client = socket.create_connection(listener.getsockname())
+            connection, _ = listener.accept()
+        await asyncio.get_running_loop().connect_accepted_socket(
+            lambda: asyncio.StreamReaderProtocol(reader, accept), connection
+        )
+        stream = PacketStream(reader, await accepted)
+        if is_encrypted:
+            shaken = stream.start_tls(temporary_tls("localhost").context)
+            trusting = ssl._create_unverified_context()
+            client, _ = await asyncio.gather(asyncio.to_thread(trusting.wrap_socket, client), shaken)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        await stream.left
+        await asyncio.sleep(0.01)
+        with pytest.raises(ClientGone):
+            await stream.send(b"x")
+        await stream.close()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())
