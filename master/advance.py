@@ -235,8 +235,8 @@ class DumpPlace:
     The writer is the server that wrote the events.
     """
     resume: int
-    """The last transaction boundary up to which chunks were made, a position in the writer's binlog file. A new dump
-    can begin there.
+    """The last transaction boundary up to which chunks were made, a position in the binlog file of the server that
+    wrote the events. A new dump can begin there.
     """
     encoding: Encoding
     """The message format in which the slave gets the chunks."""
@@ -355,7 +355,7 @@ class First(NamedTuple):
 
     segment: Segment
     thread: DumpThread
-    """The dump thread in its state after the segment."""
+    """The dump thread (the filter and its state) after the segment's events."""
     plans: list[ChunkPlan] | DumpfilterError
     shared: Shared
 

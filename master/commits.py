@@ -276,7 +276,9 @@ class CommitStep:
     after: DumpPlace
     reach: Reach
     committed_at: float | None
-    """The Unix time of the first commit of which an event is sent. None: not known, or only stand-ins are sent."""
+    """The Unix time of the first commit of which an event is sent. None: not known, or only empty transactions are sent
+    in place of dropped ones.
+    """
 
 
 class Decider:

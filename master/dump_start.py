@@ -337,8 +337,8 @@ class DumpStart:
     None when the slave named none (no auto-positioning).
     """
     told: int | None = None
-    """The writer's position that the slave named, if it lies inside the Gap event of a relay log that begins at
-    ``position``. None otherwise.
+    """The position that the slave named, if it lies inside the Gap event of a relay log that begins at ``position``;
+    otherwise None. It is a position in the binlog of the server that wrote the events.
 
     A Gap event stands for transactions that the master of the relay log's slave dropped.
     """
@@ -349,7 +349,8 @@ class DumpStart:
     position.
     """
     end: int = 0
-    """The writer's position after the transaction of which the replica has a part; 0 if it has no partial transaction.
+    """The position, in the binlog of the server that wrote it, after the transaction of which the replica has a part; 0
+    if it has no partial transaction.
 
     It is negative for a transaction whose end is not written yet.
     """

@@ -69,7 +69,9 @@ class GrpcPlan(PlacedPlan):
     """
 
     gaps: Gaps
-    """The gaps (dropped transactions) of the plan, with positions in the writer's binlog file."""
+    """The gaps (dropped transactions) of the plan, with positions in the binlog file of the server that wrote the
+    events.
+    """
     skipped: int = 0
     """The number of bytes at the beginning of the plan's events that the slave has already, and that the messages
     leave out.
@@ -304,7 +306,9 @@ class ReplicaEncoding(Encoding):
     """
 
     by_gtid: bool
-    """Whether dropped transactions need stand-ins, because the replica's GTID set must stay complete."""
+    """Whether dropped transactions need stand-ins (empty transactions with their GTIDs), because the replica's GTID set
+    must stay complete.
+    """
     checksum: bool
     """Whether the replica was told that events end in a checksum (``@source_binlog_checksum``)."""
     keeps_temporary_tables: bool = False

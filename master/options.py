@@ -33,7 +33,7 @@ class MasterOptions(Settings):
     """The directory for the files of a mysql:// address. The master serves them and follows the server, also when
     the server is away for a while."""
     store_sync: Literal["transaction", "interval", "none"] = setting("interval", rich_help_panel=_FOLLOWING)
-    """When received events are waited for on the disk: before more are read, once a second, or never."""
+    """When to wait until received events are on the disk: before more are read, once a second, or never."""
     on_source_replaced: Literal["stop", "wait"] = setting("stop", rich_help_panel=_FOLLOWING)
     """The server may begin its binlogs anew (RESET, a restored backup), or purge files that the store lacks. stop ends
     slaves and replicas with error 1236 at the end of the store, wait keeps them waiting."""

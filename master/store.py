@@ -672,7 +672,7 @@ class BinlogStore:
         return found
 
     def cache_state(self) -> CacheState:
-        """Return the size and the limit of the segment cache, and its numbers of hits and misses."""
+        """Return the size and the limit of the cache of scanned events, and its numbers of hits and misses."""
         return self._cache.state()
 
     def close(self) -> None:

@@ -259,13 +259,15 @@ def _host(host: str) -> str:
 
 
 MOST_DRAINS = 10_000
-"""The largest number of drains that a master keeps, besides the one of all slaves."""
+"""The limit of drains (the operator's orders to send some slaves away) that a master keeps, without a drain of all
+slaves.
+"""
 
 _MOST_FOUND = 20_000
 """The largest number of slaves whose drain is cached between two changes of the drains."""
 
 SHUTTING_DOWN = "the master is shutting down"
-"""The reason in the drain of all slaves with which a master shuts down."""
+"""The reason that slaves are told when a master sends all of them away because the master shuts down."""
 
 
 class Drained(DumpfilterError):

@@ -125,8 +125,8 @@ class FlatEvents:
     """
 
     event: Ints
-    """For each row, the index within the segment of its event in the file. All events of one payload have the
-    payload's index.
+    """For each row, the index within the segment (consecutive events of one file) of its event in the file. All events
+    of one payload have the payload's index.
     """
     type: npt.NDArray[np.uint8]
     role: npt.NDArray[np.uint8]
@@ -144,7 +144,7 @@ class FlatEvents:
     inside: Ints
     """The byte offset of an event in the uncompressed payload; -1 for an event outside any payload."""
     first_of_transaction: Ints
-    """For each transaction of the segment, the row of its first event."""
+    """For each transaction of the segment (consecutive events of one file), the row of its first event."""
 
 
 def flat_events(segment: Segment, reader: SegmentReader) -> FlatEvents:
@@ -318,7 +318,7 @@ class ByHeading:
 
     def sums(self) -> HeadingSums:
         """Return the sums of events, bytes and transactions by period of time and by heading (a table, a schema's
-        statements …), over all segments that were added so far.
+        statements …), over all events that were added so far.
         """
         self._take()
         return self._found

@@ -101,8 +101,8 @@ class Large:
     """
 
     def add(self, other: Large) -> None:
-        """Merge two parts of one transaction or statement that continues in the next segment. ``other`` is the later
-        part.
+        """Merge two parts of one transaction or statement that continues in the next segment (part of a file).
+        ``other`` is the later part.
         """
         self.time = other.time or self.time
         self.bytes_uncompressed += other.bytes_uncompressed
@@ -198,8 +198,8 @@ class Largest:
         self.transactions, self.statements = _Top(most), _Top(most)
 
     def add(self, segment: Segment, flat: FlatEvents) -> None:
-        """Add the transactions and statements of the next segment. ``flat`` has its events, with compressed
-        transactions opened.
+        """Add the transactions and statements of the next segment (consecutive events of one file). ``flat`` has its
+        events, with compressed transactions opened.
         """
         if not len(flat.event):
             return

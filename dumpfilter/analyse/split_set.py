@@ -137,9 +137,9 @@ class Manifest(_Model):
     source: list[SourceFile]
     binlogs: list[NamedBinlog]
     cut_transactions: int
-    """The number of transactions of which several outputs received a part."""
+    """The number of transactions of which several binlog sets of the split received a part."""
     unassigned_transactions: int
-    """The number of the source's transactions of which no output received an event."""
+    """The number of the source's transactions of which no binlog set of the split received an event."""
     warnings: list[str]
     verified: bool = False
     """Whether the split verified the checksums of all events that it read."""

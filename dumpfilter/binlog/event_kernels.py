@@ -28,8 +28,8 @@ class GapColumns(NamedTuple):
     offset: Int64s
     """For each gap, the byte offset in the chunk's events at which its Gap event is inserted."""
     end: Int64s
-    """The byte offset in the master's binlog file after each gap. 0 for a gap that only has hits of the transaction
-    that continues or follows here.
+    """The byte offset in the master's binlog file after each gap. 0 for a gap that stands for no transaction: it only
+    has hits (uses of filter rules) of the transaction that continues or follows there.
     """
     runs_until: Int64s
     """For each gap, the index after its last run in the columns of runs. Its first run follows the last run of the gap
@@ -42,7 +42,7 @@ class GapColumns(NamedTuple):
     hits_until: Int64s
     """For each gap, the index after its last entry in ``hit_kind`` and ``hit_count``."""
     hit_kind: Int64s
-    """For each count of hits, the number of the kind of rule in the protocol."""
+    """For each count of hits (uses of filter rules), the number by which the protocol names the kind of rule."""
     hit_count: Int64s
 
 
@@ -52,9 +52,9 @@ class Sources(NamedTuple):
     """
 
     data: Bytes
-    """The bytes of all sources, one after another."""
+    """The binary forms of all GTID sources, one after another."""
     offset: Int64s
-    """The offset of each source in ``data``, and the length of ``data``."""
+    """The offset in ``data`` of each GTID source, and at the end the length of ``data``."""
 
 
 @kernel

@@ -62,7 +62,7 @@ GAP_END_AT = _PREFIX.size
 GAP_HITS_AT = GAP_END_AT + 8
 GAP_RUNS_AT = GAP_HITS_AT + 2
 GAP_LENGTH = _PREFIX.size + _FIXED.size
-"""The length of a Gap event's body without hits and runs, bytes."""
+"""The length of a Gap event's body without its hits (rule uses) and its runs of GTIDs, bytes."""
 GAP_HIT_LENGTH = _HIT.size
 GAP_NUMBERS_LENGTH = _RUN.size
 """The length of the first and the last number of a run, bytes."""
@@ -80,7 +80,7 @@ class Gap:
     end: int = 0
     """The byte offset after the dropped transactions in the master's binlog file.
 
-    It is 0 in an event that only has hits, which belong to the transaction that follows or continues here.
+    It is 0 in an event that only has hits (rule uses), which belong to the transaction that follows or continues here.
     """
     hits: dict[int, int] = field(default_factory=dict)
     """The number of hits (uses of filter rules) of dropped events, by the number of the rule's kind in the protocol."""

@@ -68,9 +68,10 @@ Examples are incidents, unknown events, unreadable statements and payloads, and 
 """
 
 XA = 10
-"""The end of an XA transaction, or an incident, about which an imposed filter cannot decide. The master sends it.
+"""The end of an XA transaction, or an incident, about which an imposed filter (one that the master's operator sets)
+cannot decide. The master sends it.
 
-No segment of an index has this role.
+The scan of a binlog file gives no event this role.
 """
 
 PAYLOAD = 11
@@ -80,27 +81,29 @@ The filter decides about the events inside.
 """
 
 REPLACED = 12
-"""An event that one dump sends with other content and size, such as a compressed transaction that is sent in part.
-Only the columns of such a dump have this role, and no segment of an index.
+"""An event that one dump sends with other content and size, such as a compressed transaction that is sent in part. Only
+the dump gives an event this role, never the scan of a binlog file.
 """
 
 WITHHELD = 13
 """An event that the master cannot decide about and that an imposed filter drops, with the context events before it.
 
-An imposed filter is one that the master's operator sets for a slave. No segment of an index has this role.
+An imposed filter is one that the master's operator sets for a slave. The scan of a binlog file gives no event this
+role.
 """
 
 HIDDEN = 14
 """A context event that an imposed filter drops alone, such as a Rows_query event. The statement after it is sent.
 
-An imposed filter is one that the master's operator sets for a slave. No segment of an index has this role.
+An imposed filter is one that the master's operator sets for a slave. The scan of a binlog file gives no event this
+role.
 """
 
 GAP = 15
-"""A Gap event of a slave's relay log, which records what the slave's master dropped. It is never sent on.
+"""A Gap event of a slave's relay log, which records what the slave's master dropped. It is never sent to another slave.
 
-A Gap event between two transactions stands for dropped transactions. A slave that serves its relay log to slaves of its
-own reports their GTIDs to them.
+A Gap event between two transactions stands for dropped transactions. A master that serves the relay log reports their
+GTIDs to its slaves in another form.
 """
 
 NAMES = (
@@ -135,10 +138,10 @@ The master decides about each event of the transaction separately.
 """
 
 KEPT = -3
-"""The value in ``txn_subject`` for a transaction that the master sends whole, whatever the filter says.
+"""The value in the column ``txn_subject`` for a transaction that the master sends whole, whatever the filter says.
 
-In ``txn_subject`` and ``txn_source``, the value also marks events between transactions, which belong to the binlog
-file.
+In the columns ``txn_subject`` and ``txn_source``, the value also marks events between transactions, which belong to the
+binlog file.
 """
 
 UNMAPPED = -5

@@ -175,8 +175,8 @@ class Layouts(NamedTuple):
     column: Int64s
     """The number of each column, which its values get in :attr:`~dumpfilter.binlog.row_walk.FoundRows.column`."""
     head: Int64s
-    """For each layout two column numbers: of the additional NULL before the values of the before-image, and of the
-    additional NULL before the values of the after-image. -1 means no such NULL.
+    """The column numbers of the additional NULL with which a row image begins, two for each layout: one for
+    before-images, one for after-images. -1 means that these images have no additional NULL.
     """
 
 

@@ -19,11 +19,11 @@ from dumpfilter.binlog.row_image import AFTER, BEFORE, ColumnPlan, Layouts
 from dumpfilter.binlog.rows_events import RowsHeader
 
 NULL = -1
-"""The length of a cell (a value of a row image) that is NULL. A length of ``-2 - n`` marks n bytes of changes to a
-JSON value.
+"""The value of :attr:`FoundRows.length` for a cell (a value in a row image) that is NULL. A length of ``-2 - n`` stands
+for n bytes of changes to a JSON value.
 """
 UNKNOWN = -1
-"""The number of rows of an event whose rows cannot be counted."""
+"""The result of :func:`count_rows` for an event whose rows cannot be counted."""
 
 _PARTIAL_JSON_UPDATES = 1
 """The only known bit of value_options in the after-image of a partial update (the server's ``PARTIAL_JSON_UPDATES``).
@@ -72,15 +72,15 @@ class FoundRows(NamedTuple):
     """
 
     event: Int64s
-    """The index of the event that each row belongs to."""
+    """For each row, the index of the event that has the row."""
     middle: Int64s
-    """The byte offset at which each row's before-image ends and its after-image begins."""
+    """For each row, the byte offset in the data at which its before-image ends and its after-image begins."""
     end: Int64s
     cell: Int64s
     start: Int64s
     length: Int64s
     column: Int64s
-    """The number of each cell's column (:attr:`~dumpfilter.binlog.row_image.Layouts.column`)."""
+    """For each cell, the number of its column (:attr:`~dumpfilter.binlog.row_image.Layouts.column`)."""
 
 
 class RowsError(Exception):

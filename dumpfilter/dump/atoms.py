@@ -190,9 +190,9 @@ class Columns(NamedTuple):
     event stands for transactions that an earlier master dropped.
     """
     end: int
-    """The byte offset in the binlog file at which the segment ends."""
+    """The byte offset in the binlog file at which the segment (a part of a binlog file) ends."""
     is_open: bool
-    """Whether the segment's last transaction continues in the next segment."""
+    """Whether the last transaction of the segment (a part of a binlog file) continues in the next one."""
     has_gaps: bool
     """Whether Gap events stand inside transactions. Even a filter without rules drops a Gap event."""
     hit_role: Bytes
@@ -204,11 +204,17 @@ class Columns(NamedTuple):
     empty array means that the slave has none.
     """
     carried: int
-    """The number of carried events with which the columns begin. They lie before the segment in the file."""
+    """The number of carried events with which the columns begin. A carried event lies before the segment in the file.
+    It belongs to a transaction that continues in the segment, which decides whether the event is sent.
+    """
     is_kept: bool
-    """Whether the slave was already sent an event of the transaction that continues from the segment before."""
+    """Whether the slave was already sent an event of the transaction that continues from the segment (part of a binlog
+    file) before.
+    """
     rows_kept: bool
-    """Whether the slave was already sent rows of the statement that continues from the segment before."""
+    """Whether the slave was already sent rows of the statement that continues from the segment (part of a binlog file)
+    before.
+    """
     hits: Int64s2
     """Rule uses (hits) that are known already, int64 of shape (n, 3), in the order of their transactions: the
     transaction's number, the column of :data:`~dumpfilter.filter.rules.SLAVE_RULE_KINDS`, and the count. They come
@@ -244,8 +250,8 @@ class Weighed(NamedTuple):
     """
 
     stamp: Int64s
-    """For each subject (table or statement), the number of the call of :func:`weigh` that last filled its words,
-    int64.
+    """For each subject (table or statement), the number of the call of :func:`weigh` that last computed its words,
+    int64. Words of earlier calls are not valid.
     """
     subject: UInt64s2
     """For each subject (table or statement), its 64-bit words with one bit for each filter, uint64 of shape (n,
@@ -258,26 +264,39 @@ class Weighed(NamedTuple):
     ascending.
     """
     busy: Int64s
-    """The numbers of the transactions that one filter does not just drop (T_BUSY), ascending.
+    """For one filter, the numbers of the transactions that the filter does not simply drop, ascending. The filter sends
+    a part of them, counts rule uses for them, or leaves them open at the segment's end (T_BUSY).
 
     The array is filled anew for each filter.
     """
     atom_first: Int64s
-    """For each transaction, the index of its first atom in ``atoms``, if the transaction is cut into atoms."""
+    """For each transaction, the index of its first atom (run of events with one decision) in ``atoms``, if the
+    transaction is cut into atoms.
+    """
     atom_until: Int64s
-    """For each transaction, the index after its last atom in ``atoms``, if the transaction is cut into atoms."""
+    """For each transaction, the index after its last atom (run of events with one decision) in ``atoms``, if the
+    transaction is cut into atoms.
+    """
     atoms: Int64s2
     """The atoms (runs of events that a filter sends or drops together), int64 of shape (n, ATOM_COLUMNS). The atoms of
     one transaction are neighbours, with the last one first.
     """
     atom: UInt64s2
-    """The 64-bit words of the atoms, with one bit for each filter, uint64 of shape (n, ATOM_WORDS)."""
+    """The 64-bit words of the atoms (runs of events with one decision), with one bit for each filter, uint64 of shape
+    (n, ATOM_WORDS).
+    """
     lists: Int64s2
-    """The lists of subjects, int64 of shape (n, LIST_COLUMNS). Each list comes after the list that its L_TAIL names."""
+    """The lists of subjects (tables and statements), int64 of shape (n, LIST_COLUMNS). Each list comes after the list
+    that its L_TAIL names.
+    """
     list_word: UInt64s
-    """For each list, the filters (one bit each) that send any subject of the list, uint64."""
+    """For each list of subjects (tables and statements), the filters (one bit each) that send any of the list,
+    uint64.
+    """
     call: UInt64s
-    """The 64-bit words of one call of :func:`weigh`, uint64 with the columns UNMAPPED_SENT and ROWS_KEPT."""
+    """The two 64-bit words of one call of :func:`weigh`, with one bit for each filter: uint64 with the columns
+    UNMAPPED_SENT and ROWS_KEPT.
+    """
 
 
 @inlined

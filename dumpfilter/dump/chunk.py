@@ -135,7 +135,7 @@ class Gaps:
 
 
 NO_GAPS = Gaps(np.empty((0, K.GAP_COLUMNS), np.int64), np.empty((0, 3), np.int64), np.empty((0, 2), np.int64))
-"""The gaps of a chunk in which the master drops nothing."""
+"""The gaps (runs of dropped transactions) of a chunk in which the master drops nothing: none."""
 
 
 DEFAULT_CHUNK_SIZE = 256 << 10
@@ -254,7 +254,9 @@ class ChunkPlan:
     """
     counts: Counts = field(default_factory=Counts)
     reported: Reported = NOTHING_REPORTED
-    """The GTIDs of all transactions of the chunk's segment that the slave lacks."""
+    """The GTIDs of all transactions of the segment (a part of a binlog file) from which the chunk is made that the
+    slave lacks.
+    """
     replaced: Mapping[int, bytes] = field(default_factory=dict)
     """The new bytes of changed events, by the event's offset in ``file``. The master changes a compressed transaction
     when it drops a part of the content."""

@@ -54,14 +54,14 @@ last transaction number.
 RUN_COLUMNS = 3
 
 OF_NEXT = 0
-"""The value in G_END for a gap (a note about dropped events) that moves no position. It only carries the rule uses
+"""The value of G_END, a gap's end position, for a gap that stands for no transaction. Such a gap only has the rule uses
 (hits) of events that are dropped inside the next transaction.
 """
 
 G_OFFSET, G_END, G_FIRST, G_RUNS_UNTIL, G_HITS_UNTIL = range(5)
 """The columns of a gap (a run of dropped transactions), as :class:`~dumpfilter.dump.chunk.Gaps` describes them. They
-are: the chunk's bytes before the gap, the file offset after it, its first transaction, and the ends of its runs and of
-its hits.
+are: the chunk's bytes before the gap, the file offset after it, its first transaction, and the ends of its runs of
+GTIDs and of its hits (rule uses).
 """
 GAP_COLUMNS = 5
 
@@ -90,13 +90,14 @@ In the array of GTID runs, the runs of the chunk's gaps stand before the runs of
 CHUNK_COLUMNS = 17
 
 C_OFFSET, C_SIZE, C_ROLE, C_SUBJECT = range(4)
-"""The columns of a carried event: an event of an open transaction about which only events of the next segment decide.
+"""The columns of a carried event: its byte offset and size in the file, its role, and its table or statement. A carried
+event belongs to an open transaction, and events of the next segment decide whether it is sent.
 """
 CARRY_COLUMNS = 4
 
 HIT_TRANSACTION, HIT_KIND, HIT_COUNT = range(3)
-"""The columns of rule uses (hits) that are known before the segment is decided: the transaction's number, the kind of
-rule and the count.
+"""The columns of rule uses (hits) that are known before the segment (a part of a binlog file) is decided: the
+transaction's number, the kind of rule and the count.
 """
 HIT_COLUMNS = 3
 
@@ -130,8 +131,8 @@ class Transactions(NamedTuple):
     """
 
     row: Int64s2
-    """A row for each transaction, int64 of shape (n + 1, TRANSACTION_COLUMNS). The additional last row has the
-    totals.
+    """For each transaction a row of counts, int64 of shape (n + 1, TRANSACTION_COLUMNS), with the columns ``T_...``.
+    The additional last row has the totals.
     """
     run: Int64s2
     """The runs of GTIDs, int64 of shape (n + 1, 3), with the columns ``RUN_...``. The additional last row belongs to

@@ -36,7 +36,7 @@ class Carry(NamedTuple):
     """
 
     events: Integers
-    """The events about which events of the next segment decide, with the columns ``C_...`` of
+    """The events about which events of the next segment (a part of a binlog file) decide, with the columns ``C_...`` of
     :mod:`dumpfilter.dump.cut`.
 
     They are the GTID and BEGIN of a transaction of which nothing is sent yet, the context events and table maps of the
@@ -83,7 +83,7 @@ class Asked(NamedTuple):
 
     flags: Flags
     first: int
-    """The number, within the segment, of the first transaction to decide."""
+    """The number, within the segment (a part of a binlog file), of the first transaction to decide."""
     chunk_size: int
     position: int
     """The byte offset in the file where the slave's last chunk ended."""
@@ -134,8 +134,9 @@ def columns_of(segment: Segment) -> A.Columns:
 
 
 def with_carry(columns: A.Columns, carry: Carry) -> A.Columns:
-    """Return a segment's ``columns`` with the events of ``carry`` in front. The carried events lie before the segment
-    in the binlog file. They wait for a decision, because their transaction continues in the segment.
+    """Return the ``columns`` of a segment (a part of a binlog file) with the events of ``carry`` in front. The carried
+    events lie before the segment in the binlog file. They wait for a decision, because their transaction continues in
+    the segment.
     """
     events = carry.events
     n = len(events)

@@ -245,10 +245,12 @@ class PlannedSegment(NamedTuple):
     """
 
     segment: Segment
-    """The segment, with unwanted transactions marked and with the clever filter's decisions."""
+    """A part of a binlog file as scanned events, with unwanted transactions marked and with the clever filter's
+    decisions.
+    """
     plan: ChunkPlan
     reader: SegmentReader
-    """The reader that holds the segment's bytes."""
+    """The reader that holds the bytes of these events."""
 
 
 class SetPass:

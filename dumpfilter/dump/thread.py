@@ -336,8 +336,8 @@ class DumpThread:
         """Use another filter from the next transaction boundary on, so that one filter decides each transaction whole.
 
         ``flags`` are the new filter's decisions about tables and statements. ``origin`` says from which servers and
-        domains the slave wants transactions; None: from all. The change takes effect with the next segment that begins
-        between two transactions.
+        domains the slave wants transactions; None: from all. The change takes effect with the next segment (a part of a
+        binlog file) that begins between two transactions.
         """
         self._change = _FilterChange(flags, origin)
 

@@ -124,7 +124,9 @@ class Earlier(NamedTuple):
     them.
     """
     older: tuple[TableFlags, ...]
-    """The filters of earlier dumps. Each transaction before this dump's first segment was selected by one of them."""
+    """The filters of earlier dumps. Each transaction before this dump's first segment (part of a binlog file) was
+    selected by one of them.
+    """
     file: str = ""
     """The binlog file up to which one of :attr:`filters` selected the transactions. Empty: all that the slave has."""
     position: int = 0

@@ -389,21 +389,26 @@ class Grammar(NamedTuple):
     """
 
     word: Bytes
-    """For each event type, its symbol of the grammar, before the event's content may refine it to a word."""
+    """For each event type, its symbol of the grammar, a number. The event's content may replace the symbol by a more
+    specific :class:`Word`, such as the text BEGIN.
+    """
     shortest: Int64s
     """The smallest valid length of the body of each event type, bytes."""
     next: Int64s2
-    """The state after each event, by word of the grammar and present state: a :class:`Place`, or the negative
-    :class:`Stop` with which the scan ends.
+    """The scan's state after an event, by the event's symbol or :class:`Word` (row) and the state before the event
+    (column). It is a :class:`Place`, or the negative :class:`Stop` with which the scan ends.
     """
     role: Bytes2
-    """The role of an event, by word of the grammar and state. A role that leads to the state BETWEEN has the bit ENDS.
+    """The role of an event in a filtered stream, by the event's symbol or :class:`Word` (row) and the state before the
+    event (column). A role that leads to the state BETWEEN has the bit ENDS.
     """
     subject: Int32s
-    """The subject of an event, by word of the grammar."""
+    """The value for the column ``subject`` of an event, by the event's symbol or :class:`Word`. A negative constant of
+    :mod:`dumpfilter.binlog.roles` says that the event has no table or statement, or not yet.
+    """
     texts: Bytes2
-    """A row for each text that is a word of the grammar, uint8: the text's length, whether the whole text must match,
-    the word, and the text's characters.
+    """A row for each text of a Query event that is a :class:`Word`, such as BEGIN, uint8. It has the text's length,
+    whether the whole text must match, the word, and the text's characters.
     """
 
 

@@ -557,7 +557,9 @@ class SegmentReader:
 
     @property
     def point(self) -> ScanPoint:
-        """The state of the scan at the end of the last segment, from which a later scan can begin."""
+        """The state of the scan at the end of the last segment (the events that the last call of :meth:`next`
+        returned), from which a later scan can begin.
+        """
         return ScanPoint(self.prepared, self.scanner.writer, self.scanner.format_description)
 
     def rewind(self, position: int, point: ScanPoint = FIRST_POINT) -> None:
@@ -949,7 +951,9 @@ def _names_relay_logs(index: Path) -> bool:
 
 
 def ends_with_rotation(segment: Segment) -> bool:
-    """Tell whether a segment's last event is a Rotate or Stop event, with which a server closes a binlog file."""
+    """Tell whether the last event of a segment (a part of a binlog file) is a Rotate or Stop event, with which a server
+    closes a binlog file.
+    """
     return int(segment.type[-1]) in _LAST_OF_FILE
 
 

@@ -204,7 +204,7 @@ class Segment:
 
     def position_of(self, offset: int) -> int:
         """Return the position in the writer's binlog for the byte offset ``offset``, at which an event begins or the
-        segment ends.
+        segment (consecutive events of one file) ends.
 
         The writer is the server that wrote the events. In a server's own binlog the result is the offset itself.
         """
@@ -310,8 +310,8 @@ class Segment:
         return int(np.searchsorted(self.txn_event, event, "right")) - 1
 
     def transaction_at(self, position: int) -> int | None:
-        """Return the number of the transaction that begins at the byte offset ``position`` in the file; None if none
-        begins there.
+        """Return the number of the transaction that begins at the byte offset ``position`` in the segment's file; None
+        if none begins there.
 
         For the offset at the segment's end, the result is how many transactions the segment has, unless the last one
         goes on in the next segment.

@@ -39,15 +39,17 @@ class Dropped(NamedTuple):
     """
 
     told: Int64s
-    """The bytes that a report adds to the message of the sent transaction itself."""
+    """For each sent transaction, the bytes that the report about the transactions dropped before it adds to its
+    message.
+    """
     empty: Int64s
     """The number of separate messages before the sent transaction that only report dropped transactions. A sender
     that has fallen behind sends none of them.
     """
     first: Int64s
-    """The time at which the sender makes the first separate report message, nanoseconds."""
+    """For each sent transaction, the time at which the sender makes the first separate report message, nanoseconds."""
     last: Int64s
-    """The time at which the sender makes the last separate report message, nanoseconds."""
+    """For each sent transaction, the time at which the sender makes the last separate report message, nanoseconds."""
     size: int = 0
     """The size of one separate report message, bytes."""
 

@@ -50,7 +50,7 @@ class Arrived(NamedTuple):
     """
 
     transaction: Ints
-    """The index of each transaction in the binlog set of its origin."""
+    """For each transaction, its index in the binlog set of the node that wrote it."""
     committed: Ints
     received: Ints
     missing: int
@@ -297,8 +297,8 @@ class Content(NamedTuple):
     transaction: Ints
     bytes: Ints
     counts: npt.NDArray[np.bool_] | None
-    """For each entry, whether it is a transaction of the origin (True) or a stand-in (False). None: there are no
-    stand-ins.
+    """For each entry, whether it is a transaction of the origin (True) or an empty transaction in place of a dropped
+    one (False). None: there are only transactions of the origin.
     """
 
 

@@ -147,7 +147,9 @@ def total_bytes(run: Run) -> int:
 
 
 def duration_of(results: Results) -> float | None:
-    """Return the longest time from the first to the last commit of any origin, seconds. None: there are no commits."""
+    """Return the longest time from the first to the last commit of any node that writes a binlog, seconds. None: there
+    are no commits.
+    """
     longest = max(
         (
             one.last_time - one.first_time

@@ -250,7 +250,7 @@ def describe(topology: Topology) -> tuple[NodeDescription, ...]:
 _FAMILIES = {"mariadb": "MariaDB", "mysql": "MySQL"}
 
 MASTER = "master"
-"""The name of the only origin, and of its master, in a plan that is made from a slaves file."""
+"""The name of the only node that writes a binlog, and of its master, in a plan that is made from a slaves file."""
 
 
 def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:

@@ -75,9 +75,9 @@ class SetTraffic:
     transaction is dropped. 0: the transaction has no GTID.
     """
     stand_in_events: int = 0
-    """The number of events in one stand-in."""
+    """The number of events in one stand-in (an empty transaction in place of a dropped one)."""
     stand_ins_joined: bool = False
-    """Whether one stand-in replaces consecutive dropped transactions, as for MariaDB."""
+    """Whether one stand-in (empty transaction) replaces a run of consecutive dropped transactions, as for MariaDB."""
     warnings: tuple[str, ...] = ()
     server_version: str = ""
     family: str = "mysql"

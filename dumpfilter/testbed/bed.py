@@ -36,7 +36,7 @@ from dumpfilter.topology.model import Kind
 # -- the monitor
 
 END_PERIOD = 0.025
-"""The sampling interval of the ends of the origins' binlogs, seconds. It is the resolution of the lag."""
+"""The interval at which the ends of the binlogs are sampled, seconds. It is the resolution of the lag."""
 SAMPLE_PERIOD = 0.5
 """The interval at which the lag of nodes and the bytes of links are sampled, seconds."""
 MOST_SAMPLES = 7200

@@ -39,7 +39,9 @@ from dumpfilter.testbed.errors import StartFailed, TestbedError
 # -- the client
 
 COMPILES = END = 0
-"""The number of the keeper's message that it compiles, and of the request to end. Children have greater numbers."""
+"""COMPILES is the number of the keeper's message that the keeper compiles. END is the number of the request to the
+keeper to end. The numbers of children are greater.
+"""
 
 _END_TIMEOUT = 10.0
 _ANSWER_TIMEOUT = 1200.0

@@ -32,7 +32,9 @@ from dumpfilter.testbed.values import Place
 from dumpfilter.topology.model import Node, Reading, filter_of
 
 LEAST_CHECK = 10.0
-"""The minimum time limit for the check of one real replica, seconds, since its reference may have to be started."""
+"""The minimum time limit for the check of one real replica, seconds, since the server with which it is compared may
+have to be started.
+"""
 
 _POLL = 0.1
 _REWRITE = "replicate-rewrite-db"

@@ -249,7 +249,7 @@ class Goal:
     origin: TestbedNode
     place: Place
     gtids: str = ""
-    """The GTID set of the origin's binlog at that position. Empty if it was not read."""
+    """The GTID set, at the goal's position, of the binlog that ``origin`` wrote. Empty if it was not read."""
 
 
 @dataclass
@@ -276,7 +276,7 @@ class Feed:
     @property
     def way(self) -> tuple[Feed, ...]:
         """The chain of replication steps from the node that wrote the binlog to this one, in order. The last item is
-        this feed.
+        this step itself.
         """
         return (*(() if self.source.writes_binlog else self.source.feeds[0].way), self)
 

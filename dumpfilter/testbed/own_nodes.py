@@ -251,8 +251,8 @@ class Master(OwnNode):
 
 
 class Slave(OwnNode):
-    """A node that is a process ``dumpfilter slave``, which reads masters or other slaves. It applies to counts and
-    hashes by table, not to data.
+    """A node that is a process ``dumpfilter slave``, which reads from masters or from other slaves. It keeps counts and
+    digests of the changes of each table, and no rows.
     """
 
     grpc_option = "--serve-port"

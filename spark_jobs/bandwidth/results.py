@@ -169,9 +169,9 @@ class RealReplica(Model):
     """
 
     bytes: int
-    """Bytes of the events that pass the filter, and of stand-ins."""
+    """Bytes of the events that pass the filter, and of stand-ins (empty transactions for dropped ones)."""
     bytes_gtid: int
-    """Bytes of stand-ins, the empty transactions that carry the GTIDs of dropped ones."""
+    """Bytes of stand-ins, the empty transactions with the GTIDs of dropped ones."""
     stand_ins: int
     """Number of stand-ins, with three events each for MySQL, two for MariaDB."""
     bytes_from_source: int
@@ -183,7 +183,7 @@ class RealReplica(Model):
     compressed_from_source: int = 0
     """An estimate of ``bytes_from_source`` with each transaction compressed by zstd (level 3)."""
     is_upper_bound: bool = False
-    """Whether these figures are upper bounds, as with stand-ins for MariaDB."""
+    """Whether these figures are upper bounds, as for MariaDB."""
 
 
 class SlaveFigures(Model):

@@ -255,8 +255,8 @@ class OutputFile(NamedTuple):
     """
 
     head: bytes
-    """The first bytes of the file: magic number, format description event, and the event with the GTIDs of the
-    output's earlier files.
+    """The first bytes of the file: magic number, format description event, and the event with the GTIDs of the earlier
+    files of its binlog set.
     """
     fd: FormatDescription
     """The format description event of the file's source. It differs only in position and start time."""

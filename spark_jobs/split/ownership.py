@@ -49,8 +49,8 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
 
 REST = "@rest"
-"""The name of the output for events without a schema. It cannot be an encoded schema name, in which four hexadecimal
-digits follow every single ``@``.
+"""The name of the output (binlog set that a split writes) for events without a schema. It cannot be an encoded schema
+name, in which four hexadecimal digits follow every single ``@``.
 """
 
 MAX_LENGTH = 200
@@ -99,8 +99,8 @@ def decode_name(encoded: str) -> str:
 
 
 NO_OUTPUT = 0
-"""The owner number that stands for no output. GTID, BEGIN and context events (such as Intvar) have it, because they
-follow their transaction or statement.
+"""The owner number of an event that no output (binlog set of a split) owns by itself. GTID, BEGIN and context events
+(such as Intvar) have it, because they follow their transaction or statement.
 """
 
 

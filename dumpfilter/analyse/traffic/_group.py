@@ -23,24 +23,29 @@ from dumpfilter.dump import atoms as A
 # holds for filters that send the subject. If the condition also has a required subject, the filter must send this
 # subject, too. The other members are negative.
 ALWAYS = -1
-"""The member that holds for every filter."""
+"""A member that every filter meets. A condition is a list of members, and a filter that meets any of them sends the
+events that the condition is about.
+"""
 NO_SUBJECT = -2
-"""The member that holds for a slave without a filter alone. As the only member, the condition is about no table and no
+"""A member that only a slave without a filter meets. A condition with this member alone is about no table and no
 statement.
 
-The member that holds for the filter with the number ``k`` alone is ``NO_SUBJECT - 1 - k``.
+The member that only the filter with the number ``k`` meets is ``NO_SUBJECT - 1 - k``. A member from 0 on is the number
+of a table or statement, and a filter meets it by sending the events of this table or statement.
 """
 
 C_ALWAYS = 0
-"""The number of the condition with the member ALWAYS."""
+"""The number of the condition that every filter meets. Its only member is ALWAYS."""
 C_NEVER = 1
-"""The number of the condition with the member NO_SUBJECT."""
+"""The number of the condition that only a slave without a filter meets. Its only member is NO_SUBJECT."""
 DROPPED = -1
-"""A result instead of a condition: the atom is sent to no slave."""
+"""The value that stands in place of a condition's number for an atom (a run of events) that is sent to no slave."""
 FRAME = -2
-"""A result instead of a condition: the atom is sent if any other event of its transaction is sent."""
+"""The value that stands in place of a condition's number for an atom (a run of events) that is sent with any other
+event of its transaction, such as BEGIN.
+"""
 NO_ROOM = -3
-"""A result instead of a condition: the arrays are full."""
+"""The value that is returned in place of a condition's number if the arrays have no room for a new condition."""
 
 # The columns of a condition.
 Q_REQUIRED = 0  # the number of the required subject, or -1
@@ -84,8 +89,8 @@ HELD = 12  # the number of the first event on which later events of the open sta
 STATE = 13
 
 COUNTED = -1
-"""The offset that marks an event as already counted. No event ends at this offset, so the event never joins
-another's atom.
+"""The value in the column ``offset`` for an event that has been counted already. No event ends at this offset, so the
+event is never joined with others into one atom.
 """
 
 
@@ -116,7 +121,7 @@ class Columns(NamedTuple):
 
 class Memory(NamedTuple):
     """The arrays of conditions (such as "table 5 is sent") and counts that :func:`group` fills, and this loop's state
-    between two segments.
+    between two segments (parts of a binlog file).
     """
 
     state: Int64s
@@ -126,9 +131,13 @@ class Memory(NamedTuple):
     scratch: Int32s
     conditions: Int64s2
     members: Int32s
-    """The members of all conditions."""
+    """The members of all conditions, one condition after the other. A member is a table, a statement or a single
+    filter.
+    """
     slots: Int64s
-    """The hash table of the conditions with several subjects, by number. Free slots hold -1."""
+    """The slots of the hash table that finds a condition about several tables or statements. A slot has the condition's
+    number; -1 marks a free slot.
+    """
     units: Int64s2
     atoms: Int64s2
     lists: Int64s2
@@ -417,8 +426,8 @@ def _frame_condition(m):
 
 @kernel
 def group(c: Columns, m: Memory, t: int, until: int):
-    """Count the events of the segment ``c``, from the transaction with index ``t`` to the one before ``until``. The
-    counts are added to the arrays in ``m``.
+    """Count the events of the segment ``c`` (consecutive events of one file), from the transaction with index ``t`` to
+    the one before ``until``. The counts are added to the arrays in ``m``.
 
     Return the index of the first transaction that was not counted: ``until``, or less if the arrays are full. The
     caller must then enlarge the arrays and continue with this index.

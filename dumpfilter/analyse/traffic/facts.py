@@ -93,7 +93,7 @@ class Conditions(_Narrow):
     member: Int32
     """The members of all conditions, concatenated. Each condition has one at least.
 
-    A member is a subject number, or negative: ALWAYS, NO_SUBJECT, or the member of one filter.
+    A member is the number of a table or statement, or negative: ALWAYS, NO_SUBJECT, or the member of one filter.
     """
 
     @classmethod

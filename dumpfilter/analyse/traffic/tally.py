@@ -137,8 +137,8 @@ class Tally:
         """Return a second tally for the same events but another size of each, for example the bytes that compression
         saved.
 
-        Its sums begin at 0. It continues after the segments that were added here, possibly inside a transaction, and
-        uses the same numbers of tables and statements. The caller must add each further segment to both tallies.
+        Its sums begin at 0. It continues after the events that were added here, possibly inside a transaction, and uses
+        the same numbers of tables and statements. The caller must add all further events to both tallies.
         """
         found = copy(self)
         found._stand_ins = copy(self._stand_ins)

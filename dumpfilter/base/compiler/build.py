@@ -40,8 +40,8 @@ _SCALARS = {int: types.int64, bool: types.boolean}
 
 
 def prepare() -> None:
-    """Change numba so that it compiles for the processor ``CPU``, and compiled functions run without the interpreter's
-    lock (GIL).
+    """Change numba's settings in this process. numba then compiles for the type of processor ``CPU``, and compiled
+    functions run without the interpreter's lock (GIL).
     """
     begin_to_compile()
     config: Any = numba.config

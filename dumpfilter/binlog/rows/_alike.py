@@ -35,19 +35,19 @@ class Alike(NamedTuple):
     """
 
     map_of: Int64s
-    """The index of the Table_map event to which each rows event belongs. -1 if this piece of the stream has no such
-    event, and for other events.
+    """For each rows event, the index of its Table_map event. -1 for a rows event whose Table_map event is not among the
+    events, and for all other events.
     """
     same_as: Int64s
-    """The index of the first event with equal content.
+    """For each event, the index of the first event with equal content, which may be the event itself.
 
     For a rows event, equal content means the same type, an equal Table_map event, and an equal header after the flags.
     """
     length: Int64s
     """The length of a rows event's header, bytes, or 0 if headers are not compared."""
     before: Int64s
-    """For each event, the number of earlier events in this piece of the stream that ended the validity of all
-    Table_map events. The end of a statement is such an event.
+    """For each event, the number of earlier events after which no Table_map event is valid any more. A rows event with
+    STMT_END_F is such an event.
     """
     id: Int64s
     number: Int64s

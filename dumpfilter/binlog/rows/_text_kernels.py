@@ -129,11 +129,13 @@ class Columns(NamedTuple):
     label: Bytes
     """The names of the values of ENUM and SET columns, in UTF-8, one after the other."""
     label_at: Int64s
-    """The offset of each name in ``label``, and the end of the last name."""
+    """The offset in ``label`` of each name, and at the end the length of ``label``."""
     around: Bytes
     """Three texts for each column: one before a value, one after a value, and one that stands for NULL."""
     around_at: Int64s
-    """The offset of each text in ``around``, three for each column, and the end of the last text."""
+    """The offset in ``around`` of each of its texts, and at the end the length of ``around``. Each column has three
+    texts.
+    """
     room: Int64s
     """The largest size of a cell's text with the texts around it, bytes. The part that grows with the value
     (:attr:`room_per_byte`) and texts from Python code are not included.

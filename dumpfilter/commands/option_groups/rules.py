@@ -45,7 +45,7 @@ class SlaveFilterOptions(Settings, panel="Filter"):
     """classic: the --replicate-* rules. effective: --do, --ignore and --rewrite, which look at what a statement changes
     and never at the current database."""
     lower_case_table_names: int = setting(0, min=0, max=2)
-    """How names compare: 0 as they are, 1 and 2 without case."""
+    """The comparison of names of databases and tables: 0 with case, 1 and 2 without case."""
 
     def channel_filters(self) -> ChannelFilters:
         """Return the filter of each of the slave's channels, from the rules in these options.
@@ -115,4 +115,4 @@ class MasterRuleOptions(WriteRuleOptions, panel=WRITE_PANEL):
         ]
     )
     lower_case_table_names: int = setting(0, min=0, max=2)
-    """How the write side's names compare: 0 as they are, 1 and 2 without case."""
+    """The comparison of names in the --binlog-do-db and --binlog-ignore-db rules: 0 with case, 1 and 2 without case."""

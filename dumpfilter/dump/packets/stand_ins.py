@@ -67,7 +67,7 @@ MARIADB_GTID_LENGTH = HEADER_LENGTH + 19
 """The length of a Gtid event of MariaDB without a commit id, an xid and a checksum, bytes."""
 
 EVENTS: dict[Family, int] = {"mysql": 3, "mariadb": 2}
-"""The number of events of a stand-in, by the family of the server."""
+"""The number of events of a stand-in (an empty transaction in place of a dropped one), by the family of the server."""
 
 PIECE = SEGMENT_SIZE
 """The distance in a MariaDB binlog, in bytes, after which a run of dropped transactions counts as ended and needs new
@@ -234,8 +234,8 @@ class Dropped(NamedTuple):
     """
 
     place: Integers
-    """For each row, the number of bytes of the chunk's events that come before its stand-in. A chunk is a message of
-    the stream.
+    """For each row, the number of bytes of the chunk's events that come before its stand-in (empty transaction). A
+    chunk is a message of the stream.
     """
     transaction: Integers
     """For each row, the number of the dropped transaction or of the Gap event, counted within the segment (a part of
@@ -246,11 +246,13 @@ class Dropped(NamedTuple):
     first: Integers
     last: Integers
     begin: Integers
-    """For each row that a Gap event names, the position before this event in the writer's binlog file. Other rows have
-    no meaning here.
+    """For each row that a Gap event names, the position before this event in the binlog file of the server that wrote
+    the events. Other rows have no meaning here.
     """
     end: Integers
-    """The position in the writer's binlog file at which the row's last stand-in ends."""
+    """For each row, the position at which its last stand-in (empty transaction) ends, in the binlog file of the server
+    that wrote the events.
+    """
     time: Integers
     """The time of the transaction, or of the newest event before the Gap event, Unix seconds."""
     sequence: Integers
@@ -565,7 +567,7 @@ class StandIns(NamedTuple):
 
     number: int
     nbytes: int
-    """The bytes of the stand-ins' events, without the headers of packets."""
+    """The bytes of the events of the stand-ins (empty transactions), without the headers of packets."""
 
 
 class Stretches(NamedTuple):
@@ -635,8 +637,8 @@ class StandInSizes:
         return self._mysql(segment)
 
     def take_stretches(self) -> Stretches:
-        """Return the counts of replication domains for the segments since the last call of this method, and begin to
-        count anew. The counts limit the number of stand-ins (empty transactions) of a MariaDB replica.
+        """Return the counts of replication domains for the parts of the binlog since the last call of this method, and
+        begin to count anew. The counts limit the number of stand-ins (empty transactions) of a MariaDB replica.
         """
         found, self._stretches = self._stretches, Stretches()
         return found

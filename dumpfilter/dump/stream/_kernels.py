@@ -37,8 +37,8 @@ def _read(data, at):
 
 @kernel
 def write_lists(numbers: UInt64s, until: Int64s, first: int, out: Bytes):
-    """Write lists of numbers as packed fields of a message of protocol buffers, and return the size of the fields in
-    bytes.
+    """Write lists of unsigned integers into ``out`` as packed repeated fields of a protocol buffers message. Return the
+    size of these fields, bytes.
 
     ``numbers`` has the numbers of all lists, one list after the other, and ``until`` the index after each list's last
     number. List number i becomes the field with the number ``first`` + i. ``out`` must have 10 bytes for each number
@@ -64,7 +64,8 @@ def write_lists(numbers: UInt64s, until: Int64s, first: int, out: Bytes):
 
 @kernel
 def read_lists(data: Bytes, first: int, until: Int64s, out: Int64s):
-    """Read the lists of numbers that :func:`write_lists` wrote, from a message whose fields all have a length.
+    """Read the lists of numbers that :func:`write_lists` wrote into a protocol buffers message. All fields of the
+    message must be length-delimited.
 
     ``first`` is the field number of the first list. ``out`` gets the numbers, and ``until`` the index after each list's
     last number. The library of protocol buffers must have written ``data`` without unknown fields, because this

@@ -23,8 +23,8 @@ SECONDS = 0.25
 """The time that a message of more than ``SMALL`` bytes may take on the connection, seconds."""
 
 SMALL = 8 << 10
-"""The size up to which messages may take ``SMALL_SECONDS``, bytes. Smaller messages would consist too much of their
-other fields.
+"""The limit of messages that may take ``SMALL_SECONDS`` on the connection, in bytes of events. In messages smaller than
+this, the other fields are a large part.
 """
 
 SMALL_SECONDS = 0.75

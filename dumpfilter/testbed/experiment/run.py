@@ -154,7 +154,7 @@ def _onward(path: Path) -> Iterator[Path]:
 
 
 Key = tuple[str, int] | str
-"""The identity of a transaction: its GTID, or the origin's file and the position after the transaction."""
+"""The identity of a transaction: its GTID, or the binlog file of the server that wrote it and the position after it."""
 
 _BETWEEN = OF_FILES | {EventType.HEARTBEAT, EventType.HEARTBEAT_V2}
 """The event types that occur between transactions."""
@@ -297,7 +297,7 @@ class Measured:
     plan: Plan
     setting: Setting
     committed: Mapping[str, Committed]
-    """The transactions of each origin, by its name."""
+    """The committed transactions of each node that writes a binlog, by the node's name."""
     received: Mapping[tuple[str, str], Log]
     """The received log of each channel, by the names of the node and of the source that it reads."""
     crossings: Mapping[str, Crossing]
