@@ -84,6 +84,9 @@ class Step(enum.Enum):
         "There are replicate-wild-do-table rules, and the database, as 'db.', matches none of them"
     )
     DB_NO_WILD = "The database, as 'db.', matches no replicate-wild-*-table rule"
+    NO_TABLE_OF_DATABASE = (
+        "The replicate-*-table rules pass no table of the trigger's database, whatever its name"
+    )
     UNKNOWN_TABLES = "Which tables the statement updates cannot be told, so the slave decides"
     # The next members are the reasons of the effective filter (DO, IGNORE and REWRITE rules). They follow the "new
     # semantics" of WL#2516.

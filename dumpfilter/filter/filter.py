@@ -175,6 +175,15 @@ class Filter(_DatabaseFilter):
         number = self._wild_ignore.first(folded)
         return None, None if number is None else self._wild_ignore_rules[number]
 
+    def _passes_table_of(self, database: str) -> bool:
+        """Tell whether the table rules may pass a table of a database, whatever the table's name."""
+        begin = self._collation.folded(f"{database}.")
+        if any(self._collation.folded(rule.value).startswith(begin) for rule in self._of(RuleKind.DO_TABLE)):
+            return True
+        if self._wild_do.may_match(begin):
+            return True
+        return not (self._do_table or self._wild_do or self._wild_ignore.matches_all(begin))
+
     def db_ok_with_wild_table(self, database: str) -> bool:
         """Tell whether the wild table rules pass CREATE, ALTER or DROP of a database.
 
@@ -241,7 +250,11 @@ class Filter(_DatabaseFilter):
         if not self.table_rules_on:
             return asked
         if statement.updated is None:
-            asked.append(self._decide_involved(statement.involved, current))
+            trigger = statement.dropped_trigger
+            if trigger is not None and not self._passes_table_of(self.named(trigger, current)[0]):
+                asked.append(_no(Step.NO_TABLE_OF_DATABASE))
+            else:
+                asked.append(self._decide_involved(statement.involved, current))
         elif not statement.updated:
             asked.append(_yes(Step.NO_TABLE_ASKED))
         else:

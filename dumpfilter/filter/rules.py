@@ -535,10 +535,38 @@ class WildSet:
                 candidates.update(runs.get(text[start : start + length], ()))
         return next((number for number in sorted(candidates) if self._matches(number, text)), None)
 
+    def may_match(self, begin: str) -> bool:
+        """Tell whether a LIKE pattern matches some name that begins with ``begin``, which is folded as in
+        :meth:`first`.
+        """
+        return any(_rests(tokens, begin) for tokens in self._patterns)
+
+    def matches_all(self, begin: str) -> bool:
+        """Tell whether a LIKE pattern matches all longer names that begin with ``begin``, which is folded as in
+        :meth:`first`.
+        """
+        rests = (rest for tokens in self._patterns for rest in _rests(tokens, begin))
+        return any(rest in ([MANY], [ANY, MANY], [MANY, ANY]) for rest in rests)
+
     def _matches(self, number: int, text: str) -> bool:
         if number not in self._compiled:
             self._compiled[number] = _regex(self._patterns[number])
         return self._compiled[number].fullmatch(text) is not None
+
+
+def _rests(tokens: list[str], begin: str) -> list[list[str]]:
+    """Return the parts of a LIKE pattern that may have to match the rest of a name that begins with ``begin``."""
+    reached = {0}
+    for character in (*begin, ""):
+        for number, token in enumerate(tokens):
+            # A % may match nothing.
+            if token == MANY and number in reached:
+                reached.add(number + 1)
+        if character:
+            reached = {number for number in reached if tokens[number : number + 1] == [MANY]} | {
+                number + 1 for number in reached if tokens[number : number + 1] in ([ANY], [character])
+            }
+    return [tokens[number:] for number in sorted(reached)]
 
 
 def _literals(tokens: list[str]) -> list[str]:

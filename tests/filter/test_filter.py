@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameCollation, NameRules
-from dumpfilter.binlog.statement import Statement, StatementKind
+from dumpfilter.binlog.statement import Statement, StatementKind, make_statement, parse_statement
 from dumpfilter.filter import Filter, Rule, RuleKind, Verdict, make_rule
 from dumpfilter.index.subjects import TableSubject
 from tests.filter.plain import Names, PlainFilter
@@ -187,6 +187,38 @@ class TestTheTable:
         assert not rules.db_ok_with_wild_table("b")
         assert not _filter("wild-do-table=a.t").db_ok_with_wild_table("a")
         assert _filter("wild-ignore-table=a.t").db_ok_with_wild_table("a")
+
+    @pytest.mark.parametrize(
+        ("rules", "verdict"),
+        [
+            ("wild-do-table=shop.%", Verdict.IGNORE),
+            ("wild-do-table=h_.t%", Verdict.UNDECIDED),
+            ("wild-do-table=%.t", Verdict.UNDECIDED),
+            ("wild-do-table=h\\_.t", Verdict.IGNORE),
+            ("do-table=hr.t", Verdict.UNDECIDED),
+            ("do-table=shop.t", Verdict.IGNORE),
+            ("do-table=shop.t wild-ignore-table=hr.%", Verdict.IGNORE),
+            ("wild-ignore-table=hr.%", Verdict.IGNORE),
+            ("wild-ignore-table=h%.%", Verdict.IGNORE),
+            ("wild-ignore-table=hr.t%", Verdict.UNDECIDED),
+            ("wild-ignore-table=hr.% do-table=hr.t", Verdict.UNDECIDED),
+            ("ignore-table=hr.t", Verdict.UNDECIDED),
+            ("rewrite-db=logs->hr wild-do-table=shop.%", Verdict.IGNORE),
+            ("ignore-db=hr", Verdict.EXECUTE),
+        ],
+    )
+    def test_drop_trigger_goes_by_all_tables_of_its_database(self, rules: str, verdict: Verdict) -> None:
+        found = _filter(*rules.split())
+        statement = make_statement(parse_statement("DROP TRIGGER IF EXISTS hr.g"), current_database="logs")
+        assert found.verdict(statement) is verdict
+        statement = make_statement(parse_statement("DROP TRIGGER g"), current_database="hr")
+        assert found.verdict(statement) is (Verdict.IGNORE if rules == "ignore-db=hr" else verdict)
+
+    def test_a_mariadb_replica_logs_drop_trigger_if_exists(self) -> None:
+        rules = Filter.from_options(["--replicate-wild-do-table=shop.%"], names=NameRules("mariadb"))
+        for text, verdict in (("", Verdict.IGNORE), ("IF EXISTS ", Verdict.UNDECIDED)):
+            facts = parse_statement(f"DROP TRIGGER {text}hr.g", "mariadb")
+            assert rules.verdict(make_statement(facts, current_database=None)) is verdict
 
     def test_mariadb_reads_a_rewritten_name_up_to_a_space(self) -> None:
         rule = make_rule(RuleKind.REWRITE_DB, "a b->x y")

@@ -99,6 +99,7 @@ def make_statement(
         None if updated_databases is None else tuple(sorted(updated_databases)),
         updated,
         (tables_info or ()) if updated is None else (),
+        parsed.dropped_trigger,
     )
 
 
@@ -398,7 +399,9 @@ def _trigger(reader: StatementReader, what: str, verb: Verb, about: _About) -> S
         return UNKNOWN
     if verb is Verb.DROP:
         # For DROP TRIGGER, the replica applies its table rules to the trigger's table, which the text does not name.
-        return StatementFacts(K.DROP_TRIGGER, objects=(trigger,), **about)
+        # Without the trigger the replica does nothing. But MariaDB then logs DROP TRIGGER IF EXISTS.
+        dropped = None if reader.family == "mariadb" and about["conditional"] else trigger
+        return StatementFacts(K.DROP_TRIGGER, objects=(trigger,), dropped_trigger=dropped, **about)
     reader.skip_to("BEFORE", "AFTER")
     changes = []
     while change := reader.accept("INSERT", "UPDATE", "DELETE"):

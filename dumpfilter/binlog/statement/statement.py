@@ -172,6 +172,11 @@ class Statement:
     The event does not tell which of these tables the statement updates, and which it only reads.
     """
 
+    dropped_trigger: TableName | None = None
+    """The trigger of a DROP TRIGGER that has no effect on a replica without the trigger. The trigger's table, which the
+    text does not name, is in the trigger's database.
+    """
+
     @property
     def is_on_table(self) -> bool:
         """Whether the statement is known to create, change or remove a table or a table's rows.
@@ -266,6 +271,8 @@ class StatementFacts:
     """The offset in the text after the word for the type of object, where IF EXISTS may be inserted, characters."""
     needs: tuple[tuple[Thing, TableName], ...] = ()
     """The tables and routines that must exist besides ``objects``: a trigger's table, the object of a GRANT."""
+    dropped_trigger: TableName | None = None
+    """The trigger of a DROP TRIGGER, as in :attr:`Statement.dropped_trigger`."""
     fired_by: tuple[Change, ...] = ()
     """The row changes that fire a trigger."""
     accounts: Names = ()
