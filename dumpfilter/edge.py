@@ -286,7 +286,7 @@ class Edge:
         )
 
     def replicas(self) -> Sequence[ReplicaRow]:
-        """Return one row of SHOW REPLICAS for each slave and replica that is registered at one of these ports."""
+        """Return one row of SHOW REPLICAS for each slave and replica that is registered at one of the slave's ports."""
         return [
             slave.peer.row(reader.store.format_description.header.server_id)
             for served in self.channels.values()

@@ -498,7 +498,9 @@ class XaLook:
     prepared: Mapping[Xid, Held] = field(default_factory=dict)
     """The XA transactions that are prepared but not ended in the range, with their tables and statements."""
     ended: frozenset[Xid] = frozenset()
-    """The XA transactions that are ended but not prepared in the range."""
+    """The XA transactions that the range (a part of a binlog file) commits or rolls back, and that were prepared before
+    the range.
+    """
     subjects: frozenset[Subject] = frozenset()
     """All tables and statements of the range. An XA transaction that was prepared before the set may concern any of
     them.

@@ -338,9 +338,9 @@ class Compression:
     events: int = 0
     """The number of events whose rows or statement MariaDB compressed."""
     bytes: int = 0
-    """The bytes of all these compressed transactions and events in the files."""
+    """The bytes, in the binlog files, of all transactions and events that a server compressed."""
     bytes_uncompressed: int = 0
-    """The bytes that these transactions and events take without compression."""
+    """The bytes that the compressed transactions and events take without compression."""
     transactions_not_opened: int = 0
     """The number of compressed transactions that are damaged or too large to open, so that their tables are unknown."""
 

@@ -30,7 +30,9 @@ class BandwidthSettings(Settings):
     price: float | None = setting(None, min=0, metavar="PER_GB", show_default=False)
     """Price of a GB (10^9 bytes). The results then show the price of a month's traffic."""
     audience: Audience | None = setting(None, "--for", show_default=False)
-    """The readers: real replicas or slaves of dumpfilter. Without it replicas, if the binlogs have GTIDs."""
+    """The readers whose bytes are counted: real replicas, or slaves of dumpfilter. Default: replicas if the binlogs
+    have GTIDs.
+    """
     top: int = setting(20, min=1)
     """How many rows of slaves to print, the largest savings first."""
     overwrite: bool = False

@@ -15,7 +15,7 @@ class ManifestSettings(Settings):
     directory: Path = setting(show_default=False, is_argument=True)
     """The directory that dumpfilter split wrote."""
     binlog: str | None = setting(None, metavar="NAME")
-    """Only this binlog, by its name or its schema's."""
+    """Show only this binlog, given by its name or its schema's name."""
     as_json: bool = setting(False, "--json")
     """Print JSON instead of tables."""
 

@@ -17,7 +17,7 @@ class PurgeSettings(Settings):
     directory: Path = setting(show_default=False, is_argument=True)
     """The directory that dumpfilter split wrote."""
     binlog: str = setting(metavar="NAME", show_default=False)
-    """The binlog, by its name or its schema's."""
+    """The binlog to purge, given by its name or its schema's name."""
     before: str = setting(metavar="WHAT", show_default=False)
     """A file of the binlog (shop-bin.000003): purge the files before this file. A date and time (UTC, or with an
     offset): purge files whose last transaction is older. A position in the source (binlog.000012:4711): purge files

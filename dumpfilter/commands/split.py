@@ -34,7 +34,9 @@ class SplitSettings(Settings):
     max_binlog_size: str = setting("1G", metavar="SIZE")
     """Size at which a file ends after its transaction."""
     spanning: Literal["part", "refuse"] = "part"
-    """A transaction over several binlogs: each gets the part that belongs to it, or the split fails."""
+    """A transaction with events for several binlogs: part writes to each binlog the events that belong to it, refuse
+    ends the split with an error.
+    """
     overwrite: bool = False
     """Replace another split in the directory."""
     as_json: bool = setting(False, "--json")

@@ -72,7 +72,7 @@ class TopologyOptions(Settings):
     """The option that names the directory of a running topology (a set of sources, masters and slaves for tests)."""
 
     directory: Path = setting(DIRECTORY, "--directory", "-d", envvar="DUMPFILTER_TOPOLOGY", metavar="DIR")
-    """The directory of the topology: its files, and the socket for the other verbs."""
+    """The directory of the topology. It has the topology's files, and the socket for the other commands."""
 
     def ask(self, verb: str, **arguments: Any) -> Any:
         """Call a method of the running topology in the directory that the option names, and return the method's result.

@@ -250,7 +250,7 @@ class PlannedSegment(NamedTuple):
     """
     plan: ChunkPlan
     reader: SegmentReader
-    """The reader that holds the bytes of these events."""
+    """The reader that holds the bytes of the segment's events."""
 
 
 class SetPass:

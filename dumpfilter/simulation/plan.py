@@ -302,7 +302,7 @@ class Retries:
     registration, and the dump request. Measured.
     """
     nbytes: int = 950
-    """The bytes sent in both directions during these round trips of connecting. Measured."""
+    """The bytes sent in both directions while a connection is established, up to the first event. Measured."""
 
     def restart(
         self, start: float, end: float, shape: LinkShape = PLAIN, connected: float | None = None

@@ -87,7 +87,9 @@ class Options:
 
     settings: tuple[Setting, ...] = (Setting(variant=Variant.MASTER),)
     limit: int = 1_000_000
-    """The lag (microseconds) above which time is counted, and which searches must keep."""
+    """The limit of the lag, microseconds. Runs count the time above it, and searches look for values that keep the lag
+    below it.
+    """
     applier: Hop | None = None
     """The speed at which each node applies transactions, as a hop. None: applying takes no time."""
     seed: int = 0

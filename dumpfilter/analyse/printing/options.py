@@ -51,9 +51,9 @@ class SelectionOptions(Settings, panel="Selection"):
     stop_datetime: str = setting("", metavar="DATETIME")
     """Stop before the first transaction at or after this local time."""
     include_gtids: str = setting("", metavar="GTIDS")
-    """Only transactions with these GTIDs."""
+    """Select only transactions with these GTIDs."""
     exclude_gtids: str = setting("", metavar="GTIDS")
-    """No transactions with these GTIDs."""
+    """Select no transactions with these GTIDs."""
 
 
 class TextOptions(Settings, panel="Output"):

@@ -182,7 +182,7 @@ class RowsEvents(NamedTuple):
     """The number of the layout of the event's row images in the :class:`LayoutTable`."""
     start: Int64s
     end: Int64s
-    """The end of the byte range of the event's rows in :attr:`data`. ``start`` is its begin."""
+    """The byte offset in :attr:`data` at which the event's rows end."""
     map: Int64s
     """The position of the event's Table_map event."""
     data: Bytes

@@ -271,7 +271,9 @@ class Committed:
     keys: Mapping[Key, int]
     """The index of each transaction, by its identity."""
     is_whole: bool = True
-    """Whether these are all transactions of the binlog set. Otherwise those before the run are left out."""
+    """Whether the object has all transactions of the binlog set. If False, the transactions before the run are left
+    out.
+    """
 
 
 @dataclass(frozen=True)
