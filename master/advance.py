@@ -55,13 +55,13 @@ class Extent(NamedTuple):
     """
 
     low: int
-    """The byte offset of the first needed byte."""
+    """The file offset of the first byte that the chunk needs."""
     high: int
-    """The byte offset after the last needed byte."""
+    """The file offset after the last byte that the chunk needs."""
     pieces: int
     """The number of byte ranges between the two offsets that the chunk needs."""
     size: int
-    """The size of these byte ranges together."""
+    """The number of bytes that the chunk needs, without the gaps between its byte ranges."""
 
 
 def join(one: Extent, other: Extent) -> Extent:

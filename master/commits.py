@@ -73,7 +73,7 @@ class Decision(NamedTuple):
     """
 
     sent: Sequence[int]
-    """The indexes of the events that are sent."""
+    """The indexes, within the transaction, of the events that the master sends."""
     ends: frozenset[int]
     """The indexes of the rows events that get STMT_END_F, because a later rows event of the statement is dropped."""
     is_dropped: bool
@@ -271,7 +271,7 @@ class CommitStep:
     """
 
     events: list[bytes]
-    """The events to send."""
+    """The bytes of the commits' events that are sent."""
     counts: Counts
     after: DumpPlace
     reach: Reach

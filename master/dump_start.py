@@ -330,7 +330,7 @@ class DumpStart:
     file: str = ""
     """The name of the binlog file on this master."""
     position: int = 0
-    """The byte offset in the file."""
+    """The byte offset in the file at which the dump begins."""
     gtid_set: GtidSet | None = None
     """The GTIDs of transactions that the slave has and that the dump leaves out.
 

@@ -33,7 +33,7 @@ _LONGEST_WARNING = 500
 """The length to which a warning about a filter is cut, characters."""
 
 PREFIX = "dumpfilter_master_"
-"""The prefix of the metrics' names."""
+"""The prefix of the names of all of a master's Prometheus metrics."""
 
 _INTEGER, _TEXT, _TIME = ColumnType.INTEGER, ColumnType.TEXT, ColumnType.TIMESTAMP
 

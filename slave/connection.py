@@ -63,7 +63,7 @@ class Source:
     """
 
     info: SourceInfo
-    """The channel's configuration."""
+    """The channel's configuration, such as the master's address and the user."""
     options: SlaveOptions
     uuid: str = ""
     """The slave's server UUID."""

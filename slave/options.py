@@ -81,8 +81,9 @@ class SourceOptions(Settings, panel=MASTER_PANEL):
     heartbeat_period: float | None = setting(None, min=0.001, show_default=False)
     """Seconds of silence after which the master sends a heartbeat. Without it half of --replica-net-timeout (30)."""
     filter_on: Literal["both", "master", "slave"] = setting("both", rich_help_panel=_FILTER_PANEL)
-    """both: the master filters, the slave again. master: the slave trusts it with rows. slave: the master sends
-    everything, the slave filters."""
+    """both: the master filters, and the slave filters again. master: the slave filters statements again, but no rows.
+    slave: the master sends everything, and the slave filters.
+    """
     ignore_server_ids: list[int] = setting([], metavar="ID", rich_help_panel=_FILTER_PANEL)
     """Drop transactions that this server wrote. Repeatable."""
     do_domain_ids: list[int] = setting([], metavar="ID", rich_help_panel=_FILTER_PANEL)

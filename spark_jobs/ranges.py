@@ -272,7 +272,7 @@ class Damage:
     """
     reason: str
     damaged_at: int | None = None
-    """The byte offset of the damage itself."""
+    """The byte offset of the damage, which may lie after the offset from which on the file is skipped."""
 
     @property
     def told(self) -> str:

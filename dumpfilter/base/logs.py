@@ -35,7 +35,7 @@ MOST_LINES = 100
 logins.
 """
 LINES_PERIOD = 10.0
-"""The period of :data:`MOST_LINES`, seconds."""
+"""The length of a period, in which a log has at most :data:`MOST_LINES` lines of one event, seconds."""
 
 Event = MutableMapping[str, Any]
 

@@ -42,7 +42,7 @@ class AskedOptions(ConsoleLogin):
     """
 
     master: str = setting("", metavar="HOST:PORT")
-    """A master's address for slaves."""
+    """The address at which a master serves slaves."""
     relay_dir: Path | None = setting(None, metavar="DIRECTORY")
     """A slave's relay directory, read as it is, also without a slave."""
     source_user: str = ""

@@ -80,7 +80,7 @@ MAX_SCRAPES = 8
 _ROOM_SECONDS = 1.0
 """The time limit for a closed connection to make room for a new one, seconds."""
 SCRAPE_SECONDS = 30.0
-"""The time limit of a connection, seconds."""
+"""The time limit of a connection to the HTTP endpoint for Prometheus, seconds."""
 
 
 class Latency:

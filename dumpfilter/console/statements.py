@@ -267,7 +267,7 @@ class Assignment(NamedTuple):
     is_user_variable: bool
     name: str
     value: str
-    """The text of the value's expression."""
+    """The text of the expression on the right side of the assignment."""
     globally: bool
     """Whether the assignment has the scope GLOBAL, PERSIST or PERSIST_ONLY. The console refuses such assignments."""
 

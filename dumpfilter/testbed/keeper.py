@@ -86,8 +86,8 @@ class Child:
         return self.ended.result() if self.ended.done() else None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end and return the exit code. Raises subprocess.TimeoutExpired after ``timeout`` seconds; None:
-        no limit.
+        """Wait until the process has ended, and return its exit code. Raises subprocess.TimeoutExpired after
+        ``timeout`` seconds; None: no limit.
         """
         try:
             return self.ended.result(timeout)

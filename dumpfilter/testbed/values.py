@@ -72,7 +72,7 @@ class ChannelState:
     channel: str
     """The channel's name; empty for a node with one source."""
     source: str
-    """The name of the node that is read."""
+    """The name of the node from which the channel reads."""
     received: Place
     """The position in the origin's binlog up to which the node has received it."""
     applied: Place

@@ -281,7 +281,7 @@ class Reading(Model):
     """
 
     source: Annotated[str, Field(alias="node")]
-    """The name of the node that is read."""
+    """The name of the node from which this node reads."""
     rules: Rules = ()
     """Filter rules of this channel, as options without dashes, such as ``replicate-do-db=shop``."""
     link: Shape = PLAIN
@@ -296,8 +296,8 @@ class Workload(Model):
     """The bits per second by which the set grows. None: all of it is there at once."""
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 1
     style: Family | None = None
-    """The server family whose style the events have. None (only before the topology is resolved): the family of the
-    first real server that is reached, or else ``mysql``.
+    """The server family (MySQL or MariaDB) in whose binlog format the workload is generated. None (only before the
+    topology is resolved): the family of the first real server that reads the workload, or else ``mysql``.
     """
 
 

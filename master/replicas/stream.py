@@ -141,7 +141,7 @@ class KnownEvents:
 
     start: DumpStart
     file: str
-    """The file that the client named."""
+    """The binlog file that the client named in its dump request."""
     told: int
     """The position that the client named: in the writer's binlog, the server's that wrote the events."""
     is_computed: bool

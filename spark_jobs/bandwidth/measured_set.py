@@ -327,7 +327,7 @@ class MeasuredSet:
     filters: tuple[str, ...]
     """The digests of the measured filters (:func:`ask`)."""
     measured_at: int
-    """The time of the measurement, Unix seconds."""
+    """The time at which the binlogs were measured, Unix seconds."""
     reused: int = 0
     """The number of files whose measurements were reused from an earlier run."""
 

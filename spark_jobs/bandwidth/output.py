@@ -301,7 +301,7 @@ def _from_json(found: dict[str, Any]) -> object:
 
 
 FILES = frozenset({RESULTS, REPORT, MEASUREMENTS, *(f"{name}.parquet" for name in FORMS)})
-"""The names of all output files."""
+"""The names of all files that a bandwidth job writes to its output directory."""
 
 
 def results_for(

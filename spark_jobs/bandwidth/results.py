@@ -48,13 +48,13 @@ class Ways(Model):
     """
 
     no_filter: int
-    """The amount without a filter."""
+    """The traffic or its price without a filter."""
     filter: int
-    """The amount with the filter on the master."""
+    """The traffic or its price with the filter on the master."""
     compression: int
-    """The amount with zstd compression and without a filter."""
+    """The traffic or its price with zstd compression and without a filter."""
     both: int
-    """The amount with the filter on the master and zstd compression."""
+    """The traffic or its price with the filter on the master and zstd compression."""
 
 
 class Savings(Model):
@@ -73,13 +73,13 @@ class Prices(Model):
     """
 
     no_filter: float
-    """The amount without a filter."""
+    """The traffic or its price without a filter."""
     filter: float
-    """The amount with the filter on the master."""
+    """The traffic or its price with the filter on the master."""
     compression: float
-    """The amount with zstd compression and without a filter."""
+    """The traffic or its price with zstd compression and without a filter."""
     both: float
-    """The amount with the filter on the master and zstd compression."""
+    """The traffic or its price with the filter on the master and zstd compression."""
 
 
 class Month(Model):
@@ -233,7 +233,7 @@ class SlaveFigures(Model):
     warnings: tuple[str, ...] = ()
     """Warnings about the slave's filter."""
     month: Month | None = None
-    """Bytes and price of a month's traffic; None if unknown."""
+    """A month's traffic; None if unknown."""
 
 
 class TableFigures(Model):

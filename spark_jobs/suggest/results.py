@@ -60,11 +60,11 @@ class RejectedRule(Model):
     saving: int
     """The bytes that the rule would save, summed over the slaves. With compressed transactions it is an estimate."""
     code: str
-    """The code of the fault in docs/lint.md."""
+    """The code of the fault, which docs/lint.md explains."""
     fault: str
-    """The fault, as a sentence."""
+    """The fault for which lint rejects the rule, as a sentence."""
     cure: str
-    """The remedy, as a sentence."""
+    """The remedy for the fault, as a sentence."""
     event: str
     """The first event that shows the fault: file, position and text. Empty if no event shows it."""
 
@@ -110,7 +110,7 @@ class Suggestions(Model):
     a compressed transaction has several tables, each of which counts with a share.
     """
     tables: tuple[TableWeight, ...]
-    """The tables in descending order of bytes."""
+    """The tables of the binlog set, in descending order of bytes."""
     plans: tuple[Plan, ...]
     together: Plan | None
     """The rules that save most if each is added to all slaves. Slaves with ``nothing_passes`` are left out.

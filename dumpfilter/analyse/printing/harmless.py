@@ -35,7 +35,7 @@ class Form:
     text: bytes | None = None
     """The statement's changed text. None: the text is unchanged."""
     before: tuple[bytes, ...] = ()
-    """Statements to print before this statement."""
+    """The additional statements to print before the statement, such as CREATE DATABASE IF NOT EXISTS."""
 
 
 AS_IT_IS = Form()

@@ -58,7 +58,7 @@ class Row:
     name: str
     text: str
     tip: str
-    """The tooltip. It may have several lines."""
+    """The text of the row's tooltip. It may have several lines."""
     bars: tuple[Bar, ...]
     count: int = 1
     """The number of items with equal values that this row represents."""

@@ -32,7 +32,7 @@ class Repeated(NamedTuple):
     name: str
     """The option's name without dashes at the front."""
     key: Any
-    """The key of the values in the mapping."""
+    """The key under which the settings field holds the values of this option."""
     help: str
     metavar: str
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dumpfilter.base.security.tls import TlsSource
 
 PORT_TAKEN = "another program listens on the port already"
-"""The reason for a port that is in use."""
+"""The text of an error that says that another program listens on the port."""
 
 _REASONS = {
     errno.EADDRINUSE: PORT_TAKEN,

@@ -41,7 +41,7 @@ class Sha2Crypt:
     """A password's hash as ``caching_sha2_password`` stores it: SHA-crypt with 20 bytes of salt."""
 
     rounds: int
-    """The number of rounds in thousands."""
+    """The number of rounds of the hash function, in thousands."""
     salt: bytes = field(repr=False)
     digest: bytes = field(repr=False)
 

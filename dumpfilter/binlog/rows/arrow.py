@@ -331,7 +331,9 @@ class Images(NamedTuple):
     described: list[tuple[Column, Family]]
     """For each column of ``styled``, its description and the family of its server."""
     has: Bools
-    """For each row, whether it has such an image. Inserts have no before-image, and deletes have no after-image."""
+    """For each row, whether it has an image of this kind (before or after the change). Inserts have no before-image,
+    and deletes have no after-image.
+    """
     cell: Int64s
     """The index of each cell among the cells of both images of all rows, for errors and ``documents``."""
     row: Int64s

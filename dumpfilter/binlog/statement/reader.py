@@ -137,7 +137,7 @@ _AFTER_EXPRESSION = frozenset(
 
 _SYMBOL = TokenKind.SYMBOL
 QUERY = ("SELECT", "WITH", "VALUES", "TABLE")
-"""The words with which a query begins."""
+"""The keywords with which a query (subquery) begins."""
 
 
 @dataclass

@@ -274,7 +274,7 @@ class StatementFacts:
     dropped_trigger: TableName | None = None
     """The trigger of a DROP TRIGGER, as in :attr:`Statement.dropped_trigger`."""
     fired_by: tuple[Change, ...] = ()
-    """The row changes that fire a trigger."""
+    """For CREATE TRIGGER, the row changes that fire the trigger."""
     accounts: Names = ()
     """The accounts that the statement is about, and the roles that a GRANT grants."""
     on: str = ""

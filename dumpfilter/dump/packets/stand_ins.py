@@ -242,7 +242,7 @@ class Dropped(NamedTuple):
     the binlog file).
     """
     source: Integers
-    """The number of the GTID source."""
+    """For each row, the number of the GTID source (server UUID, or MariaDB domain and server)."""
     first: Integers
     last: Integers
     begin: Integers
@@ -281,8 +281,8 @@ class Dropped(NamedTuple):
         return Dropped(*(column[rows] for column in self))
 
     def pages(self, most: int) -> Iterator[Dropped]:
-        """Yield the rows in parts with at most ``most`` GTIDs each, so that the stand-ins of one part fit into memory.
-        A row with more GTIDs is divided.
+        """Yield the rows in parts with at most ``most`` GTIDs each, so that the stand-ins (empty transactions) of one
+        part fit into memory. A row with more GTIDs is divided.
 
         A Gap event (a relay log's note about dropped transactions) of a few bytes may name millions of GTIDs.
         """

@@ -141,7 +141,7 @@ class Received(NamedTuple):
     """A chunk (one message of the stream) as a slave receives it: the events, and all other fields."""
 
     chunk: pb.Chunk
-    """All fields of the message but ``events``."""
+    """All fields of the chunk message except ``events``."""
     events: bytes | memoryview
 
     @classmethod

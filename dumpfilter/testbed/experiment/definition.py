@@ -63,13 +63,13 @@ class Phase:
     seconds: Annotated[Time, Field(alias="for")]
     name: str = ""
     cut: Texts = ()
-    """The links that are cut."""
+    """The links that are cut during this phase."""
     silent: Texts = ()
     """The links that pass no byte although their connections stay open."""
     killed: Texts = ()
     """The nodes that are killed at the beginning, and started again at the end."""
     links: dict[str, Change] = Field(default_factory=dict)
-    """Other rates and delays, by link."""
+    """The rates and delays of links in this phase that differ from the topology's, by the link's name."""
 
     @property
     def only_cuts(self) -> bool:

@@ -283,9 +283,9 @@ class Crossing:
     """
 
     bytes: int
-    """The bytes that reached the target, with the protocols' overhead."""
+    """The bytes that crossed the link and reached its target, with the protocols' overhead."""
     outages: tuple[Outage, ...] = ()
-    """The outages. The times are seconds since the first commit."""
+    """The outages of the link. Their times are seconds since the first commit of the run."""
     spans: tuple[Span, ...] = ()
     """The bytes that passed the link over time. The times are seconds since the first commit."""
 

@@ -54,7 +54,7 @@ class Program:
     family: Family
     path: str
     version: str
-    """The version, such as ``10.11.6``."""
+    """The version of the server program, such as ``10.11.6``."""
     install: str = ""
     """The program that makes a data directory. Empty if the server itself makes its data directory."""
     root: str = ""
@@ -373,7 +373,7 @@ def end_process(process: Process | None, *, in_order: bool, timeout: float) -> N
 
 
 ADDRESS = "127.0.0.1"
-"""The address on which servers listen."""
+"""The address on which started servers listen, so that other machines cannot reach them."""
 
 START_TIMEOUT = 120.0
 STOP_TIMEOUT = 60.0
