@@ -56,24 +56,25 @@ class Dropped(NamedTuple):
 
 _NONE = -(1 << 62)
 """A time earlier than all others, nanoseconds."""
+_LATEST = (1 << 63) - 1
+"""A time later than all others, nanoseconds."""
+_EXACT = 1 << 52
+"""The limit below which 64-bit floats represent a whole number and its half exactly."""
 _D_START, _D_RESTART, _D_MESSAGE = 0, 1, 2
 
 
-_SMALL = 1 << 31
-"""The limit below which the product of two integers fits into 64 bits."""
-
-
 @inlined
-def time_of(size, numerator, denominator):
+def time_of(size, numerator, denominator, limit):
     """Return the time to send ``size`` bytes, rounded to a whole nanosecond. One byte takes ``numerator /
     denominator`` nanoseconds.
+
+    ``limit`` is the size from which on the product with ``numerator`` is not exact as a float.
     """
-    if denominator == 1:
-        return size * numerator
-    if size < _SMALL and numerator < _SMALL:
-        # One division of unsigned numbers takes a third of the time of the two below.
-        total = np.uint64(size) * np.uint64(numerator) + np.uint64(denominator) // np.uint64(2)
-        return np.int64(total // np.uint64(denominator))
+    if size < limit:
+        # The quotient of two exact floats is never rounded up to a whole number. A division of floats takes a third of
+        # the time of one of integers.
+        total = np.float64(size) * np.float64(numerator) + np.float64(denominator // 2)
+        return np.int64(total / np.float64(denominator))
     whole = size // denominator
     return whole * numerator + ((size - whole * denominator) * numerator + denominator // 2) // denominator
 
@@ -94,8 +95,8 @@ def looks(arrived: Int64s, tick: int, again: int, found: Int64s):
         found[i] = last
 
 
-@kernel
-def noise(seed: int, number: int, largest: int):
+@inner
+def noise(seed, number, largest):
     """Return a pseudo-random integer between ``-largest`` and ``largest``, which is the jitter of one transaction's
     delay.
 
@@ -114,6 +115,7 @@ def noise(seed: int, number: int, largest: int):
 def cross(
     arrived: Int64s,
     sizes: Int64s,
+    room: Int64s,
     dropped: Dropped,
     hop: Parameters,
     downs: Int64s2,
@@ -122,89 +124,110 @@ def cross(
 ):
     """Simulate sending transactions over a network link (``hop``).
 
-    Write the time at which each transaction left the sender into ``departed``, and the time at which it was received
-    into ``received``. ``arrived`` has the time at which the sender has each transaction, and ``sizes`` its bytes.
+    Write the time at which transaction number ``i`` left the sender into ``departed[i + 1]``, and the time at which it
+    was received into ``received[i + 1]``. ``arrived`` has the time at which the sender has each transaction, and
+    ``sizes`` its bytes. The buffers have room for transaction ``i`` when the first ``room[i]`` transactions have left.
     ``dropped`` describes the reports about dropped transactions, which use the link, too. ``downs`` has one row for
     each outage: its start, the time at which the dump resumes, and the message size from then on.
 
     Return the number of messages, and the bytes of the reports about dropped transactions.
+
+    Whether a transaction begins a message cannot be predicted. So nothing branches on it, except for links with
+    outages or jitter: ``new`` is 1 or 0, and the mask ``k`` has all its bits or none.
     """
+    if hop.jitter or len(downs):
+        return _walk(arrived, sizes, room, dropped, hop, downs, departed, received, False)
+    return _walk(arrived, sizes, room, dropped, hop, downs, departed, received, True)
+
+
+@inlined
+def _walk(arrived, sizes, room, dropped, hop, downs, departed, received, is_calm):
     n = len(arrived)
     message = np.int64(hop.message)
-    empty_time = time_of(dropped.size, hop.numerator, hop.denominator)
-    free = np.int64(_NONE)
-    last = np.int64(_NONE)
-    messages = 0
-    all_told = np.int64(0)
+    limit = np.int64(_EXACT // max(hop.numerator, 1))
+    empty_time = time_of(dropped.size, hop.numerator, hop.denominator, limit)
     down = 0
-    i = 0
-    # The bytes of transaction number i that an outage did not lose. The reader has them, and they are not sent again.
+    messages = np.int64(0)
+    told = np.int64(0)
+    # The message that is made: its first transaction, when it was made and began to leave, its bytes so far, and the
+    # bytes of reports before it. The bytes ``kept`` of its first transaction reached the reader before an outage.
+    first = 0
+    made = np.int64(_NONE)
+    start = np.int64(_NONE)
+    filled = np.int64(0)
+    told_before = np.int64(0)
     kept = np.int64(0)
+    # The last byte so far left at ``end``, the last message arrived at ``last``, and the last outage ended at
+    # ``opened``.
+    end = np.int64(_NONE)
+    last = np.int64(_NONE)
     opened = np.int64(_NONE)
-    left = 0
-    left_bytes = np.int64(0)
-    made_bytes = np.int64(0)
-    while i < n:
-        made = max(arrived[i], opened)
-        if hop.ahead:
-            # A sender makes the next message when the buffers have room for more.
-            while left < i and left_bytes < made_bytes - hop.ahead:
-                left_bytes += sizes[left]
-                made = max(made, departed[left])
-                left += 1
-            if left:
-                made = max(made, departed[left - 1])
-        extra = np.int64(0)
-        empty = dropped.empty[i]
-        if empty and made == arrived[i]:
-            extra += empty * dropped.size
-            free = max(max(free, dropped.first[i]) + empty * empty_time, dropped.last[i] + empty_time)
-        start = max(free, made)
-        # A sender that is down begins when the dump goes on. Outages that are over do not matter any more.
-        while down < len(downs) and start >= downs[down, _D_START]:
-            opened = downs[down, _D_RESTART]
-            message = downs[down, _D_MESSAGE]
-            start = max(start, opened)
-            made = start
-            down += 1
-        end = start
-        filled = np.int64(0)
-        j = i
-        while j < n:
-            # A transaction that is larger than a message is sent in several messages, of which the last one counts.
-            if j > i and (filled >= message or sizes[j] > message or arrived[j] > made):
-                break
-            size = sizes[j] - kept if j == i else sizes[j]
-            overhead = dropped.told[j]
-            extra += overhead
-            if j == i:
-                overhead += hop.message_overhead * pieces(size, message)
-            end += time_of(size + overhead, hop.numerator, hop.denominator) + hop.fixed
-            departed[j] = end
-            filled += sizes[j]
-            j += 1
-        delay = np.int64(hop.delay)
-        if hop.jitter:
-            delay = max(delay + noise(hop.seed, i, hop.jitter), np.int64(0))
-        arrival = max(end + delay, last)
-        if down < len(downs) and arrival > downs[down, _D_START]:
-            # The outage loses everything that has not arrived. The dump goes on with this message.
-            if message and j == i + 1:
-                kept += _whole_until(sizes[i] - kept, start, downs[down, _D_START] - delay, message, hop)
-            opened = free = downs[down, _D_RESTART]
-            message = downs[down, _D_MESSAGE]
-            down += 1
-            continue
-        for k in range(i, j):
-            received[k] = arrival
-        messages += pieces(sizes[i] - kept, message) if j == i + 1 else 1
-        kept = np.int64(0)
-        all_told += extra
-        last = arrival
-        free = end
-        made_bytes += filled
-        i = j
-    return messages, all_told
+    departed[0] = _NONE
+    j = 0
+    while True:
+        new = np.int64(1)
+        if j < n:
+            new = np.int64(arrived[j] > made) | np.int64(filled >= message) | np.int64(sizes[j] > message)
+        last_of_calm = end + hop.delay
+        if not is_calm and new:
+            # The message before this one is complete. An outage loses it if it has not arrived by then.
+            if j > first:
+                delay = np.int64(hop.delay)
+                if hop.jitter:
+                    delay = max(delay + noise(hop.seed, first, hop.jitter), np.int64(0))
+                arrival = max(end + delay, last)
+                if down < len(downs) and arrival > downs[down, _D_START]:
+                    whole = sizes[first] - kept
+                    messages -= pieces(whole, message)
+                    told = told_before
+                    if message and j == first + 1:
+                        kept += _whole_until(whole, start, downs[down, _D_START] - delay, message, hop, limit)
+                    opened = end = downs[down, _D_RESTART]
+                    message = downs[down, _D_MESSAGE]
+                    down += 1
+                    j = first
+                else:
+                    last = arrival
+                    kept = np.int64(0)
+            first = j
+            told_before = told
+            last_of_calm = last
+        k = -new
+        received[j] = (last_of_calm & k) | (_LATEST & ~k)
+        if j >= n:
+            break
+        ready = max(arrived[j], opened)
+        if departed[room[j]] > ready:
+            # The link is busy until then and longer.
+            made ^= (made ^ departed[room[j]]) & k
+        else:
+            made ^= (made ^ ready) & k
+            if dropped.empty[j] and new and ready == arrived[j]:
+                reports = dropped.empty[j]
+                told += reports * dropped.size
+                end = max(max(end, dropped.first[j]) + reports * empty_time, dropped.last[j] + empty_time)
+            # A transaction that joins a message was ready before the message began to leave.
+            end = max(end, ready)
+        if not is_calm and new:
+            # A sender that is down begins when the dump goes on. Outages that are over do not matter any more.
+            while down < len(downs) and end >= downs[down, _D_START]:
+                opened = downs[down, _D_RESTART]
+                message = downs[down, _D_MESSAGE]
+                end = made = max(end, opened)
+                down += 1
+            start = end
+        size = sizes[j] - (kept & k)
+        parts = pieces(size, message) & k
+        messages += parts
+        told += dropped.told[j]
+        size += dropped.told[j] + hop.message_overhead * parts
+        end += time_of(size, hop.numerator, hop.denominator, limit) + hop.fixed
+        departed[j + 1] = end
+        filled = (filled & ~k) + sizes[j]
+        j += 1
+    for i in range(n, 0, -1):
+        received[i - 1] = min(received[i - 1], received[i])
+    return messages, told
 
 
 @inlined
@@ -212,16 +235,20 @@ def pieces(size, message):
     """Return the number of messages into which a transaction of ``size`` bytes is divided. ``message`` is the
     message size in bytes; 0 means no division.
     """
-    # Most transactions are smaller than a message, and a division takes as long as the rest of a step.
-    return size // message if message and size >= 2 * message else np.int64(1)
+    # The inverse is computed once for all transactions. With the half, its rounding does not matter.
+    if not message:
+        return np.int64(1)
+    return max(np.int64((np.float64(size) + 0.5) * (1.0 / np.float64(message))), np.int64(1))
 
 
 @inner
-def _whole_until(size, start, stop, message, hop):
+def _whole_until(size, start, stop, message, hop, limit):
     """Return how many bytes of one large transaction left the sender in complete messages between the times
     ``start`` and ``stop``.
     """
-    needed = time_of(size + hop.message_overhead * pieces(size, message), hop.numerator, hop.denominator)
+    needed = time_of(
+        size + hop.message_overhead * pieces(size, message), hop.numerator, hop.denominator, limit
+    )
     if stop <= start or needed == 0:
         return np.int64(0)
     sent = np.int64(float(size) * float(stop - start) / float(needed))

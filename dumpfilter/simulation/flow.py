@@ -33,6 +33,7 @@ from dumpfilter.simulation.route import (
     Route,
     cross,
     looks,
+    room_of,
     times_of,
 )
 from dumpfilter.simulation.traffic import Ints, SetTraffic
@@ -437,6 +438,7 @@ class Schedule:
         self._departing = kept(self._make_departing)
         self._reached = kept(self._make_reached)
         self._seen = kept(self._make_seen)
+        self._room = kept(self._make_room)
         self._dropped = kept(self._make_dropped)
 
     def passed(self, passages: tuple[Passage, ...]) -> tuple[Departing, Crossed]:
@@ -450,7 +452,8 @@ class Schedule:
         if last.form is Form.STAND_INS and self.traffic.stand_ins_joined:
             # The rate and the delay do not matter, so that more routes have the same content.
             together = Hop(tick=hop.tick or AT_ONCE, downs=last.idle)
-        departing = self._departing(last.form, last.filter, way, together)
+        sent = (last.form, last.filter, way, together)
+        departing = self._departing(*sent)
         # The sender polls for the transactions of all filters.
         seen = departing.ready
         if hop.tick:
@@ -460,7 +463,7 @@ class Schedule:
             dropped = self._dropped(way, hop.tick, last.filter)
         if hop.message:
             hop = replace(hop, message_overhead=self.overhead)
-        return departing, cross(seen, departing.content.bytes, hop, dropped)
+        return departing, cross(seen, departing.content.bytes, hop, dropped, self._room(hop.ahead, *sent))
 
     def reached(self, passages: tuple[Passage, ...]) -> Ints:
         """Return the time at which each transaction of this binlog reaches the end of consecutive links, nanoseconds.
@@ -485,6 +488,9 @@ class Schedule:
                 seen = np.where((seen >= down.start) & (seen < down.restart), down.restart, seen)
         found = content(self.traffic, form, number, seen)
         return Departing(found, self.committed[found.transaction], self.reached(way)[found.transaction])
+
+    def _make_room(self, ahead: int, *sent: Any) -> Ints:
+        return room_of(self._departing(*sent).content.bytes, ahead)
 
     def _make_reached(self, passages: tuple[Passage, ...]) -> Ints:
         departing, crossed = self.passed(passages)

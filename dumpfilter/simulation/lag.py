@@ -35,13 +35,20 @@ class Window:
 
 
 def percentiles_of(lags: Ints, shares: Sequence[int]) -> list[int]:
-    """Return percentiles of the numbers ``lags`` by the nearest-rank method, one for each of ``shares`` (0 to 100).
+    """Return percentiles of the numbers ``lags`` by the nearest-rank method, one for each of ``shares`` (0 to 100,
+    ascending).
 
     >>> percentiles_of(np.array([4, 1, 3, 2]), (50, 99))
     [2, 4]
     """
-    ranks = [max(-(-len(lags) * share // 100) - 1, 0) for share in shares]
-    return [int(lag) for lag in np.partition(lags, ranks)[ranks]]
+    left, found, passed = lags.copy(), [], 0
+    for share in shares:
+        rank = max(-(-len(lags) * share // 100) - 1, 0) - passed
+        # numpy finds one rank at a time with vector instructions, and several in ten times the time.
+        left.partition(rank)
+        found.append(int(left[rank]))
+        left, passed = left[rank:], passed + rank
+    return found
 
 
 def measure(committed: Ints, received: Ints, delays: Sequence[int] = (0,), *, limit: int) -> list[LagFigures]:
@@ -101,7 +108,9 @@ def series(committed: Ints, received: Ints, window: Window) -> Ints:
 
 def microseconds(times: Ints) -> Ints:
     """Convert times from nanoseconds to microseconds, rounded up."""
-    return -(-times // 1000)
+    found: Ints = times + 999
+    found //= 1000
+    return found
 
 
 def carried(departed: Ints, sizes: Ints, needed: Ints, window: Window) -> Ints:

@@ -123,31 +123,48 @@ def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:
     ).as_integer_ratio()
 
 
-def cross(arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None) -> Crossed:
+def cross(
+    arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None, room: Ints | None = None
+) -> Crossed:
     """Simulate sending transactions over a network link (``hop``). Return their times of departure and arrival, and the
     number of messages.
 
     ``arrived`` has the time at which the sender has each transaction, nanoseconds, ascending; ``sizes`` has their
     bytes. ``dropped`` has the sender's reports about dropped transactions, which use the link, too (None: no reports).
+    ``room`` is the result of :func:`room_of`, which equal senders share (None: not known).
 
     >>> arrived, sizes = np.array([0, 10, 20]), np.array([100, 100, 100])
     >>> cross(arrived, sizes, Hop(rate=160_000_000)).received.tolist()
     [5000, 10000, 15000]
     """
-    departed, received = np.empty(len(arrived), np.int64), np.empty(len(arrived), np.int64)
+    departed, received = np.empty(len(arrived) + 1, np.int64), np.empty(len(arrived) + 1, np.int64)
     if dropped is None:
         nothing = np.zeros(len(arrived), np.int64)
         dropped = Dropped(nothing, nothing, nothing, nothing)
     messages, told = _hop.cross(
         np.ascontiguousarray(arrived, np.int64),
         np.ascontiguousarray(sizes, np.int64),
+        room_of(sizes, hop.ahead) if room is None else room,
         dropped,
         _parameters(hop),
         _outages(arrived, sizes, hop),
         departed,
         received,
     )
-    return Crossed(departed, received, int(messages), int(told))
+    return Crossed(departed[1:], received[1:], int(messages), int(told))
+
+
+def room_of(sizes: Ints, ahead: int) -> Ints:
+    """Return for each transaction the number of transactions that must have left before send buffers of ``ahead``
+    bytes have room for the message that begins with it. 0: no transaction must have left.
+
+    >>> room_of(np.array([3, 3, 3, 3]), 5).tolist()
+    [0, 0, 1, 2]
+    """
+    if not ahead:
+        return np.zeros(len(sizes), np.int64)
+    ends = np.cumsum(sizes)
+    return np.searchsorted(ends, ends - sizes - ahead).astype(np.int64) + (ends - sizes > ahead)
 
 
 def _parameters(hop: Hop) -> Parameters:

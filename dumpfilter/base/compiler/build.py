@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding
 import numba
 import numpy as np
 from numba.core import types
@@ -46,6 +47,9 @@ def prepare() -> None:
     begin_to_compile()
     config: Any = numba.config
     config.CPU_NAME, config.CPU_FEATURES = CPU or "generic", ""
+    if CPU:
+        # Kernels choose between values that cannot be predicted. A mispredicted branch costs more than both values.
+        llvmlite.binding.set_option("dumpfilter", "-x86-cmov-converter=false")
     _pycc.Flags = _flags
 
 
