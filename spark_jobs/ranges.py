@@ -600,8 +600,8 @@ class IndexedSet:
         return sum(one.end - one.start for one in self.ranges)
 
     def warnings(self, where: str) -> list[str]:
-        """Return a warning for each damaged file, which names the skipped part and the reason, and the one of
-        :meth:`told_of_xa`.
+        """Return a warning for each damaged file, which names the skipped part and the reason. The warning about XA
+        transactions (:meth:`told_of_xa`) follows, if there is one.
         """
         damages = [str(one.damage) for one in self.files if one.damage is not None]
         return damages + self.told_of_xa(where)

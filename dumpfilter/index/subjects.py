@@ -228,12 +228,12 @@ _FRAMES = (b"ROLLBACK", b"SAVEPOINT ", b"RELEASE SAVEPOINT ")
 
 
 def read_statement(event: bytes, fd: FormatDescription) -> tuple[Statement, int | None]:
-    """Return the statement of a Query or Execute_load_query event, and its role if the compiled scan could not find it.
+    """Return the statement of a Query or Execute_load_query event, and a role or None.
 
-    The role (:mod:`dumpfilter.binlog.roles`) says when a filtered stream has the event, for example with any other
-    event of its transaction. The scan cannot read a Query_compressed event with text such as XA END. For all other
-    events the second result is None. ``fd`` is the format description event in force. Raises BinlogCorrupt (without
-    file and position) when the event is malformed.
+    A role (:mod:`dumpfilter.binlog.roles`) says when a filtered stream has the event, for example with any other event
+    of its transaction. It is returned for a Query_compressed event with a text such as XA END, whose role the compiled
+    scan could not find. ``fd`` is the format description event in force. Raises BinlogCorrupt (without file and
+    position) when the event is malformed.
     """
     kind = EventType(event[4])
     query = decode_statement_event(kind, fd.body(event), fd)
