@@ -248,14 +248,14 @@ class ClientPort(abc.ABC):
                     await loop.connect_accepted_socket(
                         lambda: asyncio.StreamReaderProtocol(ClientReader(), self._serve), client
                     )
-                except OSError as error:
+                except Exception as error:
+                    # An error that nobody foresaw must not close the port to all later clients.
                     if time.monotonic() - complained >= _COMPLAINT_SECONDS:
                         complained = time.monotonic()
-                        log.error(
-                            "console.not_accepted",
-                            reason=str(error),
-                            hint="the process may need more file descriptors (ulimit -n)",
-                        )
+                        hint = "the port goes on; report this error"
+                        if isinstance(error, OSError):
+                            hint = "the process may need more file descriptors (ulimit -n)"
+                        log.error("console.not_accepted", reason=repr(error), hint=hint)
                     await asyncio.sleep(_ACCEPT_AGAIN_SECONDS)
 
     async def close(self) -> None:

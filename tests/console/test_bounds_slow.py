@@ -16,6 +16,7 @@ import structlog
 
 from dumpfilter.base.security.tls import temporary_tls
 from dumpfilter.console import connection as connections
+from dumpfilter.console import port as ports
 from dumpfilter.console import wire
 from dumpfilter.console.limits import CLIENT_MEMORY, Memory, size_of
 from dumpfilter.console.port import (
@@ -157,6 +158,25 @@ def test_no_file_descriptors(console: ConsoleServer) -> None:
     assert "Traceback" not in str(logged)
     with connect(console) as again:
         assert answer(again, "SELECT 1") == ((1,),)
+
+
+def test_an_unforeseen_error_closes_the_port_to_nobody(
+    console: ConsoleServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(client: socket.socket) -> None:
+        monkeypatch.undo()
+        raise ZeroDivisionError("made")
+
+    monkeypatch.setattr(ports, "_set_up", fail)
+    address = "127.0.0.1", console.port
+    with (
+        structlog.testing.capture_logs() as logged,
+        socket.create_connection(address),
+        connect(console) as again,
+    ):
+        assert answer(again, "SELECT 1") == ((1,),)
+    (entry,) = [entry for entry in logged if entry["event"] == "console.not_accepted"]
+    assert entry["reason"] == "ZeroDivisionError('made')"
 
 
 # Memory
