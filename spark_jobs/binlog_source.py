@@ -70,6 +70,7 @@ from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions
 from dumpfilter.spark_jobs.source.reading import (
     FIRST,
     Predicate,
+    image_reader,
     invalid_dates_of,
     plan_ranges,
     ranges_of_file,
@@ -491,7 +492,8 @@ def _events(
         return  # Spark passes an empty InputPartition when the query has nothing to read.
     counts: Counter[str] = Counter()
     try:
-        yield from read_batches(wanted, options, columns, predicates, invalid_dates=counts)
+        images = image_reader(options, counts)
+        yield from read_batches(wanted, options, columns, predicates, images=images)
         told = invalid_dates_of(options, counts)
         if told:
             _log.warning("%s, from %d to %d: %s", file_name(wanted.path), wanted.start, wanted.end, told)

@@ -48,28 +48,40 @@ images.
 """
 
 
-def exploded(images: ChangedRows, count: int) -> pa.RecordBatch:
-    """Return an Arrow batch with one row for each row that ``count`` binlog events changed. ``images`` has the changed
-    rows, each with the index of its event.
+def exploded(images: ChangedRows, is_rows: npt.NDArray[np.bool_], *, others: bool) -> pa.RecordBatch:
+    """Return an Arrow batch with one row for each row that binlog events changed. ``images`` has the changed rows, each
+    with the index of its event. ``is_rows`` tells for each event whether it is a rows event.
 
     The column ``event`` has the event's index, ascending. The column ``row`` has the index of the changed row in its
-    event. The columns ``before`` and ``after`` have the row's values before and after the change. An event without
-    changed rows becomes one row with null in ``row``.
+    event, and ``rows`` the number of these rows. The columns ``before`` and ``after`` have the row's values before and
+    after the change. With ``others``, an event without changed rows becomes one row with null in ``row``.
     """
-    per_event = np.bincount(images.event, minlength=count)
-    lines = np.maximum(per_event, 1)
-    event = np.repeat(np.arange(count), lines)
+    per_event = np.bincount(images.event, minlength=is_rows.size)
+    lines = np.maximum(per_event, 1) if others else per_event
+    event = np.repeat(np.arange(is_rows.size), lines)
     row = np.arange(event.size) - np.repeat(np.cumsum(lines) - lines, lines)
     without = (per_event == 0)[event]
-    image = pa.array((np.cumsum(per_event) - per_event)[event] + row, mask=without)
+    before, after = images.before, images.after
+    if others:
+        before, after = _with_nulls(before, without), _with_nulls(after, without)
     return pa.record_batch(
         {
             "event": event,
+            "rows": pa.array(per_event[event].astype(np.int32), mask=~is_rows[event]),
             "row": pa.array(row.astype(np.int32), mask=without),
-            "before": images.before.take(image),
-            "after": images.after.take(image),
+            "before": before,
+            "after": after,
         }
     )
+
+
+def _with_nulls(maps: pa.MapArray, without: npt.NDArray[np.bool_]) -> pa.MapArray:
+    """Return the maps with a null for each true element of ``without``. The entries are not copied."""
+    number = np.cumsum(~without)
+    null = without.copy()
+    null[~without] = maps.is_null().to_numpy(zero_copy_only=False)
+    first = maps.offsets.to_numpy()[np.concatenate(([0], number))]
+    return pa.MapArray.from_arrays(first, maps.keys, maps.items, mask=pa.array(null))
 
 
 _TEXTS_OF_ROWS: dict[EventType, Callable[[bytes], bytes]] = {

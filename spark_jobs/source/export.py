@@ -24,7 +24,13 @@ from dumpfilter.index.addresses import file_name
 from dumpfilter.spark_jobs.engines import Amount, Runner
 from dumpfilter.spark_jobs.ranges import Damage, Range
 from dumpfilter.spark_jobs.source.options import SourceOptions
-from dumpfilter.spark_jobs.source.reading import invalid_dates_of, plan_ranges, read_batches, with_types
+from dumpfilter.spark_jobs.source.reading import (
+    image_reader,
+    invalid_dates_of,
+    plan_ranges,
+    read_batches,
+    with_types,
+)
 
 VERSION_KEY = "dumpfilter.events"
 """The metadata key of a Parquet file under which the version of the columns is recorded."""
@@ -37,6 +43,11 @@ ROW_GROUP = 1 << 17
 ROW_GROUP_BYTES = 64 << 20
 """The size of values at which a row group ends even with fewer rows, bytes. Row images can be large, and each thread
 holds a row group in memory.
+"""
+
+_DICTIONARY = 1 << 16
+"""The size at which a column's dictionary in a row group ends, bytes. Later values of the column stand as they are,
+which takes less time and less space where most values differ, as positions do.
 """
 
 _UNFINISHED = ".unfinished"
@@ -117,7 +128,12 @@ def _export(options: SourceOptions, output: Path, ranges: Sequence[Range]) -> Ex
     schema = options.schema.with_metadata({VERSION_KEY: _VERSION})
     rows = 0
     invalid_dates: Counter[str] = Counter()
-    with writing(target), pq.ParquetWriter(beside, schema, compression="zstd") as writer:
+    # No query can leave out a row group by the texts of a map.
+    statistics = (
+        [one.name for one in schema if not pa.types.is_map(one.type)] if options.table is None else True
+    )
+    form = {"compression": "zstd", "dictionary_pagesize_limit": _DICTIONARY, "write_statistics": statistics}
+    with writing(target), pq.ParquetWriter(beside, schema, **form) as writer:
         for table in _row_groups(options, ranges, invalid_dates):
             writer.write_table(table.replace_schema_metadata(schema.metadata))
             rows += table.num_rows
@@ -129,8 +145,9 @@ def _row_groups(
 ) -> Iterator[pa.Table]:
     waiting: list[pa.RecordBatch] = []
     rows = nbytes = 0
+    images = image_reader(options, invalid_dates)
     for wanted in ranges:
-        for batch in read_batches(wanted, options, invalid_dates=invalid_dates):
+        for batch in read_batches(wanted, options, images=images):
             waiting.append(batch)
             rows += batch.num_rows
             nbytes += batch.nbytes

@@ -50,6 +50,7 @@ from dumpfilter.spark_jobs.ranges import (
     look_for_xa,
 )
 from dumpfilter.spark_jobs.source.columns import (
+    IMAGES,
     OF_SUBJECTS,
     ROW_TYPES,
     TEXT_TYPES,
@@ -83,7 +84,7 @@ def read_batches(
     columns: Sequence[str] | None = None,
     predicates: Sequence[Predicate] = (),
     *,
-    invalid_dates: Counter[str] | None = None,
+    images: RowImageReader | None = None,
     block_size: int = BLOCK_SIZE,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the events of one part of a binlog file for which all predicates are true, as Arrow batches in file order.
@@ -93,8 +94,8 @@ def read_batches(
         options: the options of the query. Only events that pass ``options.filter`` are yielded.
         columns: the names of the batches' columns. None: those of ``options``.
         predicates: conditions on columns, from the query's WHERE clause.
-        invalid_dates: a counter, by column name, of dates that become null because no calendar has them. The function
-            increases its values.
+        images: the reader of changed rows (:func:`image_reader`), which may have read the part before this one. It
+            knows the tables that it has met. None: a new reader.
         block_size: the number of bytes to read at a time, which become one batch. The memory grows with it.
 
     Raises BinlogError with file and position.
@@ -103,22 +104,21 @@ def read_batches(
     if options.table is not None:
         of_table = zip(("database", "table"), options.table, strict=True)
         predicates = (*predicates, *(Predicate(name, partial(pc.equal, value)) for name, value in of_table))
-    needed = {*schema.names, *(predicate.column for predicate in predicates)}
+    tested = {predicate.column for predicate in predicates}
+    needed = {*schema.names, *tested}
+    if options.exploded:
+        # The rows of all events are read, and therefore counted, whichever columns are asked for.
+        needed = needed - ({"rows"} - tested) | {*IMAGES}
     filters = {name: k for name, k in options.slave_of_column.items() if name in needed}
     if options.filter is not None:
         filters[FILTER] = len(options.slaves)
     statements = options.opened or bool(needed & OF_SUBJECTS)
     subjects, sources = Subjects(), SourceNumbers()
+    reader = images or image_reader(options)
     with open_file(wanted.path) as file:
         blocks = partial(blocks_of, file, wanted, subjects, sources, block_size=block_size)
 
         def events_of(blocks: Iterable[Block], sent: SentEvents | None) -> Iterator[pa.RecordBatch]:
-            images = RowImageReader(
-                options.row_types,
-                names=options.names,
-                check=None if options.known_columns is None else options.known_columns.check,
-                invalid_dates=invalid_dates,
-            )
             events = EventColumns(
                 file.name,
                 subjects,
@@ -126,7 +126,7 @@ def read_batches(
                 wanted=needed,
                 opened=options.opened,
                 filters=filters,
-                image_reader=images,
+                image_reader=reader,
                 sent=sent,
             )
             for block in blocks:
@@ -155,6 +155,19 @@ def read_batches(
                 sent.add(block.segment)
         verify = options.verify and sent is None
         yield from events_of(blocks(verify=verify, statements=statements, payloads=options.opened), sent)
+
+
+def image_reader(options: SourceOptions, invalid_dates: Counter[str] | None = None) -> RowImageReader:
+    """Return a reader of the rows that events changed, with the types of the query's columns.
+
+    ``invalid_dates`` is a counter, by column name, of dates that become null because no calendar has them.
+    """
+    return RowImageReader(
+        options.row_types,
+        names=options.names,
+        check=None if options.known_columns is None else options.known_columns.check,
+        invalid_dates=invalid_dates,
+    )
 
 
 def invalid_dates_of(options: SourceOptions, counts: Counter[str]) -> str:
@@ -202,15 +215,14 @@ def _batches(
         return
     arrays: dict[str, pa.Array] = {}
     if images is not None:
-        rows = exploded(images, count)
-        if options.table is not None:
-            rows = rows.filter(rows["row"].is_valid())
-        event = rows["event"].to_numpy()
-        keep = event if keep is None else keep[event]
-        arrays = {name: rows[name] for name in ROW_TYPES}
+        types = events.type if keep is None else events.type[keep]
+        rows = exploded(images, np.isin(types, [*ROWS]), others=options.table is None)
+        arrays = {name: rows[name] for name in ("rows", *ROW_TYPES)}
     for field in schema:
         if field.name not in arrays:
             values = events.column(field.name, keep)
+            if images is not None:
+                values = values.take(rows["event"])
             is_dictionary = isinstance(values, pa.DictionaryArray)
             arrays[field.name] = values.dictionary_decode() if is_dictionary else values.cast(field.type)
     yield pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 
 from dumpfilter.analyse.printing.literals import quoted_name
 from dumpfilter.base.errors import BinlogCorrupt
@@ -20,7 +21,7 @@ from dumpfilter.binlog.rows import Column, Table, describe_table
 from dumpfilter.binlog.rows.events import LayoutTable
 from dumpfilter.binlog.rows.json_binary import changes_expression, json_changes, json_value, sql_quoted
 from dumpfilter.binlog.rows.table import INTEGERS, bit_count, char_length
-from dumpfilter.binlog.rows.texts import ByteMap, Form, Style
+from dumpfilter.binlog.rows.texts import ByteMap, Form, Numbers, Style
 from dumpfilter.binlog.rows_events import RowsHeader, TableMap
 
 TYPES = 2
@@ -184,11 +185,12 @@ def _json(data: bytes) -> str:
     return sql_quoted(json_value(data).text)
 
 
-def _formatted(form: str) -> Callable[[npt.NDArray[np.floating]], list[str]]:
+@cache
+def _formatted(form: str) -> Numbers:
     """Return a function that formats an array of numbers with the printf format ``form``, which must end in a zero
     byte.
     """
-    return lambda numbers: (form * numbers.size % tuple(numbers.tolist())).split("\0")[:-1]
+    return lambda numbers: pa.array((form * numbers.size % tuple(numbers.tolist())).split("\0")[:-1])
 
 
 def _vector(data: bytes) -> str:

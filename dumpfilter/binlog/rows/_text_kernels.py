@@ -109,6 +109,8 @@ _MAP_TEXT = np.array([[[*text.ljust(MAPPED_BYTES, b"\0")] for text in texts] for
 _DIGIT_BYTES = np.array(DIGIT_BYTES, np.int64)
 """The sizes of groups of 0 to 9 decimal digits in a DECIMAL value, bytes."""
 
+_PAIRS = np.array([[*b"%02d" % k] for k in range(100)], np.uint8)
+_POWERS = 10 ** np.arange(20, dtype=np.uint64)
 _BIG, _LITTLE = True, False
 _QUOTE, _OPEN, _CLOSE, _MINUS, _POINT, _COMMA, _ZERO, _COLON, _BLANK = np.frombuffer(b"'()-.,0: ", np.uint8)
 _LETTER_B, _LETTER_X = np.frombuffer(b"bx", np.uint8)
@@ -158,25 +160,30 @@ def _digits(out, at, value, least):
     """Write an unsigned number with at least ``least`` digits to ``out`` at offset ``at``. Return the offset after the
     number.
     """
-    digits = 1
-    rest = value // np.uint64(10)
-    while rest:
+    digits, power = least, _POWERS[least]
+    while digits < 20 and value >= power:
         digits += 1
-        rest //= np.uint64(10)
-    digits = max(digits, least)
-    for k in range(digits - 1, -1, -1):
-        out[at + k] = _ZERO + np.uint8(value % np.uint64(10))
-        value //= np.uint64(10)
+        power *= np.uint64(10)
+    k = np.uint64(at + digits)
+    for _ in range(digits >> 1):
+        rest = value // np.uint64(100)
+        pair = value - rest * np.uint64(100)
+        k -= np.uint64(2)
+        out[k] = _PAIRS[pair, 0]
+        out[k + np.uint64(1)] = _PAIRS[pair, 1]
+        value = rest
+    if digits & 1:
+        out[at] = _ZERO + np.uint8(value)
     return at + digits
 
 
 @inlined
 def _copied(data, at, end, out, o):
     """Copy the bytes ``data[at:end]`` to ``out`` at offset ``o``. Return the offset after the copied bytes."""
-    for k in range(at, end):
-        out[o] = data[k]
-        o += 1
-    return o
+    size, first, to = np.uint64(end - at), np.uint64(at), np.uint64(o)
+    for k in range(size):
+        out[to + k] = data[first + k]
+    return o + end - at
 
 
 @inner
@@ -325,6 +332,11 @@ def _is_utf8(data, at, end):
     """Tell whether the bytes ``data[at:end]`` are valid UTF-8 by Unicode: shortest form, no surrogates, at most
     U+10FFFF.
     """
+    others = np.uint8(0)
+    for k in range(np.uint64(at), np.uint64(end)):
+        others |= data[k]
+    if others < 0x80:
+        return True
     while at < end:
         byte = data[at]
         if byte < 0x80:

@@ -16,14 +16,14 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from dumpfilter.base.compiler.arrays import Bools, Bytes, Bytes2, Int32s, Int64s, UInt64s
+from dumpfilter.base.compiler.arrays import Bools, Bytes, Bytes2, Int64s, UInt64s
 from dumpfilter.base.errors import BinlogError, BinlogUnsupported
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.charsets import BINARY, charset_name
 from dumpfilter.binlog.events import GTIDS, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
-from dumpfilter.binlog.row_image import AFTER, BEFORE
-from dumpfilter.binlog.row_walk import NULL, RowsError, find_rows
+from dumpfilter.binlog.row_image import AFTER, BEFORE, Layouts
+from dumpfilter.binlog.row_walk import NULL, FoundRows, RowsError, find_rows
 from dumpfilter.binlog.rows.events import LayoutTable, RowsEvents, RowsEventsFinder, with_map
 from dumpfilter.binlog.rows.table import TEXTS, Column, Table, bit_count, char_length, describe_table
 from dumpfilter.binlog.rows.texts import (
@@ -330,6 +330,8 @@ class Images(NamedTuple):
     styled: StyledColumns
     described: list[tuple[Column, Family]]
     """For each column of ``styled``, its description and the family of its server."""
+    names: pa.StringArray
+    """The name of each column of ``styled``."""
     has: Bools
     """For each row, whether it has an image of this kind (before or after the change). Inserts have no before-image,
     and deletes have no after-image.
@@ -371,10 +373,9 @@ class Images(NamedTuple):
         Raises CellError for a malformed value.
         """
         items = self._strings()
-        names = pa.array([column.name for column, _ in self.described], pa.string())
-        keys = names.take(pa.array(self.column))
+        keys = self.names.take(pa.array(self.column))
         entries = pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field])
-        first = np.searchsorted(self.row, np.arange(self.has.size + 1))
+        first = np.cumsum(np.bincount(self.row + 1, minlength=self.has.size + 1))
         return self._arrays(kind, [pa.py_buffer(first.astype(np.int32))], [entries])
 
     def _arrays(self, kind: pa.DataType, buffers: list[pa.Buffer], children: list[pa.Array]) -> pa.Array:
@@ -530,36 +531,48 @@ class RowImageReader:
             what = with_map(error.error, int(events.map[error.event]))
             raise what.located(None, int(position[of_event[error.event]])) from error.error
         event, layout = of_event[found.event], layout_of[found.event]
-        row = np.repeat(np.arange(event.size), np.diff(found.cell))
-        # The index of each cell's column among the columns of all layouts.
-        place = np.arange(row.size) + (layouts.first[layout] - found.cell[:-1])[row]
-        is_after = place >= layouts.second[layout][row]
-        documents = _documents(found.length, layouts.document[place], found.start, found.cell[row])
+        documents = _documents(found, layout, layouts)
+        # The cells of a row's before-image come before those of its after-image.
+        before = (layouts.second - layouts.first[:-1])[layout]
+        counts = np.stack((before, np.diff(found.cell) - before), axis=1)
+        is_after = np.repeat(np.tile([False, True], event.size), counts.ravel())
         styled, described = self._finder.layouts.styled(), self._finder.layouts.described
+        names = pa.array([column.name for column, _ in described], pa.string())
         made = []
         for number, bit in enumerate((BEFORE, AFTER)):
             cell = np.flatnonzero(is_after == bool(number))
-            columns = cell, row[cell], found.start[cell], found.length[cell], found.column[cell]
-            images = Images(data, styled, described, layouts.images[layout] & bit != 0, *columns, documents)
+            row = np.repeat(np.arange(event.size), counts[:, number])
+            columns = cell, row, found.start[cell], found.length[cell], found.column[cell]
+            has = layouts.images[layout] & bit != 0
+            images = Images(data, styled, described, names, has, *columns, documents)
             try:
                 if self._types is None:
                     made.append(images.maps())
                 else:
                     made.append(images.structs(self._types[number], self._invalid_dates))
             except CellError as error:
-                wrong = int(row[error.cell])
+                wrong = _row_of(error.cell, found)
                 raise error.error.located(None, int(position[event[wrong]])) from error.error
         return ChangedRows(event, *made)
 
 
-def _documents(length: Int64s, document: Int32s, start: Int64s, first: Int64s) -> Documents:
+def _row_of(cell: int, found: FoundRows) -> int:
+    return int(np.searchsorted(found.cell, cell, side="right")) - 1
+
+
+def _documents(found: FoundRows, layout: Int64s, layouts: Layouts) -> Documents:
     """Return the byte ranges (offset, size) of the JSON documents that partial updates change, by the index of the
     cell with the changes.
 
-    ``document`` has, for each cell, the index of the document's cell within the row, or -1. ``first`` is the index of
-    the row's first cell. Changes whose before-image lacks the column, or has NULL there, are left out.
+    ``layout`` has the number of each row's layout. Changes whose before-image lacks the column, or has NULL there, are
+    left out.
     """
-    changes = np.flatnonzero((length < NULL) & (document >= 0))
-    before = first[changes] + document[changes]
-    places = zip(changes.tolist(), start[before].tolist(), length[before].tolist(), strict=True)
-    return {cell: (at, size) for cell, at, size in places if size >= 0}
+    documents = {}
+    for cell in np.flatnonzero(found.length < NULL).tolist():
+        row = _row_of(cell, found)
+        first = found.cell[row]
+        document = layouts.document[layouts.first[layout[row]] + cell - first]
+        size = int(found.length[first + document])
+        if document >= 0 and size >= 0:
+            documents[cell] = int(found.start[first + document]), size
+    return documents

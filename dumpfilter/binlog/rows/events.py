@@ -295,7 +295,7 @@ class _Search:
     ) -> None:
         self.errors: list[tuple[int, BinlogError]] = []
         """Events that cannot be decoded, by their index among the watched events."""
-        self._data, self._raw, self._fd = data, data.tobytes(), fd
+        self._data, self._fd = data, fd
         self._layouts, self._maps = layouts, maps
         self._single: list[tuple[int, int, int, int, int]] = []
         self._opened: list[bytes] = []
@@ -313,7 +313,7 @@ class _Search:
         )
 
     def _body(self, event: int) -> bytes:
-        return self._raw[self._first[event] : self._last[event]]
+        return self._data[self._first[event] : self._last[event]].tobytes()
 
     def _table_id(self, event: int) -> bytes:
         return self._body(event)[: self._id_length]
@@ -367,8 +367,9 @@ class _Search:
         """Return the number of the layout of a rows event. ``map`` is its Table_map event, and ``length`` the length of
         its header, bytes.
         """
-        known, first = self._known(event, map), int(self._first[event])
-        key = int(self.type[event]), self._raw[first + self._id_length + FLAGS_LENGTH : first + length]
+        known, first = self._known(event, map), self._first[event]
+        header = self._data[first + self._id_length + FLAGS_LENGTH : first + length].tobytes()
+        key = int(self.type[event]), header
         layout = known.layouts.get(key)
         if layout is None:
             layout = known.layouts[key] = self._layouts.add_layout(known, self._header(event))

@@ -32,7 +32,7 @@ from dumpfilter.binlog.rows.json_binary import (
 )
 from dumpfilter.binlog.rows.table import INTEGERS, Column, bit_count, char_length
 
-__all__ = ["ByteMap", "CellError", "CellTexts", "Form", "Style", "StyledColumns"]
+__all__ = ["ByteMap", "CellError", "CellTexts", "Form", "Numbers", "Style", "StyledColumns"]
 
 _WIDEST = 48
 """The largest size of the text of a number, date or time, characters, also for malformed values."""
@@ -61,15 +61,23 @@ changes.
 NO_DOCUMENTS: Documents = MappingProxyType({})
 
 
-def number_texts(values: npt.NDArray[np.floating]) -> list[str]:
+Numbers = Callable[[npt.NDArray[np.floating]], pa.StringArray]
+"""A function that converts floating-point numbers to texts."""
+
+
+def number_texts(values: npt.NDArray[np.floating]) -> pa.StringArray:
     """Return the shortest texts that read back as the same numbers, in the form of :func:`plain_number`.
 
-    >>> number_texts(np.array([1.0, 0.1, 1e22, 1e-5])), number_texts(np.array([0.1, 16777216], np.float32))
-    (['1', '0.1', '1e22', '0.00001'], ['0.1', '16777216'])
+    >>> number_texts(np.array([1.0, 0.1, 1e22, 1e-5])).to_pylist()
+    ['1', '0.1', '1e22', '0.00001']
+    >>> number_texts(np.array([0.1, 16777216], np.float32)).to_pylist()
+    ['0.1', '16777216']
     """
-    texts: list[str] = pc.cast(pa.array(values), pa.string()).to_pylist()
-    # Most texts differ from MySQL's in nothing but a needless ".0". Those with an exponent may differ in their form.
-    return [plain_number(text) if "e" in text else text.removesuffix(".0") for text in texts]
+    texts = pc.cast(pa.array(values), pa.string())
+    # Only texts with an exponent may differ from MySQL's.
+    other = pc.match_substring(texts, "e")
+    plain = pa.array([*map(plain_number, texts.filter(other).to_pylist())], pa.string())
+    return pc.replace_with_mask(texts, other, plain)
 
 
 def _no_value(data: bytes) -> str:
@@ -93,7 +101,7 @@ class Style(NamedTuple):
     """The function that converts the changes of a partial update of JSON values to text. It also gets the JSON
     document before the update, or None if the row image lacks it.
     """
-    numbers: Callable[[npt.NDArray[np.floating]], list[str]] = number_texts
+    numbers: Numbers = number_texts
     """The function that makes the texts of an array of FLOAT or DOUBLE values (the form REAL)."""
     around: tuple[bytes, bytes, bytes] = (b"", b"", b"")
     """Three texts: one before a value, one after a value, and one that stands for NULL."""
@@ -170,37 +178,43 @@ class CellTexts:
         documents: Documents = NO_DOCUMENTS,
     ) -> None:
         self._cells = data, start, length, column, styled.columns
-        self._more = _NO_TEXTS
-        if styled.pending.any():
-            self._more = _joined(self._pending_texts(styled, documents))
+        self._more = self._pending_texts(styled, documents)
         self._next = 0
         """The index of the next text that Python code has made, among the texts of all pending cells."""
 
-    def _pending_texts(self, styled: StyledColumns, documents: Documents) -> list[bytes]:
+    def _pending_texts(self, styled: StyledColumns, documents: Documents) -> tuple[Bytes, Int64s]:
         data, start, length, column, columns = self._cells
         pending = np.flatnonzero(styled.pending[column] & (length != NULL))
+        if not pending.size:
+            return _NO_TEXTS
         of_cell = column[pending]
         real = columns.form[of_cell] == Form.REAL
-        texts = np.empty(pending.size, object)
-        for one in np.unique(of_cell[real]).tolist():
-            chosen, style = of_cell == one, styled.styles[one]
-            raw = data[start[pending[chosen]][:, None] + np.arange(style.parameter)]
-            texts[chosen] = [*map(str.encode, style.numbers(raw.view(f"<f{style.parameter}").ravel()))]
-        for k in np.flatnonzero(~real).tolist():
+        others, made = np.flatnonzero(~real), []
+        for k in others.tolist():
             cell = int(pending[k])
             at, size, style = int(start[cell]), int(length[cell]), styled.styles[of_cell[k]]
             try:
                 if size < NULL:
                     place, amount = documents.get(cell, (0, -1))
                     document = data[place : place + amount].tobytes() if amount >= 0 else None
-                    made = style.changes(data[at : at + NULL - 1 - size].tobytes(), document)
+                    text = style.changes(data[at : at + NULL - 1 - size].tobytes(), document)
                 else:
-                    made = style.value(data[at : at + size].tobytes())
+                    text = style.value(data[at : at + size].tobytes())
             except BinlogError as error:
                 raise CellError(cell, error) from error
-            texts[k] = made.encode("utf-8", "replace")
-        found: list[bytes] = texts.tolist()
-        return found
+            made.append(text.encode("utf-8", "replace"))
+        places, texts = [others], [pa.array(made, pa.large_binary())]
+        alike: dict[tuple[Numbers, int], list[int]] = {}
+        for one in np.unique(of_cell[real]).tolist():
+            style = styled.styles[one]
+            alike.setdefault((style.numbers, style.parameter), []).append(one)
+        for (numbers, width), some in alike.items():
+            places.append(np.flatnonzero(np.isin(of_cell, some)))
+            raw = data[start[pending[places[-1]]][:, None] + np.arange(width)]
+            texts.append(numbers(raw.view(f"<f{width}").ravel()).cast(pa.large_binary()))
+        ordered = pa.concat_arrays(texts).take(pa.array(np.argsort(np.concatenate(places))))
+        _, ends, joined = ordered.buffers()
+        return np.frombuffer(joined or b"\0", np.uint8), np.frombuffer(ends, np.int64)[: pending.size + 1]
 
     def pieces(self, first: int, last: int, size: int) -> Iterator[bytes]:
         """Yield the texts of the cells (values of single columns in row images) ``first`` to ``last`` (exclusive). The
@@ -326,7 +340,7 @@ def _changes(name: str) -> Callable[[bytes, bytes | None], str]:
 def _vector(data: bytes) -> str:
     if len(data) % _FLOAT_BYTES:
         raise BinlogCorrupt(f"a VECTOR value has {len(data)} bytes, which is no number of floats")
-    return f"[{','.join(number_texts(np.frombuffer(data, '<f4')))}]"
+    return f"[{','.join(number_texts(np.frombuffer(data, '<f4')).to_pylist())}]"
 
 
 def uncompressed_value(data: bytes) -> bytes:

@@ -51,6 +51,14 @@ def test_each_changed_row_has_its_images(name: str) -> None:
     assert not list(lines)
 
 
+def test_rows_in_compressed_transactions_are_found_without_their_images() -> None:
+    directory = next(path for path in RECORDED_SETS if path.name == "mysql-payloads")
+    rows = read(directory, columns="position,rows,row,after", rows="exploded")
+    assert read(directory, columns="position,rows,row", rows="exploded") == [
+        {name: row[name] for name in ("position", "rows", "row")} for row in rows
+    ]
+
+
 def test_conditions_and_filters_come_before_the_images() -> None:
     directory = next(path for path in RECORDED_SETS if path.name == "mysql-row")
     rules = "--replicate-do-table=shop.orders"
@@ -71,7 +79,12 @@ def test_the_exploded_form_has_other_columns() -> None:
 def test_images_keep_their_events(counts: list[int]) -> None:
     event = np.repeat(np.arange(len(counts)), counts)
     after = pa.array([[("n", str(n))] for n in range(event.size)], MAP_TYPE)
-    rows = exploded(ChangedRows(event, pa.nulls(event.size, MAP_TYPE), after), len(counts))
+    images = ChangedRows(event, pa.nulls(event.size, MAP_TYPE), after)
+    rows = exploded(images, np.ones(len(counts), np.bool_), others=True)
     assert rows["event"].to_pylist() == np.repeat(np.arange(len(counts)), np.maximum(counts, 1)).tolist()
     assert rows["after"].drop_null().equals(after)
     assert rows["row"].null_count == counts.count(0)
+    assert rows["rows"].to_pylist() == np.repeat(counts, np.maximum(counts, 1)).tolist()
+    assert exploded(images, np.ones(len(counts), np.bool_), others=False).equals(
+        rows.filter(rows["row"].is_valid())
+    )
