@@ -27,7 +27,6 @@ class Parameters(NamedTuple):
     seed: int
     message: int
     message_overhead: int
-    ahead: int
     fixed: int
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
 from typing import Any, NamedTuple
@@ -462,7 +462,7 @@ class Schedule:
         if last.form is Form.EVENTS and last.filter is not None:
             dropped = self._dropped(way, hop.tick, last.filter)
         if hop.message:
-            hop = replace(hop, message_overhead=self.overhead)
+            hop = hop._replace(message_overhead=self.overhead)
         return departing, cross(seen, departing.content.bytes, hop, dropped, self._room(hop.ahead, *sent))
 
     def reached(self, passages: tuple[Passage, ...]) -> Ints:
@@ -551,7 +551,16 @@ def _travel(route: Route, schedule: Schedule) -> Flow:
     kept = came if counts is None else np.flatnonzero(counts[came])
     arrived = lag.microseconds(received[kept])
     missing = (len(transaction) if counts is None else int(counts.sum())) - len(arrived)
-    there, gone = _before_never(ready), _before_never(crossed.departed)
+
+    def offered() -> tuple[Ints, Ints]:
+        there = _before_never(ready)
+        return ready[there] // MICROSECOND, sizes[there]
+
+    def carried() -> tuple[Ints, Ints, Ints]:
+        gone = _before_never(crossed.departed)
+        needed = times_of(sizes[gone], last.hop)
+        return crossed.departed[gone] // MICROSECOND, sizes[gone], needed // MICROSECOND
+
     # Each transaction of MySQL's protocol is a message of its own, and the protocol's bytes count with its events.
     has_messages = last.hop.message > 0
     return Flow(
@@ -563,17 +572,13 @@ def _travel(route: Route, schedule: Schedule) -> Flow:
             (down.start // MICROSECOND, None if down.end >= NEVER else down.end // MICROSECOND)
             for down in last.hop.downs
         ],
-        lambda: (ready[there] // MICROSECOND, sizes[there]),
-        lambda: (
-            crossed.departed[gone] // MICROSECOND,
-            sizes[gone],
-            times_of(sizes[gone], last.hop) // MICROSECOND,
-        ),
+        offered,
+        carried,
     )
 
 
 def _before_never(ascending: Ints) -> slice:
-    return slice(int(np.searchsorted(ascending, NEVER)))
+    return slice(int(ascending.searchsorted(NEVER)))
 
 
 def _applied(

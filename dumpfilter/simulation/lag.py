@@ -61,14 +61,14 @@ def measure(committed: Ints, received: Ints, delays: Sequence[int] = (0,), *, li
     if not len(committed):
         return [LagFigures(p50=0, p95=0, p99=0, worst=0, above=0) for _ in delays]
     lags = received - committed
-    worst = int(lags.max())
-    p50, p95, p99 = percentiles_of(lags, (50, 95, 99))
+    p50, p95, p99, worst = percentiles_of(lags, (50, 95, 99, 100))
     above = [0] * len(delays)
     if limit - max(delays) < worst:
         # Each arrival adds the part above the limit of the node's lag just before it, and subtracts that of the lag
         # just after it.
         since = _oldest_missing(committed)
-        before, after = received - since, received[:-1] - since[1:]
+        before = lags if since is committed else received - since
+        after = received[:-1] - since[1:]
         above = [_above(before, limit - delay) - _above(after, limit - delay) for delay in delays]
     return [
         LagFigures(p50=p50 + delay, p95=p95 + delay, p99=p99 + delay, worst=worst + delay, above=time)
@@ -83,6 +83,8 @@ def _above(lags: Ints, limit: int) -> int:
 
 def _oldest_missing(committed: Ints) -> Ints:
     """Return for each transaction, in the order of receipt, the earliest commit among this one and all later ones."""
+    if (committed[1:] >= committed[:-1]).all():
+        return committed
     found: Ints = np.minimum.accumulate(committed[::-1])[::-1]
     return found
 

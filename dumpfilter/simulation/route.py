@@ -16,7 +16,7 @@ import enum
 import functools
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from operator import attrgetter
 from typing import NamedTuple
@@ -44,8 +44,7 @@ bits.
 """
 
 
-@dataclass(frozen=True)
-class Down:
+class Down(NamedTuple):
     """An outage of a link. Times are nanoseconds since the first transaction's commit."""
 
     start: int
@@ -57,8 +56,7 @@ class Down:
     """
 
 
-@dataclass(frozen=True)
-class Hop:
+class Hop(NamedTuple):
     """The properties of a simulated link between two nodes. The applier of a node is simulated as a link without delay.
     Times are nanoseconds.
     """
@@ -168,8 +166,15 @@ def room_of(sizes: Ints, ahead: int) -> Ints:
 
 
 def _parameters(hop: Hop) -> Parameters:
-    _, _, *others = Parameters._fields
-    return Parameters(*nanoseconds_of_a_byte(hop.rate), *(getattr(hop, name) for name in others))
+    return Parameters(
+        *nanoseconds_of_a_byte(hop.rate),
+        hop.delay,
+        hop.jitter,
+        hop.seed,
+        hop.message,
+        hop.message_overhead,
+        hop.fixed,
+    )
 
 
 def _outages(arrived: Ints, sizes: Ints, hop: Hop) -> Ints:
@@ -259,8 +264,7 @@ _UNFILTERED = (Variant.NONE, Variant.NONE_COMPRESSED)
 """The variants in which a node applies all events."""
 
 
-@dataclass(frozen=True)
-class Passage:
+class Passage(NamedTuple):
     """One link on the path from a binlog's writer to a node, in one run of a simulation, with the filter of its sender.
 
     ``form`` is the encoding of transactions on the link, such as gRPC chunks or packets of MySQL's protocol.
@@ -276,8 +280,7 @@ class Passage:
     """
 
 
-@dataclass(frozen=True)
-class Route:
+class Route(NamedTuple):
     """The links over which transactions come from one origin (a node that writes binlogs) to a node, in one run."""
 
     origin: str
@@ -350,7 +353,7 @@ class Router:
         if form not in (Form.PACKETS, Form.STAND_INS):
             most = leg.chunk_size or LARGEST
             message = message_size(told_rate(shape), most)
-            hop = replace(hop, message=message, most_message=most, ahead=BUFFERS)
+            hop = hop._replace(message=message, most_message=most, ahead=BUFFERS)
         idle: list[Down] = []
         if form is Form.STAND_INS:
             for start, end in leg.idle:
@@ -370,8 +373,8 @@ def without_delay(routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], int]:
     hop = last.hop
     if len(routes) > 1 or hop.jitter or hop.downs or hop.delay % MICROSECOND:
         return routes, 0
-    passages = (*before, replace(last, hop=replace(hop, delay=0)))
-    return (replace(routes[0], passages=passages),), hop.delay // MICROSECOND
+    passages = (*before, last._replace(hop=hop._replace(delay=0)))
+    return (routes[0]._replace(passages=passages),), hop.delay // MICROSECOND
 
 
 def told_rate(shape: LinkShape) -> float:
