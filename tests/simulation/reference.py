@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from dumpfilter.simulation._hop import Dropped
 from dumpfilter.simulation.route import Hop
 
 
@@ -16,11 +17,15 @@ def time_of(size: int, hop: Hop) -> Fraction:
     return Fraction((exact + Fraction(1, 2)).__floor__())
 
 
-def receive_times(arrived: Sequence[int], sizes: Sequence[int], hop: Hop) -> list[int]:
+def receive_times(
+    arrived: Sequence[int], sizes: Sequence[int], hop: Hop, dropped: Dropped | None = None
+) -> list[int]:
     """Return the time at which each transaction is received, over a hop without jitter.
 
-    A queue of transactions, a clock, and a sender that takes a message from the queue whenever it is free.
+    A queue of transactions, a clock, and a sender that takes a message from the queue whenever it is free. ``dropped``
+    has the sender's reports about dropped transactions (None: no reports).
     """
+    told = [0] * len(sizes) if dropped is None else dropped.told.tolist()
     queue = list(range(len(arrived)))
     received: dict[int, int] = {}
     departures: list[tuple[int, Fraction]] = []
@@ -31,6 +36,8 @@ def receive_times(arrived: Sequence[int], sizes: Sequence[int], hop: Hop) -> lis
         made = max(Fraction(arrived[queue[0]]), opened)
         if hop.ahead:
             made = max(made, _room(departures, hop.ahead))
+        if dropped is not None and made == arrived[queue[0]]:
+            free = _after_reports(free, queue[0], dropped, hop)
         start = max(made, free)
         while downs and downs[0].start <= start:
             opened = Fraction(downs.pop(0).restart)
@@ -47,7 +54,10 @@ def receive_times(arrived: Sequence[int], sizes: Sequence[int], hop: Hop) -> lis
         for place, number in enumerate(message):
             size = sizes[number] if place else sizes[number] - kept
             end += (
-                time_of(size + (0 if place else hop.message_overhead * _pieces(size, hop)), hop) + hop.fixed
+                time_of(
+                    size + told[number] + (0 if place else hop.message_overhead * _pieces(size, hop)), hop
+                )
+                + hop.fixed
             )
             left.append((sizes[number], end))
         if downs and end + hop.delay > downs[0].start:
@@ -63,6 +73,13 @@ def receive_times(arrived: Sequence[int], sizes: Sequence[int], hop: Hop) -> lis
         queue = queue[len(message) :]
         free = end
     return [received[number] for number in range(len(arrived))]
+
+
+def _after_reports(free: Fraction, number: int, dropped: Dropped, hop: Hop) -> Fraction:
+    """Return the time at which the separate reports before a transaction have left."""
+    needed = time_of(dropped.size, hop)
+    left = max(free, Fraction(int(dropped.first[number]))) + int(dropped.empty[number]) * needed
+    return max(left, int(dropped.last[number]) + needed) if dropped.empty[number] else free
 
 
 def _pieces(size: int, hop: Hop) -> int:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter.simulation._hop import Dropped
 from dumpfilter.simulation.route import NEVER, Down, Hop, cross, times_of
 from tests.simulation.reference import receive_times
 
@@ -43,8 +44,9 @@ HOPS = st.builds(
 )
 
 
-def _received(arrived: list[int], sizes: list[int], hop: Hop) -> list[int]:
-    found: list[int] = cross(np.array(arrived, np.int64), np.array(sizes, np.int64), hop).received.tolist()
+def _received(arrived: list[int], sizes: list[int], hop: Hop, dropped: Dropped | None = None) -> list[int]:
+    crossed = cross(np.array(arrived, np.int64), np.array(sizes, np.int64), hop, dropped)
+    found: list[int] = crossed.received.tolist()
     return found
 
 
@@ -53,6 +55,34 @@ def test_a_hop_is_as_an_event_by_event_simulation_has_it(
     given: tuple[list[int], list[int]], hop: Hop
 ) -> None:
     assert _received(*given, hop) == receive_times(*given, hop)
+
+
+@given(traffic(st.integers(1, 10**6)), HOPS, st.data())
+def test_reports_about_dropped_transactions_use_the_link(
+    given: tuple[list[int], list[int]], hop: Hop, data: st.DataObject
+) -> None:
+    times = np.array(given[0], np.int64)
+    told, empty, ago, span = (
+        np.array(
+            data.draw(
+                st.lists(
+                    st.tuples(
+                        st.sampled_from([0, 47]),
+                        st.integers(0, 3),
+                        st.integers(0, 10**9),
+                        st.integers(0, 10**9),
+                    ),
+                    min_size=len(times),
+                    max_size=len(times),
+                )
+            ),
+            np.int64,
+        )
+        .reshape(-1, 4)
+        .T.copy()
+    )
+    dropped = Dropped(told, empty, times - ago - span, times - ago, data.draw(st.sampled_from([0, 128])))
+    assert _received(*given, hop, dropped) == receive_times(*given, hop, dropped)
 
 
 @given(traffic(), RATES)
