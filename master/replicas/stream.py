@@ -20,6 +20,7 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
@@ -28,12 +29,13 @@ from dumpfilter.binlog.writer import make_event
 from dumpfilter.console.wire import PacketStream
 from dumpfilter.dump.packets.protocol import (
     LARGEST_V1_POSITION,
+    Measured,
     format_description,
     frame,
     frame_each,
     gtid_list,
     heartbeat,
-    last_events,
+    measure,
     rotate,
 )
 from dumpfilter.master.dump import Dump, Reached
@@ -76,13 +78,13 @@ class KnownPosition:
         """Record that the replica's position is now ``position`` in ``file``, because a Rotate event has named them."""
         self._file, self._at = file, position
 
-    def count(self, events: bytes, *, checksum: bool) -> None:
-        """Record that the replica receives ``events``, whole events one after another. ``checksum`` says that events
-        end in a checksum.
+    def count(self, events: bytes, measured: Measured, *, checksum: bool) -> None:
+        """Record that the replica receives ``events``, whole events one after another. ``measured`` is the result of
+        :func:`measure` for the events. ``checksum`` says that events end in a checksum.
 
         If the last one is the Rotate event at the end of a file, the replica moves to the next file.
         """
-        last, told = last_events(events)
+        last = measured.last
         head = EventHeader.unpack(events, last)
         if head.type == _ROTATE:
             body = events[last + HEADER_LENGTH : last + head.size - (CHECKSUM_LENGTH if checksum else 0)]
@@ -90,7 +92,7 @@ class KnownPosition:
                 body[_NAME_AT:].decode("utf-8", "surrogateescape"), int.from_bytes(body[:_NAME_AT], "little")
             )
         else:
-            self._at = self._at + len(events) if self.sums else told or self._at
+            self._at = self._at + len(events) if self.sums else measured.end_log_pos or self._at
 
     def advance(self, size: int, last: bytes) -> None:
         """Record that the replica receives whole transactions, whose events have ``size`` bytes together. ``last`` is
@@ -304,7 +306,10 @@ class ReplicaStream:
         elif message or (is_new and before.file and self.known is not None):
             events = message if self.known is None else self._rest(self.known, message)
             if events:
-                self.position.count(events, checksum=self._has_checksums)
+                measured = measure(events, left_out=self.left_out)
+                self.position.count(events, measured, checksum=self._has_checksums)
+                await self._send_events(events, measured)
+            return
         elif not is_new and self._is_wrong:
             events = self._correction()
         elif not is_new and self.heartbeat_seconds:
@@ -348,14 +353,11 @@ class ReplicaStream:
         self._told_at = time.monotonic()
         return self.position.correction(self._reached.end, checksum=self._has_checksums)
 
-    async def _send_events(self, events: bytes) -> None:
+    async def _send_events(self, events: bytes, measured: Measured | None = None) -> None:
         if not events:
             return
-        number = self.packets.sequence
-        if len(events) <= _INLINE:
-            packets, after = frame(events, number, left_out=self.left_out)
-        else:
-            packets, after = await asyncio.to_thread(frame, events, number, left_out=self.left_out)
+        framed = partial(frame, events, self.packets.sequence, left_out=self.left_out, measured=measured)
+        packets, after = framed() if len(events) <= _INLINE else await asyncio.to_thread(framed)
         await self.packets.send_framed(packets, after)
         self.sent += len(events)
 

@@ -5,8 +5,6 @@ client/server protocol, and insert stand-ins (empty transactions in place of dro
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from dumpfilter.base.compiler.arrays import Bytes, Int64s
@@ -60,29 +58,10 @@ _IS_OUTSIDE = _IS_GTID | np.isin(
 _MARIADB_GTID = int(EventType.MARIADB_GTID)
 
 
-class Measured(NamedTuple):
-    """The result of :func:`measure` for consecutive events: the size of their packets, the last event, and the first
-    damaged or misplaced event.
-    """
-
-    room: int
-    """The size in bytes of the packets that hold the events, with packet headers."""
-    wrong: int
-    """The byte offset of the first event with an impossible length, at which the check ends; -1 if there is none."""
-    alone: int
-    """The byte offset of the first event that wrongly follows a Gtid event of MySQL; -1 for none. Such an event cannot
-    stand inside a transaction.
-    """
-    last: int
-    """The byte offset of the last whole event."""
-    end_log_pos: int
-    """The last ``end_log_pos`` that is not 0 among the events; 0 for none."""
-
-
 @kernel
 def measure(events: Bytes, left_out: int):
-    """Return the fields of :class:`Measured` for consecutive events: the bytes that their packets need, and the offsets
-    of the first wrong and of the last event.
+    """Return the fields of ``protocol.Measured`` for consecutive events: the bytes that their packets need, and the
+    offsets of the first wrong and of the last event.
 
     Events of the type ``left_out`` get no packet.
     """

@@ -32,6 +32,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from itertools import chain, repeat
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -159,7 +160,49 @@ def as_array(events: Bytes) -> npt.NDArray[np.uint8]:
     return np.frombuffer(events, np.uint8)
 
 
-def frame(events: Bytes, sequence: int, *, left_out: int = NOTHING) -> tuple[memoryview, int]:
+class Measured(NamedTuple):
+    """The result of :func:`measure` for consecutive events: the size of their packets, the last event, and the first
+    damaged or misplaced event.
+    """
+
+    room: int
+    """The size in bytes of the packets that hold the events, with packet headers."""
+    wrong: int
+    """The byte offset of the first event with an impossible length, at which the check ends; -1 if there is none."""
+    alone: int
+    """The byte offset of the first event that wrongly follows a Gtid event of MySQL; -1 for none. Such an event cannot
+    stand inside a transaction.
+    """
+    last: int
+    """The byte offset of the last whole event."""
+    end_log_pos: int
+    """The last ``end_log_pos`` that is not 0 among the events; 0 for none."""
+
+
+def measure(events: Bytes, *, left_out: int = NOTHING) -> Measured:
+    """Return the size of the packets of whole events, and the position and ``end_log_pos`` of the last event.
+
+    ``left_out`` is the type of events that get no packet.
+
+    Raises BinlogCorrupt for bytes that are not whole events, and for a Gtid event of MySQL without another event of its
+    transaction, because such an event crashes a mysqld replica.
+    """
+    found = Measured(*K.measure(as_array(events), left_out))
+    if found.wrong >= 0:
+        raise BinlogCorrupt(
+            f"byte {found.wrong} of the {len(events)} bytes of a message begins no whole event"
+        )
+    if found.alone >= 0:
+        raise BinlogCorrupt(
+            f"no event of its transaction follows a Gtid event, which ends at byte {found.alone} of a message; "
+            "a replica must not get it"
+        )
+    return found
+
+
+def frame(
+    events: Bytes, sequence: int, *, left_out: int = NOTHING, measured: Measured | None = None
+) -> tuple[memoryview, int]:
     """Return packets of the client/server protocol with one event each, and the sequence number after the last packet.
 
     An event of 16 MiB - 2 bytes or more becomes several packets, as the protocol demands.
@@ -169,21 +212,12 @@ def frame(events: Bytes, sequence: int, *, left_out: int = NOTHING) -> tuple[mem
         sequence: the sequence number of the first packet, 0 to 255.
         left_out: the type of events that the replica does not get. MariaDB sends Annotate_rows events only to those who
             ask for them with the flag 2 (``BINLOG_SEND_ANNOTATE_ROWS_EVENT``) in COM_BINLOG_DUMP.
+        measured: the result of :func:`measure` for ``events`` and ``left_out``; None: measure them here.
 
-    Raises BinlogCorrupt for bytes that are not whole events, and for a Gtid event of MySQL without another event of its
-    transaction, because such an event crashes a mysqld replica.
+    Raises the errors of :func:`measure`.
     """
-    data = as_array(events)
-    found = K.Measured(*K.measure(data, left_out))
-    if found.wrong >= 0:
-        raise BinlogCorrupt(f"byte {found.wrong} of the {len(data)} bytes of a message begins no whole event")
-    if found.alone >= 0:
-        raise BinlogCorrupt(
-            f"no event of its transaction follows a Gtid event, which ends at byte {found.alone} of a message; "
-            "a replica must not get it"
-        )
-    out = np.empty(found.room, np.uint8)
-    after = K.frame(data, sequence, left_out, out)
+    out = np.empty((measured or measure(events, left_out=left_out)).room, np.uint8)
+    after = K.frame(as_array(events), sequence, left_out, out)
     return out.data, int(after)
 
 
@@ -198,13 +232,3 @@ def frame_each(events: Sequence[bytes], sequence: int, *, left_out: int = NOTHIN
     heads = [len(event) + 1 | (number & 0xFF) << 24 for number, event in enumerate(events, sequence)]
     packets = zip(map(_PACKET_HEAD.pack, heads, repeat(K.OK_BYTE)), events, strict=True)
     return b"".join(chain.from_iterable(packets)), (sequence + len(events)) & 0xFF
-
-
-def last_events(events: Bytes) -> tuple[int, int]:
-    """Return the byte offset of the last event, and the last ``end_log_pos`` that is not 0. ``events`` are whole
-    events.
-
-    Some events inside a transaction of MariaDB have ``end_log_pos`` 0. The returned position is 0 if all have.
-    """
-    found = K.Measured(*K.measure(as_array(events), NOTHING))
-    return found.last, found.end_log_pos
