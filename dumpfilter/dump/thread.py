@@ -24,7 +24,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -507,7 +506,14 @@ def plan_many(threads: Sequence[DumpThread], segment: Segment) -> list[Planned]:
     planned: list[Planned] = [[]] * len(threads)
     equals: dict[Asked, list[int]] = {}
     inside: dict[int | None, int] = {segment.start: 0}
-    reach = cache(lambda: Reach.of(segment))
+    reaches: list[Reach] = []
+
+    def reach() -> Reach:
+        # functools.cache takes 3 µs to set up, a quarter of the time for the plan of a live commit.
+        if not reaches:
+            reaches.append(Reach.of(segment))
+        return reaches[0]
+
     for number, thread in enumerate(threads):
         try:
             first = inside.get(thread.position)
