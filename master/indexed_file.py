@@ -139,8 +139,16 @@ _MERGED_TOGETHER = 64
 _TAIL = 64
 """The number of bytes before the end of the scanned part that are compared, to notice that the file was overwritten."""
 
-_RECENT = 64 << 10
-"""The number of bytes before the end of the scanned part that stay in memory for dumps at the end of the file."""
+_RECENT = 3
+"""The number of newest segments whose bytes stay in memory for dumps.
+
+While a dump sends a segment, the next one is planned and the one after it is scanned ahead.
+"""
+
+_SMALL = 64 << 10
+"""The size of a segment up to which its bytes are copied out of the scan's buffer, so that the next scan can use the
+buffer again.
+"""
 
 _COMPARED = 1 << 20
 """The number of bytes that are compared at a time when another file has taken the file's name."""
@@ -226,7 +234,8 @@ class IndexedFile:
         self._cache = cache
         self._places: list[_Place] = []
         self._head = _without_flag(file.read(0, file.first_event))
-        self._recent = Window(np.empty(0, np.uint8), 0)
+        self._recent: tuple[Window, ...] = ()
+        """The bytes of the newest segments, in the order of the file."""
         self._lock = threading.Lock()
 
     def position_of(self, offset: int) -> int:
@@ -354,8 +363,7 @@ class IndexedFile:
         """Return recently scanned bytes that are still in memory, if they include the byte offsets from ``low`` to
         ``high``. Otherwise return None.
         """
-        recent = self._recent
-        return recent if recent.offset <= low and high <= recent.offset + len(recent.data) else None
+        return next((window for window in self._recent if window.has(low, high)), None)
 
     def read_whole(self, buffer: npt.NDArray[np.uint8], offset: int) -> None:
         """Fill ``buffer`` with bytes of the scanned part of the file from the byte offset ``offset`` on. Raises
@@ -445,7 +453,10 @@ class IndexedFile:
         with self._lock:
             self._reader.release()
             self._rereader = None
-            self._recent = Window(self._recent.data[-_TAIL:].copy(), self.scanned_to - _TAIL)
+            self._recent = tuple(
+                Window(data[-_TAIL:].copy(), offset + len(data[:-_TAIL]))
+                for data, offset in self._recent[-1:]
+            )
 
     def _place(self, position: int, places: Sequence[_Place] | None = None) -> int | None:
         """Return the index of the scanned segment that contains the byte offset ``position``, or None when the offset
@@ -462,7 +473,7 @@ class IndexedFile:
         BinlogTruncated.
         """
         self.check()
-        tail = self._recent.data[-_TAIL:].tobytes()
+        tail = self._recent[-1].data[-_TAIL:].tobytes() if self._recent else b""
         if tail and self.file.read(self.scanned_to - len(tail), len(tail)) != tail:
             raise self.lost()
 
@@ -510,8 +521,14 @@ class IndexedFile:
         self._places.append(
             _Place(segment.start, segment.end, events, segment.continues, segment.open, rotated, point)
         )
-        recent = reader.data[: segment.end - segment.start][-_RECENT:].copy()
-        self._recent = Window(recent, segment.end - len(recent))
+        scanned = reader.data[: segment.end - segment.start]
+        if len(scanned) <= _SMALL:
+            scanned = scanned.copy()
+        elif len(scanned) <= SEGMENT_SIZE:
+            reader.give_away()
+        else:
+            scanned = scanned[-_TAIL:].copy()
+        self._recent = (*self._recent[1 - _RECENT :], Window(scanned, segment.end - len(scanned)))
         self._cache.add((self.number, segment.start), segment)
         return True
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import stat
+import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -470,7 +471,9 @@ class SegmentReader:
         )
         self.position = file.first_event
         self._segment_size = max(segment_size, HEADER_LENGTH)
-        self._buffer: npt.NDArray[np.uint8] = np.empty(self._segment_size, np.uint8)
+        self._spare: list[npt.NDArray[np.uint8]] = []
+        """Memory for buffers that is not in use."""
+        self._buffer = self._new_buffer()
         self.data = self._buffer[:0]
         self.data_offset = self.position
         self.limit: int | None = None
@@ -486,7 +489,7 @@ class SegmentReader:
         A later call returns the events that a server has written since. Raises BinlogError for a damaged event.
         """
         if not self._buffer.size:
-            self._buffer = np.empty(self._segment_size, np.uint8)
+            self._buffer = self._new_buffer()
         if self.limit is not None:
             if self.position >= self.limit:
                 return None
@@ -540,12 +543,30 @@ class SegmentReader:
             f"the file ends {where}; fetch it again from the server", file=self.file.name, position=position
         )
 
+    def give_away(self) -> None:
+        """Leave the bytes of the last segment, :attr:`data`, to the caller. :meth:`next` reads into another buffer."""
+        self._buffer = np.empty(0, np.uint8)
+
+    def _new_buffer(self) -> npt.NDArray[np.uint8]:
+        """Return a buffer of a segment's size.
+
+        Its memory becomes another buffer when no array refers to the buffer any more. New memory would cost more than
+        the scan, because the system clears each page at the first write.
+        """
+        spare = self._spare
+        memory = spare.pop() if spare else np.empty(self._segment_size, np.uint8)
+        # Parts of the buffer refer to this array, and not to ``memory``.
+        buffer = np.frombuffer(memory.data, np.uint8)
+        weakref.finalize(buffer, spare.append, memory).atexit = False
+        return buffer
+
     def release(self) -> None:
         """Free the buffers of a reader that waits at the end of its file, to save memory.
 
         :meth:`next` allocates them again.
         """
         self.data = self._buffer = np.empty(0, np.uint8)
+        self._spare = []
         self.scanner.release()
 
     @property

@@ -333,11 +333,11 @@ class TestUnreadable:
         chance = random.Random(1)
 
         def faulty(call: object, shorter: object) -> object:
-            def read(fd: int, what: object, offset: int) -> object:
+            def read(fd: int, what: object, offset: int, *flags: int) -> object:
                 chosen = chance.random()
                 if chosen < 0.02:
                     raise OSError(errno.EIO, "Input/output error")
-                return call(fd, shorter(what) if chosen < 0.2 else what, offset)  # type: ignore[operator]
+                return call(fd, shorter(what) if chosen < 0.2 else what, offset, *flags)  # type: ignore[operator]
 
             return read
 

@@ -344,6 +344,25 @@ def test_a_segment_in_memory_is_found_while_another_thread_scans() -> None:
     store.close()
 
 
+def test_scanned_bytes_stay_in_memory_and_unchanged_while_a_dump_uses_them(tmp_path: Path) -> None:
+    made = generate(tmp_path / "set", 10 * SEGMENT_SIZE, file_size=16 * SEGMENT_SIZE)
+    content = made.files[0].read_bytes()
+    for is_held in (False, True):
+        store = BinlogStore(made.index)
+        source, held, places = store.open_file(made.files[0].name), [], set()
+        for segment in store.segments(source.name):
+            window = source.recent(segment.start, segment.end)
+            assert window is not None
+            places.add(window.data.ctypes.data)
+            if is_held:
+                held.append(window)
+        for data, offset in held:
+            assert data.tobytes() == content[offset : offset + len(data)]
+        # Memory that nobody uses serves again, so that the system need not clear new pages.
+        assert (len(places) < 7) != is_held
+        assert len(held) >= 10 * is_held
+
+
 def test_a_file_that_cannot_be_asked_for_its_size_is_not_quick_to_scan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
