@@ -223,6 +223,8 @@ class World(Generic[C]):
     ) -> None:
         self._rules = rules
         self._there = WildSet(there, str.lower if rules.names.lower_case_table_names else str)
+        self._emptied: set[str] = set()
+        """The replica's databases that a statement has dropped. They no longer have the objects of ``there``."""
         self._is_strict = is_strict
         self._is_idempotent = rules.names.family == "mariadb" and not is_strict
         """Whether CREATE TABLE replaces a table, and DROP TABLE ignores a missing one.
@@ -301,7 +303,10 @@ class World(Generic[C]):
         if thing is Thing.DATABASE and not names and default.source:
             names = (TableName(None, default.source),)
         elif thing is Thing.GRANT:
-            on = f"{default.replica} {facts.on}"
+            on = facts.on
+            if facts.granted_on is not None:
+                database, name = facts.granted_on
+                on = f"{on} {database or default.replica}.{name}"
             names = tuple(TableName(on, f"{one.table}@{one.database}") for one in facts.accounts)
         refs = self._refs(thing, names, default)
         old, new = (self._refs(thing, [pair[side] for pair in facts.renames], default) for side in (0, 1))
@@ -373,13 +378,16 @@ class World(Generic[C]):
         """Yield the objects that a statement uses, directly and through views, triggers and stored functions.
 
         ``body`` has the objects that the statement names, and ``session`` is the statement's connection id (-1: not
-        known). With ``on_replica`` triggers that the replica lacks are left out.
+        known). With ``on_replica`` the views, triggers and functions that the replica lacks, or has with another
+        definition, are not followed.
         """
         met: set[Key] = set()
         waiting: deque[tuple[Body, tuple[Code[C], ...]]] = deque([(body, ())])
 
         def enter(code: Code[C], inner: Body, chain: tuple[Code[C], ...]) -> None:
-            if code.ref.source not in met:
+            known = self._objects.get(code.ref.replica) if on_replica else None
+            differs = known is not None and (known.is_stale or not known.has)
+            if code.ref.source not in met and not differs:
                 met.add(code.ref.source)
                 waiting.append((inner, chain))
 
@@ -394,9 +402,7 @@ class World(Generic[C]):
                 for table in () if self.is_temporary(name.replica, session) else self.behind(name):
                     yield Use(table, change, chain)
                     for code in list(self._code.values()):
-                        if not code.on or code.on.source != table.source or change not in code.fired_by:
-                            continue
-                        if not (on_replica and self.has(code.ref.replica) is False):
+                        if code.on and code.on.source == table.source and change in code.fired_by:
                             enter(code, code.body, (*chain, code))
             for meant in body.calls:
                 routine = next((ref for ref in meant if ref.source in self._code), None)
@@ -516,7 +522,8 @@ class World(Generic[C]):
             return
         elif self.is_temporary(ref.replica, session):
             # A statement uses the table that the temporary one would hide.
-            is_hidden = bool(self.has(ref.replica))
+            ordinary = self.has(ref.replica)
+            is_hidden = self.is_there(ref.replica) if ordinary is None else ordinary
             yield Fault(kind, ref, known.cause, is_sure=not is_hidden, is_temporary=True)
         elif known.has:
             yield Fault(FaultKind.STALE, ref, known.cause, is_sure=False)
@@ -577,7 +584,8 @@ class World(Generic[C]):
         else:
             yield from self._needs_of_renames(one)
             # A replica of MariaDB passes over ALTER SEQUENCE of a missing sequence.
-            without = facts.conditional or facts.verb is Verb.GRANT or facts.kind is K.SEQUENCE
+            without = facts.conditional or facts.verb is Verb.GRANT
+            without |= facts.kind is K.SEQUENCE and not self._is_strict
             for ref in () if without or facts.renames else refs:
                 yield from self._need(ref, session)
             yield from self._need_parts(one)
@@ -683,7 +691,7 @@ class World(Generic[C]):
             before = known.cause if known is not None and is_stale else None
             self._objects[ref.replica] = Known(True, before, is_stale, ref.source)
         else:
-            is_stale = (known is not None and known.has) or self._is_there(ref.replica)
+            is_stale = known.has if known is not None else self.is_there(ref.replica)
             self._objects[ref.replica] = Known(has=is_stale, cause=cause, is_stale=is_stale)
         self._made_elsewhere(ref, cause)
 
@@ -702,20 +710,26 @@ class World(Generic[C]):
         else:
             rewritten = self._key(thing, self._rules.rewrite_db(database), name)
         for key in {rewritten, ref.source} - {ref.replica}:
-            self._objects.setdefault(key, Known(has=self._is_there(key), cause=cause))
+            self._objects.setdefault(key, Known(has=self.is_there(key), cause=cause))
 
-    def _is_there(self, key: Key) -> bool:
-        return key[0] not in _OF_NO_DATABASE and self._there.first(f"{key[1]}.{key[2]}") is not None
+    def is_there(self, key: Key) -> bool:
+        """Tell whether ``there`` names the object with this key (type, database, name)."""
+        if key[0] in _OF_NO_DATABASE or key[1] in self._emptied:
+            return False
+        return self._there.first(f"{key[1]}.{key[2]}") is not None
 
     def _removed(self, ref: Ref, cause: C, *, passes: bool, conditional: bool = False) -> None:
         known = self._objects.get(ref.replica)
-        is_left = not passes and (known.has if known is not None else not conditional)
-        if known is not None or is_left:
+        was_there = known.has if known is not None else not conditional or self.is_there(ref.replica)
+        is_left = was_there and not passes
+        if known is not None or is_left or self.is_there(ref.replica):
             self._objects[ref.replica] = Known(is_left, cause if is_left or ref.is_rewritten else None)
         inside = [
             code.ref.replica for code in self._code.values() if code.on and code.on.replica == ref.replica
         ]
         if ref.replica[0] is Thing.DATABASE:
+            if passes:
+                self._emptied.add(ref.replica[1])
             inside += [key for key in self._objects if key[0] in _OF_A_DATABASE and key[1] == ref.replica[1]]
         for key in inside:
             if (inner := self._objects.get(key)) is not None:

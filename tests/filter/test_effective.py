@@ -8,7 +8,13 @@ import pytest
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.binlog.statement import Statement, StatementKind, TableName
+from dumpfilter.binlog.statement import (
+    Statement,
+    StatementKind,
+    TableName,
+    make_statement,
+    parse_statement,
+)
 from dumpfilter.filter import (
     Decision,
     EffectiveFilter,
@@ -117,6 +123,11 @@ class TestWhatTheWorklogLeavesOpen:
             Statement(StatementKind.DELETE, "a", updated_databases=("a",), updated=((),)),
         ):
             assert rules.decide(statement) == (Verdict.EXECUTE, Step.EFFECTIVE_NOTHING, None, None)
+
+    def test_alter_sequence_goes_by_the_sequence(self) -> None:
+        changed = make_statement(parse_statement("ALTER SEQUENCE b.s INCREMENT 2"), current_database="a")
+        assert _filter("--ignore=b.%").decide(changed).verdict is Verdict.IGNORE
+        assert _filter("--ignore=a.%").decide(changed).verdict is Verdict.EXECUTE
 
     def test_what_is_not_known_is_left_to_the_slave(self) -> None:
         unknown = Statement(StatementKind.UNKNOWN, "a")

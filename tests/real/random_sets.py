@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 Name = tuple[str, str]
 Made = tuple[str, Callable[[], None]]
@@ -15,7 +17,16 @@ SWITCH = ""
 """A line that changes to the other session instead of running a statement."""
 
 _TABLES = ("a", "b", "c_1", "c_2", "d")
-_KINDS = ("table", "view", "trigger", "procedure", "function", "event", "sequence", "user", "role", "package")
+_NEW = {"view": ("v1", "v2", "v5"), "trigger": ("tr1", "tr5"), "procedure": ("p1", "p4"), "one": ("f4", "f5")}
+_NEW |= {"event": ("e1", "e4"), "sequence": ("s1", "s4")}
+"""The names of new objects by type, if they are not named like tables."""
+
+_KINDS = (
+    *("table", "view", "trigger", "procedure", "function", "one", "event", "sequence", "user", "role"),
+    "package",
+)
+"""The types of objects. ``one`` is a function with a parameter."""
+
 _RARE = (
     *("_view", "_trigger", "_routine", "_event", "_drop", "_database", "_account", "_rename", "_special"),
     *(
@@ -31,6 +42,19 @@ _RARE = (
     ),
     *("_swap", "_tablespace", "_xa"),
 )
+
+
+def _read_forms(family: str) -> dict[str, list[str]]:
+    """Return the forms of statements that a family understands, by theme."""
+    found: dict[str, list[str]] = {}
+    for line in Path(__file__).with_name("statements.txt").read_text().splitlines():
+        if line.startswith("["):
+            forms = found[line[1:-1]] = []
+        elif line and not line.startswith("#"):
+            only, _, form = line.rpartition(": ")
+            if only in ("", family):
+                forms.append(form)
+    return {theme: forms for theme, forms in found.items() if forms}
 
 
 @dataclass
@@ -61,6 +85,8 @@ class Workload:
         self._row = 0
         self._left_out = {name for name in _RARE if self._random.random() < 0.45}
         """The makers of statements that this workload lacks, so that rare statements come before the first stop."""
+        self._forms = _read_forms(family)
+        self._themes = self._random.sample(list(self._forms), self._random.randint(3, len(self._forms)))
 
     @property
     def _session(self) -> _Session:
@@ -115,6 +141,7 @@ class Workload:
             self._package: 2 if self._family == "mariadb" else 0,
             self._tablespace: 1 if self._family == "mysql" else 0,
             self._xa: 1,
+            self._form: 40,
         }
         weights = [0 if maker.__name__ in self._left_out else weight for maker, weight in makers.items()]
         return self._random.choices(list(makers), weights)[0]()
@@ -160,6 +187,39 @@ class Workload:
 
     def _maybe(self, text: str, chance: float = 0.2) -> str:
         return text if self._random.random() < chance else ""
+
+    def _form(self) -> Made | None:
+        """Fill in a random form of one of the workload's themes."""
+        form = self._random.choice(self._forms[self._random.choice(self._themes)])
+        self._row += 1
+        shown = {"row": str(self._row)}
+        done: list[Callable[[], None]] = []
+        for word, number, becomes, is_dropped in re.findall(r"{([a-z]+)(\d?)(?:=(\w+))?(!?)}", form):
+            if word + number in shown:
+                continue
+            name = self._named(word, becomes)
+            if name is None:
+                return None
+            shown[word + number] = self._shown(name) if name[0] else name[1] + "@'%'" * (word == "user")
+            if word == "database" and is_dropped:
+                done.append(self._gone(name[1]))
+            elif becomes:
+                done.append(self._change(becomes, add=name))
+            elif is_dropped:
+                done.append(self._change(word, remove=(name,)))
+        filled = re.sub(r"{(\w+)[^}]*}", lambda found: shown[found[1]], form)
+        first, *self._pending = filled.split(" ;; ")
+
+        def succeeded() -> None:
+            for one in done:
+                one()
+
+        return first, succeeded
+
+    def _named(self, word: str, becomes: str) -> Name | None:
+        if word == "database":
+            return "", self._random.choice(self._databases or DATABASES)
+        return self._new(*_NEW.get(becomes, _TABLES)) if word == "new" else self._one(word)
 
     # Tables.
 
@@ -628,13 +688,17 @@ class Workload:
         if self._random.random() < 0.3:
             return f"ALTER DATABASE {name} CHARACTER SET latin1", _nothing
 
+        return f"DROP DATABASE {self._maybe('IF EXISTS ', 0.3)}{name}", self._gone(name, stays=False)
+
+    def _gone(self, name: str, *, stays: bool = True) -> Callable[[], None]:
         def done() -> None:
-            self._databases = [one for one in self._databases if one != name]
+            if not stays:
+                self._databases = [one for one in self._databases if one != name]
             self._has = {kind: [one for one in names if one[0] != name] for kind, names in self._has.items()}
             for session in self._sessions:
                 session.current = "" if session.current == name else session.current
 
-        return f"DROP DATABASE {self._maybe('IF EXISTS ', 0.3)}{name}", done
+        return done
 
     def _account(self) -> Made:
         user, way = self._one("user"), self._random.random()
@@ -673,7 +737,7 @@ def rule_sets(seed: int, number: int) -> list[list[str]]:
         more = draw.choice(("ignore-table", "wild-ignore-table"))
         kinds = draw.choices(([kind], [kind, kind], [kind, more]), (5, 3, 2))[0]
         rules = sorted({_rule(draw, one) for one in kinds})
-        if draw.random() < 0.08:
+        if draw.random() < 0.15:
             rules.append(f"--replicate-rewrite-db={draw.choice(_REWRITES)}")
         if rules not in found:
             found.append(rules)
@@ -681,7 +745,7 @@ def rule_sets(seed: int, number: int) -> list[list[str]]:
 
 
 def _rule(draw: random.Random, kind: str) -> str:
-    database = draw.choice(DATABASES)
+    database = draw.choice((*DATABASES, *DATABASES, "store"))
     if kind.endswith("-db"):
         return f"--replicate-{kind}={database}"
     table = draw.choice((*_TABLES, "v1", "s1"))

@@ -70,6 +70,12 @@ _FORGET: Mapping[Family, tuple[str, ...]] = {
 }
 """The statements that make a server's replication and binlogs as new."""
 
+_MADE_USERS = (
+    "user NOT LIKE 'mysql.%' AND user NOT LIKE 'mariadb.%' "
+    f"AND user NOT IN ('root', '{REPLICATION_USER}', 'PUBLIC') AND host <> ''"
+)
+"""The condition for the accounts that a workload has made."""
+
 
 class ReplicaStatus(NamedTuple):
     """SHOW REPLICA STATUS in the words of both families."""
@@ -243,10 +249,7 @@ class RealServer(Server):
             "SET SESSION foreign_key_checks = 0", *(f"DROP DATABASE {identifier(name)}" for name in names)
         )
         self.sql("SET SESSION foreign_key_checks = 1")
-        users = self.sql(
-            "SELECT user, host FROM mysql.user WHERE user NOT LIKE 'mysql.%' AND user NOT LIKE 'mariadb.%' "
-            f"AND user NOT IN ('root', '{REPLICATION_USER}', 'PUBLIC') AND host <> ''"
-        )
+        users = self.sql(f"SELECT user, host FROM mysql.user WHERE {_MADE_USERS}")
         self.sql(*(f"DROP USER '{user}'@'{host}'" for user, host in users))
         if collation:
             # Row events name no character set. A table in another one than the source's refuses the recorded rows.
@@ -289,14 +292,49 @@ class RealServer(Server):
         for database, table in self.sql(
             f"SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema NOT IN ({_HIDDEN})"
         ):
-            shown = self.sql(f"SHOW CREATE TABLE {identifier(database)}.{identifier(table)}")
-            found[f"{database}.{table}"] = shown[0][1]
+            try:
+                shown = self.sql(f"SHOW CREATE TABLE {identifier(database)}.{identifier(table)}")
+                found[f"{database}.{table}"] = shown[0][1]
+            except pymysql.Error as error:
+                # A MERGE table without its tables cannot be opened.
+                found[f"{database}.{table}"] = f"error {error.args[0]}"
         for kind, body in (("trigger", "action_statement"), ("routine", "routine_definition")):
             for database, name, text in self.sql(
                 f"SELECT {kind}_schema, {kind}_name, {body} FROM information_schema.{kind}s "
                 f"WHERE {kind}_schema NOT IN ({_HIDDEN})"
             ):
                 found[f"{database}.{name} ({kind})"] = text
+        return found
+
+    def objects(self) -> dict[str, str]:
+        """Return the definition of every object, the rows of every table as a number and a checksum, and all grants.
+
+        A table that cannot be read has the number of the error instead.
+        """
+        found = dict(self.definitions())
+        for (database,) in self.sql("SHOW DATABASES"):
+            if database not in _OWN:
+                found[database] = self.sql(f"SHOW CREATE DATABASE {identifier(database)}")[0][1]
+        for database, name, text in self.sql(
+            "SELECT event_schema, event_name, event_definition FROM information_schema.events"
+        ):
+            found[f"{database}.{name} (event)"] = text
+        for user, host in self.sql(f"SELECT user, host FROM mysql.user WHERE {_MADE_USERS}"):
+            rows = self.sql(f"SHOW GRANTS FOR '{user}'@'{host}'")
+            found[f"{user}@{host} (grants)"] = "; ".join(sorted(row[0] for row in rows))
+        for database, table, kind in self.sql(
+            "SELECT table_schema, table_name, table_type FROM information_schema.tables "
+            f"WHERE table_schema NOT IN ({_HIDDEN})"
+        ):
+            name = f"{identifier(database)}.{identifier(table)}"
+            if "VIEW" in kind:
+                continue
+            try:
+                ((rows,),) = self.sql(f"SELECT COUNT(*) FROM {name}")
+                ((_, checksum),) = self.sql(f"CHECKSUM TABLE {name}")
+                found[f"{database}.{table} (rows)"] = f"{rows} {checksum}"
+            except pymysql.Error as error:
+                found[f"{database}.{table} (rows)"] = f"error {error.args[0]}"
         return found
 
 

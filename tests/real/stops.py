@@ -21,7 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,10 @@ WRONG = frozenset({"missed", "false alarm", "elsewhere", "another error"})
 """The verdicts about lint that are no agreement: a stop that lint missed, a predicted stop that did not come, and
 stops at another event or with another error."""
 
+MOST_HELP = 5
+"""The most times that a replica starts anew with one more table or database."""
+
+_LACKED = re.compile(r"Table '(\w+)\.(\w+)' doesn't exist|Unknown database '(\w+)'")
 _GTIDS = frozenset({EventType.GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID})
 
 
@@ -70,6 +74,10 @@ class End:
     message: str
     suggested: bool = False
     """Whether ``dumpfilter suggest`` prints these rules."""
+    made_before: list[str] = field(default_factory=list)
+    """Statements that ran at the replica before it followed its source."""
+    has: dict[str, str] = field(default_factory=dict)
+    """The objects of a replica that ran to the end, with definition and rows."""
 
 
 class Pair:
@@ -114,7 +122,7 @@ class Pair:
     @contextmanager
     def _sessions(self, binlog_format: str) -> Iterator[list[Any]]:
         """Empty the source, and give two sessions."""
-        self._empty(self.source)
+        self.empty(self.source)
         sessions = [self.source.connect(), self.source.connect()]
         for session in sessions:
             session.cursor().execute(f"SET SESSION binlog_format = '{binlog_format}'")
@@ -122,10 +130,19 @@ class Pair:
         for session in sessions:
             session.close()
 
-    def end(self, rules: Sequence[str], source: RealServer | None = None, start: Place | None = None) -> End:
+    def end(
+        self,
+        rules: Sequence[str],
+        source: RealServer | None = None,
+        start: Place | None = None,
+        made_before: Sequence[str] = (),
+    ) -> End:
         """Let an empty replica with these rules follow the source, and return where it ends."""
         replica, source = self.replica, source or self.source
-        self._empty(replica)
+        made = list(made_before)
+        self.empty(replica)
+        if made:
+            replica.sql("SET SESSION sql_log_bin = 0", *made, "SET SESSION sql_log_bin = 1")
         replica.set_filter(rules)
         replica.follow(source.port, start=start)
         replica.channel().start()
@@ -135,20 +152,46 @@ class Pair:
             status = replica.status()
             assert status is not None
             if status.sql_error[0] and not status.sql_running:
-                return End(list(rules), status.sql_error[0], status.executed.position, status.sql_error[1])
+                errno, message = status.sql_error
+                return End(list(rules), errno, status.executed.position, message, made_before=made)
             if status.io_error[0] and status.io_running == "No":
-                return End(list(rules), status.io_error[0], 0, status.io_error[1])
+                return End(list(rules), status.io_error[0], 0, status.io_error[1], made_before=made)
             if status.executed == end:
-                return End(list(rules), 0, 0, "")
+                return End(list(rules), 0, 0, "", made_before=made, has=replica.objects())
             assert time.monotonic() < deadline, status
             time.sleep(0.01)
+
+    def helped(self, end: End) -> Iterator[End]:
+        """Yield the ends of a stopped replica for which each table or database that it lacked is made before."""
+        for _ in range(MOST_HELP):
+            lacked = _LACKED.search(self._message(end))
+            if lacked is None:
+                return
+            database, table = lacked[1] or lacked[3], lacked[2]
+            more = [f"CREATE DATABASE IF NOT EXISTS {database}"]
+            if table and re.fullmatch(r"s\d", table):
+                more.append(f"CREATE SEQUENCE {database}.{table}")
+            elif table:
+                more.append(f"CREATE TABLE {database}.{table} (id INT PRIMARY KEY, v INT)")
+            if more[-1] in end.made_before:
+                return
+            end = self.end(end.rules, made_before=[*end.made_before, *more])
+            yield end
+
+    def _message(self, end: End) -> str:
+        """Return the whole message of the replica's last end. A coordinator of MySQL names its workers only."""
+        if self.family == "mariadb":
+            return end.message
+        workers = "SELECT last_error_message FROM performance_schema.replication_applier_status_by_worker"
+        return " ".join(message for (message,) in self.replica.sql(workers))
 
     @property
     def binlog(self) -> Path:
         """The source's binlog."""
         return self.source.data / "bin.000001"
 
-    def _empty(self, server: RealServer) -> None:
+    def empty(self, server: RealServer) -> None:
+        """Remove all that earlier workloads left at a server."""
         server.empty()
         server.sql("SET SESSION sql_log_bin = 0")
         if self.family == "mariadb":
@@ -162,7 +205,8 @@ class Pair:
 
 
 @contextmanager
-def _pair(family: Family, first_port: int, *, lower_case: bool = False) -> Iterator[tuple[Pair, Servers]]:
+def one_pair(family: Family, first_port: int, *, lower_case: bool = False) -> Iterator[tuple[Pair, Servers]]:
+    """Start a source and a replica in a temporary directory."""
     with (
         tempfile.TemporaryDirectory(prefix="dumpfilter-stops-") as name,
         Servers(family, Path(name), ports_from(first_port)) as servers,
@@ -191,7 +235,10 @@ def record(pair: Pair, seed: int, directory: Path, *, sets: int, most: int) -> l
     directory.mkdir(parents=True, exist_ok=True)
     binlog = directory / "bin.000001"
     shutil.copy(pair.binlog, binlog)
-    ends = [pair.end(rules) for rules in rule_sets(seed, sets)]
+    ends, helped = [], []
+    for rules in rule_sets(seed, sets):
+        ends.append(pair.end(rules))
+        helped += [*pair.helped(ends[-1])][-1:]
     ends += [
         replace(pair.end(rules), suggested=True)
         for rules in suggested_sets([binlog], lower_case=pair.lower_case)
@@ -202,6 +249,7 @@ def record(pair: Pair, seed: int, directory: Path, *, sets: int, most: int) -> l
         "seed": seed,
         "statements": done,
         "ends": [asdict(one) for one in ends],
+        "helped": [asdict(one) for one in helped],
     }
     (directory / "ends.json").write_text(json.dumps(found, indent=1))
     return ends
@@ -210,7 +258,7 @@ def record(pair: Pair, seed: int, directory: Path, *, sets: int, most: int) -> l
 def judge_recordings(family: Family, first_port: int) -> collections.Counter[str]:
     """Run replicas with all rules that suggest prints for the recordings of a family, and count their ends."""
     counts: collections.Counter[str] = collections.Counter()
-    with _pair(family, first_port) as (pair, servers):
+    with one_pair(family, first_port) as (pair, servers):
         for recording in all_recordings():
             if recording.family != family or "lower-case" in recording.name:
                 continue
@@ -324,7 +372,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.part == "record":
         first, _, last = options.seeds.partition("-")
-        with _pair(options.family, options.first_port, lower_case=options.lower_case) as (pair, _):
+        with one_pair(options.family, options.first_port, lower_case=options.lower_case) as (pair, _):
             for seed in range(int(first), int(last or first) + 1):
                 directory = options.directory / f"{options.family}-{seed}"
                 ends = record(pair, seed, directory, sets=options.sets, most=options.most)

@@ -18,6 +18,7 @@ from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 from tests.real.server import MYSQL_ROOT, Servers
 from tests.real.stops import WRONG, Pair, expected, record, suggested_sets
+from tests.real.texts import FAULTS, Target, judged
 from tests.slave.schedules import FACTOR
 
 SEEDS = range(2001, 2001 + 2 * FACTOR)
@@ -46,6 +47,21 @@ def test_replicas_stop_where_lint_says_so(seed: int, pair: Pair, tmp_path: Path)
     verdicts = list(expected(tmp_path))
     assert not [one for one in verdicts if one[1] in WRONG]
     assert not any(end.errno for end, _, _ in verdicts if end.suggested)
+    texts = judged(tmp_path, Target(pair))
+    assert not [one for one in texts if one[0].endswith(FAULTS)]
+
+
+@pytest.mark.parametrize("rule", ["--replicate-ignore-table=hr.x", "--replicate-wild-do-table=shop.%"])
+def test_a_replica_with_table_rules_alters_no_sequence(rule: str, pair: Pair) -> None:
+    if pair.family != "mariadb":
+        return
+    pair.run_statements(
+        ["CREATE DATABASE shop", "CREATE SEQUENCE shop.s", "ALTER SEQUENCE shop.s INCREMENT 5"]
+    )
+    end = pair.end([rule])
+    assert end.has["shop.s (rows)"] != pair.source.objects()["shop.s (rows)"]
+    error, objects, _ = Target(pair).run(pair.binlog, end, lower_case=False)
+    assert (error, objects) == ("", end.has)
 
 
 @pytest.mark.parametrize("moved", ["RENAME TABLE shop.a TO hr.a", "ALTER TABLE shop.a RENAME TO hr.a"])

@@ -211,7 +211,9 @@ class Harmless:
             key = fault.ref.replica
             if key[0] is Thing.GRANT:
                 return Form("the filter dropped the GRANT")
-            if fault.kind in (F.MISSING, F.PARENT) and key[0] is not Thing.DATABASE:
+            # A statement uses the ordinary table that a missing temporary one would hide.
+            is_hidden = fault.is_temporary and not fault.is_sure
+            if fault.kind in (F.MISSING, F.PARENT) and key[0] is not Thing.DATABASE and not is_hidden:
                 return lacking(key)
             if fault.kind is not F.LEFT:
                 continue
@@ -231,6 +233,12 @@ class Harmless:
     def _definition_form(self, facts: StatementFacts, query: QueryEvent) -> Form:
         world = self.world
         refs = world.resolved(facts, query.db).refs
+        if query.error_code and facts.thing is Thing.ACCOUNT and not (facts.conditional or facts.replaces):
+            # MariaDB makes or drops the other accounts of a statement that fails for some of them.
+            is_known = self._version >= _IF_EXISTS_OF_ACCOUNTS[self._family]
+            if is_known and facts.verb in (Verb.CREATE, Verb.DROP):
+                words = b" IF NOT EXISTS" if facts.verb is Verb.CREATE else b" IF EXISTS"
+                return self._inserted(query, facts.after_thing, words, refs[0].replica)
         if facts.verb is Verb.DROP:
             return self._drop_form(facts, query, [ref.replica for ref in refs])
         if facts.thing is Thing.TRIGGER and facts.verb is Verb.CREATE:
@@ -240,7 +248,17 @@ class Harmless:
         if facts.conditional and facts.is_plain_table and not facts.temporary and facts.verb is Verb.CREATE:
             # The source has the table, perhaps with other columns. A replica makes the table with these columns.
             self.drifted |= dict.fromkeys(ref.replica for ref in refs if world.has(ref.replica) is False)
-        return self._fault(facts, query)
+        form = self._fault(facts, query)
+        if form is AS_IT_IS and facts.verb is Verb.CREATE and not (facts.conditional or facts.replaces):
+            # A replica of MariaDB, too, keeps a database and replaces a table that it already has.
+            known = [
+                ref.replica for ref in refs if world.has(ref.replica) is None and world.is_there(ref.replica)
+            ]
+            if known and facts.thing is Thing.DATABASE:
+                return self._inserted(query, facts.after_thing, b" IF NOT EXISTS", known[0])
+            if known and self._family == "mariadb" and facts.is_plain_table and not facts.temporary:
+                return self._inserted(query, facts.after_verb, b" OR REPLACE", known[0])
+        return form
 
     def _drop_form(self, facts: StatementFacts, query: QueryEvent, keys: list[Key]) -> Form:
         if len(set(keys)) < len(keys):

@@ -464,6 +464,8 @@ def _alter_table(reader: StatementReader, about: _About) -> StatementFacts:
     names = reader.names(1)
     if names is None:
         return unknown
+    if reader.accept("ANALYZE", "CHECK", "OPTIMIZE", "REPAIR") and reader.accept("PARTITION"):
+        return _on(K.MAINTENANCE, names)
     renames: tuple[tuple[TableName, TableName], ...] = ()
     others: Names = ()
     absorbed: Names = ()
@@ -649,6 +651,7 @@ def _grant(reader: StatementReader, begin: Token) -> StatementFacts:
     granted: Names = ()
     needs: tuple[tuple[Thing, TableName], ...] = ()
     of_object: Names = ()
+    granted_on: TableName | None = None
     is_known = True
     if is_proxy:
         opened = ["proxies_priv"]
@@ -668,9 +671,10 @@ def _grant(reader: StatementReader, begin: Token) -> StatementFacts:
         name = _granted_on(reader)
         if name is None:
             return StatementFacts(K.ACCOUNT)
-        if what in ("PROCEDURE", "FUNCTION"):
+        # A server revokes rights on an object that no longer exists.
+        if verb is Verb.GRANT and what in ("PROCEDURE", "FUNCTION"):
             needs = ((Thing[what], name),)
-        elif name.table != "*" and not (creates and verb is Verb.GRANT):
+        elif verb is Verb.GRANT and name.table != "*" and not creates:
             needs = ((Thing.TABLE, name),)
         is_known = what not in ("PACKAGE", "LIBRARY")
         if name.table == "*":
@@ -679,7 +683,7 @@ def _grant(reader: StatementReader, begin: Token) -> StatementFacts:
             of_object = (name,)
             opened = ["tables_priv" if what in ("", "TABLE") else "procs_priv"]
             opened += ["columns_priv"] if columns else []
-        on = f"{what} {name.database}.{name.table}"
+        on, granted_on = "" if what == "TABLE" else what, name
     opens = grant_tables(reader.family, *opened)
     found = StatementFacts(K.ACCOUNT, updated=(of_object, opens) if of_object else (opens,), objects=())
     if not is_known or not reader.accept("TO", "FROM"):
@@ -692,6 +696,7 @@ def _grant(reader: StatementReader, begin: Token) -> StatementFacts:
         needs=needs,
         accounts=(*_read_accounts(reader), *granted),
         on=on,
+        granted_on=granted_on,
     )
 
 

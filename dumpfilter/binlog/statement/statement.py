@@ -278,7 +278,9 @@ class StatementFacts:
     accounts: Names = ()
     """The accounts that the statement is about, and the roles that a GRANT grants."""
     on: str = ""
-    """The object of a GRANT or REVOKE, and the granted roles, as a normalized text."""
+    """The granted roles, or the type of the object of a GRANT or REVOKE, as a normalized text."""
+    granted_on: TableName | None = None
+    """The object of a GRANT or REVOKE; None for roles and proxies. ``*`` stands for all names."""
     body: Mentions = NO_MENTIONS
     """The names in a statement that changes data, in a view's query, in a trigger's or routine's body, or in the
     columns and the query of a table.

@@ -372,6 +372,19 @@ def test_the_errors_at_which_a_mariadb_replica_stops(
     assert error in {one for warning in lint(rule_filter, known) for one in warning.errors}
 
 
+def test_upkeep_of_partitions_stops_no_replica() -> None:
+    known = knowledge("shop: CREATE TABLE t (i INT)", "hr: ALTER TABLE shop.t ANALYZE PARTITION p0")
+    rule_filter = Filter.from_options(["--replicate-ignore-db=shop"])
+    assert Code.MISSING_TABLE not in {one.code for one in lint(rule_filter, known)}
+
+
+def test_a_grant_is_revoked_by_another_spelling() -> None:
+    grants = "hr: GRANT SELECT ON `shop`.`t` TO u", "shop: REVOKE SELECT ON t FROM u"
+    known = knowledge("shop: CREATE USER u", "shop: CREATE TABLE t (i INT)", *grants)
+    found = lint(Filter.from_options(["--replicate-ignore-db=hr"]), known)
+    assert [one.code for one in found if one.errors] == [Code.MISSING_OBJECT]
+
+
 def test_a_server_finds_a_table_twice_before_it_asks_table_rules() -> None:
     known = knowledge("shop: DROP TABLE IF EXISTS hr.a, a")
     for rule, expected in (("wild-do-table=logs.%", ["merged"]), ("ignore-db=hr", [])):

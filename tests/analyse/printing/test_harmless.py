@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from dumpfilter.analyse.printing.harmless import Form, Harmless
@@ -193,6 +194,26 @@ def test_accounts() -> None:
     text.runs("GRANT INSERT ON s TO u2", "REVOKE INSERT ON s FROM u2")
 
 
+def test_a_statement_that_failed_for_some_accounts_runs_for_the_others() -> None:
+    text = Text("mariadb")
+    text.runs("CREATE USER u2")
+    for words, there in (("CREATE USER", "IF NOT EXISTS"), ("DROP USER", "IF EXISTS")):
+        failed = replace(query(f"{words} u1, u2"), error_code=1396)
+        assert text.harmless.form(failed, OWN, undecided=False).text == f"{words} {there} u1, u2".encode()
+
+
+def test_rights_outlive_their_table() -> None:
+    text = Text()
+    text.runs("CREATE TABLE t (i INT)", "CREATE USER u", "GRANT SELECT ON t TO u", "DROP TABLE t")
+    text.runs("REVOKE SELECT ON t FROM u")
+
+
+def test_a_server_writes_the_database_of_a_grant() -> None:
+    text = Text()
+    text.drops("GRANT SELECT ON `shop`.`t` TO u")
+    text.comments("REVOKE SELECT ON t FROM u")
+
+
 def test_a_missing_database_is_made() -> None:
     text = Text()
     text.drops("CREATE DATABASE shop CHARACTER SET latin1")
@@ -219,6 +240,27 @@ def test_temporary_tables_belong_to_their_session() -> None:
     assert text.form("INSERT INTO t VALUES (1)", session=2).reason
     text.runs("DROP TEMPORARY TABLE t")
     text.comments("INSERT INTO t VALUES (1)")
+
+
+def test_a_statement_uses_the_table_that_a_dropped_temporary_one_would_hide() -> None:
+    text = Text()
+    text.runs("CREATE TABLE t (i INT)")
+    text.drops("CREATE TEMPORARY TABLE t (i INT)", "CREATE TEMPORARY TABLE u (i INT)")
+    text.runs("INSERT INTO s SELECT * FROM t")
+    text.comments("INSERT INTO s SELECT * FROM u")
+
+
+def test_a_replica_only_passes_over_a_sequence_that_it_lacks() -> None:
+    text = Text("mariadb")
+    text.drops("CREATE SEQUENCE s")
+    text.comments("ALTER SEQUENCE s INCREMENT 2")
+    text.runs("ALTER SEQUENCE IF EXISTS s INCREMENT 2")
+
+
+def test_upkeep_of_the_partitions_of_a_missing_table_is_a_comment() -> None:
+    text = Text()
+    text.drops("CREATE TABLE t (i INT)")
+    text.comments("ALTER TABLE t ANALYZE PARTITION p0")
 
 
 def test_foreign_keys() -> None:
@@ -355,3 +397,36 @@ def test_what_the_target_has_is_not_missing() -> None:
     assert text.harmless.missing_table("hr", "emp") is None
     text.runs("DROP TABLE hr.emp")
     text.comments("INSERT INTO t SELECT * FROM hr.emp")
+
+
+def test_what_the_target_has_can_be_made_again() -> None:
+    text = Text("mariadb", there=["logs.", "shop.t"])
+    assert text.changed("CREATE DATABASE logs") == "CREATE DATABASE IF NOT EXISTS logs"
+    assert text.changed("CREATE TABLE t (i INT)") == "CREATE OR REPLACE TABLE t (i INT)"
+    assert text.changed("CREATE TABLE u (i INT)") == "CREATE TABLE u (i INT)"
+    assert Text(there=["shop.t"]).changed("CREATE TABLE t (i INT)") == "CREATE TABLE t (i INT)"
+
+
+def test_what_the_target_had_is_gone_after_a_drop() -> None:
+    text = Text(there=["shop.t", "shop.u", "hr.t"])
+    text.runs("DROP TABLE t", "RENAME TABLE u TO v", "DROP DATABASE hr")
+    text.drops("CREATE TABLE t (i INT)", "CREATE TABLE u (i INT)", "CREATE TABLE hr.t (i INT)")
+    text.comments("INSERT INTO t VALUES (1)", "INSERT INTO u VALUES (1)", "INSERT INTO hr.t VALUES (1)")
+
+
+def test_a_dropped_drop_leaves_what_the_target_has() -> None:
+    text = Text(there=["shop.t"])
+    text.drops("DROP TABLE IF EXISTS t", "CREATE TABLE t (i INT)")
+    text.runs("INSERT INTO t VALUES (1)")
+
+
+def test_a_view_of_the_target_has_tables_of_its_own() -> None:
+    text = Text(there=["shop.v"])
+    text.drops("CREATE TABLE t (i INT)", "CREATE VIEW v AS SELECT * FROM t")
+    text.runs("CREATE VIEW w AS SELECT * FROM v")
+
+
+def test_a_temporary_table_hides_a_table_of_the_target() -> None:
+    text = Text(there=["shop.t"])
+    text.drops("CREATE TEMPORARY TABLE t (i INT)")
+    text.runs("INSERT INTO s SELECT * FROM t")

@@ -60,8 +60,14 @@ def test_a_grant_has_its_accounts() -> None:
     found = read_facts("GRANT SELECT (a), INSERT ON d.t TO u1@localhost, u2 WITH GRANT OPTION")
     assert found.accounts == (TableName("localhost", "u1"), TableName("%", "u2"))
     assert found.needs == ((Thing.TABLE, TableName("d", "t")),)
-    again = read_facts("REVOKE INSERT ON d.t FROM u2")
-    assert again.on == found.on
+    again = read_facts("REVOKE INSERT ON TABLE d.t FROM u2")
+    assert (again.on, again.granted_on) == (found.on, found.granted_on)
+    assert again.needs == ()
+
+
+def test_a_sequence_that_is_altered_is_the_object() -> None:
+    found = read_facts("ALTER SEQUENCE d.s INCREMENT 2", "mariadb")
+    assert (found.names, found.makes) == ((TableName("d", "s"),), ())
 
 
 def test_places_for_words() -> None:

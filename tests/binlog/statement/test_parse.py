@@ -226,6 +226,7 @@ UPDATED: list[tuple[str, tuple[tuple[TableName, ...], ...] | None]] = [
     ("ALTER SEQUENCE IF EXISTS d.s RESTART 1", ((), names("d.s"))),
     ("DROP SEQUENCE IF EXISTS d.s", (names("d.s"),)),
     ("DROP TEMPORARY SEQUENCE IF EXISTS d.s", (names("d.s"),)),
+    ("ALTER TABLE d.t ANALYZE PARTITION p0", (names("d.t"),)),
     ("ANALYZE NO_WRITE_TO_BINLOG TABLE a, d.b", (names("a", "d.b"),)),
     ("OPTIMIZE TABLES a", (names("a"),)),
     ("FLUSH TABLES", ()),
