@@ -95,8 +95,6 @@ class Commit:
     shape: Hashable
     server_id: int
     description: FormatDescription
-    decisions: dict[TableFlags, Decision | None] | None = None
-    """The known decisions about the shape, by filter. All commits of one shape share them. None: not looked up yet."""
 
     @property
     def end(self) -> int:
@@ -139,8 +137,6 @@ class Tail:
         self._end = 0
         self._open = b""
         """The events received so far of a transaction that is not complete yet."""
-        self.commits: list[Commit] = []
-        """The newest complete transactions, one directly after another. The caller removes them."""
 
     def add(self, file: str, offset: int, data: bytes, description: FormatDescription) -> list[Commit] | None:
         """Add received events, and return the transactions that are now complete. ``data`` are whole events of the
@@ -149,12 +145,10 @@ class Tail:
         Return an empty list if no transaction is complete yet. Return None if the dump thread must decide the events,
         for example if the beginning of a transaction is unknown.
         """
-        before, self.commits = self.commits, []
-        if (file, offset) != (self._file, self._end):
-            before, self._open = [], b""
-        offset, data = offset - len(self._open), self._open + data
+        if self._open and (file, offset) == (self._file, self._end):
+            offset, data = offset - len(self._open), self._open + data
         self._open = b""
-        if offset + len(data) - (before[0].offset if before else offset) > LARGEST:
+        if len(data) > LARGEST:
             return None
         try:
             commits = cut_commits(data, offset, description)
@@ -162,17 +156,7 @@ class Tail:
             return None
         self._file, self._end = file, offset + len(data)
         self._open = data[commits[-1].end - offset :] if commits else data
-        self.commits = before + commits
         return commits
-
-    def since(self, position: int) -> list[Commit]:
-        """Return the transactions of :attr:`commits` from the byte offset ``position`` on. The list is empty if none of
-        them begins there.
-        """
-        for number, commit in enumerate(self.commits):
-            if commit.offset == position:
-                return self.commits[number:]
-        return []
 
 
 def _no_file(offset: int, length: int) -> bytes:
@@ -305,17 +289,15 @@ class Decider:
     def __init__(self, subjects: Subjects, sources: SourceNumbers) -> None:
         self._subjects = subjects
         self._sources = sources
-        self._known: dict[Hashable, dict[TableFlags, Decision | None]] = {}
-        """The decisions by shape and filter."""
-        self._decided = 0
-        """The number of decisions since :attr:`_known` was empty."""
+        self._known: dict[tuple[TableFlags, Hashable], Decision | None] = {}
         self._numbers: dict[SourceKey, int] = {}
         self._description: FormatDescription | None = None
 
-    def note(self, reach: Reach, commits: Sequence[Commit]) -> None:
-        """Add the GTIDs and server ids of the received transactions ``commits`` to ``reach``. A dump uses them to tell
-        quickly whether its slave has some of these transactions already.
+    def reach(self, commits: Sequence[Commit]) -> Reach:
+        """Return the ranges of GTIDs and the server ids of the received transactions ``commits``. A dump uses them to
+        tell quickly whether its slave has some of these transactions already.
         """
+        reach = Reach()
         for commit in commits:
             reach.server_ids.add(commit.server_id)
             key, number = commit.gtid
@@ -324,34 +306,20 @@ class Decider:
                 with self._subjects.lock:
                     source = self._numbers[key] = self._sources.number(key)
             reach.add_run(source, number, number)
-
-    def decides(self, place: DumpPlace) -> bool:
-        """Tell whether the filter of a dump at ``place`` alone decides about received transactions. The answer is equal
-        for the places to which :meth:`step` leads. It is False for a dump of a relay log, and with an imposed filter.
-        """
-        return place.thread.decides_by_flags and not place.source.file.is_relay_log
-
-    def drops(self, place: DumpPlace, commits: Sequence[Commit]) -> bool:
-        """Tell whether a dump at ``place``, where :meth:`decides` is True, sends no event of the received transactions
-        ``commits``.
-        """
-        flags = place.thread.flags
-        for commit in commits:
-            decision = self._decision(flags, commit)
-            if decision is None or decision.sent:
-                return False
-        return True
+        return reach
 
     def step(self, place: DumpPlace, commits: Sequence[Commit], reach: Reach) -> CommitStep | None:
         """Decide in memory which events of the received transactions ``commits`` a dump sends. Return these events,
         with the dump's position after them.
 
-        ``place`` is the dump's present position, where :meth:`decides` is True. ``reach`` includes the GTIDs and server
-        ids of ``commits``. Return None if the dump thread must decide the commits, for example for a dump of one of
-        dumpfilter's own slaves.
+        ``place`` is the dump's present position, and ``reach`` has the GTID ranges and server ids of ``commits``.
+        Return None if the dump thread must decide them, for example because the master's operator imposes a filter on
+        the slave. Also return None for a dump of one of dumpfilter's own slaves, and for a dump of a relay log.
         """
         encoding, thread = place.encoding, place.thread
-        if not isinstance(encoding, ReplicaEncoding) or thread.chunk_size < DEFAULT_CHUNK_SIZE:
+        if not isinstance(encoding, ReplicaEncoding) or not thread.decides_by_flags:
+            return None
+        if thread.chunk_size < DEFAULT_CHUNK_SIZE or place.source.file.is_relay_log:
             return None
         events: list[bytes] = []
         counts: Counts | None = None
@@ -399,22 +367,19 @@ class Decider:
         return CommitStep(events, counts, after, reach, committed_at)
 
     def _decision(self, flags: TableFlags, commit: Commit) -> Decision | None:
-        if commit.decisions is None:
-            commit.decisions = self._decisions(commit)
-        try:
-            return commit.decisions[flags]
-        except KeyError:
-            self._decided += 1
-            decision = commit.decisions[flags] = self._decide(flags, commit)
-            return decision
-
-    def _decisions(self, commit: Commit) -> dict[TableFlags, Decision | None]:
-        """Return the decisions about the commit's shape, by filter."""
-        if commit.description is not self._description or self._decided >= _MOST_DECISIONS:
+        if commit.description is not self._description:
             # The servers before and after an upgrade may write the same shape in another layout.
             self._known.clear()
-            self._description, self._decided = commit.description, 0
-        return self._known.setdefault(commit.shape, {})
+            self._description = commit.description
+        key = flags, commit.shape
+        # A shape has many parts, so that it is looked up once.
+        try:
+            decision = self._known[key]
+        except KeyError:
+            if len(self._known) >= _MOST_DECISIONS:
+                self._known.clear()
+            decision = self._known[key] = self._decide(flags, commit)
+        return decision
 
     def _decide(self, flags: TableFlags, commit: Commit) -> Decision | None:
         """Decide a commit with a new dump thread. Return None if the decision would not hold for all transactions with

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import math
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
@@ -25,7 +24,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 from dumpfilter.base.errors import BinlogError, DumpfilterError
 from dumpfilter.dump.chunk import Window
-from dumpfilter.dump.thread import Reach, plan_many
+from dumpfilter.dump.thread import plan_many
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.master.advance import DumpPlace, First, PlacedPlan, Shared, Step, join, read_window, step_from
 from dumpfilter.master.commits import Commit, CommitStep, Decider, Tail
@@ -92,13 +91,6 @@ _Found = Step | Exception | None
 QUIET_SECONDS = 0.05
 """The time without events after which a dump corrects its replica's position, seconds."""
 
-_DROPPED_SECONDS = 0.02
-"""The age of a dropped commit at which its GTID goes to the slave with the next commit, although that is dropped, too,
-seconds. One message with many GTIDs costs the master and the slave hardly more than a message with one.
-
-Without a further commit, the GTID goes to the slave after at most twice :data:`QUIET_SECONDS`.
-"""
-
 
 class Follower(Protocol):
     """A dump that waits at the end of the binlog and can send new commits at once, before they are read from the file.
@@ -156,8 +148,6 @@ class _Request:
 
     place: DumpPlace
     """The place. It changes when followers have sent commits."""
-    decides: bool
-    """Whether the dump's filter alone decides about received commits (:meth:`Decider.decides`)."""
     waiters: set[_Waiter] = field(default_factory=set)
 
 
@@ -189,6 +179,8 @@ class SharedReader:
         self._planning = 0
         self._waiting: dict[_Request, None] = {}
         """The requests that wait for the binlog to grow. The values have no meaning."""
+        self._has_moved = False
+        """Whether the places of waiting requests have changed since :meth:`known` last listed them."""
         self._end: _End | None = None
         """The last known end of the binlog. A request for a step from there waits for growth, and is not planned."""
         self._answers: deque[tuple[_Waiter, _Found]] = deque()
@@ -199,15 +191,6 @@ class SharedReader:
         self._joined = 0
         """The number of dumps that waited for a step that another dump had asked for."""
         self._tail = Tail()
-        """The received commits that not all waiting dumps have sent or passed yet."""
-        self._reach = Reach()
-        """The GTIDs and server ids of these commits."""
-        self._dropped_at = math.inf
-        """The loop's time at which the first commit of :attr:`_tail` was dropped for a dump that has not passed the
-        commit yet, seconds. Infinite without such a dump.
-        """
-        self._timer: asyncio.TimerHandle | None = None
-        """The timer that looks after these dumps. It stays when they have passed the commits."""
         self._decider = Decider(store.subjects, store.sources)
         store.watcher.listener = lambda: self._later(self._plan_waiting)
         store.on_forgotten = lambda files: self._later(lambda: self._forget_files(files))
@@ -237,6 +220,11 @@ class SharedReader:
 
         Dumps share their next chunks (messages) only if they use the identical place object.
         """
+        if self._has_moved:
+            # Most live commits move waiting dumps without any other dump that could meet them.
+            self._has_moved = False
+            for request in self._waiting:
+                self._places.setdefault(request.place.key, request.place)
         key = place.key
         return place if key is None else self._places.setdefault(key, place)
 
@@ -308,7 +296,7 @@ class SharedReader:
     def _request(self, place: DumpPlace) -> _Request:
         request = self._requests.get(place)
         if request is None:
-            request = self._requests[place] = _Request(place, self._decider.decides(place))
+            request = self._requests[place] = _Request(place)
             if self._is_end(place):
                 self._waiting[request] = None
                 self.store.watcher.watch(True)
@@ -429,12 +417,12 @@ class SharedReader:
             step = step_from(self.store, request.place, first)
             if step is not None:
                 piece = step.pieces[0]
-                # Dumps find the messages of a small chunk ready. Filters that decide alike share the chunk.
                 if (
                     isinstance(piece, PlacedPlan)
                     and piece.plan.size <= _SMALL
                     and piece not in self._messages
                 ):
+                    # Dumps find the messages of a small chunk ready. Filters that decide alike share the chunk.
                     self._make(piece, step.before.thread.chunk_size)
                 source, position = step.after.source, step.after.position
                 if not (self._is_alone and source.is_quick_to_scan(position)):
@@ -535,8 +523,6 @@ class SharedReader:
             self._loop.call_soon(self._answer_some)
 
     def _plan_waiting(self) -> None:
-        self._tail.commits.clear()
-        self._dropped_at = math.inf
         waiting, self._waiting = list(self._waiting), {}
         self._enqueue(waiting, are_waiting=True)
 
@@ -555,67 +541,37 @@ class SharedReader:
             # Nobody can be sent a part of a transaction.
             return
         self.store.watcher.note()
-        if source is None or commits is None or len(self._dumps) > _ANSWERED_IN_A_TURN:
-            self._plan_waiting()
-        else:
-            end = commits[-1].end
-            self._end = source, end, self.store.watcher.generation
-            if len(commits) == len(self._tail.commits):
-                self._reach = Reach()
-            self._decider.note(self._reach, commits)
-            self._send_commits(source, commits)
-            if end - source.scanned_to > 2 * SEGMENT_SIZE:
-                self.store.scan_ahead(source, source.scanned_to)
+        waiting, self._waiting = list(self._waiting), {}
+        if source is not None and commits and len(self._dumps) <= _ANSWERED_IN_A_TURN:
+            waiting = self._send_commits(waiting, source, commits)
+        self._enqueue(waiting, are_waiting=True)
         self.store.watcher.watch(bool(self._waiting))
 
-    def _send_commits(self, source: IndexedFile, new: Sequence[Commit] = ()) -> None:
-        """Let waiting dumps send the received commits of the file ``source``. Dumps that cannot send them read them
-        from the binlog. A dump that drops all commits of ``new`` passes them later, with others.
+    def _send_commits(
+        self, waiting: Sequence[_Request], source: IndexedFile, commits: Sequence[Commit]
+    ) -> list[_Request]:
+        """Let waiting dumps send commits that were received for the file ``source``. Return the requests of the dumps
+        that must read the commits from the binlog.
         """
-        waiting, self._waiting = list(self._waiting), {}
-        rest, now = [], self._loop.time()
-        may_wait = now - self._dropped_at < _DROPPED_SECONDS
-        dropped_at, self._dropped_at = min(now, self._dropped_at), math.inf
+        rest, reach, end, now = [], self._decider.reach(commits), commits[-1].end, self._loop.time()
+        self._end = source, end, self.store.watcher.generation
         for request in waiting:
-            place, commits, step = request.place, list[Commit](), None
-            if request.decides and place.source is source:
-                if new and may_wait and self._decider.drops(place, new):
-                    self._waiting[request] = None
-                    self._dropped_at = dropped_at
-                    continue
-                commits = self._tail.since(place.position)
-            if commits:
-                step = self._decider.step(place, commits, self._reach)
-            elif not new:
-                self._waiting[request] = None
-                continue
+            place, step = request.place, None
+            if place.source is source and place.position == commits[0].offset:
+                step = self._decider.step(place, commits, reach)
             if step is None:
                 rest.append(request)
             else:
                 self._hand_over(request, step, now)
-        if self._dropped_at == math.inf:
-            self._tail.commits.clear()
-        elif self._timer is None:
-            self._timer = self._loop.call_later(QUIET_SECONDS, self._pass_dropped, source)
-        self._enqueue(rest, are_waiting=True)
-
-    def _pass_dropped(self, source: IndexedFile) -> None:
-        """Let the dumps that wait with dropped commits of the file ``source`` pass these commits, if no commit has come
-        for some time.
-        """
-        self._timer = None
-        if self._loop.time() - self._dropped_at >= _DROPPED_SECONDS:
-            self._send_commits(source)
-            self.store.watcher.watch(bool(self._waiting))
-        elif self._dropped_at < math.inf:
-            self._timer = self._loop.call_later(QUIET_SECONDS, self._pass_dropped, source)
+        if end - source.scanned_to > 2 * SEGMENT_SIZE:
+            self.store.scan_ahead(source, source.scanned_to)
+        return rest
 
     def _hand_over(self, request: _Request, step: CommitStep, now: float) -> None:
         """Let the dumps that wait for a request send the commits of ``step``, and then wait for the next growth. Wake
         the dumps that cannot send them. ``now`` is the loop's time, seconds.
         """
         del self._requests[request.place]
-        step.after = self.known(step.after)
         for waiter in tuple(request.waiters):
             follower, answer = waiter.follower, waiter.answer
             try:
@@ -627,14 +583,11 @@ class SharedReader:
                 # The dump raises the error.
                 _settle(answer, error)
             request.waiters.discard(waiter)
-        if step.after in self._requests:
-            # The dumps wait again, at the request of the others.
-            for waiter in request.waiters:
-                _settle(waiter.answer, None)
-        elif request.waiters:
+        if request.waiters:
             request.place = step.after
             self._requests[step.after] = request
             self._waiting[request] = None
+            self._has_moved = True
 
     def _wait_at_most(self, waiter: _Waiter, follower: Follower, now: float) -> None:
         """Bring forward the time at which a dump that has sent commits is woken without new ones, if it must be woken

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dumpfilter.binlog.events import EventType
-from dumpfilter.dump.thread import DumpThread, Reach
+from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.segment import Segment
@@ -70,9 +70,7 @@ def _by_shape(
 ) -> CommitStep | None:
     encoding = ReplicaEncoding(by_gtid=by_gtid, checksum=True)
     place = place_in(source, DumpThread(flags, store.sources), commit.offset, encoding=encoding)
-    reach = Reach()
-    decider.note(reach, [commit])
-    return decider.step(place, [commit], reach) if decider.decides(place) else None
+    return decider.step(place, [commit], decider.reach([commit]))
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.name)

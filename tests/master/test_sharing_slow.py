@@ -366,52 +366,6 @@ def test_followers_get_at_once_what_each_gets_alone(
                 assert sink.taken == plain
 
 
-@pytest.mark.parametrize("encoding", [None, ReplicaEncoding(by_gtid=True, checksum=True)])
-def test_the_gtids_of_dropped_commits_are_sent_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: ReplicaEncoding | None
-) -> None:
-    monkeypatch.setattr(sharing, "_DROPPED_SECONDS", 1.0)
-    data, cuts = (ORACLE / "mysql-row" / "bin.000001").read_bytes(), boundaries()
-    path = tmp_path / "bin.000001"
-    (tmp_path / "bin.index").write_text("./bin.000001\n")
-    runs = (cuts[number : number + 4] for number in range(4, len(cuts)))
-    run_of_three = next(
-        each for each in runs if all(is_plain(data[a:b], a) for a, b in itertools.pairwise(each))
-    )
-    path.write_bytes(data[: run_of_three[0]])
-    dropping = Wanted(options=("--replicate-do-db=nothing",))
-
-    async def follow() -> None:
-        async with shared(tmp_path) as reader:
-            reader.store.watcher.follow_writer(lambda: path.name)
-            dump, _ = dropping.dump(reader, Register(reader.store.subjects), once=False, encoding=encoding)
-            got, sink = list[bytes](), Sink(itertools.repeat(True))
-            if encoding is not None:
-                dump.sink = sink.take
-
-            async def receive() -> None:
-                async for message in dump.messages():
-                    got.append(message)
-
-            receiving = asyncio.ensure_future(receive())
-            while not reader._waiting:
-                await asyncio.sleep(0.001)
-            before = len(got)
-            for begin, end in itertools.pairwise(run_of_three):
-                with path.open("ab") as file:
-                    file.write(data[begin:end])
-                reader.received(path.name, begin, data[begin:end])
-                await asyncio.sleep(0)
-            assert dump.reached.end == run_of_three[0]
-            while dump.reached.end != run_of_three[-1]:
-                await asyncio.sleep(0.001)
-            assert len(got) - before + sink.taken == 1
-            receiving.cancel()
-            await asyncio.gather(receiving, return_exceptions=True)
-
-    run(follow())
-
-
 def test_a_waiting_dump_hears_of_its_end_at_once() -> None:
     async def follow() -> None:
         async with shared(ORACLE / "mysql-row") as reader:
