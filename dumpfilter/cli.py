@@ -176,6 +176,7 @@ def main() -> None:
 
     A DumpfilterError becomes one line on standard error, and the process exits with the error's exit code.
     """
+    _open_standard_streams()
     sys.meta_path.insert(0, HiddenPandas())
     try:
         with lost_interrupts_again():
@@ -205,6 +206,9 @@ def _run() -> None:
 
     Raises BrokenPipeError when the reader of the output went away, and SystemExit otherwise.
     """
+    if os.environ.get("COLUMNS") == "0":
+        # Rich would print nothing. Other programs take 0 for an unknown width.
+        del os.environ["COLUMNS"]
     if os.environ.get("_DUMPFILTER_COMPLETE") == "complete_bash":
         _join_bash_values(os.environ)
     try:
@@ -214,9 +218,18 @@ def _run() -> None:
         # Typer and Rich turn this error into the exit code 1.
         if isinstance(ended.__context__, BrokenPipeError):
             raise ended.__context__ from None
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
         raise
+
+
+def _open_standard_streams() -> None:
+    """Open each standard stream that the parent process has closed on ``/dev/null``.
+
+    Otherwise the next file to be opened would have the stream's number, and get what libraries write to the stream.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115 - open until the end
 
 
 def _join_bash_values(asked: MutableMapping[str, str]) -> None:
@@ -252,8 +265,8 @@ def _discard_output() -> None:
     """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
-        # A closed stream is None, and a stream that is no file of the system has no number.
-        with contextlib.suppress(AttributeError, OSError, ValueError):
+        # A stream that is no file of the system has no number.
+        with contextlib.suppress(OSError, ValueError):
             os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 

@@ -37,6 +37,28 @@ def test_the_exit_code_is_the_errors() -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("command", "redirected", "exit_code"), [("binlog mysql-row", ">&-", 0), ("password-hash", "<&-", 2)]
+)
+def test_a_closed_standard_stream_reads_and_writes_nothing(
+    command: str, redirected: str, exit_code: int
+) -> None:
+    line = f"exec {sys.executable} -m dumpfilter {command} {redirected}"
+    done = subprocess.run(["sh", "-c", line], cwd=ORACLE, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == exit_code
+
+
+def test_a_width_of_zero_is_an_unknown_width() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "dumpfilter", "inspect", ORACLE / "mysql-row"],
+        env={**os.environ, "COLUMNS": "0"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.startswith("3 files, bin.000001")
+
+
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_master_ends_cleanly(signum: signal.Signals, tmp_path: Path) -> None:
     port_file = tmp_path / "port"
