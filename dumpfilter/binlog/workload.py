@@ -38,6 +38,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.base.compiler.arrays import Bytes, Int64s
+from dumpfilter.base.files import writing
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.cursor import packed_integer
@@ -487,7 +488,8 @@ def generate(
     seed: int = 1,
     span: Span | None = None,
 ) -> GeneratedSet:
-    """Write a binlog set of about ``size`` bytes into ``directory``: ``<base>.000001`` … and ``<base>.index``.
+    """Write a binlog set of about ``size`` bytes into ``directory``: ``<base>.000001`` … and ``<base>.index``. Raises
+    OutputError.
 
     Parameters:
         style: the server that would write such a set. ``mysql`` is MySQL 9.7 (Gtid, Query BEGIN, rows events of version
@@ -512,7 +514,7 @@ def generate(
         number = len(made.files) + 1
         path = directory / f"{base}.{number:06}"
         stop = min(file_size, size - made.bytes)
-        with open(path, "wb") as file:
+        with writing(path), open(path, "wb") as file:
             before = made.transactions
             at = file.write(file_head(path.name, now // _SECOND, before, form))
             while at < stop:
@@ -537,7 +539,8 @@ def generate(
                 at += file.write(rebase(event, at, checksum=checksum))
         made.files.append(path)
         made.bytes += at
-    made.index.write_text("".join(f"./{path.name}\n" for path in made.files))
+    with writing(made.index):
+        made.index.write_text("".join(f"./{path.name}\n" for path in made.files))
     made.schemas = {name: counts[number] for number, name in enumerate(names)}
     return made
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench._common import schemas_for
+from dumpfilter.base.errors import OutputError
 from dumpfilter.binlog.events import ROWS, EventType
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import MysqlGtid
@@ -126,6 +127,12 @@ def test_a_span_changes_only_the_times(tmp_path: Path) -> None:
     assert _commit_seconds(plain.index)[-1] - START <= 1
     again = generate(tmp_path / "c", 1 << 16)
     assert plain.files[0].read_bytes() == again.files[0].read_bytes()
+
+
+def test_a_full_disk_is_an_error_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "bin.000001").symlink_to("/dev/full")
+    with pytest.raises(OutputError, match="bin.000001: cannot be written: No space left"):
+        generate(tmp_path, 50_000)
 
 
 def test_command(tmp_path: Path) -> None:
