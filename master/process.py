@@ -30,6 +30,7 @@ from dumpfilter.base.errors import OptionError, OutputError
 from dumpfilter.base.files import DirectoryLock
 from dumpfilter.base.printable import printable, replace_invalid_utf8
 from dumpfilter.base.security.audit import audit, open_audit_log
+from dumpfilter.base.security.listening import host_and_port
 from dumpfilter.base.service_manager import READY, STOPPING, ServiceManager
 from dumpfilter.base.state_file import Format, State, StateFile
 from dumpfilter.console.metrics import CommonCollector, MetricsEndpoint, serving_metrics
@@ -292,7 +293,7 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         line = f"serving {binlogs[0]} to {binlogs[-1]} ({len(binlogs)} files, {version})"
         at = {} if run.listen is None else {"host": run.listen.host, "port": server.port}
         if run.listen is not None:
-            line += f" on {run.listen.host}:{server.port}"
+            line += f" on {host_and_port(run.listen.host, server.port)}"
         announce(
             line,
             "serving",
@@ -305,7 +306,7 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         for line in _descriptions(write_filter, config):
             announce(line, "serving with", what=printable(line, _LONGEST_LINE))
         for name, (host, port) in sql_ports.items():
-            announce(f"{name} on {host}:{port}", name, host=host, port=port)
+            announce(f"{name} on {host_and_port(host, port)}", name, host=host, port=port)
         if metrics_url is not None:
             announce(f"metrics on {metrics_url}", "metrics", url=metrics_url)
         if run.listen is not None:

@@ -198,7 +198,7 @@ def _render_master(status: Record, console: Console) -> None:
                 ("health", status["health"]),
                 ("binlog of", status["server_version"]),
                 ("source", "" if source is None else f"{source['address']} ({source['state']})"),
-                ("binlog ends at", f"{status['file']}:{status['position']}"),
+                ("binlog ends at", f"{status['file']}:{status['position']}" if status["file"] else ""),
                 ("files", "" if slaves is None else f"{status['files']} ({status['bytes']:,} bytes)"),
                 ("slaves", "" if slaves is None else _numbers(slaves)),
             ]

@@ -139,17 +139,17 @@ def run_statements(
     except pymysql.err.Error as error:
         if speaks_no_mysql(error):
             raise ConnectionLost(
-                f"{login.host}:{login.port}: no console answers here, but another protocol, as at a master's port for "
+                f"{login.address}: no console answers here, but another protocol, as at a master's port for "
                 "slaves: name the port of --console-port"
             ) from None
         number, message = (*error.args, "")[:2] if error.args else (_SERVER_GONE, "")
         if not isinstance(number, int) or number in _CLIENT_ERRORS or not number:
-            raise ConnectionLost(f"{login.host}:{login.port}: {message or error}") from error
+            raise ConnectionLost(f"{login.address}: {message or error}") from error
         where = f" at line {line}" if line else ""
         raise StatementFailed(f"ERROR {number} ({error.sqlstate or 'HY000'}){where}: {message}") from None
     except MALFORMED as error:
         raise ConnectionLost(
-            f"{login.host}:{login.port}: no console answers here ({error}); name the address of --console-port"
+            f"{login.address}: no console answers here ({error}); name the address of --console-port"
         ) from error
 
 

@@ -48,6 +48,11 @@ def test_a_console_on_this_machine_gets_the_password() -> None:
         assert list(found.rows) == [(1,)]
 
 
+def test_an_ipv6_address_has_brackets_in_errors() -> None:
+    with pytest.raises(ConnectionLost, match=r"^\[::1\]:1: "):
+        list(run_statements(console_login("::1", 1, "root", PASSWORD), [ONE]))
+
+
 def test_the_option_of_a_ca_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     login = console_login("127.0.0.1", 1, "root", PASSWORD, tmp_path / "none.pem")
     assert login.tls.mode is TlsMode.VERIFY_IDENTITY

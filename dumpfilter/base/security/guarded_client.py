@@ -20,6 +20,7 @@ from pymysql.connections import Connection
 from pymysql.constants import CR
 
 from dumpfilter.base.security.client_tls import ClientTls, TlsMode
+from dumpfilter.base.security.listening import host_and_port
 
 REQUIRES_SECURE_CONNECTION = 2061
 """The client error of MySQL for a login that needs TLS or a public key (``CR_AUTH_PLUGIN_ERR``)."""
@@ -45,6 +46,11 @@ class Login:
     """The server's public key as PEM, for a password without TLS. Empty for none."""
     asks_for_key: bool = False
     """Whether the password may go to whoever sends a public key, on a connection without TLS."""
+
+    @property
+    def address(self) -> str:
+        """The text ``host:port`` of the server, with brackets around an IPv6 address."""
+        return host_and_port(self.host, self.port)
 
     def impostor_gets(self) -> str:
         """Return a phrase for warnings: the secret that a fake server at the address could learn, such as "the

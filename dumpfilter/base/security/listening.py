@@ -77,7 +77,7 @@ def listening_socket(
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except CANNOT_LISTEN as error:
         reason = reason_not_to_listen(error)
-        raise listening_error(f"{cannot} {host}:{port}: {reason}; {cure}", reason) from error
+        raise listening_error(f"{cannot} {host_and_port(host, port)}: {reason}; {cure}", reason) from error
 
 
 def why_not(host: str, port: int) -> str | None:

@@ -68,7 +68,7 @@ def master_status(source: Source | None, console: Login | None) -> Record:
         line = f"{row['code']}: {row['rules']}: {row['warning']}. {row['cure']}{end}"
         texts.setdefault(_slave_key(row), []).append(line)
     return status | {
-        "console": f"{console.host}:{console.port}",
+        "console": console.address,
         "version": version,
         "server_version": server[0]["version"],
         "slaves": [slave_of_master(row, texts.get(_slave_key(row), ())) for row in slaves],
@@ -121,7 +121,7 @@ def slave_status(login: Login) -> Record:
     )
     more = {row["CHANNEL_NAME"]: row for row in counts}
     return slave_record(
-        console=f"{login.host}:{login.port}",
+        console=login.address,
         relay_dir=variables["datadir"],
         server_uuid=variables["uuid"],
         version=version,
@@ -154,7 +154,7 @@ def _ask(login: Login, role: str, statements: Sequence[str]) -> tuple[str, list[
     ``role`` is ``master`` or ``slave``. Raises ConnectionLost when nothing answers, NotAMaster when another program
     answers, and DumpfilterError when the console refuses the login or a statement.
     """
-    where = f"{login.host}:{login.port}"
+    where = login.address
     try:
         ((comment,),) = _run(login, ["SELECT @@version_comment AS comment"])
         told = str(comment["comment"])

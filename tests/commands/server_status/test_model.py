@@ -174,6 +174,12 @@ def test_a_health_that_nobody_asked_for_has_no_line(health: str) -> None:
     assert ("health" in out.getvalue()) is bool(health)
 
 
+def test_a_master_that_tells_its_health_only_shows_no_position() -> None:
+    out = io.StringIO()
+    render_status(master_record(address="127.0.0.1:3307", health="SERVING"), Console(file=out, width=80))
+    assert "binlog ends at" not in out.getvalue()
+
+
 @pytest.mark.parametrize("lag", ["x", "5x", "-1", "-1s", "s", "nans", "infs", "1e400s"])
 def test_bad_lags(lag: str) -> None:
     with pytest.raises(OptionError, match="--max-lag"):
