@@ -178,7 +178,7 @@ class FaultKind(enum.Enum):
     STALE = enum.auto()
     """A table of the replica has another definition or other rows than the source's."""
     TWICE = enum.auto()
-    """A DROP statement names two tables that rewrite rules map to one name."""
+    """A DROP TABLE or EXCHANGE PARTITION names two tables that rewrite rules map to one name."""
     PARENT_ROWS = enum.auto()
     """The filter drops the rows to which a foreign key refers."""
 
@@ -452,10 +452,10 @@ class World(Generic[C]):
             yield from self._used(self.body(one.facts.body, one.default), one.session)
 
     def twice(self, one: Resolved) -> Iterator[Fault[C]]:
-        """Yield a Fault for each table that a DROP TABLE names twice because rewrite rules map two names to one. A
-        server rejects such a statement before it evaluates table rules.
+        """Yield a Fault for each table that a DROP TABLE or EXCHANGE PARTITION names twice because rewrite rules map
+        two names to one. A server rejects such a statement before it evaluates table rules.
         """
-        if one.facts.thing is Thing.TABLE and one.facts.verb is Verb.DROP:
+        if one.facts.thing is Thing.TABLE and one.facts.verb in (Verb.DROP, Verb.ALTER):
             for ref in one.refs:
                 if ref.is_rewritten and Ref(ref.replica, ref.replica) in one.refs:
                     yield Fault(FaultKind.TWICE, ref, None)

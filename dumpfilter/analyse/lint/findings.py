@@ -220,6 +220,8 @@ def reason_of(decision: Decision, statement: Statement) -> str:
         return f"its first table with a rule is {decision.name}, and this table decides the whole statement"
     if decision.step is Step.NO_TABLE_MATCHED_DO:
         return "no do rule matches its tables"
+    if decision.step is Step.NONE_UPDATED:
+        return "a replica with table rules executes no statement of this kind"
     if decision.step in (Step.DB_NO_WILD_DO, Step.DB_WILD_IGNORE):
         return f"wild rules are compared with the text {decision.name!r}, without a table"
     text = str(decision.step.value)
@@ -242,6 +244,8 @@ def cure_of(rule_filter: ReplicationFilter, decision: Decision) -> str:
         return (
             f"Create the database {database!r} on the replica, or add a rule that matches {decision.name!r}"
         )
+    if decision.step is Step.NONE_UPDATED:
+        return "Run the statement on the replica by hand, or use rules about databases only"
     return "Change the tables in statements of their own, or give them the same rule"
 
 

@@ -304,7 +304,7 @@ def _code_of(fault: Fault[Cause]) -> Code:
 _LACKS = "The replica lacks {names}, and stops"
 _MERGED = {
     F.LEFT: "The replica still has {names}, and stops",
-    F.TWICE: "A statement drops {names} twice. A replica that reads it stops, whatever its table rules say,",
+    F.TWICE: "A statement names {names} twice. A replica that reads it stops, whatever its table rules say,",
     F.STALE: "Changes of two tables reach {names}. The replica mixes their rows, or stops, for example",
 }
 _PASSES = {

@@ -215,6 +215,8 @@ class Harmless:
             is_hidden = fault.is_temporary and not fault.is_sure
             if fault.kind in (F.MISSING, F.PARENT) and key[0] is not Thing.DATABASE and not is_hidden:
                 return lacking(key)
+            if fault.kind is F.TWICE:
+                return Form("rewrite rules give two of its tables one name")
             if fault.kind is not F.LEFT:
                 continue
             if facts.renames:

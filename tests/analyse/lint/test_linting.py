@@ -378,6 +378,20 @@ def test_upkeep_of_partitions_stops_no_replica() -> None:
     assert Code.MISSING_TABLE not in {one.code for one in lint(rule_filter, known)}
 
 
+def test_table_rules_drop_alter_sequence() -> None:
+    known = knowledge("shop: CREATE SEQUENCE s", "shop: ALTER SEQUENCE s INCREMENT 2", family="mariadb")
+    rule_filter = Filter.from_options(["--replicate-ignore-table=hr.t"], names=NameRules("mariadb"))
+    (warning,) = (one for one in lint(rule_filter, known) if one.code is Code.LOST_STATEMENT)
+    assert "Run the statement on the replica by hand" in str(warning)
+
+
+def test_a_partition_is_exchanged_with_a_table_of_the_same_rewritten_name() -> None:
+    exchange = "shop: ALTER TABLE logs.t EXCHANGE PARTITION p WITH TABLE t"
+    known = knowledge("logs: CREATE TABLE t (i INT)", "shop: CREATE TABLE t (i INT)", exchange)
+    found = lint(Filter.from_options(["--replicate-rewrite-db=shop->logs"]), known)
+    assert 1066 in {error for one in found for error in one.errors}
+
+
 def test_a_grant_is_revoked_by_another_spelling() -> None:
     grants = "hr: GRANT SELECT ON `shop`.`t` TO u", "shop: REVOKE SELECT ON t FROM u"
     known = knowledge("shop: CREATE USER u", "shop: CREATE TABLE t (i INT)", *grants)

@@ -430,3 +430,9 @@ def test_a_temporary_table_hides_a_table_of_the_target() -> None:
     text = Text(there=["shop.t"])
     text.drops("CREATE TEMPORARY TABLE t (i INT)")
     text.runs("INSERT INTO s SELECT * FROM t")
+
+
+def test_a_partition_is_not_exchanged_with_its_own_table() -> None:
+    text = Text(rewrites={"shop": "logs"})
+    text.comments("ALTER TABLE logs.t EXCHANGE PARTITION p WITH TABLE t")
+    text.runs("ALTER TABLE logs.t EXCHANGE PARTITION p WITH TABLE u")
