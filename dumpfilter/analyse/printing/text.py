@@ -449,7 +449,7 @@ class TextPrinter:
                 return
         if frame and self._xa_frame(query):
             return
-        if not frame:
+        if not frame and not form.before:
             self._run_xa_start()
         self._end_context()
         settings = self._session.before(
@@ -466,7 +466,11 @@ class TextPrinter:
             # The databases are made with the settings of the statement's session, and before USE.
             uses = [line for line in settings if line.startswith(USE)]
             settings = [line for line in settings if not line.startswith(USE)]
-            settings += [*form.before, *uses]
+            for line in (*settings, *form.before):
+                self._setting(line)
+            # An XA transaction cannot make a database.
+            self._run_xa_start()
+            settings = uses
         for line in settings:
             self._setting(line)
         if isinstance(query, ExecuteLoadQueryEvent):

@@ -65,3 +65,21 @@ def test_an_upgraded_server_leaves_the_tables_that_drifted(tmp_path: Path) -> No
             print_event(printer, created, 200, fd)
             printer.left_out(PassedStatement("bin.000001", fd, 300, altered, passes=False))
         assert any("columns of table shop.t:" in text for text in printer.shortcomings())
+
+
+def test_a_database_is_made_before_the_xa_transaction_that_needs_it(tmp_path: Path) -> None:
+    printed: list[bytes] = []
+    printer = TextPrinter(printed.append, TextOptions(local_load=tmp_path))
+    event = DIALECTS[0].format_description()
+    fd = FormatDescription.parse(event)
+    print_event(printer, event, 4, fd)
+    made, *texts = (
+        make_event(EventType.QUERY, query_body(text, "logs"), checksum=True)
+        for text in (b"CREATE DATABASE logs", b"XA START 'x'", b"INSERT INTO shop.t VALUES (1)")
+    )
+    printer.left_out(PassedStatement("bin.000001", fd, 200, made, passes=False))
+    for number, text in enumerate(texts):
+        print_event(printer, text, 300 + number, fd)
+    lines = [line for line in b"".join(printed).decode().splitlines() if line[:2] in ("CR", "XA", "IN", "US", "us")]
+    assert lines[0].startswith("CREATE DATABASE IF NOT EXISTS `logs`")
+    assert [line[:8] for line in lines[1:]] == ["XA START", "use `log", "INSERT I"]
