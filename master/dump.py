@@ -175,6 +175,11 @@ class Dump:
         finally:
             self.close()
 
+    @property
+    def is_at_end(self) -> bool:
+        """Whether the dump waits for the binlog to grow. It must have yielded its first message."""
+        return self._reader.waits_at(self._place)
+
     def close(self) -> None:
         """Mark the dump as ended in the master's register of slaves. :meth:`messages` does this itself; a caller that
         never ran :meth:`messages` must do it.

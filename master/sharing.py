@@ -153,7 +153,8 @@ class _Request:
 
 class SharedReader:
     """The reader of the binlog for all dumps of one master. Dumps at equal positions with equal filters share its scans
-    and messages. All methods but :meth:`close` and :meth:`caches` must be called in the asyncio loop's thread.
+    and messages. All methods but :meth:`close`, :meth:`caches` and :meth:`waits_at` must be called in the asyncio
+    loop's thread.
     """
 
     def __init__(self, store: BinlogStore, loop: asyncio.AbstractEventLoop) -> None:
@@ -306,6 +307,10 @@ class SharedReader:
         else:
             self._joined += 1
         return request
+
+    def waits_at(self, place: DumpPlace) -> bool:
+        """Tell whether a dump at ``place`` waits for the binlog to grow. Any thread may call the method."""
+        return self._requests.get(place) in self._waiting
 
     def _forget(self, request: _Request) -> None:
         """Remove a request that no dump waits for any more, if the request waits for the binlog to grow. Other requests

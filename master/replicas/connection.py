@@ -141,8 +141,8 @@ class ReplicaConnection(Connection):
         if not self._request_name:
             return super().doing
         stream = self._replica_stream
-        is_waiting = stream is not None and stream.is_waiting
-        return self._request_name, state_text(self._family, is_waiting=is_waiting), None
+        has_sent_all = stream is not None and stream.has_sent_all
+        return self._request_name, state_text(self._family, has_sent_all=has_sent_all), None
 
     def kill_query(self) -> None:
         """End the running dump, or interrupt the statement that the client is running (KILL QUERY)."""

@@ -234,8 +234,6 @@ class ReplicaStream:
     """The type of events that the replica does not get (Annotate_rows), or a negative number for none."""
     check: Callable[[], None]
     """Raises SqlError if the dump must end, because a changed filter does not allow this kind of dump."""
-    is_waiting: bool = False
-    """Whether the replica has been sent everything, and the dump waits for new events."""
     sent: int = 0
     """The number of bytes of events that were sent."""
     _reached: Reached = _NOWHERE
@@ -249,15 +247,15 @@ class ReplicaStream:
         """
         self.dump.sink = self._send_at_once
         async with contextlib.aclosing(self.dump.messages()) as messages:
-            while True:
-                self.is_waiting = True
-                message = await anext(messages, None)
-                self.is_waiting = False
-                if message is None:
-                    return
+            async for message in messages:
                 await self._send(message, self.dump.reached)
                 if self._plan_correction():
                     await self._send_events(self._correction())
+
+    @property
+    def has_sent_all(self) -> bool:
+        """Whether the replica has been sent everything, and the dump waits for new events. Any thread may read it."""
+        return self.sent > 0 and self.dump.is_at_end
 
     def _plan_correction(self) -> bool:
         """Return whether the replica's position must be corrected now. Otherwise plan a correction of a wrong position
@@ -369,10 +367,10 @@ def _description(announcement: bytes) -> FormatDescription:
     return FormatDescription.parse(announcement[at : at + size])
 
 
-def state_text(family: Family, *, is_waiting: bool) -> str:
+def state_text(family: Family, *, has_sent_all: bool) -> str:
     """Return the value of the column State in SHOW PROCESSLIST for a dump, as a server of the family shows it."""
     if family == "mysql":
         has_all = "Source has sent all binlog to replica; waiting for more updates"
-        return has_all if is_waiting else "Sending binlog event to replica"
+        return has_all if has_sent_all else "Sending binlog event to replica"
     has_all = "Master has sent all binlog to slave; waiting for more updates"
-    return has_all if is_waiting else "Sending binlog event to slave"
+    return has_all if has_sent_all else "Sending binlog event to slave"

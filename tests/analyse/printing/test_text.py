@@ -80,6 +80,8 @@ def test_a_database_is_made_before_the_xa_transaction_that_needs_it(tmp_path: Pa
     printer.left_out(PassedStatement("bin.000001", fd, 200, made, passes=False))
     for number, text in enumerate(texts):
         print_event(printer, text, 300 + number, fd)
-    lines = [line for line in b"".join(printed).decode().splitlines() if line[:2] in ("CR", "XA", "IN", "US", "us")]
+    lines = [
+        line for line in b"".join(printed).decode().splitlines() if line[:2] in ("CR", "XA", "IN", "US", "us")
+    ]
     assert lines[0].startswith("CREATE DATABASE IF NOT EXISTS `logs`")
     assert [line[:8] for line in lines[1:]] == ["XA START", "use `log", "INSERT I"]
