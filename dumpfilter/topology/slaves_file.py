@@ -41,7 +41,7 @@ _NUMBERS = {"server-id": _MOST_ID, "lower-case-table-names": 2}
 """The options whose values are numbers, each with the largest number."""
 _OPTIONS = OptionNames([*_KINDS, *_NUMBERS, *_IDS], [_SAME_ID])
 _FILE_OPTIONS = OptionNames([*(kind.option for kind in RuleKind), *_NUMBERS, "report-host"], [_SAME_ID])
-_OPTION_IN_NAME = re.compile(r"\s-")
+_OPTION_IN_NAME = re.compile(r"\s-|--")
 _NO_NAME = ("", "my")
 """The stems of option files whose names do not distinguish replicas. The directory's name is then the slave's name."""
 

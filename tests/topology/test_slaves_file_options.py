@@ -66,6 +66,7 @@ def test_a_channel_is_a_slave_of_its_own() -> None:
         ("--replicate-do-db=shop", "the slave's name is missing"),
         (":--replicate-do-db=shop", "the slave's name is missing"),
         ("a --replicate-do-db=shop", "the colon behind the slave's name is missing"),
+        ("a=--replicate-do-db=shop", "the colon behind the slave's name is missing"),
         ("a\t--replicate-do-db=channel:shop", "the colon behind the slave's name is missing"),
         ("web:--replicate-do-bd=shop", "did you mean 'replicate-do-db'"),
         ("web:--replicate-do-db", "a value is missing"),
