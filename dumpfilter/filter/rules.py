@@ -556,17 +556,29 @@ class WildSet:
 
 def _rests(tokens: list[str], begin: str) -> list[list[str]]:
     """Return the parts of a LIKE pattern that may have to match the rest of a name that begins with ``begin``."""
-    reached = {0}
-    for character in (*begin, ""):
-        for number, token in enumerate(tokens):
-            # A % may match nothing.
-            if token == MANY and number in reached:
-                reached.add(number + 1)
-        if character:
-            reached = {number for number in reached if tokens[number : number + 1] == [MANY]} | {
-                number + 1 for number in reached if tokens[number : number + 1] in ([ANY], [character])
-            }
+    reached = _past_many(tokens, {0})
+    for character in begin:
+        if not reached:
+            break
+        here = {number: tokens[number] for number in reached if number < len(tokens)}
+        matched = {
+            number if token == MANY else number + 1
+            for number, token in here.items()
+            if token in (MANY, ANY, character)
+        }
+        reached = _past_many(tokens, matched)
     return [tokens[number:] for number in sorted(reached)]
+
+
+def _past_many(tokens: list[str], reached: set[int]) -> set[int]:
+    """Return the places ``reached`` in a pattern, and those behind a % there, which may match nothing."""
+    found = set()
+    for number in reached:
+        found.add(number)
+        while tokens[number : number + 1] == [MANY]:
+            number += 1
+            found.add(number)
+    return found
 
 
 def _literals(tokens: list[str]) -> list[str]:
