@@ -23,6 +23,7 @@ from weakref import WeakValueDictionary
 from pydantic import NonNegativeInt
 
 from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.base.security.listening import host_and_port
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.throttle import Recent
 from dumpfilter.dump.chunk import Counts
@@ -695,7 +696,7 @@ def definition(rule_filter: ReplicationFilter) -> Hashable:
 
 
 def _described(peer: Peer) -> str:
-    host = f"{peer.host}:{peer.port}" if peer.host else "host not told"
+    host = host_and_port(peer.host, peer.port) if peer.host else "host not told"
     return f"a slave that is dumping (server id {peer.server_id}, uuid {peer.uuid}, {host}, from {peer.endpoint})"
 
 

@@ -29,6 +29,7 @@ from dumpfilter.base.options.config_files import read_small_file
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.client_tls import TlsFileError
 from dumpfilter.base.security.guarded_client import MALFORMED, GuardedConnection, Login, PasswordKept
+from dumpfilter.base.security.listening import host_and_port
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.base.security.throttle import Recent
 from dumpfilter.binlog.format import Family, NameRules, name_collation_of
@@ -140,7 +141,7 @@ def read_own_filter(connect: ConnectBack, peer: Peer) -> OwnFilter:
             "the replica registers without a port: give it report_port, or give connect.port in the [[replica]]",
             momentary=False,
         )
-    where = f"the replica at {printable(host)}:{port}"
+    where = f"the replica at {host_and_port(printable(host), port)}"
     try:
         login = Login(host, port, connect.user, _password(connect), connect.client_tls)
         connection = GuardedConnection(login, most_bytes=MOST_BYTES, seconds=connect.timeout)

@@ -95,6 +95,11 @@ def test_nobody_listens(connect: ConnectBack) -> None:
     assert "see connect in the [[replica]]" in str(error)
 
 
+def test_nobody_listens_at_an_ipv6_address(connect: ConnectBack) -> None:
+    error = unreadable(connect.model_copy(update={"host": "::1", "port": 1}))
+    assert "the replica at [::1]:1: " in str(error)
+
+
 def test_a_replica_without_a_port_needs_one_in_the_file(connect: ConnectBack) -> None:
     error = unreadable(connect, replace(PEER, port=0))
     assert not error.momentary
