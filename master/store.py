@@ -30,6 +30,7 @@ from dumpfilter.base.errors import (
     DumpfilterError,
     PositionError,
 )
+from dumpfilter.base.file_changes import FileChanges
 from dumpfilter.base.files import committed
 from dumpfilter.base.printable import printable
 from dumpfilter.binlog.format import Family, NameRules
@@ -131,21 +132,29 @@ def add_transactions(gtids: GtidSet, segment: Segment, sources: SourceNumbers) -
         gtids.add_range(sources.key(number, gtids.family), first, last)
 
 
-POLL_INTERVAL = 0.02
-"""The interval at which the watcher polls the binlog files while a dump waits for new events, seconds."""
+PAUSE = 0.02
+"""The time after growth in which the watcher does not look, seconds. Transactions that are committed in it are sent
+together. Where the system does not tell of changed files, the watcher looks at this interval.
+"""
+_UNTOLD_INTERVAL = 0.2
+"""The interval at which the watcher looks for changes that the system does not tell, as on a network file system,
+seconds.
+"""
 
 
 class Watcher:
     """Detects that the binlog set has grown, and then calls :attr:`listener`.
 
     A receiver in this process reports each write, by the function of :meth:`follow_writer`. For a set that another
-    process writes, a thread calls ``look`` every 20 ms, and compares the results. ``look`` returns a value that changes
-    when the set grows, such as file sizes. Polling works on every file system, unlike inotify. Polling costs two stat
-    calls in 20 ms, and nothing while no dump waits.
+    process writes, a thread waits for changes of the paths that ``files`` returns. It then calls ``look``, which
+    returns a value that changes when the set grows, such as file sizes. It also looks every 200 ms, for network file
+    systems, and every 20 ms where inotify is not available or ``files`` names none. It does nothing while no dump
+    waits.
     """
 
-    def __init__(self, look: Callable[[], object]) -> None:
+    def __init__(self, look: Callable[[], object], files: Callable[[], Sequence[Path]] = list) -> None:
         self._look = look
+        self._files = files
         self._changed = threading.Condition()
         self._seen: object = None
         self._is_wanted = False
@@ -215,23 +224,34 @@ class Watcher:
             self._changed.notify_all()
 
     def _run(self) -> None:
+        changes = None
+        with contextlib.suppress(OSError):
+            changes = FileChanges()
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._is_wanted or self._closed)
                 if self._closed:
-                    return
+                    break
+            files = self._files()
+            # Before the look, so that no change between the two is missed.
+            is_told = changes is not None and bool(files) and changes.watch(files)
             try:
                 seen = self._look()
             except OSError as error:
                 # Looking at the files may fail because a file was purged. The waiting dumps then read again, and
                 # report the error themselves.
                 seen = str(error)
-            if seen != self._seen:
-                self._seen = seen
+            is_grown, self._seen = seen != self._seen, seen
+            if is_grown:
                 self._grown()
-            # The pause after growth lets transactions that are committed together be sent together. A wait for the
-            # condition would take twice the processor time.
-            time.sleep(POLL_INTERVAL)
+            if is_told and not is_grown:
+                assert changes is not None
+                changes.wait(_UNTOLD_INTERVAL)
+            else:
+                # A wait for the condition would take twice the processor time.
+                time.sleep(PAUSE)
+        if changes is not None:
+            changes.close()
 
 
 _SERVER_UUID = re.compile(r"^\s*server[-_]uuid\s*=\s*([0-9a-fA-F-]{36})\s*$", re.MULTILINE)
@@ -326,7 +346,7 @@ class BinlogStore:
         self._lock = threading.Lock()
         self._opening = threading.Lock()
         self._cache: SegmentCache = RecentCache(cache_bytes, lambda segment: segment.nbytes)
-        self.watcher = Watcher(self.binlogs.growth)
+        self.watcher = Watcher(self.binlogs.growth, self.binlogs.growing)
         """The watcher that reports growth of the binlog set."""
         self.on_forgotten: Callable[[Sequence[IndexedFile]], None] = lambda files: None
         """The function that is called with the files that :meth:`forget_files` has removed, in any thread."""

@@ -808,19 +808,22 @@ class BinlogSet:
     def _reading(self) -> AbstractContextManager[None]:
         return nullcontext() if self.end is None else self.end.reading()
 
-    def growth(self) -> tuple[object, ...]:
-        """Return a value that differs from an earlier result if the set has grown since: file sizes and modification
-        times.
+    def growing(self) -> list[Path]:
+        """Return the paths of the files that change when the set grows: the newest binlog file and the index file."""
+        newest = self.path(self.names[-1])
+        return [newest] if self.index is None else [newest, self.index]
 
-        The files are the newest binlog file and the index file. The value also changes when another file takes the
-        newest file's name. Raises OSError.
+    def growth(self) -> list[object]:
+        """Return a value that differs from an earlier result if the set has grown since: sizes and modification times
+        of :meth:`growing`.
+
+        The value also changes when another file takes the newest file's name. Raises OSError.
         """
-        newest = self.path(self.names[-1]).stat()
-        found: list[object] = [newest.st_size, newest.st_mtime_ns, *identity_of(newest)]
-        if self.index is not None:
-            index = self.index.stat()
-            found += [index.st_size, index.st_mtime_ns, *identity_of(index)]
-        return tuple(found)
+        found: list[object] = []
+        for path in self.growing():
+            file = path.stat()
+            found += [file.st_size, file.st_mtime_ns, *identity_of(file)]
+        return found
 
     def file(self, name: str) -> BinlogFile:
         """Open a binlog file of the set, given its name. Raises BinlogError."""

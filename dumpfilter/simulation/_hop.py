@@ -80,17 +80,16 @@ def time_of(size, numerator, denominator, limit):
 
 @kernel
 def looks(arrived: Int64s, tick: int, again: int, found: Int64s):
-    """Compute the time at which a sender that polls its binlog finds each transaction, and write it into ``found``.
+    """Compute the time at which a sender finds each transaction in its binlog, and write it into ``found``.
 
-    ``arrived`` has the time at which each transaction is in the sender's binlog, ascending. The sender polls at
-    multiples of ``tick``. After a poll that found transactions, it polls again ``again`` later. All times are
-    nanoseconds.
+    ``arrived`` has the time at which each transaction is in the sender's binlog, ascending. The sender looks again
+    ``again`` after it found transactions, and then not for ``tick``. All times are nanoseconds.
     """
     last = np.int64(_NONE)
     for i in range(len(arrived)):
         if arrived[i] > last:
             next_look = last + again
-            last = next_look if arrived[i] <= next_look else -(-arrived[i] // tick) * tick
+            last = next_look if arrived[i] <= next_look else max(arrived[i], last + tick)
         found[i] = last
 
 

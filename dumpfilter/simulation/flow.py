@@ -354,14 +354,14 @@ def dropped_before(transaction: Ints, seen: Ints | None, empty_chunk: int) -> Dr
     """Return the reports by which a sender tells its reader about dropped transactions, before each sent transaction.
 
     ``transaction`` has the indexes of the sent transactions. ``seen`` has the time at which the sender finds each
-    transaction of the set, nanoseconds. After a poll that finds only transactions to drop, the sender sends a message
+    transaction of the set, nanoseconds. After a look that finds only transactions to drop, the sender sends a message
     of ``empty_chunk`` bytes without events. With ``seen`` None, it sends no such messages.
     """
     after_gap = np.diff(transaction, prepend=-1) > 1
     if seen is None:
         nothing = np.zeros(len(transaction), np.int64)
         return Dropped(np.where(after_gap, GAP_BYTES, 0), nothing, nothing, nothing)
-    # The chunk of a sent transaction reports only transactions that were dropped in the same poll.
+    # The chunk of a sent transaction reports only transactions that were dropped in the same look.
     is_told = after_gap & (seen[transaction] == seen[np.maximum(transaction - 1, 0)])
     is_empty = _empty_looks(transaction, seen)
     times = np.append(seen[is_empty], 0)
@@ -373,12 +373,12 @@ def dropped_before(transaction: Ints, seen: Ints | None, empty_chunk: int) -> Dr
 
 
 def _empty_looks(transaction: Ints, seen: Ints) -> npt.NDArray[np.bool_]:
-    """Return a mask over all transactions: True for the first transaction seen by a poll that finds nothing to send."""
+    """Return a mask over all transactions: True for the first transaction of a look that finds nothing to send."""
     is_first = np.diff(seen, prepend=-1) > 0
-    poll = np.cumsum(is_first)
+    look = np.cumsum(is_first)
     sends = np.zeros(len(seen) + 1, np.bool_)
-    sends[poll[transaction]] = True
-    is_empty: npt.NDArray[np.bool_] = is_first & ~sends[poll]
+    sends[look[transaction]] = True
+    is_empty: npt.NDArray[np.bool_] = is_first & ~sends[look]
     return is_empty
 
 
@@ -386,7 +386,7 @@ def told_at(transaction: Ints, seen: Ints, crossed: Crossed, hop: Hop, empty_chu
     """Return the time at which the reader of a link learns of each transaction, sent or dropped, nanoseconds.
 
     ``transaction`` has the indexes of the sent transactions, and ``crossed`` the times at which they crossed the link
-    ``hop``. ``seen`` has the time at which the sender finds each transaction of the binlog set. After a poll that finds
+    ``hop``. ``seen`` has the time at which the sender finds each transaction of the binlog set. After a look that finds
     nothing to send, a message of ``empty_chunk`` bytes reports the dropped transactions.
     """
     is_empty = _empty_looks(transaction, seen)
@@ -454,7 +454,7 @@ class Schedule:
             together = Hop(tick=hop.tick or AT_ONCE, downs=last.idle)
         sent = (last.form, last.filter, way, together)
         departing = self._departing(*sent)
-        # The sender polls for the transactions of all filters.
+        # The sender looks for the transactions of all filters.
         seen = departing.ready
         if hop.tick:
             seen = self._seen(way, hop.tick)[departing.content.transaction]
@@ -514,7 +514,7 @@ class Schedule:
 
     def _make_seen(self, passages: tuple[Passage, ...], tick: int) -> Ints:
         """Return the time at which the sender at the end of ``passages`` sees each transaction, nanoseconds. It
-        polls every ``tick`` nanoseconds.
+        does not look for ``tick`` nanoseconds after it found some.
         """
         return looks(self.reached(passages), tick, AGAIN)
 

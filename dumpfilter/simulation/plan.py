@@ -25,9 +25,9 @@ number of paths.
 """
 
 TICK = 20_000_000
-"""The interval at which a master polls binlog files that another process writes, nanoseconds."""
+"""The time after a commit in which a master does not look at files that another process writes, nanoseconds."""
 AT_ONCE = 1
-"""The polling interval of a node that its own receiver wakes, nanoseconds. It is so short that the node never waits."""
+"""A value of :data:`TICK` for a node that its own receiver wakes, so short that the node never waits."""
 
 Layers = tuple[tuple[str, ...], ...]
 """The filter rules of several nodes on one path, one tuple per node that has rules. An event must pass all of them."""
@@ -79,8 +79,8 @@ class Leg:
     replication protocol.
     """
     tick: int
-    """The interval at which the source, a node of dumpfilter, polls for new transactions, nanoseconds. 0: the source is
-    another server, which filters nothing for its readers.
+    """The time after a commit in which the source, a node of dumpfilter, does not look for the next one, nanoseconds.
+    0: the source is another server, which filters nothing for its readers.
     """
     sent: FilterKey
     """The filter of the events that cross the link when masters filter."""
@@ -224,7 +224,7 @@ def plan_topology(topology: Topology) -> Plan:
 
 
 def _tick(topology: Topology, node: Node) -> int:
-    """Return the polling interval of a node. Only masters poll that read files which another process writes."""
+    """Return the time after a commit in which a node does not look for the next one, nanoseconds (see :data:`TICK`)."""
     if not node.is_own:
         return 0
     reads_files = any(topology[one.source].is_files for one in node.reads)

@@ -87,8 +87,8 @@ class Hop(NamedTuple):
     limit.
     """
     tick: int = 0
-    """The interval at which the sender polls for new transactions, nanoseconds (see :func:`looks`). 0: the sender
-    sees each transaction at once.
+    """The time in which the sender does not look for new transactions after it found some, nanoseconds (see
+    :func:`looks`). 0: the sender sees each transaction at once.
     """
     fixed: int = 0
     """The constant time that each transaction takes in addition to the time for its bytes, nanoseconds."""
@@ -194,14 +194,14 @@ def _outages(arrived: Ints, sizes: Ints, hop: Hop) -> Ints:
 
 
 def looks(arrived: Ints, tick: int, again: int) -> Ints:
-    """Return the time at which a sender that polls its binlog finds each transaction.
+    """Return the time at which a sender finds each transaction in its binlog.
 
     ``arrived`` has the times at which the transactions arrive in the sender's binlog. All times are nanoseconds,
-    ascending. After a poll that found transactions, the sender polls again ``again`` nanoseconds later, when it has
-    made the message. After a poll that found none, it polls at the next multiple of ``tick``.
+    ascending. After the sender found transactions, it looks again ``again`` nanoseconds later, when it has made the
+    message. If it then finds none, it finds the next one as it arrives, but not earlier than ``tick`` after the last.
 
     >>> looks(np.array([1, 19, 20, 23, 60]), 20, 5).tolist()
-    [20, 20, 20, 25, 60]
+    [1, 21, 21, 26, 60]
     """
     found = np.empty(len(arrived), np.int64)
     _hop.looks(np.ascontiguousarray(arrived, np.int64), tick, again, found)
@@ -223,7 +223,7 @@ def times_of(sizes: Ints, hop: Hop) -> Ints:
 CALL_BYTES, CALL_SECONDS = 217, 0.008
 """The bytes and the processing seconds of the gRPC call by which a slave measures its connection's rate. Measured."""
 AGAIN = 2_000_000
-"""The time in which a node makes a chunk of the transactions that it found, before it polls again, nanoseconds.
+"""The time in which a node makes a chunk of the transactions that it found, before it looks again, nanoseconds.
 Measured: 0.9 to 2.5 ms.
 """
 _FINEST = 1_000_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 from collections.abc import Callable
 from itertools import pairwise
@@ -18,12 +19,14 @@ from dumpfilter.base.errors import (
     BinlogUnreadable,
     PositionError,
 )
+from dumpfilter.base.files import committed
 from dumpfilter.binlog.events import MAGIC, EventHeader, EventType
 from dumpfilter.binlog.workload import generate
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.index.fileset import BinlogFile
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.master import indexed_file
+from dumpfilter.master import store as store_module
 from dumpfilter.master.store import BinlogStore, Watcher
 from tests.strategies import DIALECTS, query_body
 
@@ -242,6 +245,54 @@ def test_the_watcher_tells_growth_and_looks_only_while_somebody_wants_it(
         value[0] = 2
         watcher.watch(True)
         wait_for(lambda: told == [1, 2, 3])
+    finally:
+        watcher.close()
+
+
+def test_the_watcher_is_told_of_growth_by_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait_for: Callable[[Callable[[], object]], None]
+) -> None:
+    """The interval between looks that nothing caused is so long here that the test would not end without inotify."""
+    monkeypatch.setattr(store_module, "_UNTOLD_INTERVAL", 1e6)
+    binlog, index = tmp_path / "bin.000001", tmp_path / "bin.index"
+    binlog.write_bytes((ORACLE / "mysql-row" / "bin.000001").read_bytes())
+    index.write_text("./bin.000001\n")
+    store = BinlogStore(index)
+    told: list[int] = []
+    store.watcher.listener = lambda: told.append(store.watcher.generation)
+    try:
+        store.watcher.watch(True)
+        wait_for(lambda: told == [1])
+        with binlog.open("ab") as file:
+            file.write(b"x")
+        wait_for(lambda: told == [1, 2])
+        with committed(index) as file:
+            file.write(b"./bin.000001\n\n")
+        wait_for(lambda: told == [1, 2, 3])
+        # The new file at the path of the index is watched, too.
+        with index.open("ab") as file:
+            file.write(b"\n")
+        wait_for(lambda: told == [1, 2, 3, 4])
+    finally:
+        store.close()
+        os.utime(binlog, (0, 0))
+
+
+def test_without_inotify_the_watcher_looks_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait_for: Callable[[Callable[[], object]], None]
+) -> None:
+    def without_inotify() -> None:
+        raise OSError("too many instances")
+
+    monkeypatch.setattr(store_module, "FileChanges", without_inotify)
+    path = tmp_path / "bin.000001"
+    path.write_bytes(b"")
+    watcher = Watcher(lambda: path.stat().st_size, lambda: [path])
+    try:
+        watcher.watch(True)
+        wait_for(lambda: watcher.generation == 1)
+        path.write_bytes(b"x")
+        wait_for(lambda: watcher.generation == 2)
     finally:
         watcher.close()
 
