@@ -301,7 +301,7 @@ def reason_of(error: ValidationError, model: type) -> tuple[str, str]:
     errors = error.errors(include_input=False, include_url=False)
     # A misspelt key is often the reason why another key is missing.
     first = next((each for each in errors if each["type"] in _UNKNOWN), errors[0])
-    return _key(first["loc"]), f"{_reason(first)}{_near(model, first)}"
+    return _key(first["loc"]), f"{_reason(model, first)}{_near(model, first)}"
 
 
 def _key(location: tuple[int | str, ...]) -> str:
@@ -309,12 +309,15 @@ def _key(location: tuple[int | str, ...]) -> str:
     return "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
 
 
-def _reason(error: ErrorDetails) -> str:
+def _reason(model: type, error: ErrorDetails) -> str:
+    location = error["loc"]
     match error["type"]:
         case "extra_forbidden" | "unexpected_keyword_argument":
             return "there is no such key"
         case "missing":
             return "is missing"
+        case "tuple_type" if len(location) == 1 and _models(_fields(model)[str(location[0])].annotation):
+            return f"is a list of tables: write [[{location[0]}]] above each of them"
         case "tuple_type" | "frozen_set_type":
             return "must be a list, as in ['one', 'two']"
         case "value_error":

@@ -32,6 +32,7 @@ class _File(Model):
         ('[[replicas]]\nuser = "u"', "replicas: there is no such key; did you mean replica?"),
         ('[main]\nuser = "u"\nrule = []', "main.rule: there is no such key; did you mean rules?"),
         ('[[replica]]\nuser = "u"\nrules = "x"', "replica[1].rules: must be a list, as in ['one', 'two']"),
+        ('[replica]\nuser = "u"', "replica: is a list of tables: write [[replica]] above each of them"),
         ('[[replica]]\nusre = "u"', "replica[1].usre: there is no such key; did you mean user?"),
         ("[[replica]]", "replica[1].user: is missing"),
         ("zzz = 1", "zzz: there is no such key; there are replica, main"),

@@ -82,7 +82,7 @@ def test_the_topology_may_be_a_file_beside_the_experiment_or_a_short_string(tmp_
         ('[load.web]\nsql = "SELECT 1"\nevery = "1s"', "load.web: web is no server"),
         ('[load.db]\nsql = "SELECT 1"\nevery = "1s"', "load.db: there is no node 'db'"),
         ('limits = "1s"', "limits: there is no such key. did you mean limit"),
-        ('[phase]\nfor = "1s"', "phase: must be a list"),
+        ('[phase]\nfor = "1s"', r"phase: is a list of tables: write \[\[phase\]\]"),
     ],
     ids=["link", "node", "time", "unit", "missing", "sql", "load", "key", "phase"],
 )
