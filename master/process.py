@@ -290,7 +290,8 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         )
         announce = partial(_announce, terminal)
         binlogs, version = store.binlogs.names, store.format_description.server_version
-        line = f"serving {binlogs[0]} to {binlogs[-1]} ({len(binlogs)} files, {version})"
+        files = f"{len(binlogs)} file{'' if len(binlogs) == 1 else 's'}"
+        line = f"serving {binlogs[0]} to {binlogs[-1]} ({files}, {version})"
         at = {} if run.listen is None else {"host": run.listen.host, "port": server.port}
         if run.listen is not None:
             line += f" on {host_and_port(run.listen.host, server.port)}"

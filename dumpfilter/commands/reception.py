@@ -152,7 +152,7 @@ def fetch(
     progress = follower.progress
     where = f", to {printable(progress.file)} at {progress.position:,}" if progress.file else ""
     terminal.print(
-        f"{len(names)} files in {directory}{where} ({progress.bytes:,} bytes received)",
+        f"{len(names)} file{'' if len(names) == 1 else 's'} in {directory}{where} ({progress.bytes:,} bytes received)",
         markup=False,
         soft_wrap=True,
     )

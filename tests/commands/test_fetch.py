@@ -36,7 +36,9 @@ def test_fetch_stores_and_says_where_it_ends(source: FakeSource, tmp_path: Path)
 
 @pytest.mark.parametrize(("option", "value"), [("--to", "bin.000001"), ("--from", "bin.000002")])
 def test_from_and_to(source: FakeSource, tmp_path: Path, option: str, value: str) -> None:
-    assert run("fetch", source.url, "--output", tmp_path, option, value).returncode == 0
+    done = run("fetch", source.url, "--output", tmp_path, option, value)
+    assert done.returncode == 0
+    assert f"1 file in {tmp_path}, " in done.stderr
     assert list(stored(tmp_path)) == [value]
 
 

@@ -99,7 +99,7 @@ def judged(directory: Path, target: Target) -> Iterator[tuple[str, End, str]]:
 
 def verdict(end: End, error: str, objects: dict[str, str]) -> str:
     """Compare the end of a text with the end of a replica."""
-    number = re.match(r"ERROR (\d+)", error)
+    number = re.search(r"^ERROR (\d+)", error, re.MULTILINE)
     if end.errno in OF_DATA or (end.errno and number and int(number[1]) in OF_DATA):
         return "data stopped the replica" if error else "runs where data stopped the replica"
     if error:

@@ -126,7 +126,7 @@ def test_a_signal_is_the_ordinary_end_of_a_fetch_that_never_stops(
     wait_until(lambda: list(tmp_path.glob("s/*.index")), lambda: launcher.log("f"))
     launcher.kill("f", number)
     assert launcher.wait("f") == 0, launcher.log("f")
-    assert "1 files in" in launcher.log("f")
+    assert "1 file in" in launcher.log("f")
 
 
 def test_a_user_without_privileges_is_told_what_to_grant(server: MariaDb, tmp_path: Path) -> None:

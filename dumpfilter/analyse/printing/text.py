@@ -219,9 +219,12 @@ class TextPrinter:
         the server that runs it, and temporary files that it names.
         """
         if comments := self._comments + self._texts.refused:
+            are, they = (
+                ("statement is a comment", "it") if comments == 1 else ("statements are comments", "they")
+            )
             yield (
-                f"{comments} statements are comments in the text (# dumpfilter: not run), because they would fail "
-                "where it is run; --target-has names what the target has, and --may-fail=print prints them"
+                f"{comments} {are} in the text (# dumpfilter: not run), because {they} would fail where the text is "
+                "run; --target-has names what the target has, and --may-fail=print prints them"
             )
         if self._harmless is not None and self._harmless.diverged:
             yield (

@@ -85,3 +85,22 @@ def test_a_database_is_made_before_the_xa_transaction_that_needs_it(tmp_path: Pa
     ]
     assert lines[0].startswith("CREATE DATABASE IF NOT EXISTS `logs`")
     assert [line[:8] for line in lines[1:]] == ["XA START", "use `log", "INSERT I"]
+
+
+@pytest.mark.parametrize(
+    ("alters", "said"),
+    [(1, "1 statement is a comment in the text"), (2, "2 statements are comments in the text")],
+)
+def test_statements_that_became_comments_are_counted(tmp_path: Path, alters: int, said: str) -> None:
+    printer = TextPrinter(lambda text: None, TextOptions(local_load=tmp_path))
+    event = DIALECTS[0].format_description()
+    fd = FormatDescription.parse(event)
+    print_event(printer, event, 4, fd)
+    created, altered = (
+        make_event(EventType.QUERY, query_body(text, "shop"), checksum=True)
+        for text in (b"CREATE TABLE t (i INT)", b"ALTER TABLE t ADD j INT")
+    )
+    printer.left_out(PassedStatement("bin.000001", fd, 200, created, passes=False))
+    for number in range(alters):
+        print_event(printer, altered, 300 + number, fd)
+    assert any(text.startswith(said) for text in printer.shortcomings())
