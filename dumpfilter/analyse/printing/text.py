@@ -10,7 +10,7 @@ import itertools
 import tempfile
 import time
 from base64 import encodebytes
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from dumpfilter.binlog.compression import TransactionPayload
 from dumpfilter.binlog.context_events import LoadBlock
 from dumpfilter.binlog.events import HEADER_LENGTH, MYSQL_GTIDS, STATEMENTS, EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid_events import FL_PREPARED_XA, MariadbGtidEvent, MysqlGtidEvent, Xid
+from dumpfilter.binlog.gtid_events import FL_PREPARED_XA, FL_STANDALONE, MariadbGtidEvent, MysqlGtidEvent, Xid
 from dumpfilter.binlog.query import (
     QUERY_HEADER_LENGTH,
     ExecuteLoadQueryEvent,
@@ -132,6 +132,7 @@ _IS_ALONE: npt.NDArray[np.bool_] = np.isin(np.arange(256), [T.FORMAT_DESCRIPTION
 # The offsets of fields in events: of a Query event, of MySQL's GTID events with times, and of MariaDB's GTID event.
 _DB_LENGTH_AT, _STATUS_AT = HEADER_LENGTH + 8, HEADER_LENGTH + QUERY_HEADER_LENGTH
 _TIMED_GTIDS = frozenset({T.GTID, T.ANONYMOUS_GTID})
+_MYSQL_GTIDS = _TIMED_GTIDS | {T.GTID_TAGGED}
 _UUID_AT, _GNO_AT, _TIME_TYPE_AT, _TIMED_LENGTH = (HEADER_LENGTH + at for at in (1, 17, 25, 42))
 _HAS_TIME = 2
 _DOMAIN_AT, _FLAGS_AT = HEADER_LENGTH + 8, HEADER_LENGTH + 12
@@ -212,7 +213,10 @@ class TextPrinter:
         """The XA START of a transaction of which nothing has been printed yet, or None."""
         self._empty_xa: set[Xid] = set()
         """The prepared XA transactions of which nothing was printed."""
-        self._gtid_set = False
+        self._gtid: Place | None = None
+        """The event whose GTID the text has set for the session on a MySQL server, or None."""
+        self._has_run = False
+        """Whether the text runs something with this GTID."""
 
     def shortcomings(self) -> Iterator[str]:
         """Yield warnings about the printed text: about statements that it has as comments, tables that may differ on
@@ -322,10 +326,12 @@ class TextPrinter:
         if kind == T.XID and body_end - at == HEADER_LENGTH + 8:
             self._in_transaction = False
             return kind, _xid_shape
+        if kind in _MYSQL_GTIDS and not self._skip_gtids:
+            self._gtid, self._has_run = place, False
         if kind in _TIMED_GTIDS and body_end - at >= _TIMED_LENGTH and raw[at + _TIME_TYPE_AT] == _HAS_TIME:
-            self._gtid_set = self._gtid_set or not self._skip_gtids
             return (kind, raw[at + _UUID_AT : at + _GNO_AT]), lambda: self._mysql_gtid_shape(place)
         if kind == T.MARIADB_GTID and at + _FLAGS_AT < body_end and not raw[at + _FLAGS_AT] & FL_PREPARED_XA:
+            self._in_transaction = not raw[at + _FLAGS_AT] & FL_STANDALONE
             key = raw[at + 5 : at + 9], raw[at + _DOMAIN_AT : at + _FLAGS_AT + 1]
             return key, lambda: self._mariadb_gtid_shape(decode_event(place.event(self._fd_of_events)))
         if kind == T.QUERY and self._status is not None and not self._xa_start and not self._context_settings:
@@ -418,6 +424,7 @@ class TextPrinter:
         return b""
 
     def _before_rows(self) -> bytes:
+        self._has_run = True
         if self._xa_start is None and not self._context_settings:
             return b""
         self._run_xa_start()
@@ -469,8 +476,9 @@ class TextPrinter:
             # The databases are made with the settings of the statement's session, and before USE.
             uses = [line for line in settings if line.startswith(USE)]
             settings = [line for line in settings if not line.startswith(USE)]
-            for line in (*settings, *form.before):
+            for line in settings:
                 self._setting(line)
+            self._make_databases(form.before)
             # An XA transaction cannot make a database.
             self._run_xa_start()
             settings = uses
@@ -480,6 +488,25 @@ class TextPrinter:
             self._statement(self._load(query))
         else:
             self._statement(query.raw if form.text is None else form.text)
+        self._has_run = self._has_run or not frame
+
+    def _make_databases(self, statements: Sequence[bytes]) -> None:
+        """Print statements that make databases. They would end the transaction and use up its GTID, so both are begun
+        again. A transaction with a GTID that has changed something cannot make a database: the client stops there.
+        """
+        begins_again = self._in_transaction and not (self._gtid and self._has_run)
+        if self._gtid is not None:
+            if not self._has_run:
+                # The session no longer owns the GTID.
+                self._setting(b"ROLLBACK")
+            self._setting(_AUTOMATIC)
+        for statement in statements:
+            self._setting(statement)
+        if self._gtid is not None:
+            assert self._fd is not None
+            self._set_gtid(decode_event(self._gtid.event(self._fd)))
+        if begins_again:
+            self._setting(b"BEGIN")
 
     def _not_run(self, query: QueryEvent, reason: str) -> None:
         # The settings before the statement must not stay for the next statement, so that they are comments, too.
@@ -531,7 +558,7 @@ class TextPrinter:
         # With a GTID set, the session owns the GTID until a transaction ends. An empty transaction gives the GTID to
         # the target.
         if (
-            self._gtid_set
+            self._gtid is not None
             and self._fd is not None
             and self._fd.family == "mysql"
             and not self._in_transaction
@@ -611,16 +638,19 @@ class TextPrinter:
 
     def _end_gtids(self) -> None:
         # The server that runs the text then gives its own GTIDs to later statements.
-        if self._gtid_set:
+        if self._gtid is not None:
             self._setting(_AUTOMATIC)
-            self._gtid_set = False
+            self._gtid = None
 
     def _mysql_gtid(self, found: MysqlGtidEvent, event: Event) -> None:
         gtid = "ANONYMOUS" if found.gtid is None else str(found.gtid)
         self._tail(f"{gtid}\tlast_committed={found.last_committed}\tsequence_number={found.sequence_number}")
         if not self._skip_gtids:
-            self._gtid_set = True
-            self._setting(f"SET @@SESSION.GTID_NEXT= '{gtid}'".encode())
+            self._set_gtid(found)
+
+    def _set_gtid(self, found: MysqlGtidEvent) -> None:
+        gtid = "ANONYMOUS" if found.gtid is None else str(found.gtid)
+        self._setting(f"SET @@SESSION.GTID_NEXT= '{gtid}'".encode())
 
     def _mysql_gtid_shape(self, place: Place) -> Shape:
         found: MysqlGtidEvent = decode_event(place.event(self._fd_of_events))

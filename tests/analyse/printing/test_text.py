@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,6 +66,70 @@ def test_an_upgraded_server_leaves_the_tables_that_drifted(tmp_path: Path) -> No
             print_event(printer, created, 200, fd)
             printer.left_out(PassedStatement("bin.000001", fd, 300, altered, passes=False))
         assert any("columns of table shop.t:" in text for text in printer.shortcomings())
+
+
+@pytest.mark.parametrize(
+    ("skip_gtids", "texts", "expected"),
+    [
+        (True, ["CREATE TABLE t (i INT)"], ["CREATE DATABASE IF", "use `logs`", "CREATE TABLE"]),
+        (
+            *(False, ["CREATE TABLE t (i INT)"]),
+            [
+                "SET GTID",
+                "ROLLBACK",
+                "SET AUTOMATIC",
+                "CREATE DATABASE IF",
+                "SET GTID",
+                "use `logs`",
+                "CREATE TABLE",
+            ],
+        ),
+        (
+            *(True, ["BEGIN", "INSERT INTO shop.t VALUES (1)"]),
+            ["BEGIN", "CREATE DATABASE IF", "BEGIN", "use `logs`", "INSERT INTO"],
+        ),
+        (
+            *(False, ["BEGIN", "INSERT INTO shop.t VALUES (1)"]),
+            [
+                *(
+                    "SET GTID",
+                    "BEGIN",
+                    "ROLLBACK",
+                    "SET AUTOMATIC",
+                    "CREATE DATABASE IF",
+                    "SET GTID",
+                    "BEGIN",
+                ),
+                *("use `logs`", "INSERT INTO"),
+            ],
+        ),
+    ],
+)
+def test_a_database_that_is_made_uses_up_no_gtid_and_ends_no_transaction(
+    tmp_path: Path, skip_gtids: bool, texts: list[str], expected: list[str]
+) -> None:
+    printed: list[bytes] = []
+    printer = TextPrinter(printed.append, TextOptions(local_load=tmp_path, skip_gtids=skip_gtids))
+    event = DIALECTS[0].format_description()
+    fd = FormatDescription.parse(event)
+    print_event(printer, event, 4, fd)
+    printed.clear()
+    made, *run = (
+        make_event(EventType.QUERY, query_body(text.encode(), "logs"), checksum=True)
+        for text in ("CREATE DATABASE logs", *texts)
+    )
+    printer.left_out(PassedStatement("bin.000001", fd, 200, made, passes=False))
+    gtid = b"\1" + bytes(15) + b"\1" + (3).to_bytes(8, "little") + b"\2" + bytes(16)
+    for number, one in enumerate((make_event(EventType.GTID, gtid, checksum=True), *run)):
+        print_event(printer, one, 300 + number, fd)
+    text = b"".join(printed).decode()
+    text = re.sub(
+        r"(/\*!50616 )?SET @@SESSION.GTID_NEXT= '(AUTOMATIC)?",
+        lambda found: f"SET {found[2] or 'GTID'}",
+        text,
+    )
+    lines = [line for line in text.splitlines() if line.startswith(tuple(expected))]
+    assert all(line.startswith(begin) for line, begin in zip(lines, expected, strict=True)), text
 
 
 def test_a_database_is_made_before_the_xa_transaction_that_needs_it(tmp_path: Path) -> None:
