@@ -7,6 +7,7 @@ A date is a text in the server's format. For an invalid argument the result is N
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import math
 import re
@@ -95,6 +96,14 @@ def _equal(left: Value, right: Value) -> bool:
     return left is not None and right is not None and bool(number_of(left) == number_of(right))
 
 
+def _extreme(choose: Callable[..., Value], first: Value, second: Value, *others: Value) -> Value:
+    """Return the least or the greatest value. If one of the values is a text, all are compared as texts."""
+    values = (first, second, *others)
+    if any(isinstance(value, str) for value in values):
+        return choose(map(text_of, values), key=str.casefold)
+    return choose(values)
+
+
 def _round(value: Value, digits: Value = 0) -> int | float:
     number, places = number_of(value), max(-_MAX_PLACES, min(_MAX_PLACES, _whole(digits)))
     rounded = Decimal(repr(number)).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
@@ -146,6 +155,7 @@ _STRICT: dict[str, Callable[..., Value]] = {
     **dict.fromkeys(("char_length", "character_length"), lambda text: len(text_of(text))),
     "concat": lambda first, *others: "".join(map(text_of, (first, *others))),
     "date": lambda value: datetime.datetime.fromisoformat(text_of(value).strip()).date().isoformat(),
+    **{name: functools.partial(_extreme, choose) for name, choose in (("greatest", max), ("least", min))},
     "floor": lambda value: math.floor(number_of(value)),
     "left": _left,
     **dict.fromkeys(("length", "octet_length"), lambda text: len(text_of(text).encode())),
