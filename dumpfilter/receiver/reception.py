@@ -159,6 +159,8 @@ class Reception:
         self._controls = 0
         self._controls_since = self._synced_at
         self._requested = ("", FIRST_EVENT)
+        self._resumed = ("", FIRST_EVENT)
+        """The name and the end of the file at whose end the dump began; an empty name for an empty store."""
         self._readable = select.poll()
         """The poll object that tells whether the source has sent something."""
         self._is_told = True
@@ -188,6 +190,8 @@ class Reception:
         opened, last = self._store.resume(), self._last
         if last and opened is not None and _is_past(opened, last):
             return
+        if opened is not None:
+            self._resumed = opened.name, opened.end
         self._requested = place = self._place(opened, first)
         assert self._store.source is not None
         stream = begin_stream(
@@ -481,6 +485,13 @@ class Reception:
             # The last file has ended without a Rotate event, since its server crashed.
             self._store.end_file()
             return False
+        if file is not None and not file.is_closed and self._resumed != (file.name, file.end):
+            # Either the server crashed at the end of this file, or its binlogs began anew (RESET MASTER) during the
+            # dump, and only another dump from this end tells that the source has another file of this name.
+            raise ConnectionLost(
+                f"{self._connection.url}: {file.name} ended without a Rotate event; the source is asked whether it "
+                "still has this file"
+            )
         self._named, self._named_position, self._file = name, position, None
         return True
 

@@ -55,11 +55,11 @@ def source() -> Iterator[FakeSource]:
     made.close()
 
 
-def receive(source: FakeSource, directory: Path, options: str = "") -> BinlogDirectory:
-    """Receive into ``directory`` over one connection."""
+def receive(source: FakeSource, directory: Path, options: str = "", *, attempts: int = 1) -> BinlogDirectory:
+    """Receive into ``directory``, by default over one connection."""
     store = BinlogDirectory(directory)
     try:
-        Follower(parse_source_url(source.url + options), store, FollowOptions(retries=1)).run()
+        Follower(parse_source_url(source.url + options), store, FollowOptions(retries=attempts)).run()
     finally:
         store.close()
     return store
@@ -103,9 +103,29 @@ def test_the_file_of_a_crashed_server_keeps_its_flag_in_mariadb_alone(
     source.files, source.version = {"bin.000001": first, "bin.000002": second}, version
     receive(source, tmp_path / "first", "?to=bin.000001")
     assert list(stored(tmp_path / "first")) == ["bin.000001"]
-    receive(source, tmp_path)
+    receive(source, tmp_path, attempts=2)
     assert stored(tmp_path) == source.files
     assert (tmp_path / "bin.000001").read_bytes()[FLAGS_OFFSET] == flag
+
+
+def test_binlogs_that_begin_anew_during_a_dump_are_noticed_at_the_next_file(
+    source: FakeSource, tmp_path: Path
+) -> None:
+    """Real servers were asked: after RESET MASTER a dump goes on with the second file that the server then writes."""
+    first = b"\xfebin" + description_event()
+    first += event_at(len(first), EventType.XID, bytes(8))
+    second = b"\xfebin" + description_event(created=3)
+    anew = b"\xfebin" + description_event(version="9.7.0-anew") + first[4 + len(description_event()) :]
+    source.files = {"bin.000001": first, "bin.000002": second}
+
+    def begin_anew(payloads: list[bytes]) -> Payloads:
+        source.files = {"bin.000001": anew, "bin.000002": second}
+        return payloads
+
+    source.change = begin_anew
+    with pytest.raises(SourceReplaced, match="begins differently"):
+        receive(source, tmp_path, attempts=2)
+    assert stored(tmp_path) == {"bin.000001": first}
 
 
 def test_a_store_goes_on_at_its_last_event(source: FakeSource, tmp_path: Path) -> None:
