@@ -21,7 +21,7 @@ import typer
 
 from dumpfilter import __version__
 from dumpfilter.base import logs
-from dumpfilter.base.endings import lost_interrupts_again
+from dumpfilter.base.endings import ending_at_signals, lost_interrupts_again
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.printable import for_terminal
 from dumpfilter.commands.sub_command import CommandGroup, SubCommand
@@ -179,7 +179,7 @@ def main() -> None:
     _open_standard_streams()
     sys.meta_path.insert(0, HiddenPandas())
     try:
-        with lost_interrupts_again():
+        with lost_interrupts_again(), ending_at_signals():
             _run()
     except DumpfilterError as error:
         _say(str(error), error.exit_code)

@@ -14,7 +14,10 @@ INTERRUPT, TERMINATE, HANG_UP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 ENDINGS = (INTERRUPT, TERMINATE, HANG_UP)
 
 _AGAIN_SECONDS = 0.05
-"""The time after which an interrupt that Python has lost is sent again, seconds."""
+"""The time after which a signal that Python has lost is sent again, seconds."""
+
+_BY_SIGNAL = 128
+"""The exit status of a process that a signal ended, less the signal's number."""
 
 Handler = Callable[[int, FrameType | None], object]
 
@@ -44,25 +47,32 @@ def handling(handler: Handler, *numbers: signal.Signals) -> Iterator[Callable[[]
 @contextlib.contextmanager
 def ending_at_signals() -> Iterator[None]:
     """Turn SIGTERM and SIGHUP into SystemExit inside the ``with`` block, so that the block can remove its temporary
-    files. The exit status is 128 plus the signal's number.
+    files. The exit status is 128 plus the signal's number. After nohup SIGHUP stays ignored.
     """
 
     def end(number: int, _: FrameType | None) -> None:
-        raise SystemExit(128 + number)
+        raise SystemExit(_BY_SIGNAL + number)
 
-    with handling(end, TERMINATE, HANG_UP):
+    with handling(end, *_heeded(TERMINATE, HANG_UP)):
         yield
 
 
 @contextlib.contextmanager
 def endings_interrupt() -> Iterator[None]:
-    """Turn SIGINT, SIGTERM and SIGHUP into KeyboardInterrupt inside the ``with`` block."""
+    """Turn SIGINT, SIGTERM and SIGHUP into KeyboardInterrupt inside the ``with`` block. After nohup SIGHUP stays
+    ignored.
+    """
 
     def interrupt(number: int, _: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    with handling(interrupt, *ENDINGS):
+    with handling(interrupt, *_heeded(*ENDINGS)):
         yield
+
+
+def _heeded(*numbers: signal.Signals) -> list[signal.Signals]:
+    """Return the signals without SIGHUP if the process was started by nohup."""
+    return [number for number in numbers if number != HANG_UP or signal.getsignal(number) != signal.SIG_IGN]
 
 
 @contextlib.contextmanager
@@ -90,18 +100,24 @@ def ignore_endings() -> None:
 
 @contextlib.contextmanager
 def lost_interrupts_again() -> Iterator[None]:
-    """Make sure that Ctrl-C ends the ``with`` block, even if Python loses the KeyboardInterrupt.
+    """Make sure that Ctrl-C and :func:`ending_at_signals` end the ``with`` block, even if Python loses the exception.
 
     Python only reports an exception inside one of the interpreter's callbacks, and goes on. Imports have such
-    callbacks, for example. If a KeyboardInterrupt is lost in this way, the process gets SIGINT again after 0.05 s.
+    callbacks, for example. The process gets a signal that is lost in this way again after 0.05 s.
     """
     report = sys.unraisablehook
 
     def repeat(lost: sys.UnraisableHookArgs) -> None:
-        if not issubclass(lost.exc_type, KeyboardInterrupt):
+        if issubclass(lost.exc_type, KeyboardInterrupt):
+            number: int = INTERRUPT
+        elif isinstance(lost.exc_value, SystemExit) and isinstance(lost.exc_value.code, int):
+            number = lost.exc_value.code - _BY_SIGNAL
+        else:
+            number = 0
+        if number not in ENDINGS:
             report(lost)
             return
-        again = threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), INTERRUPT))
+        again = threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), number))
         again.daemon = True
         again.start()
 

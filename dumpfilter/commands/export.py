@@ -59,7 +59,6 @@ def export_command(
 
     from dumpfilter.analyse.report.terminal import warn
     from dumpfilter.analyse.report.text import human_files
-    from dumpfilter.base.endings import ending_at_signals
     from dumpfilter.base.errors import OptionError
     from dumpfilter.spark_jobs.engines import ThreadRunner
     from dumpfilter.spark_jobs.source.export import export_events
@@ -90,7 +89,7 @@ def export_command(
     progress = Console(stderr=True)
     damages: list[Damage] = []
     warnings: list[str] = []
-    with ending_at_signals(), telling_interruption(progress, given.output):
+    with telling_interruption(progress, given.output):
         found = export_events(
             options, given.output, ThreadRunner(console=progress), damages.append, warnings.append
         )

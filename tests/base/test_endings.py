@@ -7,6 +7,8 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -26,6 +28,17 @@ def test_signals_unwind_the_stack(number: signal.Signals) -> None:
         interrupted()
     assert ended.value.code == 128 + number
     assert signal.getsignal(number) == before
+
+
+@pytest.mark.parametrize("ending", [ending_at_signals, endings_interrupt])
+def test_nohup_is_heeded(ending: Callable[[], AbstractContextManager[None]]) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ending():
+            os.kill(os.getpid(), signal.SIGHUP)
+            time.sleep(0)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_signals_act_like_ctrl_c() -> None:
@@ -66,18 +79,21 @@ def test_another_thread_leaves_the_handlers_alone() -> None:
     assert seen == [before]
 
 
-def test_an_interrupt_that_python_loses_comes_again() -> None:
+@pytest.mark.parametrize(
+    ("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+)
+def test_a_signal_that_python_loses_comes_again(number: signal.Signals, raised: type[BaseException]) -> None:
     class Interrupted:
         def __del__(self) -> None:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
 
     def interrupted() -> None:
-        with lost_interrupts_again():
+        with lost_interrupts_again(), ending_at_signals():
             Interrupted()
             time.sleep(60)
 
     hook = sys.unraisablehook
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(raised):
         interrupted()
     assert sys.unraisablehook is hook
 

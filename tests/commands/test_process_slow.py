@@ -59,6 +59,31 @@ def test_a_width_of_zero_is_an_unknown_width() -> None:
     assert done.stdout.startswith("3 files, bin.000001")
 
 
+_WITH_TEMPORARY_FILES = """
+import tempfile, time
+from dumpfilter import cli
+
+def run():
+    with tempfile.TemporaryDirectory() as name:
+        print(name, flush=True)
+        time.sleep(600)
+
+cli._run = run
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_every_command_removes_its_temporary_files(signum: signal.Signals) -> None:
+    command = [sys.executable, "-c", _WITH_TEMPORARY_FILES]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        directory = Path(process.stdout.readline().strip())
+        process.send_signal(signum)
+        assert process.wait(240) == 128 + signum
+    assert not directory.exists()
+
+
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_master_ends_cleanly(signum: signal.Signals, tmp_path: Path) -> None:
     port_file = tmp_path / "port"

@@ -21,7 +21,6 @@ from pathlib import Path
 from rich.console import Console
 
 from dumpfilter.analyse.report.terminal import table
-from dumpfilter.base.endings import ending_at_signals
 from dumpfilter.base.errors import DumpfilterError, OutputError
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.spark import SparkMissing, check_java
@@ -74,32 +73,31 @@ def run_demo(binlogs: Path | None, output: Path, *, split: bool, servers: bool) 
     demonstration ends with real MariaDB servers, if MariaDB is installed. Raises DumpfilterError when a process fails,
     or when a filtered slave ends in another state than a slave that reads everything and filters for itself.
     """
-    with ending_at_signals():
-        console = Console(highlight=False)
-        source = binlogs or _RECORDING
-        if not source.exists():
-            raise OutputError(f"{source}: no such recording; name a binlog set: dumpfilter demo BINLOG_INDEX")
-        _make_room(output)
-        sent = _replicate(console, source)
-        if split:
-            engine, where = _engine()
-            console.print(f"[bold]3.[/] the binlog is split by schema, on {where}", soft_wrap=True)
-            run("split", str(source), "--output", str(output / "split"), "--engine", engine)
-            console.print(
-                f"[bold]4.[/] what the slaves are sent, worked out from the binlog alone, on {where}",
-                soft_wrap=True,
-            )
-            _work_out(source, output, sent, engine)
-            console.print("worked out: to the byte what the master sent to each slave above")
-        if servers:
-            step = f"[bold]{5 if split else 3}.[/]"
-            try:
-                program = find_program("mariadb")
-            except ServerMissing as missing:
-                console.print(f"{step} real servers: left out, {missing}", soft_wrap=True)
-                return
-            console.print(f"{step} {program.title}: a source, and two replicas with the same filter")
-            demonstrate(console, program, output)
+    console = Console(highlight=False)
+    source = binlogs or _RECORDING
+    if not source.exists():
+        raise OutputError(f"{source}: no such recording; name a binlog set: dumpfilter demo BINLOG_INDEX")
+    _make_room(output)
+    sent = _replicate(console, source)
+    if split:
+        engine, where = _engine()
+        console.print(f"[bold]3.[/] the binlog is split by schema, on {where}", soft_wrap=True)
+        run("split", str(source), "--output", str(output / "split"), "--engine", engine)
+        console.print(
+            f"[bold]4.[/] what the slaves are sent, worked out from the binlog alone, on {where}",
+            soft_wrap=True,
+        )
+        _work_out(source, output, sent, engine)
+        console.print("worked out: to the byte what the master sent to each slave above")
+    if servers:
+        step = f"[bold]{5 if split else 3}.[/]"
+        try:
+            program = find_program("mariadb")
+        except ServerMissing as missing:
+            console.print(f"{step} real servers: left out, {missing}", soft_wrap=True)
+            return
+        console.print(f"{step} {program.title}: a source, and two replicas with the same filter")
+        demonstrate(console, program, output)
 
 
 def _replicate(console: Console, source: Path) -> dict[str, int]:
