@@ -350,56 +350,68 @@ _KEPT = 4
 """The maximum size of each cache of a :class:`Schedule`, entries."""
 
 
-def dropped_before(transaction: Ints, seen: Ints | None, empty_chunk: int) -> Dropped:
+class Polls(NamedTuple):
+    """The polls of a sender, which are its looks for new transactions. Poll 0 stands for the time before the first."""
+
+    number: Ints
+    """For each transaction of the binlog set, the number of the poll that finds it."""
+    time: Ints
+    """The time of each poll, nanoseconds."""
+
+    @classmethod
+    def of(cls, seen: Ints) -> Polls:
+        """Return the polls that find transactions at the times ``seen``, which ascend (nanoseconds)."""
+        is_first = np.diff(seen, prepend=-1) > 0
+        return cls(np.cumsum(is_first), np.append(-1, seen[is_first]))
+
+    def empty(self, transaction: Ints) -> npt.NDArray[np.bool_]:
+        """Return for each poll whether it finds only transactions to drop. Those in ``transaction`` are sent."""
+        found = np.ones(len(self.time), np.bool_)
+        found[0] = False
+        found[self.number[transaction]] = False
+        return found
+
+
+def dropped_before(transaction: Ints, polls: Polls | None, empty_chunk: int) -> Dropped:
     """Return the reports by which a sender tells its reader about dropped transactions, before each sent transaction.
 
-    ``transaction`` has the indexes of the sent transactions. ``seen`` has the time at which the sender finds each
-    transaction of the set, nanoseconds. After a look that finds only transactions to drop, the sender sends a message
-    of ``empty_chunk`` bytes without events. With ``seen`` None, it sends no such messages.
+    ``transaction`` has the indexes of the sent transactions. After a poll that finds only transactions to drop, the
+    sender sends a message of ``empty_chunk`` bytes without events. With ``polls`` None, it sends no such messages.
     """
     after_gap = np.diff(transaction, prepend=-1) > 1
-    if seen is None:
+    if polls is None:
         nothing = np.zeros(len(transaction), np.int64)
         return Dropped(np.where(after_gap, GAP_BYTES, 0), nothing, nothing, nothing)
-    # The chunk of a sent transaction reports only transactions that were dropped in the same look.
-    is_told = after_gap & (seen[transaction] == seen[np.maximum(transaction - 1, 0)])
-    is_empty = _empty_looks(transaction, seen)
-    times = np.append(seen[is_empty], 0)
-    until = np.cumsum(is_empty)[transaction]
+    # The chunk of a sent transaction reports only transactions that were dropped in the same poll.
+    poll = polls.number[transaction]
+    is_told = after_gap & (poll == polls.number[np.maximum(transaction - 1, 0)])
+    is_empty = polls.empty(transaction)
+    times = np.append(polls.time[is_empty], 0)
+    until = np.cumsum(is_empty)[poll]
     number = np.diff(until, prepend=0)
     return Dropped(
         np.where(is_told, GAP_BYTES, 0), number, times[until - number], times[until - 1], empty_chunk
     )
 
 
-def _empty_looks(transaction: Ints, seen: Ints) -> npt.NDArray[np.bool_]:
-    """Return a mask over all transactions: True for the first transaction of a look that finds nothing to send."""
-    is_first = np.diff(seen, prepend=-1) > 0
-    look = np.cumsum(is_first)
-    sends = np.zeros(len(seen) + 1, np.bool_)
-    sends[look[transaction]] = True
-    is_empty: npt.NDArray[np.bool_] = is_first & ~sends[look]
-    return is_empty
-
-
-def told_at(transaction: Ints, seen: Ints, crossed: Crossed, hop: Hop, empty_chunk: int) -> Ints:
+def told_at(transaction: Ints, polls: Polls, crossed: Crossed, hop: Hop, empty_chunk: int) -> Ints:
     """Return the time at which the reader of a link learns of each transaction, sent or dropped, nanoseconds.
 
     ``transaction`` has the indexes of the sent transactions, and ``crossed`` the times at which they crossed the link
-    ``hop``. ``seen`` has the time at which the sender finds each transaction of the binlog set. After a look that finds
-    nothing to send, a message of ``empty_chunk`` bytes reports the dropped transactions.
+    ``hop``. ``polls`` are those of the sender. After a poll that finds nothing to send, a message of ``empty_chunk``
+    bytes reports the dropped transactions.
     """
-    is_empty = _empty_looks(transaction, seen)
+    is_empty = polls.empty(transaction)[polls.number] & (np.diff(polls.number, prepend=0) > 0)
     needed = int(times_of(np.array([empty_chunk]), hop)[0])
     spent = np.cumsum(is_empty) * needed
-    left = np.where(is_empty, seen + needed - spent, -1 - spent)
+    left = np.where(is_empty, polls.time[polls.number] + needed - spent, -1 - spent)
     left[transaction] = crossed.departed - spent[transaction]
     at = np.maximum.accumulate(left) + spent + hop.delay
     for down in hop.downs:
         at = np.where((at >= down.start) & (at < down.restart), down.restart + hop.delay, at)
     at[transaction] = crossed.received
     # Nothing overtakes the next transaction that is sent.
-    following = np.append(crossed.received, NEVER)[np.searchsorted(transaction, np.arange(len(seen)))]
+    following = np.append(crossed.received, NEVER)[np.searchsorted(transaction, np.arange(len(polls.number)))]
     reached: Ints = np.maximum.accumulate(np.minimum(at, following))
     return reached
 
@@ -438,7 +450,9 @@ class Schedule:
         self._departing = kept(self._make_departing)
         self._reached = kept(self._make_reached)
         self._seen = kept(self._make_seen)
+        self._polls = kept(lambda *sender: Polls.of(self._seen(*sender)))
         self._room = kept(self._make_room)
+        self._sent_from = kept(self._make_sent_from)
         self._dropped = kept(self._make_dropped)
 
     def passed(self, passages: tuple[Passage, ...]) -> tuple[Departing, Crossed]:
@@ -454,10 +468,7 @@ class Schedule:
             together = Hop(tick=hop.tick or AT_ONCE, downs=last.idle)
         sent = (last.form, last.filter, way, together)
         departing = self._departing(*sent)
-        # The sender looks for the transactions of all filters.
-        seen = departing.ready
-        if hop.tick:
-            seen = self._seen(way, hop.tick)[departing.content.transaction]
+        seen = self._sent_from(hop.tick, *sent)
         dropped = None
         if last.form is Form.EVENTS and last.filter is not None:
             dropped = self._dropped(way, hop.tick, last.filter)
@@ -489,6 +500,15 @@ class Schedule:
         found = content(self.traffic, form, number, seen)
         return Departing(found, self.committed[found.transaction], self.reached(way)[found.transaction])
 
+    def _make_sent_from(self, tick: int, *sent: Any) -> Ints:
+        """Return the time from which on a sender can send each transaction, nanoseconds. See :meth:`_make_seen`."""
+        departing = self._departing(*sent)
+        if not tick:
+            return departing.ready
+        # The sender looks for the transactions of all filters.
+        *_, way, _ = sent
+        return self._seen(way, tick)[departing.content.transaction]
+
     def _make_room(self, ahead: int, *sent: Any) -> Ints:
         return room_of(self._departing(*sent).content.bytes, ahead)
 
@@ -497,8 +517,8 @@ class Schedule:
         transaction = departing.content.transaction
         *before, last = passages
         if last.form is Form.EVENTS and last.filter is not None and last.hop.tick:
-            seen = self._seen(tuple(before), last.hop.tick)
-            return told_at(transaction, seen, crossed, last.hop, self.overhead + EMPTY_BYTES)
+            polls = self._polls(tuple(before), last.hop.tick)
+            return told_at(transaction, polls, crossed, last.hop, self.overhead + EMPTY_BYTES)
         # A transaction that this reader was not sent takes the time of the one before it, so that the times ascend.
         at = np.full(len(self.traffic), -1, np.int64)
         at[transaction] = crossed.received
@@ -509,8 +529,8 @@ class Schedule:
         """Return the reports about dropped transactions that the sender at the end of ``passages`` makes. ``number``
         is the index of the filter.
         """
-        seen = self._seen(passages, tick) if tick else None
-        return dropped_before(self.traffic.filtered[number].transaction, seen, self.overhead + EMPTY_BYTES)
+        polls = self._polls(passages, tick) if tick else None
+        return dropped_before(self.traffic.filtered[number].transaction, polls, self.overhead + EMPTY_BYTES)
 
     def _make_seen(self, passages: tuple[Passage, ...], tick: int) -> Ints:
         """Return the time at which the sender at the end of ``passages`` sees each transaction, nanoseconds. It

@@ -337,10 +337,14 @@ class Router:
             form = Form.PACKETS
         shape = leg.shape
         if setting.link in (None, leg.link):
-            if setting.rate is not None:
-                shape = replace(shape, rate=setting.rate)
-            if setting.delay is not None:
-                shape = replace(shape, delay=setting.delay / 1e6)
+            rate = shape.rate if setting.rate is None else setting.rate
+            shape = replace(
+                shape, rate=rate, delay=shape.delay if setting.delay is None else setting.delay / 1e6
+            )
+        most = message = ahead = 0
+        if form not in (Form.PACKETS, Form.STAND_INS):
+            most, ahead = leg.chunk_size or LARGEST, BUFFERS
+            message = message_size(told_rate(shape), most)
         hop = Hop(
             shape.rate,
             _nanoseconds(shape.delay),
@@ -348,12 +352,11 @@ class Router:
             # Without jitter equal links have equal seeds, so that they are computed once.
             self._seed ^ zlib.crc32(leg.link.encode()) if shape.jitter else 0,
             tuple(_downs(shape, leg.retries)),
+            message,
+            most,
+            ahead=ahead,
             tick=leg.tick,
         )
-        if form not in (Form.PACKETS, Form.STAND_INS):
-            most = leg.chunk_size or LARGEST
-            message = message_size(told_rate(shape), most)
-            hop = hop._replace(message=message, most_message=most, ahead=BUFFERS)
         idle: list[Down] = []
         if form is Form.STAND_INS:
             for start, end in leg.idle:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import bisect
 import functools
+import gc
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
@@ -54,6 +56,8 @@ from dumpfilter.topology.model import Topology
 MOST_SERIES = 24
 """The maximum number of nodes with a series (figures over time) in a run. The nodes with the greatest lag are chosen.
 """
+_BATCHES = 128
+"""The least number of batches into which many items are divided, so that all threads end at about the same time."""
 _SECOND = 1_000_000
 """The number of microseconds in a second."""
 
@@ -134,7 +138,8 @@ def simulate(
         for load in loads
     }
     simulation = _Simulation(plan, options, run, schedules, Router(plan, options.applier, options.seed))
-    runs = simulation.runs(options.settings)
+    with _without_collections():
+        runs = simulation.runs(options.settings)
     found = tuple(one for search in options.searches for one in simulation.search(search))
     return Results(
         name=plan.name,
@@ -145,6 +150,18 @@ def simulate(
         found=found,
         warnings=tuple(f"{name}: {text}" for name, one in traffics.items() for text in _warnings(one)),
     )
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Switch the garbage collector off, which would walk again and again through the figures of thousands of nodes."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True)
@@ -189,10 +206,18 @@ class _Simulation:
 
     def _ordered(self, function: Callable[[Any], _Result], items: Sequence[Sequence[Any]]) -> list[_Result]:
         """Call ``function`` with each item, and return the results in the items' order. Items whose first groups have
-        equal traffic are called one after the other, so that caches help.
+        equal traffic are called one after the other in one thread, so that caches help.
         """
         order = sorted(range(len(items)), key=lambda k: _traffic_of(items[k][0]))
-        found = dict(zip(order, self.run(function, [items[k] for k in order]), strict=True))
+        size = -(-len(items) // _BATCHES)
+        batches = [
+            alike[start : start + size]
+            for _, each in itertools.groupby(order, key=lambda k: _traffic_of(items[k][0]))
+            for alike in [list(each)]
+            for start in range(0, len(alike), size)
+        ]
+        done = self.run(lambda batch: [function(items[k]) for k in batch], batches)
+        found = dict(zip(order, chain.from_iterable(done), strict=True))
         return [found[k] for k in range(len(items))]
 
     def _outcomes(self, groups: Sequence[Group]) -> list[tuple[Group, Outcome]]:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from dumpfilter.simulation.flow import (
     GAP_BYTES,
     PACKET_BYTES,
+    Polls,
     Schedule,
     content,
     curves_of,
@@ -165,7 +166,7 @@ def test_a_recording_that_is_there_at_once_has_no_times() -> None:
 def test_what_tells_of_dropped_transactions_is_sent_when_they_are_seen(interval: int, received: int) -> None:
     """A line of 8,000 bytes per second has 15 ms for each of 10 messages of 120 bytes, and 25 ms for the last one."""
     seen = np.arange(11, dtype=np.int64) * interval
-    dropped = dropped_before(np.array([10]), seen, 120)
+    dropped = dropped_before(np.array([10]), Polls.of(seen), 120)
     hop = Hop(rate=64_000, message=4096, message_overhead=120)
     crossed = cross(seen[10:], np.array([80]), hop, dropped)
     assert crossed.received.tolist() == [received]
