@@ -27,7 +27,14 @@ from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, EventType, by_number, 
 from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtid
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.query import decode_statement_event
-from dumpfilter.binlog.rows import MAP_TYPE, ChangedRows, RowCounter, RowImageReader
+from dumpfilter.binlog.rows import (
+    ENCODED_MAP_TYPE,
+    MAP_TYPE,
+    WORDS,
+    ChangedRows,
+    RowCounter,
+    RowImageReader,
+)
 from dumpfilter.binlog.rows_events import rows_kind
 from dumpfilter.binlog.statement import StatementKind
 from dumpfilter.dump.thread import SentEvents
@@ -268,7 +275,11 @@ class EventColumns:
         repeated texts are dictionary arrays.
         """
         events = slice(None) if keep is None else keep
-        return pa.array(self.sent[name][events]) if name in self.sent else _COLUMNS[name][1](self, events)
+        if name in self.sent:
+            return pa.array(self.sent[name][events])
+        kind, make = _COLUMNS[name]
+        values = make(self, events)
+        return values if isinstance(values, pa.DictionaryArray) else values.cast(kind)
 
     def changed_rows(self, keep: Int64 | None) -> ChangedRows:
         """Return the values of changed rows, before and after the change, of the events with the indexes ``keep``
@@ -399,7 +410,8 @@ def _gtid_prefix(first: bytes | int, second: str | int) -> str:
 
 def _words(numbers: npt.NDArray[np.integer[Any]], words: pa.Array) -> pa.DictionaryArray:
     """Return a dictionary array of texts. ``numbers`` has each text's index in ``words``, or -1 for null."""
-    return pa.DictionaryArray.from_arrays(_known(numbers), words)
+    # Arrow's writer of Parquet needs a dictionary of distinct words.
+    return words.dictionary_encode().take(_known(numbers))
 
 
 def _known(numbers: npt.NDArray[np.integer[Any]]) -> pa.Array:
@@ -439,3 +451,11 @@ TYPES = {name: type for name, (type, _) in _COLUMNS.items() if name != "sql"}
 
 TEXT_TYPES = {"sql": _COLUMNS["sql"][0]}
 """The column with statement texts. A query has it only if the query names it, because each text costs time."""
+
+
+def encoded(schema: pa.Schema) -> pa.Schema:
+    """Return a schema of these columns with dictionaries for the texts that repeat. Parquet stores such texts so."""
+    kinds = {pa.string(): WORDS, MAP_TYPE: ENCODED_MAP_TYPE}
+    return pa.schema(
+        [(one.name, one.type if one.name in TEXT_TYPES else kinds.get(one.type, one.type)) for one in schema]
+    )

@@ -23,6 +23,7 @@ from dumpfilter.base.files import locked, rename, writing
 from dumpfilter.index.addresses import file_name
 from dumpfilter.spark_jobs.engines import Amount, Runner
 from dumpfilter.spark_jobs.ranges import Damage, Range
+from dumpfilter.spark_jobs.source.columns import encoded
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.reading import (
     image_reader,
@@ -44,6 +45,9 @@ ROW_GROUP_BYTES = 64 << 20
 """The size of values at which a row group ends even with fewer rows, bytes. Row images can be large, and each thread
 holds a row group in memory.
 """
+
+_BATCH = 1 << 14
+"""The number of values that Arrow encodes at a time. Its own 1024 take more time."""
 
 _DICTIONARY = 1 << 16
 """The size at which a column's dictionary in a row group ends, bytes. Later values of the column stand as they are,
@@ -125,17 +129,26 @@ def _export(options: SourceOptions, output: Path, ranges: Sequence[Range]) -> Ex
     """Export the ranges of one binlog file into the subdirectory for unfinished files."""
     target = output / f"{file_name(ranges[0].path)}.parquet"
     beside = output / _UNFINISHED / target.name
-    schema = options.schema.with_metadata({VERSION_KEY: _VERSION})
+    schema = encoded(options.schema)
     rows = 0
     invalid_dates: Counter[str] = Counter()
     # No query can leave out a row group by the texts of a map.
     statistics = (
         [one.name for one in schema if not pa.types.is_map(one.type)] if options.table is None else True
     )
-    form = {"compression": "zstd", "dictionary_pagesize_limit": _DICTIONARY, "write_statistics": statistics}
+    form = {
+        "compression": "zstd",
+        "dictionary_pagesize_limit": _DICTIONARY,
+        "write_batch_size": _BATCH,
+        "write_statistics": statistics,
+        # Readers would make dictionaries of the texts that are dictionaries here.
+        "store_schema": False,
+    }
     with writing(target), pq.ParquetWriter(beside, schema, **form) as writer:
+        writer.add_key_value_metadata({VERSION_KEY: _VERSION})
         for table in _row_groups(options, ranges, invalid_dates):
-            writer.write_table(table.replace_schema_metadata(schema.metadata))
+            # A column of a row group has one dictionary in Parquet.
+            writer.write_table(table.unify_dictionaries())
             rows += table.num_rows
     return ExportedFile(target, rows, beside.stat().st_size, invalid_dates)
 
@@ -147,7 +160,7 @@ def _row_groups(
     rows = nbytes = 0
     images = image_reader(options, invalid_dates)
     for wanted in ranges:
-        for batch in read_batches(wanted, options, images=images):
+        for batch in read_batches(wanted, options, images=images, for_parquet=True):
             waiting.append(batch)
             rows += batch.num_rows
             nbytes += batch.nbytes

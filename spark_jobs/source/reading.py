@@ -55,6 +55,7 @@ from dumpfilter.spark_jobs.source.columns import (
     ROW_TYPES,
     TEXT_TYPES,
     EventColumns,
+    encoded,
     exploded,
     true_of,
 )
@@ -85,6 +86,7 @@ def read_batches(
     predicates: Sequence[Predicate] = (),
     *,
     images: RowImageReader | None = None,
+    for_parquet: bool = False,
     block_size: int = BLOCK_SIZE,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the events of one part of a binlog file for which all predicates are true, as Arrow batches in file order.
@@ -96,11 +98,14 @@ def read_batches(
         predicates: conditions on columns, from the query's WHERE clause.
         images: the reader of changed rows (:func:`image_reader`), which may have read the part before this one. It
             knows the tables that it has met. None: a new reader.
+        for_parquet: whether the batches have the schema :func:`encoded`.
         block_size: the number of bytes to read at a time, which become one batch. The memory grows with it.
 
     Raises BinlogError with file and position.
     """
     schema = pa.schema([(name, options.types[name]) for name in columns or options.columns])
+    if for_parquet:
+        schema = encoded(schema)
     if options.table is not None:
         of_table = zip(("database", "table"), options.table, strict=True)
         predicates = (*predicates, *(Predicate(name, partial(pc.equal, value)) for name, value in of_table))
@@ -221,11 +226,8 @@ def _batches(
     for field in schema:
         if field.name not in arrays:
             values = events.column(field.name, keep)
-            if images is not None:
-                values = values.take(rows["event"])
-            is_dictionary = isinstance(values, pa.DictionaryArray)
-            arrays[field.name] = values.dictionary_decode() if is_dictionary else values.cast(field.type)
-    yield pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)
+            arrays[field.name] = values if images is None else values.take(rows["event"])
+    yield pa.RecordBatch.from_arrays([arrays[one.name].cast(one.type) for one in schema], schema=schema)
 
 
 def plan_ranges(

@@ -5,12 +5,14 @@
 event.
 """
 
-from dumpfilter.binlog.rows.arrow import MAP_TYPE, ChangedRows, RowImageReader
+from dumpfilter.binlog.rows.arrow import ENCODED_MAP_TYPE, MAP_TYPE, WORDS, ChangedRows, RowImageReader
 from dumpfilter.binlog.rows.events import RowCounter
 from dumpfilter.binlog.rows.table import Column, Table, describe_table
 
 __all__ = [
+    "ENCODED_MAP_TYPE",
     "MAP_TYPE",
+    "WORDS",
     "ChangedRows",
     "Column",
     "RowCounter",

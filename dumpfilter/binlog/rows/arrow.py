@@ -319,6 +319,10 @@ MAP_TYPE = pa.map_(pa.string(), pa.string())
 A column without a name in the binlog has the name ``@1``, ``@2`` and so on, as in ``mysqlbinlog -v``. A value is text,
 or null for NULL. A column that the row image lacks has no entry.
 """
+WORDS = pa.dictionary(pa.int32(), pa.string())
+"""The Arrow type of texts that repeat."""
+ENCODED_MAP_TYPE = pa.map_(WORDS, pa.string())
+"""The type of :data:`MAP_TYPE` with the names as a dictionary."""
 
 
 class Images(NamedTuple):
@@ -330,7 +334,7 @@ class Images(NamedTuple):
     styled: StyledColumns
     described: list[tuple[Column, Family]]
     """For each column of ``styled``, its description and the family of its server."""
-    names: pa.StringArray
+    names: pa.DictionaryArray
     """The name of each column of ``styled``."""
     has: Bools
     """For each row, whether it has an image of this kind (before or after the change). Inserts have no before-image,
@@ -362,18 +366,19 @@ class Images(NamedTuple):
         for number, one in enumerate(wanted):
             is_map = pa.types.is_map(one.type)
             some = self._some(np.flatnonzero(field < 0 if is_map else field == number))
-            arrays.append(some.maps(one.type) if is_map else some._field(one, invalid_dates))
+            arrays.append(some.maps().cast(one.type) if is_map else some._field(one, invalid_dates))
         if not arrays:
             return pa.array([{} if has else None for has in self.has.tolist()], wanted)
         return self._arrays(wanted, [], arrays)
 
-    def maps(self, kind: pa.MapType = MAP_TYPE) -> pa.MapArray:
+    def maps(self) -> pa.MapArray:
         """Return the row images as an Arrow array of maps from column name to text. A row without the image is null.
 
         Raises CellError for a malformed value.
         """
         items = self._strings()
         keys = self.names.take(pa.array(self.column))
+        kind = ENCODED_MAP_TYPE
         entries = pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field])
         first = np.cumsum(np.bincount(self.row + 1, minlength=self.has.size + 1))
         return self._arrays(kind, [pa.py_buffer(first.astype(np.int32))], [entries])
@@ -457,9 +462,9 @@ class ChangedRows(NamedTuple):
     event: Int64s
     """The index of the rows event to which each row belongs, ascending."""
     before: pa.MapArray
-    """The rows before the change (:data:`dumpfilter.binlog.rows.MAP_TYPE`, or a struct); null for inserted rows."""
+    """The rows before the change (:data:`ENCODED_MAP_TYPE`, or a struct); null for inserted rows."""
     after: pa.MapArray
-    """The rows after the change (:data:`dumpfilter.binlog.rows.MAP_TYPE`, or a struct); null for deleted rows.
+    """The rows after the change (:data:`ENCODED_MAP_TYPE`, or a struct); null for deleted rows.
 
     With ``binlog_row_image=MINIMAL`` the after-image of an update has the changed columns only.
     """
@@ -537,7 +542,7 @@ class RowImageReader:
         counts = np.stack((before, np.diff(found.cell) - before), axis=1)
         is_after = np.repeat(np.tile([False, True], event.size), counts.ravel())
         styled, described = self._finder.layouts.styled(), self._finder.layouts.described
-        names = pa.array([column.name for column, _ in described], pa.string())
+        names = pa.array([column.name for column, _ in described], pa.string()).dictionary_encode()
         made = []
         for number, bit in enumerate((BEFORE, AFTER)):
             cell = np.flatnonzero(is_after == bool(number))

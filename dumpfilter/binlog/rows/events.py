@@ -16,7 +16,7 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import rows_data
 from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, ROWS_V2, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
-from dumpfilter.binlog.row_image import ColumnPlan, ImageLayout, Layouts, as_arrays
+from dumpfilter.binlog.row_image import ImageLayout, Layouts, as_arrays
 from dumpfilter.binlog.row_walk import UNKNOWN, count_rows
 from dumpfilter.binlog.rows._alike import (
     FLAGS_LENGTH,
@@ -74,7 +74,6 @@ class KnownTable:
     """
 
     table: Table
-    plan: ColumnPlan
     first_column: int
     layouts: dict[tuple[int, bytes], int] = field(default_factory=dict)
     """The layout numbers of the table's rows events, by event type and the bytes of the header after the flags."""
@@ -128,7 +127,7 @@ class LayoutTable:
         Raises BinlogCorrupt, and the errors of ``describe``.
         """
         described = self._describe(table, family)
-        known = KnownTable(described, ColumnPlan.from_table_map(table), len(self._styles))
+        known = KnownTable(described, len(self._styles))
         self.described += [(column, family) for column in described.columns]
         self.tables[key] = known
         self._styles += [self._style(column, family) for column in described.columns]
@@ -142,7 +141,7 @@ class LayoutTable:
         ``rows`` is the decoded header of the event. Raises BinlogCorrupt for a header that does not fit the table, and
         BinlogUnsupported for servers before 5.1.18.
         """
-        layout = known.plan.layout(rows)
+        layout = known.table.plan.layout(rows)
         self._layouts.append(layout)
         self._columns += [known.first_column + column for column in (*layout.before, *layout.after)]
         if self._heads is None:

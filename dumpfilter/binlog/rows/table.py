@@ -7,7 +7,7 @@ Sources: ``Optional_metadata_fields`` in MySQL's ``libs/mysql/binlog/event/rows_
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from dumpfilter.base.errors import BinlogCorrupt
@@ -74,6 +74,8 @@ class Table:
     database: str
     name: str
     columns: tuple[Column, ...]
+    plan: T.ColumnPlan = field(repr=False, compare=False)
+    """The sizes of the columns' values."""
     has_names: bool = False
     """Whether the binlog tells the columns' names (``binlog_row_metadata=FULL``)."""
 
@@ -85,7 +87,7 @@ def describe_table(table: TableMap, family: Family) -> Table:
     """
     fields = _MARIADB_FIELDS if family == "mariadb" else _FIELDS
     # The plan checks the types and their metadata.
-    T.ColumnPlan.from_table_map(table)
+    plan = T.ColumnPlan.from_table_map(table)
     columns = list(_columns(table))
     has_names = False
     reader = Cursor(table.optional, _WHAT)
@@ -93,19 +95,19 @@ def describe_table(table: TableMap, family: Family) -> Table:
         kind = reader.integer(1, "the type of a metadata field")
         value = reader.sized("a metadata field")
         # A later server may write fields that are not known here, as the servers' own readers expect.
-        if (field := fields.get(kind)) is None:
+        if (known := fields.get(kind)) is None:
             continue
-        numbers = [k for k, column in enumerate(columns) if field.types is None or column.type in field.types]
+        numbers = [k for k, column in enumerate(columns) if known.types is None or column.type in known.types]
         content = Cursor(value, _WHAT)
-        for number, one in zip(numbers, field.read(content, len(numbers)), strict=True):
-            columns[number] = replace(columns[number], **{field.attribute: one})
-        has_names |= field.attribute == "name"
+        for number, one in zip(numbers, known.read(content, len(numbers)), strict=True):
+            columns[number] = replace(columns[number], **{known.attribute: one})
+        has_names |= known.attribute == "name"
         if content.left:
             name = printable(f"{table.database}.{table.table}")
             raise BinlogCorrupt(
-                f"the Table_map event of {name}: {content.left} bytes too many in the metadata {field.name}"
+                f"the Table_map event of {name}: {content.left} bytes too many in the metadata {known.name}"
             )
-    return Table(table.database, table.table, tuple(columns), has_names)
+    return Table(table.database, table.table, tuple(columns), plan, has_names)
 
 
 def char_length(metadata: int) -> int:

@@ -24,8 +24,9 @@ from tests.support import DATA
 MIXED = DATA / "oracle" / "mysql-mixed"
 
 
-def test_each_binlog_is_a_file_with_the_rows_of_the_source(tmp_path: Path) -> None:
-    given = {"path": str(MIXED), "slave.web": "--replicate-do-db=shop"}
+@pytest.mark.parametrize("form", ["events", "exploded"])
+def test_each_binlog_is_a_file_with_the_rows_of_the_source(tmp_path: Path, form: str) -> None:
+    given = {"path": str(MIXED), "slave.web": "--replicate-do-db=shop", "rows": form}
     found = export_events(given, tmp_path / "events", run_here)
     assert [each.path.name for each in found] == [
         f"bin.{number:06}.parquet" for number in range(1, len(found) + 1)
