@@ -600,7 +600,7 @@ def split(
         if out.finished is not None:
             return SplitResult(out.finished, already=True)
         staging = out.staging
-        amount = amount_of(ranges, options.range_size)
+        amount = amount_of(ranges, options.range_size, getattr(run, "cores", 1))
         plan = PlanRange(
             options=options,
             specification=options.specification,

@@ -50,10 +50,19 @@ def test_no_tasks_have_no_results(run: Runner) -> None:
 
 
 @pytest.mark.parametrize(
-    ("nbytes", "each", "tasks", "expected"),
-    [(0, 10, 5, 1), (100, 10, 5, 5), (100, 10, 50, 10), (101, 10, 50, 11)],
+    ("nbytes", "each", "tasks", "cores", "expected"),
+    [
+        (0, 10, 5, 1, 1),
+        (100, 10, 5, 2, 5),
+        (100, 10, 50, 2, 10),
+        (101, 10, 50, 2, 11),
+        # A core has eight tasks, each of at most eight times the size.
+        (320, 10, 50, 2, 16),
+        (320, 10, 50, 4, 32),
+        (8000, 10, 900, 1, 100),
+    ],
 )
-def test_slices(nbytes: int, each: int, tasks: int, expected: int) -> None:
+def test_slices(nbytes: int, each: int, tasks: int, cores: int, expected: int) -> None:
     ranges = [Range("bin.000001", 0, nbytes), *[Range("bin.000001", nbytes, nbytes)] * (tasks - 1)]
-    assert amount_of(ranges, each) == Amount("parts", nbytes, expected)
+    assert amount_of(ranges, each, cores) == Amount("parts", nbytes, expected)
     assert amount_of(ranges) == Amount("parts", nbytes)
