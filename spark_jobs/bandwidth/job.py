@@ -336,6 +336,8 @@ checked, to bound the time.
 
 _SLICES = 16
 """The maximum number of Spark tasks that evaluate filters. Starting a task takes time."""
+_QUESTIONS = 1 << 15
+"""The number of filters times subjects that one Spark task evaluates at least, in some 0.1 s. Fewer need no task."""
 
 _WRONG_NAMES = frozenset(
     {
@@ -453,8 +455,9 @@ def evaluate_slaves(
     if numbers is None:
         raise ValueError("these measurements are valid for other filters alone")
     distinct = list(filters.values())
-    amount = Amount("filters", slices=min(len(distinct), _SLICES))
-    flags = run(partial(flags_of, subjects=subjects), distinct, "asking filters", amount=amount)
+    amount = Amount("filters", slices=min(len(distinct) * len(subjects) // _QUESTIONS, _SLICES))
+    asking = run if amount.slices else run_here
+    flags = asking(partial(flags_of, subjects=subjects), distinct, "asking filters", amount=amount)
     evaluate = Evaluate(
         measured.measured, list(zip(flags, numbers, strict=True)), indexed.newest.family, options.audience
     )
