@@ -24,7 +24,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +59,12 @@ def contained(segment: Segment, sources: SourceNumbers, gtids: GtidSet) -> npt.N
     return found
 
 
+def _distinct(column: npt.NDArray[np.integer[Any]]) -> set[int]:
+    """Return the distinct values of a column, most often only one."""
+    # np.unique takes some 30 µs for the single transaction of a live commit.
+    return set(column[:1].tolist() if (column == column[:1]).all() else column.tolist())
+
+
 @dataclass(eq=False)
 class Reach:
     """The GTID ranges and the server ids of a segment (a part of a binlog file), computed once and used for many
@@ -80,12 +86,12 @@ class Reach:
         at or after the file offset ``position``.
         """
         first = int(np.searchsorted(segment.txn_start, position)) if position > segment.start else 0
-        # np.unique takes some 30 µs for the single transaction of a live commit.
-        found = cls(set(segment.txn_server[first:].tolist()))
+        found = cls(_distinct(segment.txn_server[first:]))
         source, number = segment.txn_source[first:], segment.txn_number[first:]
-        for each in set(source.tolist()):
+        sources = _distinct(source)
+        for each in sources:
             if each >= 0:
-                of_source = number[source == each]
+                of_source = number if len(sources) == 1 else number[source == each]
                 found.add_run(each, int(of_source.min()), int(of_source.max()))
         for _, each, low, high, _, _ in segment.dropped.tolist():
             found.add_run(each, low, high)
