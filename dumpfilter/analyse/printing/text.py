@@ -124,6 +124,7 @@ _MOST_NAMES = 10
 """The maximum number of tables that a warning names."""
 _KEYWORDS = (b"BEGIN", b"COMMIT", b"ROLLBACK")
 _FRAMES = (b"SAVEPOINT ", b"ROLLBACK ", b"RELEASE SAVEPOINT ", b"XA ")
+_ANONYMOUS = "ANONYMOUS"
 _AUTOMATIC = b"/*!50616 SET @@SESSION.GTID_NEXT= 'AUTOMATIC'*/"
 _ENDS_OF_TRANSACTIONS = frozenset({b"BEGIN", b"COMMIT"})
 _IS_ALONE: npt.NDArray[np.bool_] = np.isin(np.arange(256), [T.FORMAT_DESCRIPTION, T.TRANSACTION_PAYLOAD])
@@ -132,7 +133,6 @@ _IS_ALONE: npt.NDArray[np.bool_] = np.isin(np.arange(256), [T.FORMAT_DESCRIPTION
 # The offsets of fields in events: of a Query event, of MySQL's GTID events with times, and of MariaDB's GTID event.
 _DB_LENGTH_AT, _STATUS_AT = HEADER_LENGTH + 8, HEADER_LENGTH + QUERY_HEADER_LENGTH
 _TIMED_GTIDS = frozenset({T.GTID, T.ANONYMOUS_GTID})
-_MYSQL_GTIDS = _TIMED_GTIDS | {T.GTID_TAGGED}
 _UUID_AT, _GNO_AT, _TIME_TYPE_AT, _TIMED_LENGTH = (HEADER_LENGTH + at for at in (1, 17, 25, 42))
 _HAS_TIME = 2
 _DOMAIN_AT, _FLAGS_AT = HEADER_LENGTH + 8, HEADER_LENGTH + 12
@@ -326,7 +326,7 @@ class TextPrinter:
         if kind == T.XID and body_end - at == HEADER_LENGTH + 8:
             self._in_transaction = False
             return kind, _xid_shape
-        if kind in _MYSQL_GTIDS and not self._skip_gtids:
+        if kind in MYSQL_GTIDS and not self._skip_gtids:
             self._gtid, self._has_run = place, False
         if kind in _TIMED_GTIDS and body_end - at >= _TIMED_LENGTH and raw[at + _TIME_TYPE_AT] == _HAS_TIME:
             return (kind, raw[at + _UUID_AT : at + _GNO_AT]), lambda: self._mysql_gtid_shape(place)
@@ -504,7 +504,7 @@ class TextPrinter:
             self._setting(statement)
         if self._gtid is not None:
             assert self._fd is not None
-            self._set_gtid(decode_event(self._gtid.event(self._fd)))
+            self._setting(_gtid_setting(decode_event(self._gtid.event(self._fd))))
         if begins_again:
             self._setting(b"BEGIN")
 
@@ -557,12 +557,7 @@ class TextPrinter:
     def _take_gtid(self) -> None:
         # With a GTID set, the session owns the GTID until a transaction ends. An empty transaction gives the GTID to
         # the target.
-        if (
-            self._gtid is not None
-            and self._fd is not None
-            and self._fd.family == "mysql"
-            and not self._in_transaction
-        ):
+        if self._gtid is not None and not self._in_transaction:
             self._setting(b"BEGIN")
             self._setting(b"COMMIT")
 
@@ -643,19 +638,15 @@ class TextPrinter:
             self._gtid = None
 
     def _mysql_gtid(self, found: MysqlGtidEvent, event: Event) -> None:
-        gtid = "ANONYMOUS" if found.gtid is None else str(found.gtid)
+        gtid = found.gtid or _ANONYMOUS
         self._tail(f"{gtid}\tlast_committed={found.last_committed}\tsequence_number={found.sequence_number}")
         if not self._skip_gtids:
-            self._set_gtid(found)
-
-    def _set_gtid(self, found: MysqlGtidEvent) -> None:
-        gtid = "ANONYMOUS" if found.gtid is None else str(found.gtid)
-        self._setting(f"SET @@SESSION.GTID_NEXT= '{gtid}'".encode())
+            self._setting(_gtid_setting(found))
 
     def _mysql_gtid_shape(self, place: Place) -> Shape:
         found: MysqlGtidEvent = decode_event(place.event(self._fd_of_events))
         number = [] if found.gtid is None else [(_GNO_AT, 8)]
-        gtid = "ANONYMOUS" if found.gtid is None else str(found.gtid).rpartition(":")[0] + ":\0"
+        gtid = _ANONYMOUS if found.gtid is None else str(found.gtid).rpartition(":")[0] + ":\0"
         after = b"" if self._skip_gtids else b"SET @@SESSION.GTID_NEXT= '%s'%s\n" % (gtid.encode(), DELIMITER)
         places = [*number, (_TIME_TYPE_AT + 1, 8), (_TIME_TYPE_AT + 9, 8), *(number if after else ())]
         return shape(place.kind, f"{gtid}\tlast_committed=\0\tsequence_number=\0", after, places)
@@ -686,6 +677,10 @@ class TextPrinter:
         text = " ".join((f"{gtid.domain_id}-{gtid.server_id}-\0", *words))
         lines = b"".join(one.encode() + DELIMITER + b"\n" for one in after)
         return shape(T.MARIADB_GTID, text, lines, places)
+
+
+def _gtid_setting(found: MysqlGtidEvent) -> bytes:
+    return f"SET @@SESSION.GTID_NEXT= '{found.gtid or _ANONYMOUS}'".encode()
 
 
 def _pieces(
