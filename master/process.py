@@ -24,6 +24,7 @@ from pydantic import Field
 from rich.console import Console
 
 from dumpfilter import __version__
+from dumpfilter.analyse.report.text import human_files
 from dumpfilter.base import logs
 from dumpfilter.base.endings import ENDINGS, HANG_UP, TERMINATE, handling
 from dumpfilter.base.errors import OptionError, OutputError
@@ -290,8 +291,7 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         )
         announce = partial(_announce, terminal)
         binlogs, version = store.binlogs.names, store.format_description.server_version
-        files = f"{len(binlogs)} file{'' if len(binlogs) == 1 else 's'}"
-        line = f"serving {binlogs[0]} to {binlogs[-1]} ({files}, {version})"
+        line = f"serving {binlogs[0]} to {binlogs[-1]} ({human_files(len(binlogs))}, {version})"
         at = {} if run.listen is None else {"host": run.listen.host, "port": server.port}
         if run.listen is not None:
             line += f" on {host_and_port(run.listen.host, server.port)}"

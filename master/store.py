@@ -234,7 +234,7 @@ class Watcher:
                     break
             files = self._files()
             # Before the look, so that no change between the two is missed.
-            is_told = changes is not None and bool(files) and changes.watch(files)
+            is_watched = changes is not None and bool(files) and changes.watch(files)
             try:
                 seen = self._look()
             except OSError as error:
@@ -244,8 +244,7 @@ class Watcher:
             is_grown, self._seen = seen != self._seen, seen
             if is_grown:
                 self._grown()
-            if is_told and not is_grown:
-                assert changes is not None
+            if changes is not None and is_watched and not is_grown:
                 changes.wait(_UNTOLD_INTERVAL)
             else:
                 # A wait for the condition would take twice the processor time.

@@ -128,6 +128,7 @@ def fetch(
     writes. With ``--stop-never`` that is the ordinary end. Otherwise the command exits with the signal's code. Raises
     DumpfilterError.
     """
+    from dumpfilter.analyse.report.text import human_files
     from dumpfilter.receiver.reception import Follower, FollowOptions
     from dumpfilter.receiver.store import BinlogDirectory, Sync
 
@@ -152,7 +153,7 @@ def fetch(
     progress = follower.progress
     where = f", to {printable(progress.file)} at {progress.position:,}" if progress.file else ""
     terminal.print(
-        f"{len(names)} file{'' if len(names) == 1 else 's'} in {directory}{where} ({progress.bytes:,} bytes received)",
+        f"{human_files(len(names))} in {directory}{where} ({progress.bytes:,} bytes received)",
         markup=False,
         soft_wrap=True,
     )
