@@ -13,7 +13,7 @@ from typing import Any
 import dumpfilter.master.console  # noqa: F401 — It declares statements.
 from dumpfilter.analyse.report.parquet import Column, ParquetTable
 from dumpfilter.binlog import roles as R
-from dumpfilter.binlog.events import KINDS, EventKind, Symbol
+from dumpfilter.binlog.events import KINDS, Symbol
 from dumpfilter.console.metrics import PROCESS_FACTS, Facts
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.statements import COMMANDS, STATEMENTS
@@ -71,32 +71,28 @@ def _table(heads: str, rows: Iterable[Iterable[object]]) -> list[str]:
 def _symbol(symbol: Symbol) -> Iterator[str]:
     role = GRAMMAR.role[symbol, Place.BETWEEN] & R.ROLE_MASK
     yield from (symbol.name, R.NAMES[role], _EFFECTS[symbol])
-    lists = {
-        start: [_event(kind) for kind in KINDS if (kind.symbol, kind.writers) == (symbol, writers)]
-        for writers, start in _WRITERS.items()
-    }
-    yield "; ".join(start + ", ".join(events) for start, events in lists.items() if events)
+    lists = {start: ", ".join(_events(symbol, writers)) for writers, start in _WRITERS.items()}
+    yield "; ".join(start + events for start, events in lists.items() if events)
 
 
-def _event(kind: EventKind) -> str:
-    shown = kind.shown if kind.shown not in (None, kind.name) else ""
-    return f"{kind.number} {kind.name}" + (f" ({shown})" if shown else "")
+def _events(symbol: Symbol, writers: str) -> Iterator[str]:
+    for kind in KINDS:
+        if (kind.symbol, kind.writers) == (symbol, writers):
+            shown = f" ({kind.shown})" if kind.shown not in (None, "", kind.name) else ""
+            yield f"{kind.number} {kind.name}{shown}"
 
 
-def _metrics(*groups: Facts[Any]) -> list[str]:
-    """Return a list of the metrics for each set of labels. The text about a histogram says that it is one."""
-    by_labels: dict[str, list[tuple[str, str]]] = {}
+def _metrics(*groups: Facts[Any]) -> Iterator[str]:
+    """Yield a list of the metrics for each set of labels. The text about a histogram says that it is one."""
+    by_labels: dict[str, list[str]] = {}
     for facts in groups:
         labels = ", ".join(f"`{label}`" for label in facts.labels)
         by_labels.setdefault(labels, []).extend(
-            (f"`{one.metric}`", f"Histogram. {one.help}" if one.kind == "histogram" else one.help)
+            f"- `{one.metric}`: {'Histogram. ' if one.kind == 'histogram' else ''}{one.help}"
             for one in facts.metrics
         )
-    lines = []
-    for labels, rows in by_labels.items():
-        lines += ["", f"With {labels}:" if labels else "Without labels:", ""]
-        lines += [f"- {name}: {meaning}" for name, meaning in rows]
-    return lines
+    for labels, lines in by_labels.items():
+        yield from ("", f"With {labels}:" if labels else "Without labels:", "", *lines)
 
 
 def _role(role: Role) -> Iterator[str]:
@@ -107,55 +103,48 @@ def _role(role: Role) -> Iterator[str]:
 
 
 def _parquet(forms: Mapping[str, ParquetTable]) -> Iterator[str]:
-    first_name, first = next(iter(forms.items()))
+    first: Sequence[Column] = ()
     told: set[tuple[str, str]] = set()
     for name, form in forms.items():
-        order = ", ".join(f"`{one}`" for one in form.order)
-        shared = 0 if name == first_name else _shared(first.columns, form.columns)
-        yield " ".join(
-            [
-                f"`{name}.parquet` has a row for {form.row}.",
-                *([f"Rows ascend by {order}."] if order else []),
-                *(
-                    [f"It begins with the columns to `{form.columns[shared - 1].name}` above."]
-                    if shared
-                    else []
-                ),
-            ]
-        )
+        shared = len([*takewhile(first.__contains__, form.columns)])
+        first = first or form.columns
+        about = [f"`{name}.parquet` has a row for {form.row}."]
+        if form.order:
+            about.append(f"Rows ascend by {', '.join(f'`{one}`' for one in form.order)}.")
+        if shared:
+            about.append(f"It begins with the columns to `{form.columns[shared - 1].name}` above.")
         names: dict[str, list[str]] = {}
         for one in form.columns[shared:]:
             meaning = "as above" if (one.name, one.meaning) in told else one.meaning
             told.add((one.name, one.meaning))
             names.setdefault(meaning, []).append(f"`{one.name}`")
-        yield from ("", *(f"- {', '.join(same)}: {meaning}" for meaning, same in names.items()), "")
-
-
-def _shared(first: Sequence[Column], columns: Sequence[Column]) -> int:
-    """Return the number of columns with which both tables begin."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, columns, strict=False)))
+        yield from (
+            " ".join(about),
+            "",
+            *(f"- {', '.join(same)}: {meaning}" for meaning, same in names.items()),
+            "",
+        )
 
 
 PAGES: Mapping[str, Mapping[str, Iterable[str]]] = {
     "events.md": {
         "symbols": _table(
-            "symbol | role at first | effect on the transaction | event types",
-            map(_symbol, Symbol),
-        ),
+            "symbol | role at first | effect on the transaction | event types", map(_symbol, Symbol)
+        )
     },
     "metrics.md": {
-        "common": _metrics(PROCESS_FACTS),
-        "master": _metrics(*master.METRICS),
-        "source": _metrics(SOURCE),
-        "slave": _metrics(*slave.METRICS),
+        "common": [*_metrics(PROCESS_FACTS)],
+        "master": [*_metrics(*master.METRICS)],
+        "source": [*_metrics(SOURCE)],
+        "slave": [*_metrics(*slave.METRICS)],
     },
     "console.md": {
         "roles": _table(
             "role | statements that change nothing | statements in the audit log", map(_role, Role)
         )
     },
-    "bandwidth.md": {"parquet": list(_parquet(bandwidth.FORMS))[:-1]},
-    "simulation.md": {"parquet": list(_parquet(simulation.FORMS))[:-1]},
+    "bandwidth.md": {"parquet": [*_parquet(bandwidth.FORMS)][:-1]},
+    "simulation.md": {"parquet": [*_parquet(simulation.FORMS)][:-1]},
 }
 """The tables of each page by the names in their markers, such as ``<!-- begin symbols -->``."""
 

@@ -1,23 +1,19 @@
-"""``python tools/mutants.py COUNT``: change the product in small ways, and see whether the tests notice.
+"""``python tools/mutants.py COUNT LOG``: change the product in small ways, and see whether the tests notice.
 
 A mutant is the product with one change: another comparison, a negated condition, a number that is one off, a statement
-less. The changes are drawn by a seed from the functions of the decision and of the slave. A change of another function
-leaves the draw as it is. A survivor needs a test, or its code is superfluous.
+less. The changes are drawn by their texts from the functions of the decision and of the slave. A change of another
+function leaves the draw as it is. A survivor needs a test, or its code is superfluous.
 
 Each mutant is judged by a run of pytest in a copy of the checkout. The run has the quick tests of the module's folder
 and of the files that import the module, and then the slow files that import the module.
 
-The log keeps the verdicts. A second run judges only the mutants that have no line there.
-
-    $ python tools/mutants.py 300 --seed 1 --log out/mutants.log
+The file LOG keeps the verdicts. A second run judges only the mutants that have no line there.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
 import copy
-import functools
 import hashlib
 import os
 import re
@@ -32,7 +28,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("dumpfilter/dump", "dumpfilter/filter", "dumpfilter/index", "dumpfilter/slave")
+PARTS = ("dump", "filter", "index", "slave")
 
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", "--timeout=60")
 """The command that judges a mutant. The timeout ends a test that waits forever."""
@@ -40,61 +36,47 @@ PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprov
 DEADLINE = 600
 """The time limit of a run of tests, seconds. A mutant with an endless compiled loop reaches the limit."""
 
-EQUIVALENT = {
-    "dumpfilter/index/scanner.py FileScanner._read_tagged_gtid: start + int(events.size[event]) - "
-    "self.format_description.checksum_length -> start + int(events.size[event]) + "
-    "self.format_description.checksum_length (1)": "the event's message names its own size",
-    "dumpfilter/dump/payload.py _forms: len(events) <= _MOST_AT_BEST -> len(events) < _MOST_AT_BEST (1)": "a limit of "
-    "effort; the body is valid with each level",
+_PAIRS = (
+    (ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn),
+    (ast.Add, ast.Sub), (ast.BitAnd, ast.BitOr), (ast.LShift, ast.RShift), (ast.And, ast.Or),
+)  # fmt: skip
+OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
+    **{one: other for pair in _PAIRS for one, other in (pair, pair[::-1])},
+    ast.Mult: ast.Add,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.Add,
 }
-"""Mutants that behave as the product, with the reasons."""
-
-COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
-}  # fmt: skip
-OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
-    ast.LShift: ast.RShift, ast.RShift: ast.LShift, ast.FloorDiv: ast.Mult, ast.Mod: ast.Add,
-}  # fmt: skip
 
 
 class Mutant(NamedTuple):
-    """One change of one module: the number of the node in the order of ``ast.walk``, and the number of its change."""
+    """One change of one module: the module's tree, one of its nodes, and the node that takes its place."""
 
-    module: str
-    function: str
-    node: int
-    change: int
     name: str
-    line: int
+    module: Path
+    tree: ast.Module
+    node: ast.AST
+    new: ast.AST
 
-    def tree(self) -> ast.Module:
-        """Return the changed module, with the line numbers of the product."""
-        tree = ast.parse(_text(self.module))
-        node = list(ast.walk(tree))[self.node]
-        new = list(changes(node))[self.change]
-        node.__class__ = type(new)
-        node.__dict__.update(new.__dict__)
-        return ast.fix_missing_locations(tree)
-
-
-@functools.cache
-def _text(path: str) -> str:
-    return (ROOT / path).read_text("utf-8")
+    @property
+    def source(self) -> str:
+        """The changed module."""
+        before = self.node.__class__, self.node.__dict__
+        self.node.__class__, self.node.__dict__ = type(self.new), self.new.__dict__
+        try:
+            return ast.unparse(ast.fix_missing_locations(self.tree))
+        finally:
+            self.node.__class__, self.node.__dict__ = before
 
 
 def changes(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the changed copies of a node that has some."""
     match node:
-        case ast.Compare(ops=[operation]) if type(operation) in COMPARISONS:
-            yield _with(node, ops=[COMPARISONS[type(operation)]()])
+        case ast.Compare(ops=[operator]) if type(operator) in OPERATORS:
+            yield _with(node, ops=[OPERATORS[type(operator)]()])
         case ast.BinOp(right=ast.Constant(None)):
             return  # the annotation of a nested function
-        case ast.BinOp(op=operator) if type(operator) in OPERATORS:
+        case ast.BinOp(op=operator) | ast.BoolOp(op=operator) if type(operator) in OPERATORS:
             yield _with(node, op=OPERATORS[type(operator)]())
-        case ast.BoolOp(op=both):
-            yield _with(node, op=ast.Or() if isinstance(both, ast.And) else ast.And())
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield operand
         case ast.If(test=test) | ast.While(test=test):
@@ -113,57 +95,24 @@ def changes(node: ast.AST) -> Iterator[ast.AST]:
 
 def _with(node: ast.AST, **fields: object) -> ast.AST:
     changed = copy.copy(node)
-    for name, value in fields.items():
-        setattr(changed, name, value)
+    vars(changed).update(fields)
     return changed
 
 
-def drawn(count: int, seed: int) -> list[Mutant]:
-    """Return mutants in an order of chance, which depends on the seed and on each mutant's own text only."""
-    every = [one for part in PARTS for module in _modules(part) for one in mutants_of(module)]
-    return sorted(every, key=lambda one: hashlib.sha256(f"{seed} {one.name}".encode()).digest())[:count]
-
-
-@functools.cache
-def _modules(part: str) -> list[str]:
-    return [str(path.relative_to(ROOT)) for path in (ROOT / part).rglob("*.py")]
-
-
-def importers(module: str) -> set[str]:
-    """Return the test files that import a module of the product."""
-    dotted = ".".join(Path(module).with_suffix("").parts)
-    package, _, stem = dotted.rpartition(".")
-    says = re.compile(rf"{re.escape(dotted)}\b|from {re.escape(package)} import [^\n]*\b{stem}\b")
-    return {path for path in _modules("tests") if says.search(_text(path)) and "/test_" in path}
-
-
-def mutants_of(module: str) -> Iterator[Mutant]:
-    """Yield every mutant of a module. Annotations, default arguments and what stands outside of functions have none."""
-    tree = ast.parse(_text(module))
-    functions = dict(_functions(tree, ""))
+def mutants() -> Iterator[Mutant]:
+    """Yield all mutants. Annotations, default arguments and what stands outside of functions have none."""
     seen: Counter[str] = Counter()
-    for number, node in enumerate(ast.walk(tree)):
-        if id(node) not in functions:
-            continue
-        function = functions[id(node)]
-        for change, new in enumerate(changes(node)):
-            name = f"{module} {function}: {_first_line(node)} -> {_first_line(new)}"
-            seen[name] += 1
-            line = node.lineno if isinstance(node, ast.expr | ast.stmt) else 0
-            yield Mutant(module, function, number, change, f"{name} ({seen[name]})", line)
-
-
-def _functions(node: ast.AST, outer: str) -> Iterator[tuple[int, str]]:
-    """Yield each node inside of functions, with the innermost function's name as in ``__qualname__``."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.ClassDef):
-            yield from _functions(child, f"{outer}{child.name}.")
-        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            for inside in (one for statement in child.body for one in ast.walk(statement)):
-                yield id(inside), outer + child.name
-            yield from _functions(child, f"{outer}{child.name}.<locals>.")
-        else:
-            yield from _functions(child, outer)
+    for module in (path for part in PARTS for path in (ROOT / "dumpfilter" / part).rglob("*.py")):
+        tree = ast.parse(module.read_text("utf-8"))
+        functions = [
+            node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        nodes = {node: each.name for each in functions for one in each.body for node in ast.walk(one)}
+        for node, function in nodes.items():
+            for new in changes(node):
+                name = f"{module.relative_to(ROOT)} {function}: {_first_line(node)} -> {_first_line(new)}"
+                seen[name] += 1
+                yield Mutant(f"{name} ({seen[name]})", module.relative_to(ROOT), tree, node, new)
 
 
 def _first_line(node: ast.AST) -> str:
@@ -172,13 +121,16 @@ def _first_line(node: ast.AST) -> str:
 
 def judged(mutant: Mutant, checkout: Path) -> str:
     """Return the first test that fails with a mutant, ``deadline`` for a run without an end, or an empty text."""
-    near = importers(mutant.module)
-    slow = sorted(path for path in near if path.endswith("_slow.py"))
-    folder = f"tests/{mutant.module.split('/')[1]}"
+    *package, stem = mutant.module.with_suffix("").parts
+    dotted = re.escape(".".join(package))
+    imports = re.compile(rf"{dotted}\.{stem}\b|from {dotted} import [^\n]*\b{stem}\b")
+    near = [str(path) for path in ROOT.glob("tests/**/test_*.py") if imports.search(path.read_text("utf-8"))]
+    near = [os.path.relpath(path, ROOT) for path in near]
+    slow = [path for path in near if path.endswith("_slow.py")]
     path = checkout / mutant.module
-    path.write_text(ast.unparse(mutant.tree()), "utf-8")
+    path.write_text(mutant.source, "utf-8")
     try:
-        quick = _failure(checkout, "--quick", folder, *sorted(near - set(slow)))
+        quick = _failure(checkout, "--quick", f"tests/{package[1]}", *(set(near) - set(slow)))
         return quick or (_failure(checkout, *slow) if slow else "")
     finally:
         shutil.copy2(ROOT / mutant.module, path)
@@ -200,43 +152,28 @@ def _failure(checkout: Path, *arguments: str) -> str:
     return failed[0] if failed else "" if run.returncode == 0 else f"exit code {run.returncode}"
 
 
-def main() -> None:
-    """Judge mutants, and print how many were killed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("count", type=int, help="how many mutants are drawn")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--log", type=Path, required=True, help="the file of verdicts")
-    given = parser.parse_args()
-    given.log.touch()
-    lines = [line.split("\t") for line in given.log.read_text("utf-8").splitlines()]
-    verdicts = {name: verdict for verdict, name, *_ in lines}
-    mutants = [one for one in drawn(given.count, given.seed) if one.name not in EQUIVALENT]
-    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    with (
-        tempfile.TemporaryDirectory(prefix="mutants-") as directory,
-        given.log.open("a", encoding="utf-8") as log,
-    ):
+def main(count: int, log: Path) -> None:
+    """Judge the first ``count`` mutants of the draw, append the verdicts to ``log``, and print their numbers."""
+    log.touch()
+    verdicts = dict(line.split("\t")[1::-1] for line in log.read_text("utf-8").splitlines())
+    drawn = sorted(mutants(), key=lambda one: hashlib.sha256(one.name.encode()).digest())[:count]
+    with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
         checkout = Path(directory, "checkout")
-        left_out = shutil.ignore_patterns(".venv", ".git", "out", ".hypothesis")
-        shutil.copytree(ROOT, checkout, symlinks=True, ignore=left_out)
-        os.environ["PYTHONPATH"] = str(checkout)
-        for mutant in mutants:
+        shutil.copytree(
+            ROOT,
+            checkout,
+            symlinks=True,
+            ignore=shutil.ignore_patterns(".venv", ".git", "out", ".hypothesis"),
+        )
+        os.environ |= {"PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": "1"}
+        for mutant in drawn:
             if mutant.name not in verdicts:
                 by = judged(mutant, checkout)
                 verdicts[mutant.name] = "killed" if by else "SURVIVES"
-                print(
-                    verdicts[mutant.name],
-                    mutant.name,
-                    f"line {mutant.line}",
-                    by,
-                    sep="\t",
-                    file=log,
-                    flush=True,
-                )
-    print(dict(Counter(verdicts[one.name] for one in mutants)))
+                with log.open("a", encoding="utf-8") as file:
+                    print(verdicts[mutant.name], mutant.name, by, sep="\t", file=file)
+    print(Counter(verdicts[one.name] for one in drawn))
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]), Path(sys.argv[2]))

@@ -6,7 +6,6 @@ with the stored ones. The cells run in this process, without a kernel of Jupyter
 
 from __future__ import annotations
 
-import argparse
 import ast
 import io
 import json
@@ -32,23 +31,19 @@ def run(cells: list[Any]) -> None:
 
 def _outputs_of(source: str, names: dict[str, Any]) -> list[Any]:
     """Run a cell, and return the text that it prints and the value of its last expression."""
-    *statements, last = ast.parse(source).body
-    is_value = isinstance(last, ast.Expr)
-    printed, value = io.StringIO(), None
+    tree = ast.parse(source)
+    last = ast.unparse(tree.body.pop()) if isinstance(tree.body[-1], ast.Expr) else "None"
+    printed = io.StringIO()
     with redirect_stdout(printed):
-        exec(compile(ast.Module(statements if is_value else [*statements, last], []), "cell", "exec"), names)
-        if isinstance(last, ast.Expr):
-            value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+        exec(compile(tree, "cell", "exec"), names)
+        value = eval(last, names)
     found: list[dict[str, Any]] = []
     if printed.getvalue():
         text = printed.getvalue().splitlines(keepends=True)
         found.append({"name": "stdout", "output_type": "stream", "text": text})
     if value is not None:
-        data = {
-            form: getattr(value, name)().splitlines(keepends=True)
-            for form, name in _FORMS.items()
-            if hasattr(value, name)
-        }
+        shown = {form: getattr(value, name, None) for form, name in _FORMS.items()}
+        data = {form: show().splitlines(keepends=True) for form, show in shown.items() if show}
         found.append({"data": data, "execution_count": None, "metadata": {}, "output_type": "execute_result"})
     return found
 
@@ -63,18 +58,10 @@ def outputs(cells: list[Any]) -> list[Any]:
 
 
 def main() -> None:
-    """Run all notebooks, or those that the command line names."""
-    parser = argparse.ArgumentParser(description="Run notebooks in place, and store their outputs.")
-    parser.add_argument(
-        "notebooks", nargs="*", type=Path, help="the notebooks; without names, all of examples/notebooks"
-    )
-    named = parser.parse_args().notebooks
-    for path in named:
-        if not path.is_file():
-            parser.error(f"{path}: there is no such notebook")
+    """Run the notebooks that the command line names, or all, and store their outputs."""
     # Spark would start its Python processes with the first python3 of the PATH.
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    for path in named or sorted(NOTEBOOKS.glob("*.ipynb")):
+    for path in [Path(name) for name in sys.argv[1:]] or sorted(NOTEBOOKS.glob("*.ipynb")):
         notebook = json.loads(path.read_bytes())
         run(notebook["cells"])
         path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", "utf-8")

@@ -14,16 +14,16 @@ The script runs on any Python from 3.7 with the standard library alone, since it
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import shutil
 import subprocess
 import sys
 import sysconfig
-from functools import partial
+from ctypes.util import find_library
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Callable, NamedTuple, Sequence  # noqa: UP035 (collections.abc's are no generics before 3.9)
+from typing import Callable, Iterator, NamedTuple, Sequence  # noqa: UP035 (collections.abc's are no generics before 3.9)
 
 PYTHON_AT_LEAST = (3, 11)
 PYTHON_BELOW = (3, 15)
@@ -45,64 +45,57 @@ class Need(NamedTuple):
     title: str
     packages: Sequence[str]
     """Debian packages any of which brings the program, the best first."""
-    missing: Callable[[], str | None]
-    """Return why the program cannot be used (absent or too old), or None when it can."""
+    missing: str
+    """The reason why the program cannot be used (absent or too old), or an empty text when it can."""
     otherwise: str = ""
     """The advice where apt has none of the packages."""
 
 
-def needs(part: str) -> list[Need]:
-    """Return the needs of a part of PARTS. Each part has those of the parts before it, too."""
+def needs(part: str) -> Iterator[Need]:
+    """Yield the needs of a part of PARTS. Each part has those of the parts before it, too."""
     python = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    found = [
-        Need("Python's module venv", (f"{python}-venv", "python3-venv"), _venv_missing),
-        Need("a C compiler", ("gcc",), lambda: None if shutil.which("cc") else _absent("gcc")),
-        Need("C's header files", ("libc6-dev",), lambda: _header_missing("/usr/include", "stdlib.h")),
-        Need(
-            "Python's header files",
-            (f"{python}-dev", "python3-dev"),
-            lambda: _header_missing(sysconfig.get_path("include"), "Python.h"),
-        ),
-    ]
-    if part in ("demo", "tests"):
-        releases = [f"openjdk-{release}-jre-headless" for release in JAVA_RELEASES]
-        found.append(Need("Java", (*releases, "default-jre-headless"), _java_missing))
-    if part == "demo":
+    # Debian's package of Python lacks both modules.
+    venv = _unless(
+        find_spec("ensurepip") and find_spec("venv"), "this Python cannot make virtual environments"
+    )
+    yield Need("Python's module venv", (f"{python}-venv", "python3-venv"), venv)
+    yield Need("a C compiler", ("gcc",), _unless(shutil.which("cc"), "gcc is not installed"))
+    yield Need("C's header files", ("libc6-dev",), _header("/usr/include", "stdlib.h"))
+    header = _header(sysconfig.get_path("include"), "Python.h")
+    yield Need("Python's header files", (f"{python}-dev", "python3-dev"), header)
+    if part != "python":
+        releases = (f"openjdk-{release}-jre-headless" for release in JAVA_RELEASES)
+        yield Need("Java", (*releases, "default-jre-headless"), _java())
+    # Debian's MariaDB and MySQL exclude each other. A machine with MySQL keeps it, and the demonstration leaves out its
+    # part with real servers.
+    if part == "demo" and (_which("mariadbd") or not _which("mysqld")):
         # These packages bring the programs alone. Debian's mariadb-server would also start a service.
-        found += [
-            Need(program, (f"mariadb-{side}-core", f"mariadb-{side}"), partial(_absent_beside_mysql, program))
-            for program, side in (
-                ("mariadbd", "server"),
-                ("mariadb-install-db", "server"),
-                ("my_print_defaults", "client"),
-            )
-        ]
+        for program in ("mariadbd", "mariadb-install-db", "my_print_defaults"):
+            side = "client" if program == "my_print_defaults" else "server"
+            yield Need(program, (f"mariadb-{side}-core", f"mariadb-{side}"), _program(program))
     if part == "tests":
-        found += [
-            Need("mariadbd", ("mariadb-server",), lambda: _mariadb_missing("mariadbd")),
-            Need("mariadb", ("mariadb-client",), lambda: _mariadb_missing("mariadb")),
-            *(
-                Need(program, (package,), partial(_absent, program))
-                for program, package in (
-                    ("mariadb-install-db", "mariadb-server"),
-                    ("mariadb-binlog", "mariadb-client"),
-                    ("openssl", "openssl"),
-                    ("systemd-analyze", "systemd"),
-                )
-            ),
-            Need(
-                "a browser",
-                ("chromium",),
-                _browser_missing,
-                # Ubuntu's chromium is a snap, which cannot read files in /tmp.
-                "install Google's package google-chrome-stable, since this system has no Debian package of Chromium",
-            ),
-            Need("libatomic, for the Node.js of Playwright", ("libatomic1",), _libatomic_missing),
-        ]
-    return found
+        yield Need("mariadbd", ("mariadb-server",), _mariadb("mariadbd"))
+        yield Need("mariadb", ("mariadb-client",), _mariadb("mariadb"))
+        yield Need("mariadb-install-db", ("mariadb-server",), _program("mariadb-install-db"))
+        yield Need("mariadb-binlog", ("mariadb-client",), _program("mariadb-binlog"))
+        yield Need("openssl", ("openssl",), _program("openssl"))
+        yield Need("systemd-analyze", ("systemd",), _program("systemd-analyze"))
+        yield Need(
+            "a browser",
+            ("chromium",),
+            _unless(shutil.which("chromium") or shutil.which("google-chrome"), "no Chromium and no Chrome"),
+            # Ubuntu's chromium is a snap, which cannot read files in /tmp.
+            "install Google's package google-chrome-stable, since this system has no Debian package of Chromium",
+        )
+        libatomic = _unless(find_library("atomic"), "libatomic.so.1 is not installed")
+        yield Need("libatomic, for the Node.js of Playwright", ("libatomic1",), libatomic)
 
 
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
+
+
+def _unless(found: object, reason: str) -> str:
+    return "" if found else reason
 
 
 def _which(program: str) -> str | None:
@@ -110,85 +103,52 @@ def _which(program: str) -> str | None:
     return shutil.which(program) or shutil.which(program, path=_SBIN)
 
 
-def _absent(program: str) -> str | None:
-    return None if _which(program) else f"{program} is not installed"
+def _program(name: str) -> str:
+    return _unless(_which(name), f"{name} is not installed")
 
 
-def _absent_beside_mysql(program: str) -> str | None:
-    """Return why the demonstration lacks a program of MariaDB, or None when it needs none.
-
-    Debian's MariaDB and MySQL exclude each other. A machine with MySQL keeps it, and the demonstration leaves out its
-    part with real servers.
-    """
-    return None if _which("mysqld") and not _which("mariadbd") else _absent(program)
+def _header(directory: str, name: str) -> str:
+    return _unless(Path(directory, name).exists(), f"{directory} has no {name}")
 
 
-def _venv_missing() -> str | None:
-    try:
-        # Debian's package of Python lacks both modules.
-        import ensurepip  # noqa: F401
-        import venv  # noqa: F401
-    except ImportError:
-        return "this Python cannot make virtual environments"
-    return None
-
-
-def _header_missing(directory: str, name: str) -> str | None:
-    return None if Path(directory, name).exists() else f"{directory} has no {name}"
-
-
-def _java_missing() -> str | None:
+def _java() -> str:
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     from dumpfilter.spark_jobs.java import JAVA_AT_LEAST, find_java, java_release
 
     java = find_java()
     if java is None:
         return "java is not installed"
-    release = java_release(java)
-    if release is not None and release < JAVA_AT_LEAST:
-        return f"{java} is Java {release}, and Spark needs {JAVA_AT_LEAST} or later"
-    return None
+    release = java_release(java) or JAVA_AT_LEAST
+    too_old = f"{java} is Java {release}, and Spark needs {JAVA_AT_LEAST} or later"
+    return _unless(release >= JAVA_AT_LEAST, too_old)
 
 
-def _mariadb_missing(program: str) -> str | None:
+def _mariadb(program: str) -> str:
     path = _which(program)
     if path is None:
         return f"{program} is not installed"
     version = re.search(r"(\d+)\.(\d+)\.\d+-MariaDB", _printed(path, "--version"))
     if version is None:
         return f"{path} is not MariaDB's"
-    if (int(version[1]), int(version[2])) < MARIADB_AT_LEAST:
-        oldest = ".".join(map(str, MARIADB_AT_LEAST))
-        return f"{path} is of MariaDB {version[1]}.{version[2]}, and the tests need {oldest} or later"
-    return None
+    too_old = f"{path} is of MariaDB {version[1]}.{version[2]}, and the tests need {_dotted(MARIADB_AT_LEAST)} or later"
+    return _unless((int(version[1]), int(version[2])) >= MARIADB_AT_LEAST, too_old)
 
 
-def _browser_missing() -> str | None:
-    return None if shutil.which("chromium") or shutil.which("google-chrome") else "no Chromium and no Chrome"
+def _dotted(version: Sequence[int]) -> str:
+    return ".".join(map(str, version[:2]))
 
 
-def _libatomic_missing() -> str | None:
-    try:
-        ctypes.CDLL("libatomic.so.1")
-    except OSError:
-        return "libatomic.so.1 is not installed"
-    return None
-
-
-def python_problem(version: Sequence[int]) -> str | None:
-    """Return why a Python of this version cannot be used, or None when it can.
+def python_problem(version: Sequence[int]) -> str:
+    """Return why a Python of this version cannot be used, or an empty text when it can.
 
     >>> python_problem((3, 13)), python_problem((3, 9)).split(";")[0]
-    (None, 'dumpfilter needs Python 3.11 to 3.14, and this is 3.9')
+    ('', 'dumpfilter needs Python 3.11 to 3.14, and this is 3.9')
     """
-    if PYTHON_AT_LEAST <= tuple(version[:2]) < PYTHON_BELOW:
-        return None
-    newest = f"{PYTHON_BELOW[0]}.{PYTHON_BELOW[1] - 1}"
-    oldest = ".".join(map(str, PYTHON_AT_LEAST))
-    this = ".".join(map(str, version[:2]))
-    return (
-        f"dumpfilter needs Python {oldest} to {newest}, and this is {this}; "
-        "install another one and name it: make PYTHON=/path/to/python3"
+    newest = PYTHON_BELOW[0], PYTHON_BELOW[1] - 1
+    return _unless(
+        PYTHON_AT_LEAST <= tuple(version[:2]) < PYTHON_BELOW,
+        f"dumpfilter needs Python {_dotted(PYTHON_AT_LEAST)} to {_dotted(newest)}, and this is {_dotted(version)}; "
+        "install another one and name it: make PYTHON=/path/to/python3",
     )
 
 
@@ -197,7 +157,7 @@ def find_python() -> str | None:
     names = [f"python3.{minor}" for minor in range(PYTHON_BELOW[1] - 1, PYTHON_AT_LEAST[1] - 1, -1)]
     for path in filter(None, map(shutil.which, ["python3", *names])):
         version = _printed(path, "-c", "import sys; print(*sys.version_info[:2])").split()
-        if version and python_problem([int(part) for part in version]) is None:
+        if version and not python_problem([int(part) for part in version]):
             return path
     return None
 
@@ -228,8 +188,11 @@ def _printed(*command: str) -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)
+def _say(*lines: str) -> int:
+    """Print lines to standard error, and return the exit status 1 if there are any."""
+    for line in lines:
+        print(line, file=sys.stderr)
+    return 1 if lines else 0
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -242,49 +205,43 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     problem = python_problem(sys.version_info[:2])
     if problem:
-        _say(problem)
-        return 1
-    wanted = [(need, why) for need in needs(arguments[0]) for why in [need.missing()] if why]
-    if not wanted:
+        return _say(problem)
+    wanted = [need for need in needs(arguments[0]) if need.missing]
+    if not _say(*(f"missing: {need.title} ({need.missing})" for need in wanted)):
         return 0
-    for need, why in wanted:
-        _say(f"missing: {need.title} ({why})")
     if shutil.which("apt-get") is None:
-        _say("This system has no apt-get. Install what is missing with its own package manager.")
-        return 1
+        return _say("This system has no apt-get. Install what is missing with its own package manager.")
     root = os.geteuid() == 0
-    if root and subprocess.run([*_APT, "update", "-qq"], check=False).returncode:
+    if root and _apt_get("update"):
         _say("apt-get update failed: see above. The package lists may be old.")
-    chosen: list[str] = []
-    refused = False
-    for need, _ in wanted:
+    chosen: dict[str, None] = {}
+    refused = 0
+    for need in wanted:
         package = choose(need.packages, lambda name: candidate(_printed("apt-cache", "policy", name)))
         if package is None and need.otherwise:
-            _say(f"{need.title}: {need.otherwise}")
-            refused = True
-        elif (package or need.packages[-1]) not in chosen:
+            refused = _say(f"{need.title}: {need.otherwise}")
+        else:
             # Before the first apt-get update no package has a candidate. The last package is the likeliest to exist.
-            chosen.append(package or need.packages[-1])
+            chosen[package or need.packages[-1]] = None
+    packages = " ".join(chosen)
     if not root and chosen:
-        _say("Install as root, then call make again:\n  apt-get update")
-        _say("  apt-get install " + " ".join(chosen))
+        _say("Install as root, then call make again:\n  apt-get update", f"  apt-get install {packages}")
     if not root or refused:
         return 1
-    print("installing: " + " ".join(chosen), flush=True)
-    command = ["install", "-y", "-qq", *chosen]
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    done = subprocess.run([*_APT, *command], env=environment, stdout=subprocess.DEVNULL, check=False)
-    if done.returncode:
-        _say("apt-get install failed: see above.")
-        return 1
-    left = [why for need, _ in wanted for why in [need.missing()] if why]
-    for why in left:
-        _say(f"still missing: {why}")
-    return 1 if left else 0
+    print(f"installing: {packages}", flush=True)
+    if _apt_get("install", "-y", *chosen):
+        return _say("apt-get install failed: see above.")
+    return _say(*(f"still missing: {need.missing}" for need in needs(arguments[0]) if need.missing))
 
 
-_APT = ("apt-get", "-o", "DPkg::Lock::Timeout=600")
-"""The command apt-get. It waits, since another apt may be at work on a machine that has just started, seconds."""
+def _apt_get(command: str, *arguments: str) -> int:
+    # It waits up to 600 seconds, since another apt may be at work on a machine that has just started.
+    return subprocess.run(
+        ["apt-get", "-o", "DPkg::Lock::Timeout=600", command, "-qq", *arguments],
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+        stdout=subprocess.DEVNULL,
+        check=False,
+    ).returncode
 
 
 if __name__ == "__main__":
