@@ -145,18 +145,20 @@ class MasterConsole:
         self._changing = threading.Lock()
         """The lock that a statement holds while it purges binlog files or changes the binlog's rules."""
         tables: dict[str, Callable[[], Result]] = {
-            "drains": lambda: facts.DRAINS.table(
+            "drains": lambda: facts.Drains.table(
                 facts.DrainView(drain, self._concerned(drain)) for drain in self._drains.all()
             ),
             "filter_warnings": self._warnings,
-            "imposed_filters": lambda: facts.IMPOSED.table(self._service.config.imposed),
-            "replica_drift": lambda: facts.DRIFT.table(() if replicas is None else replicas.drifting()),
-            "replica_filters": lambda: facts.REPLICA_FILTERS.table(
+            "imposed_filters": lambda: facts.ImposedFilters.table(self._service.config.imposed),
+            "replica_drift": lambda: facts.ReplicaDrift.table(
+                () if replicas is None else replicas.drifting()
+            ),
+            "replica_filters": lambda: facts.ReplicaFilters.table(
                 () if replicas is None else _entries(replicas)
             ),
             "slaves": self._slaves,
-            "source": lambda: facts.SOURCE.table(() if source is None else (source,)),
-            "write_rules": lambda: facts.WRITE_RULES.table(_write_rows(self._register.write_filter)),
+            "source": lambda: facts.Source.table(() if source is None else (source,)),
+            "write_rules": lambda: facts.WriteRules.table(_write_rows(self._register.write_filter)),
         }
         self.tables: Mapping[tuple[str, str], Callable[[], Result]] = {
             **{("dumpfilter", name): tables[name] for name in sorted(tables)},
@@ -184,10 +186,10 @@ class MasterConsole:
 
     def _slaves(self) -> Result:
         end = BinlogEnd(self._store.binlogs.paths, time.time())
-        return facts.SLAVES.table(facts.SlaveView(slave, end) for slave in self._service.known_slaves.all())
+        return facts.Slaves.table(facts.SlaveView(slave, end) for slave in self._service.known_slaves.all())
 
     def _warnings(self) -> Result:
-        return facts.FILTER_WARNINGS.table(
+        return facts.FilterWarnings.table(
             facts.WarningView(slave, warning)
             for slave in self._register.all()
             for warning in self._service.filter_warnings.of(slave.filter)

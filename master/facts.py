@@ -9,11 +9,11 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dumpfilter.base.printable import printable
-from dumpfilter.console.metrics import Fact, Facts, column, declared, metric
+from dumpfilter.console.metrics import Fact, Facts, column, metric
 from dumpfilter.console.sql.result import ColumnType
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter
-from dumpfilter.master.config import OnDrift
+from dumpfilter.master.config import Drift, ImposedFilter, OnDrift
 from dumpfilter.master.register import KnownSlave, Presence
 
 if TYPE_CHECKING:
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from dumpfilter.analyse.lint.findings import FilterWarning
     from dumpfilter.index.lag import BinlogEnd
-    from dumpfilter.master.config import Drift, ImposedFilter, ReplicaEntry
+    from dumpfilter.master.config import ReplicaEntry
     from dumpfilter.master.register import RegisteredSlave
-    from dumpfilter.master.source import SourceThread
     from dumpfilter.master.who import Drain
 
 LONGEST_LABEL = 64
@@ -83,7 +82,18 @@ def _count(name: str) -> Fact:
     return column(f"slave.counts.{name}", metric=f"{name}_total")
 
 
-class _SlaveFacts:
+class Slaves(
+    Facts[SlaveView],
+    prefix=PREFIX,
+    labels={
+        "slave": lambda view: view.slave.peer.uuid or view.slave.entry,
+        "server_id": lambda view: str(view.slave.peer.server_id),
+        "channel": lambda view: view.slave.peer.channel[:LONGEST_LABEL],
+        "user": lambda view: view.slave.peer.user[:LONGEST_LABEL],
+    },
+):
+    """The table ``dumpfilter.slaves`` and the metrics of a master's slaves."""
+
     server_id = column("slave.peer.server_id")
     uuid = column("slave.peer.uuid", _TEXT)
     host = column("slave.peer.host", _TEXT)
@@ -148,17 +158,6 @@ class _SlaveFacts:
     refusal = column("slave.refusal", _TEXT)
 
 
-SLAVES: Facts[SlaveView] = Facts(
-    declared(_SlaveFacts, PREFIX),
-    labels={
-        "slave": lambda view: view.slave.peer.uuid or view.slave.entry,
-        "server_id": lambda view: str(view.slave.peer.server_id),
-        "channel": lambda view: view.slave.peer.channel[:LONGEST_LABEL],
-        "user": lambda view: view.slave.peer.user[:LONGEST_LABEL],
-    },
-)
-
-
 class DrainView(NamedTuple):
     """A drain (the operator's order to send slaves away) with the registered slaves that the drain's conditions select:
     the source of one row of a console table.
@@ -168,7 +167,9 @@ class DrainView(NamedTuple):
     slaves: list[RegisteredSlave]
 
 
-class _DrainFacts:
+class Drains(Facts[DrainView]):
+    """The table ``dumpfilter.drains``."""
+
     drained_by = column(lambda view: view.drain.who.by[0], _TEXT)
     value = column(lambda view: view.drain.who.by[1], _TEXT)
     channel = column("drain.who.channel", _TEXT)
@@ -178,23 +179,22 @@ class _DrainFacts:
     still_dumping = column(lambda view: sum(bool(slave.dump) for slave in view.slaves))
 
 
-DRAINS: Facts[DrainView] = Facts(declared(_DrainFacts, PREFIX))
+class WriteRules(Facts[tuple[str, str]]):
+    """The table ``dumpfilter.write_rules``."""
 
-WRITE_RULES: Facts[tuple[str, str]] = Facts(
-    (Fact("semantics", _TEXT, itemgetter(0)), Fact("rule", _TEXT, itemgetter(1)))
-)
+    semantics = column(itemgetter(0), _TEXT)
+    rule = column(itemgetter(1), _TEXT)
 
 
-class _ImposedFacts:
+class ImposedFilters(Facts[ImposedFilter]):
+    """The table ``dumpfilter.imposed_filters``."""
+
     name = column(type=_TEXT)
     server_ids = column(lambda one: listed(sorted(one.server_ids)), _TEXT)
     users = column(lambda one: listed(sorted(one.users)), _TEXT)
     networks = column(lambda one: listed(one.networks), _TEXT)
     semantics = column(lambda one: semantics_of(one.filter), _TEXT)
     rules = column(lambda one: rule_text(one.filter), _TEXT)
-
-
-IMPOSED: Facts[ImposedFilter] = Facts(declared(_ImposedFacts, PREFIX))
 
 
 class EntryView(NamedTuple):
@@ -227,7 +227,9 @@ class EntryView(NamedTuple):
         )
 
 
-class _EntryFacts:
+class ReplicaFilters(Facts[EntryView]):
+    """The table ``dumpfilter.replica_filters``."""
+
     entry = column("entry.key", _TEXT)
     user = column("entry.user", _TEXT)
     channel = column("entry.channel", _TEXT)
@@ -243,7 +245,9 @@ class _EntryFacts:
     dumping = column(lambda view: sum(bool(slave.dump) for slave in view.slaves))
 
 
-class _DriftFacts:
+class ReplicaDrift(Facts[Drift]):
+    """The table ``dumpfilter.replica_drift``."""
+
     user = column("peer.user", _TEXT)
     channel = column("peer.channel", _TEXT)
     server_id = column("peer.server_id")
@@ -254,10 +258,6 @@ class _DriftFacts:
     reason = column("text", _TEXT)
 
 
-REPLICA_FILTERS: Facts[EntryView] = Facts(declared(_EntryFacts, PREFIX))
-DRIFT: Facts[Drift] = Facts(declared(_DriftFacts, PREFIX))
-
-
 class WarningView(NamedTuple):
     """A warning about the filter of a registered slave, with the slave: the source of one row of a console table."""
 
@@ -265,7 +265,9 @@ class WarningView(NamedTuple):
     warning: FilterWarning
 
 
-class _WarningFacts:
+class FilterWarnings(Facts[WarningView]):
+    """The table ``dumpfilter.filter_warnings``."""
+
     server_id = column("slave.peer.server_id")
     channel = column(lambda view: printable(view.slave.peer.channel), _TEXT)
     user = column(lambda view: printable(view.slave.peer.user), _TEXT)
@@ -276,10 +278,11 @@ class _WarningFacts:
     cure = column(lambda view: printable(view.warning.cure, _LONGEST_WARNING), _TEXT)
 
 
-FILTER_WARNINGS: Facts[WarningView] = Facts(declared(_WarningFacts, PREFIX))
+class Source(Facts[Any], prefix=f"{PREFIX}source_"):
+    """The table ``dumpfilter.source`` and the metrics of a :class:`~dumpfilter.master.source.SourceThread`, which
+    follows a running server.
+    """
 
-
-class _SourceFacts:
     address = column(lambda source: str(source.follower.url), _TEXT)
     state = column(type=_TEXT)
     connected = metric("is_connected")
@@ -300,6 +303,3 @@ class _SourceFacts:
     """Time at which the last event came from the source."""
     last_error = column("follower.last_error", _TEXT)
     last_error_at = column(lambda source: source.follower.last_error_at or None, _TIME)
-
-
-SOURCE: Facts[SourceThread] = Facts(declared(_SourceFacts, f"{PREFIX}source_"))

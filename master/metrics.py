@@ -10,15 +10,15 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from operator import attrgetter, itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from dumpfilter.base.errors import BinlogError
-from dumpfilter.console.metrics import Facts, Latency, declared, metric
+from dumpfilter.console.metrics import Facts, Latency, metric
 from dumpfilter.index.lag import BinlogEnd
-from dumpfilter.master.facts import PREFIX, SLAVES, SOURCE, SlaveView
+from dumpfilter.master.facts import PREFIX, Slaves, SlaveView, Source
 from dumpfilter.master.indexed_file import CacheState
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import Presence
@@ -29,7 +29,7 @@ MOST_IDLE_SHOWN = 1000
 """The largest number of slaves without a dump that the metrics show, those whose dumps ended last."""
 
 
-class Master(NamedTuple):
+class MasterView(NamedTuple):
     """The objects of a running master from which its metrics are read when Prometheus asks for them."""
 
     server: MasterServer
@@ -48,7 +48,9 @@ class Counted(NamedTuple):
     limit: int = 0
 
 
-class _MasterFacts:
+class Master(Facts[MasterView], prefix=PREFIX):
+    """The metrics of a master as a whole."""
+
     serving = metric(lambda master: master.server.is_serving and not master.server.service.stopping)
     """1 while the gRPC server accepts calls."""
     binlog_readable = metric(lambda master: master.modified_at is not None)
@@ -73,27 +75,35 @@ class _MasterFacts:
     """Events that the master has scanned."""
 
 
-MASTER: Facts[Master] = Facts(declared(_MasterFacts, PREFIX))
+_KIND = attrgetter("kind")
 
 
-class _StateFacts:
+class States(Facts[Counted], prefix=PREFIX, labels={"state": _KIND}):
+    """The metrics of the slaves' states."""
+
     slaves = metric("number")
     """Slaves that the master knows, by state, as in the table dumpfilter.slaves."""
 
 
-class _CallFacts:
+class Calls(Facts[Counted], prefix=PREFIX, labels={"kind": _KIND}):
+    """The metrics of the calls under way."""
+
     calls = metric("number")
     """Calls under way, by kind: dump, watch (of the health service), call, and replica_connection."""
     calls_limit = metric("limit")
     """The most calls of a kind that may be under way."""
 
 
-class _FailureFacts:
+class FailedCalls(Facts[Counted], prefix=PREFIX, labels={"reason": _KIND}):
+    """The metric of refused and failed calls."""
+
     failed_calls_total = metric("number")
     """Refused calls, and dumps that ended with an error, by the error's class."""
 
 
-class _CacheFacts:
+class Caches(Facts[tuple[str, CacheState]], prefix=PREFIX, labels={"cache": itemgetter(0)}):
+    """The metrics of the master's caches."""
+
     cache_bytes = metric(lambda cache: cache[1].bytes)
     """Memory of a cache's entries: scanned segments, decisions (steps, limited by their number), shared chunks."""
     cache_limit_bytes = metric(lambda cache: cache[1].limit_bytes)
@@ -106,14 +116,7 @@ class _CacheFacts:
     """Look-ups that did not find it."""
 
 
-_KIND = attrgetter("kind")
-
-STATES: Facts[Counted] = Facts(declared(_StateFacts, PREFIX), labels={"state": _KIND})
-CALLS: Facts[Counted] = Facts(declared(_CallFacts, PREFIX), labels={"kind": _KIND})
-FAILED_CALLS: Facts[Counted] = Facts(declared(_FailureFacts, PREFIX), labels={"reason": _KIND})
-CACHES: Facts[tuple[str, CacheState]] = Facts(declared(_CacheFacts, PREFIX), labels={"cache": itemgetter(0)})
-
-METRICS = (MASTER, STATES, CALLS, FAILED_CALLS, SLAVES, CACHES)
+METRICS: tuple[type[Facts[Any]], ...] = (Master, States, Calls, FailedCalls, Slaves, Caches)
 """The groups of metrics that every master has, in the order of docs/metrics.md."""
 
 
@@ -135,14 +138,14 @@ class MasterCollector(Collector):
         end = BinlogEnd(store.binlogs.paths, time.time())
         slaves = server.service.known_slaves.all()
         states = Counter(slave.presence for slave in slaves)
-        yield from MASTER.families([Master(server, end, modified_at)])
-        yield from STATES.families([Counted(state.value, states[state]) for state in Presence])
-        yield from CALLS.families(list(_calls(server)))
-        yield from FAILED_CALLS.families([Counted(*pair) for pair in MEASURED.failures().items()])
-        yield from SLAVES.families(shown(SlaveView(slave, end) for slave in slaves))
-        yield from CACHES.families([("segments", store.cache_state()), *server.reader.caches().items()])
+        yield from Master.families([MasterView(server, end, modified_at)])
+        yield from States.families([Counted(state.value, states[state]) for state in Presence])
+        yield from Calls.families(list(_calls(server)))
+        yield from FailedCalls.families([Counted(*pair) for pair in MEASURED.failures().items()])
+        yield from Slaves.families(shown(SlaveView(slave, end) for slave in slaves))
+        yield from Caches.families([("segments", store.cache_state()), *server.reader.caches().items()])
         if server.source is not None:
-            yield from SOURCE.families([server.source])
+            yield from Source.families([server.source])
 
 
 def _modified(store: BinlogStore) -> float | None:
@@ -173,6 +176,6 @@ def shown(views: Iterable[SlaveView]) -> list[SlaveView]:
     idle = [view for view in served if view.slave.presence is not Presence.CONNECTED]
     # Slaves that a [[replica]] names and that were never seen come last, so that the limit spares them.
     idle.sort(key=lambda view: view.slave.last_seen_at or math.inf)
-    labels = SLAVES.labels.values()
+    labels = Slaves.labels.values()
     found = {tuple(of(view) for of in labels): view for view in [*idle[-MOST_IDLE_SHOWN:], *connected]}
     return list(found.values())

@@ -48,7 +48,7 @@ from dumpfilter.master import limits
 from dumpfilter.master.config import MasterConfig, imposed_on
 from dumpfilter.master.dump_start import check_place, start_of, wanted_by
 from dumpfilter.master.encodings import counts_to_proto
-from dumpfilter.master.facts import SLAVES, SlaveView
+from dumpfilter.master.facts import Slaves, SlaveView
 from dumpfilter.master.register import (
     KnownSlave,
     KnownSlaves,
@@ -747,7 +747,7 @@ def slave_to_proto(slave: KnownSlave, filter_warnings: Iterable[str] = ()) -> pb
     ``filter_warnings`` are the warnings about the slave's filter.
     """
     view = SlaveView(slave, None)
-    facts = {name: value for name, value in SLAVES.document(view, _FACTS).items() if value is not None}
+    facts = {name: value for name, value in Slaves.document(view, _FACTS).items() if value is not None}
     return pb.Slave(
         **facts,
         position=pb.BinlogPosition(file=slave.file, position=slave.position),

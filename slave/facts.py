@@ -28,7 +28,7 @@ from dumpfilter.base.errors import (
     TlsError,
 )
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
-from dumpfilter.console.metrics import Fact, Facts, Latency, column, declared, metric
+from dumpfilter.console.metrics import Fact, Facts, Latency, column, metric
 from dumpfilter.console.sql.columns import PERFORMANCE_SCHEMA, replica_status_columns
 from dumpfilter.console.sql.result import ColumnType, Result
 from dumpfilter.filter.channels import ChannelFilters, Setting
@@ -162,7 +162,13 @@ def _error(thread: ChannelThread, numbers: _Numbers) -> tuple[int, str, float]:
     return number, str(thread.error), thread.error_at
 
 
-class _ThreadFacts:
+class Threads(
+    Facts[ThreadView],
+    prefix="dumpfilter_slave_",
+    labels={"channel": lambda view: view.channel, "thread": lambda view: view.thread},
+):
+    """The metrics of each of a channel's two threads."""
+
     thread_running = metric("running")
     """1 while the thread runs. The I/O thread is io, the applier sql."""
     errors_total = metric("errors")
@@ -173,13 +179,6 @@ class _ThreadFacts:
     """Unix time of the newest error; no value without one."""
 
 
-THREADS: Facts[ThreadView] = Facts(
-    declared(_ThreadFacts, "dumpfilter_slave_"),
-    labels={"channel": lambda view: view.channel, "thread": lambda view: view.thread},
-)
-"""The metrics of each of a channel's two threads."""
-
-
 def _count(name: str, metric: str = "") -> Fact:
     """Declare a column with the count ``name`` that the master has sent for the channel, such as ``bytes_read``.
 
@@ -188,7 +187,11 @@ def _count(name: str, metric: str = "") -> Fact:
     return column(lambda view: view.counted.counts[name], metric=metric)
 
 
-class _ChannelFacts:
+class Channels(Facts[ChannelView], prefix="dumpfilter_slave_", labels={"channel": lambda view: view.name}):
+    """The columns of the table ``dumpfilter.channels``, which shows a slave's channels, and the metrics of each
+    channel. The counts outlive connections and restarts.
+    """
+
     CHANNEL_NAME = column("name", _TEXT)
     FILTER_ON = column("info.filter_on", _TEXT)
     FILTER_SEMANTICS = column(lambda view: view.channel.semantics.value.upper(), _TEXT)
@@ -247,37 +250,26 @@ class _ChannelFacts:
     """Time from a transaction's commit on the server to that on the target, for the last of a run without a pause."""
 
 
-CHANNELS: Facts[ChannelView] = Facts(
-    declared(_ChannelFacts, "dumpfilter_slave_"), labels={"channel": lambda view: view.name}
-)
-"""The columns of the table ``dumpfilter.channels``, which shows a slave's channels, and the metrics of each channel.
-The counts outlive connections and restarts.
-"""
+class FilterHits(Facts[tuple[str, str, int]]):
+    """The table ``dumpfilter.filter_hits``: the number of uses of each kind of filter rule since the channel was first
+    started.
 
+    Unlike COUNTER of ``replication_applier_filters``, the numbers survive a change of the filter and a restart.
+    """
 
-class _HitFacts:
     CHANNEL_NAME = column(itemgetter(0), _TEXT)
     RULE_KIND = column(itemgetter(1), _TEXT)
     HITS = column(itemgetter(2))
 
 
-HITS: Facts[tuple[str, str, int]] = Facts(declared(_HitFacts, ""))
-"""The table ``dumpfilter.filter_hits``: the number of uses of each kind of filter rule since the channel was first
-started.
+class Process(Facts[Latency], prefix="dumpfilter_slave_"):
+    """The metrics about the slave's process as a whole, not about one channel."""
 
-Unlike COUNTER of ``replication_applier_filters``, the numbers survive a change of the filter and a restart.
-"""
-
-
-class _ProcessFacts:
     sync_seconds = metric(lambda latency: latency, Latency)
     """Time of a synchronization of a relay log or state file (fdatasync)."""
 
 
-PROCESS: Facts[Latency] = Facts(declared(_ProcessFacts, "dumpfilter_slave_"))
-"""The metrics about the slave's process as a whole, not about one channel."""
-
-METRICS = (THREADS, CHANNELS, PROCESS)
+METRICS: tuple[type[Facts[Any]], ...] = (Threads, Channels, Process)
 """The groups of metrics of a slave, in the order of docs/metrics.md."""
 
 
@@ -297,9 +289,9 @@ class SlaveCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the present values of all metrics of the slave."""
         channels = views(self._slave.channels_now)
-        yield from THREADS.families([thread for view in channels for thread in (view.io, view.sql)])
-        yield from CHANNELS.families(channels)
-        yield from PROCESS.families([SYNC_TIME])
+        yield from Threads.families([thread for view in channels for thread in (view.io, view.sql)])
+        yield from Channels.families(channels)
+        yield from Process.families([SYNC_TIME])
 
 
 def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> list[Any]:
@@ -455,8 +447,8 @@ def _server_table(name: str) -> Callable[[Slave], Result]:
 
 TABLES: Mapping[tuple[str, str], Callable[[Slave], Result]] = {
     **{("performance_schema", name): _server_table(name) for name in PERFORMANCE_SCHEMA},
-    ("dumpfilter", "channels"): lambda slave: CHANNELS.table(views(slave.channels_now)),
-    ("dumpfilter", "filter_hits"): lambda slave: HITS.table(
+    ("dumpfilter", "channels"): lambda slave: Channels.table(views(slave.channels_now)),
+    ("dumpfilter", "filter_hits"): lambda slave: FilterHits.table(
         (one.name, option, count)
         for one in slave.channels_now
         for option, count in sorted(one.counters.info.hits.items())

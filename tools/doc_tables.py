@@ -14,12 +14,12 @@ import dumpfilter.master.console  # noqa: F401 — It declares statements.
 from dumpfilter.analyse.report.parquet import Column, ParquetTable
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import KINDS, Symbol
-from dumpfilter.console.metrics import PROCESS_FACTS, Facts
+from dumpfilter.console.metrics import Facts, Process
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.statements import COMMANDS, STATEMENTS
 from dumpfilter.index._scan import GRAMMAR, Place
 from dumpfilter.master import metrics as master
-from dumpfilter.master.facts import SOURCE
+from dumpfilter.master.facts import Source
 from dumpfilter.simulation import output as simulation
 from dumpfilter.slave import facts as slave
 from dumpfilter.spark_jobs.bandwidth import output as bandwidth
@@ -82,7 +82,7 @@ def _events(symbol: Symbol, writers: str) -> Iterator[str]:
             yield f"{kind.number} {kind.name}{shown}"
 
 
-def _metrics(*groups: Facts[Any]) -> Iterator[str]:
+def _metrics(*groups: type[Facts[Any]]) -> Iterator[str]:
     """Yield a list of the metrics for each set of labels. The text about a histogram says that it is one."""
     by_labels: dict[str, list[str]] = {}
     for facts in groups:
@@ -133,9 +133,9 @@ PAGES: Mapping[str, Mapping[str, Iterable[str]]] = {
         )
     },
     "metrics.md": {
-        "common": [*_metrics(PROCESS_FACTS)],
+        "common": [*_metrics(Process)],
         "master": [*_metrics(*master.METRICS)],
-        "source": [*_metrics(SOURCE)],
+        "source": [*_metrics(Source)],
         "slave": [*_metrics(*slave.METRICS)],
     },
     "console.md": {

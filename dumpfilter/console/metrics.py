@@ -6,33 +6,30 @@ asks, so that a fact costs nothing until then.
 
 On loopback the endpoint speaks plain HTTP. On other addresses it speaks HTTPS, and Prometheus must show a certificate.
 prometheus_client's own server has no limits and lets one silent client block a TLS server. Therefore this module has a
-server with limits around prometheus_client's WSGI application.
+loop with limits around prometheus_client's handler of requests.
 """
 
 from __future__ import annotations
 
+import asyncio
+import io
 import platform
 import socket
-import ssl
-import sys
 import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from itertools import accumulate
 from operator import attrgetter
-from socketserver import ThreadingMixIn
 from time import perf_counter
 from time import time as unix_time
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import structlog
-from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
+from prometheus_client import CollectorRegistry, MetricsHandler, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
@@ -48,11 +45,12 @@ from dumpfilter.base.security.listening import (
     is_loopback,
     listening_socket,
 )
+from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.sql.result import Column, ColumnType, Result
 
 # At run time this import would load a large package that an endpoint without TLS does not need.
 if TYPE_CHECKING:
-    from dumpfilter.base.security.tls import TlsSource
+    pass
 
 log = structlog.get_logger("dumpfilter.console.metrics")
 
@@ -65,6 +63,7 @@ hours behind.
 """
 
 T = TypeVar("T")
+_ACCEPT_AGAIN_SECONDS = 1.0
 _SAMPLES_A_TURN = 64
 """The number of samples that a scrape formats before it lets other threads run.
 
@@ -72,13 +71,8 @@ A scrape of 5,000 slaves formats 65,000 samples. Without pauses the master's oth
 interpreter lock for 5 ms at a time.
 """
 
-_ATTRIBUTE = "*"
-"""The placeholder in a declaration for the name of the attribute to which the declaration is assigned."""
-
 MAX_SCRAPES = 8
 """The limit of concurrent connections. For a further one, the oldest that has not sent its request yet is closed."""
-_ROOM_SECONDS = 1.0
-"""The time limit for a closed connection to make room for a new one, seconds."""
 SCRAPE_SECONDS = 30.0
 """The time limit of a connection to the HTTP endpoint for Prometheus, seconds."""
 
@@ -137,22 +131,25 @@ class Latency:
         return found + [Sample(f"{name}_{part}", dict(labels), value) for part, value in ends.items()]
 
 
-class Fact(NamedTuple):
+@dataclass
+class Fact:
     """The declaration of one value that can be read about an object, such as the GTID set of a slave.
 
-    A fact can be shown as a column of a status table, as a Prometheus metric, and as a JSON member.
+    The class attribute to which the declaration is assigned gives the value its name. A fact can be shown as a column
+    of a status table, as a Prometheus metric, and as a JSON member.
     """
 
-    name: str
-    """The name of the column and of the JSON member. An empty name means that the fact is only a metric."""
-    type: ColumnType | type[Latency] = ColumnType.INTEGER
-    """The type of the column, or ``Latency`` for a histogram. The value of a ``TIMESTAMP`` is a Unix time, seconds."""
     read: Callable[[Any], Any] | str = ""
     """The function that returns the value for an object, or None for no value. A text is an attribute path instead,
-    such as ``counts.bytes_sent``; the default is ``name``.
+    such as ``counts.bytes_sent``; the default is the fact's name.
     """
+    type: ColumnType | type[Latency] = ColumnType.INTEGER
+    """The type of the column, or ``Latency`` for a histogram. The value of a ``TIMESTAMP`` is a Unix time, seconds."""
     metric: str = ""
     """The name of the Prometheus metric; a counter's name ends with ``_total``. Empty: the fact is not a metric."""
+    is_column: bool = True
+    """Whether the fact is a column of a status table and a JSON member."""
+    name: str = ""
     help: str = ""
 
     @property
@@ -163,13 +160,6 @@ class Fact(NamedTuple):
         return "counter" if self.metric.endswith("_total") else "gauge"
 
     @property
-    def family(self) -> str:
-        """The name of this value's Prometheus metric without ``_total``, which prometheus_client adds to the samples of
-        a counter.
-        """
-        return self.metric.removesuffix("_total")
-
-    @property
     def reader(self) -> Callable[[Any], Any]:
         """The function that reads this value from an object. It returns None if the object has no such value."""
         return self.read if callable(self.read) else attrgetter(self.read or self.name)
@@ -178,101 +168,70 @@ class Fact(NamedTuple):
 def column(
     read: Callable[[Any], Any] | str = "", type: ColumnType = ColumnType.INTEGER, *, metric: str = ""
 ) -> Fact:
-    """Declare a value as a column of a status table. The column has the name of the class attribute to which the result
-    is assigned.
-
-    ``read`` returns the value for an object, or is the path of an attribute of the object, such as
-    ``counts.bytes_sent``. With ``metric`` the column is also a Prometheus metric of that name; ``*`` in the name stands
-    for the class attribute's name.
-    """
-    return Fact(_ATTRIBUTE, type, read, metric)
+    """Declare a column of a status table, which is also a Prometheus metric if ``metric`` names one."""
+    return Fact(read, type, metric)
 
 
 def metric(
-    read: Callable[[Any], Any] | str = _ATTRIBUTE, type: ColumnType | type[Latency] = ColumnType.INTEGER
+    read: Callable[[Any], Any] | str = "", type: ColumnType | type[Latency] = ColumnType.INTEGER
 ) -> Fact:
-    """Declare a value as a Prometheus metric that is not in a status table. The metric has the name of the class
-    attribute to which the result is assigned.
-
-    ``read`` returns the value for an object, or is the path of an attribute of the object, such as
-    ``counts.bytes_sent``.
-    """
-    return Fact("", type, read, _ATTRIBUTE)
+    """Declare a Prometheus metric that is not in a status table. It has the name of the class attribute."""
+    return Fact(read, type, is_column=False)
 
 
-def declared(body: type, prefix: str) -> tuple[Fact, ...]:
-    """Return the facts (values shown as columns or metrics) that the class ``body`` declares by :func:`column` and
-    :func:`metric`.
-
-    The string literal after an attribute is the help text of its metric. ``prefix`` is put before the name of each
-    metric.
-    """
-    texts = attribute_texts(body)
-    return tuple(
-        Fact(
-            name if fact.name else "",
-            fact.type,
-            name if fact.read == _ATTRIBUTE else fact.read,
-            f"{prefix}{fact.metric.replace(_ATTRIBUTE, name)}" if fact.metric else "",
-            texts.get(name, ""),
-        )
-        for name, fact in vars(body).items()
-        if isinstance(fact, Fact)
-    )
-
-
-@dataclass(frozen=True)
 class Facts(Generic[T]):
-    """The facts about objects of one type, such as slaves. A fact is a value that is shown as a table column or a
-    metric.
+    """The facts about objects of one type, such as slaves: values that are shown as table columns or metrics.
 
-    The order is that of the columns.
+    The attributes of a subclass declare them by :func:`column` and :func:`metric`, in the order of the columns. The
+    string literal after an attribute is the help text of its metric. ``prefix`` is put before the name of each metric.
+    ``labels`` are the labels of the metrics: for each name, the function that returns the label's value for an object.
     """
 
-    facts: tuple[Fact, ...]
-    labels: Mapping[str, Callable[[T], str]] = field(default_factory=dict)
-    """The labels of the metrics: for each name, the function that returns the label's value for an object."""
+    labels: ClassVar[Mapping[str, Callable[[Any], str]]]
+    metrics: ClassVar[list[Fact]]
+    """The facts that are Prometheus metrics, in the order of docs/metrics.md."""
+    columns: ClassVar[tuple[Column, ...]]
+    """The columns of the status table that shows these facts."""
+    _cells: ClassVar[dict[str, tuple[ColumnType | type[Latency], Callable[[Any], Any]]]]
 
-    @cached_property
-    def metrics(self) -> tuple[Fact, ...]:
-        """The facts (values about an object) that are Prometheus metrics, in the order of docs/metrics.md."""
-        return tuple(fact for fact in self.facts if fact.metric)
+    def __init_subclass__(
+        cls, prefix: str = "", labels: Mapping[str, Callable[[Any], str]] | None = None
+    ) -> None:
+        facts = {name: fact for name, fact in vars(cls).items() if isinstance(fact, Fact)}
+        texts = attribute_texts(cls)
+        for name, fact in facts.items():
+            fact.name, fact.help = name, texts.get(name, "")
+            if fact.metric or not fact.is_column:
+                fact.metric = prefix + (fact.metric or name)
+        cls.labels = labels or {}
+        cls.metrics = [fact for fact in facts.values() if fact.metric]
+        cls._cells = {name: (fact.type, fact.reader) for name, fact in facts.items() if fact.is_column}
+        cls.columns = tuple(Column(name, ColumnType(kind)) for name, (kind, _) in cls._cells.items())
 
-    @cached_property
-    def columns(self) -> tuple[Column, ...]:
-        """The columns of the status table that shows these facts: one for each fact (value about an object) with a
-        name.
-        """
-        return tuple(Column(fact.name, ColumnType(fact.type)) for fact in self.facts if fact.name)
+    @classmethod
+    def table(cls, things: Iterable[T]) -> Result:
+        """Return a status table with one row for each of the objects ``things``."""
+        cells = cls._cells.values()
+        return Result(cls.columns, [[_cell(kind, read(thing)) for kind, read in cells] for thing in things])
 
-    @cached_property
-    def _readers(self) -> tuple[tuple[str, ColumnType | type[Latency], Callable[[T], Any]], ...]:
-        return tuple((fact.name, fact.type, fact.reader) for fact in self.facts if fact.name)
-
-    def table(self, things: Iterable[T]) -> Result:
-        """Return a status table with one row for each of the objects ``things``. Each fact (value about an object) with
-        a name is a column.
-        """
-        return Result(
-            self.columns,
-            [[_cell(kind, read(thing)) for _, kind, read in self._readers] for thing in things],
-        )
-
-    def document(self, thing: T, names: Container[str] | None = None) -> dict[str, Any]:
+    @classmethod
+    def document(cls, thing: T, names: Container[str] | None = None) -> dict[str, Any]:
         """Return the facts (values) about the object ``thing`` by name, in a form that JSON can represent.
 
         Times are Unix times, seconds. With ``names`` only the facts of these names are read.
         """
-        return {name: read(thing) for name, _, read in self._readers if names is None or name in names}
+        return {name: read(thing) for name, (_, read) in cls._cells.items() if names is None or name in names}
 
-    def families(self, things: Iterable[T]) -> Iterator[Metric]:
+    @classmethod
+    def families(cls, things: Iterable[T]) -> Iterator[Metric]:
         """Yield the Prometheus metrics of these facts. Each has one sample for each of the objects ``things`` with a
         value.
         """
-        labelled = [({name: of(thing) for name, of in self.labels.items()}, thing) for thing in things]
-        for fact in self.metrics:
+        labelled = [({name: of(thing) for name, of in cls.labels.items()}, thing) for thing in things]
+        for fact in cls.metrics:
             name, read = fact.metric, fact.reader
-            metric = Metric(fact.family, fact.help, fact.kind)
+            # prometheus_client adds _total to the samples of a counter.
+            metric = Metric(name.removesuffix("_total"), fact.help, fact.kind)
             values = ((labels, read(thing)) for labels, thing in labelled)
             if fact.type is Latency:
                 samples = [sample for labels, latency in values for sample in latency.samples(name, labels)]
@@ -300,18 +259,15 @@ class _Samples(list[Sample]):
             yield sample
 
 
-PROCESS_FACTS: Facts[str] = Facts(
-    (
-        Fact(
-            "",
-            read=lambda _: 1.0,
-            metric="dumpfilter_build_info",
-            help="The version of dumpfilter and of Python, as labels. The value is always 1.",
-        ),
-    ),
-    labels={"version": str, "python": lambda _: platform.python_version()},
-)
-"""The metrics that a master and a slave have in common. prometheus_client's ``process_…`` metrics come with them."""
+class Process(
+    Facts[str], prefix="dumpfilter_", labels={"version": str, "python": lambda _: platform.python_version()}
+):
+    """The metrics that a master and a slave have in common. prometheus_client's ``process_…`` metrics come with
+    them.
+    """
+
+    build_info = metric(lambda _: 1.0)
+    """The version of dumpfilter and of Python, as labels. The value is always 1."""
 
 
 class CommonCollector(Collector):
@@ -327,7 +283,7 @@ class CommonCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the version, memory, processor time, open files, and start time."""
-        yield from PROCESS_FACTS.families([self._version])
+        yield from Process.families([self._version])
         yield from self._process.collect()
 
 
@@ -352,12 +308,10 @@ class MetricsEndpoint(Endpoint):
 
         ``insecure`` turns the error into a warning in the log.
         """
-        lacks = []
-        if self.insecure:
-            lacks.append(Lack("without TLS and without a login", "give --tls-cert, --tls-key and --tls-ca"))
-        elif self.tls is None:
+        tls, lacks = None if self.insecure else self.tls, []
+        if tls is None:
             lacks.append(Lack("without TLS", "give --tls-cert and --tls-key"))
-        if not self.insecure and (self.tls is None or self.tls.current().ca is None):
+        if tls is None or tls.current().ca is None:
             lacks.append(Lack("without a login", "give --tls-ca, the CA of Prometheus' certificate"))
         warning = check_listener(
             "the metrics' endpoint",
@@ -394,113 +348,74 @@ def serving_metrics(
         endpoint.port,
         "choose others with --metrics-address and --metrics-port",
     )
-    server = _Server(listener, endpoint.tls if endpoint.uses_tls else None, collected)
-    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
-    thread.start()
+    handler = _Request.factory(collected)
+    port, loop = listener.getsockname()[1], ServingLoop("metrics")
+    accepting = loop.loop.create_task(_accept(listener, endpoint, handler))
+    loop.start()
     try:
-        endpoint.write_port(server.server_port)
-        yield endpoint.url(server.server_port)
+        endpoint.write_port(port)
+        yield endpoint.url(port)
     finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+        loop.loop.call_soon_threadsafe(accepting.cancel)
+        loop.wait(asyncio.wait([accepting]))
+        loop.end()
+        listener.close()
 
 
-class _Handler(WSGIRequestHandler):
-    """A handler of one HTTP request."""
+class _Request(MetricsHandler):
+    """The handler of one HTTP request, which is read from memory and answered there."""
 
-    server: _Server
+    def setup(self) -> None:
+        self.rfile, self.wfile = io.BytesIO(self.request), io.BytesIO()
 
-    def parse_request(self) -> bool:
-        """Read the request's header, and tell the server that the client has sent it."""
-        is_right = super().parse_request()
-        self.server.silent.pop(self.client_address, None)
-        return is_right
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Write no log line, because Prometheus would cause one every few seconds."""
+    def finish(self) -> None:
+        """Keep the answer."""
 
 
-class _Server(ThreadingMixIn, WSGIServer):
-    """An HTTP server with a thread for each connection, and with limits on the number and duration of connections."""
+async def _accept(listener: socket.socket, endpoint: MetricsEndpoint, handler: Callable[..., Any]) -> None:
+    """Accept connections from the listening socket until this task is cancelled, and answer their requests by
+    ``handler``. All run in one asyncio loop, so that scrapes run one at a time.
+    """
+    loop = asyncio.get_running_loop()
+    is_silent: dict[Any, bool] = {}
+    """The tasks of the connections, the oldest first, and whether each has not received its request yet."""
 
-    daemon_threads = True
-    block_on_close = False
-
-    def __init__(self, listener: socket.socket, tls: TlsSource | None, registry: CollectorRegistry) -> None:
-        host, port = listener.getsockname()[:2]
-        super().__init__((host, port), _Handler, bind_and_activate=False)
-        self.socket.close()
-        self.socket = listener
-        self.server_name, self.server_port = host, port
-        self.setup_environ()
-        self._app = make_wsgi_app(registry)
-        self._scraping = threading.Lock()
-        self.set_app(self._scrape)
-        self._tls = tls
-        self._places = threading.Semaphore(MAX_SCRAPES)
-        self.silent: dict[Any, socket.socket] = {}
-        """The connections that have not sent their request yet, by the client's address, the oldest first."""
-
-    def _scrape(self, environ: Any, start_response: Any) -> Any:
-        """Answer one request. Scrapes run one at a time."""
-        with self._scraping:
-            return self._app(environ, start_response)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._places.acquire(blocking=False):
-            # A client that says nothing must not keep Prometheus out.
-            for oldest in list(self.silent.values())[:1]:
-                _cut(oldest)
-            if not self._places.acquire(timeout=_ROOM_SECONDS if self.silent else 0):
-                self.shutdown_request(request)
-                return
-        self.silent[client_address] = request
+    async def answer(client: socket.socket, peer: str) -> None:
+        reader, transport = asyncio.StreamReader(), None
+        protocol = asyncio.StreamReaderProtocol(reader)
         try:
-            super().process_request(request, client_address)
-        except RuntimeError:
-            # The system refuses a thread. One scrape fails, and the server goes on.
-            self.silent.pop(client_address, None)
-            self._places.release()
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
+            async with asyncio.timeout(SCRAPE_SECONDS):
+                tls = endpoint.tls.current().context if endpoint.tls and endpoint.uses_tls else None
+                transport, _ = await loop.connect_accepted_socket(lambda: protocol, client, ssl=tls)
+                if tls is not None and not transport.get_extra_info("peercert"):
+                    log.warning("metrics refused", peer=peer, reason="the client shows no certificate")
+                    return
+                request = await reader.readuntil(b"\r\n\r\n")
+                is_silent[asyncio.current_task()] = False
+                writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+                writer.write(handler(request, peer, None).wfile.getvalue())
+                writer.close()
+                await writer.wait_closed()
+        except Exception as error:
+            expected = isinstance(error, (OSError, EOFError, DumpfilterError, asyncio.LimitOverrunError))
+            (log.debug if expected else log.error)("scrape failed", peer=peer, error=repr(error))
         finally:
-            self.silent.pop(client_address, None)
-            self._places.release()
+            (transport.abort if transport else client.close)()
 
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        end = threading.Timer(SCRAPE_SECONDS, _cut, [request])
-        end.daemon = True
-        end.start()
-        try:
-            if self._tls is None:
-                super().finish_request(request, client_address)
-            else:
-                self._finish_with_tls(self._tls, request, client_address)
-        finally:
-            end.cancel()
-
-    def _finish_with_tls(self, tls: TlsSource, request: socket.socket, client_address: Any) -> None:
-        with tls.current().context.wrap_socket(request.dup(), server_side=True) as encrypted:
-            if not encrypted.getpeercert(binary_form=True):
-                log.warning(
-                    "metrics refused", peer=client_address[0], reason="the client shows no certificate"
-                )
-                return
-            super().finish_request(encrypted, client_address)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        error = sys.exception()
-        expected = isinstance(error, (OSError, ssl.SSLError, DumpfilterError))
-        (log.debug if expected else log.error)("scrape failed", peer=client_address[0], error=repr(error))
-
-
-def _cut(request: socket.socket) -> None:
-    try:
-        request.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        # The client has closed the connection, or the request is complete.
-        return
+    listener.setblocking(False)
+    async with asyncio.TaskGroup() as clients:
+        while True:
+            try:
+                client, address = await loop.sock_accept(listener)
+            except OSError:
+                # The process has no file descriptor left.
+                await asyncio.sleep(_ACCEPT_AGAIN_SECONDS)
+                continue
+            if len(is_silent) >= MAX_SCRAPES:
+                # A client that says nothing must not keep Prometheus out.
+                for oldest in [task for task in is_silent if is_silent[task]][:1]:
+                    oldest.cancel()
+                await asyncio.wait(is_silent, return_when=asyncio.FIRST_COMPLETED)
+            task = clients.create_task(answer(client, address[0]))
+            is_silent[task] = True
+            task.add_done_callback(is_silent.pop)

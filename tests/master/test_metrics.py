@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dumpfilter.index.lag import BinlogEnd
-from dumpfilter.master.facts import SLAVES, SlaveView
+from dumpfilter.master.facts import Slaves, SlaveView
 from dumpfilter.master.limits import MAX_DUMPS
 from dumpfilter.master.measurements import MEASURED, Measurements, reason_of
 from dumpfilter.master.metrics import METRICS, MOST_IDLE_SHOWN, MasterCollector, shown
@@ -22,7 +22,7 @@ from dumpfilter.master.replicas.filters import ReplicaRefused
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Peer, Who
-from tests.console.metrics.series import series_of
+from tests.console.metrics.series import family_of, series_of
 from tests.master.client import Client
 from tests.support import DATA
 
@@ -70,13 +70,13 @@ def test_a_scrape_has_every_metric_once(server: MasterServer, client: Client) ->
     list(client.dump(registered(client)))
     scraped = Scraped(MasterCollector(server))
     facts = [(one, group.labels) for group in METRICS for one in group.metrics]
-    kinds = {one.family: one.kind for one, _ in facts}
+    kinds = {family_of(one): one.kind for one, _ in facts}
     assert {name: family.type for name, family in scraped.families.items()} == kinds
     assert len(kinds) == len(facts)
     found = {name for name, _ in scraped.values}
     assert {series for one, _ in facts for series in series_of(one)} == found
     for one, wanted in facts:
-        family = scraped.families[one.family]
+        family = scraped.families[family_of(one)]
         assert family.documentation == one.help
         labels = {name for sample in family.samples for name in sample.labels} - {"le"}
         assert labels == set(wanted), one.metric
@@ -295,7 +295,7 @@ def test_no_two_series_have_equal_labels() -> None:
     ]
     found = shown(views([dumping, idle, long_one, long_two, *tables]))
     assert {id(view.slave) for view in found} == {id(slave) for slave in (dumping, long_one, *tables)}
-    samples = next(iter(SLAVES.families(found))).samples
+    samples = next(iter(Slaves.families(found))).samples
     assert len({tuple(sample.labels.values()) for sample in samples}) == 4
     assert samples[0].labels.keys() == {"slave", "server_id", "channel", "user"}
     assert max(len(sample.labels["channel"]) for sample in samples) == 64

@@ -23,7 +23,7 @@ from dumpfilter.binlog.gtid import MariadbGtid
 from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.console import MasterConsole
-from dumpfilter.master.facts import SOURCE
+from dumpfilter.master.facts import Source
 from dumpfilter.master.metrics import MasterCollector
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.sharing import SharedReader
@@ -31,6 +31,7 @@ from dumpfilter.master.source import FollowedSource, SourceThread, following
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.receiver.url import parse_source_url
 from dumpfilter.v1 import dumpfilter_pb2 as pb
+from tests.console.metrics.series import family_of
 from tests.master.client import Client
 from tests.master.replicas.serving import MYSQL
 from tests.receiver.fake_source import FakeSource, error_packet, events_of, packet, result, small_set
@@ -196,7 +197,7 @@ def test_console_and_metrics_tell_of_the_source(source: FakeSource, tmp_path: Pa
             families = {each.name: each for each in MasterCollector(server).collect()}
         finally:
             server.stop()
-    assert {name for name in families if "_source_" in name} == {each.family for each in SOURCE.metrics}
+    assert {name for name in families if "_source_" in name} == {family_of(each) for each in Source.metrics}
     values = {name: each.samples[0].value for name, each in families.items() if each.samples}
     assert values["dumpfilter_master_source_connected"] == 1
     assert values["dumpfilter_master_source_received_bytes"] == sum(map(len, source.files.values())) - 8

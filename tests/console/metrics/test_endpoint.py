@@ -25,9 +25,9 @@ from dumpfilter.console import metrics as module
 from dumpfilter.console.metrics import (
     MAX_SCRAPES,
     CommonCollector,
-    Fact,
     Facts,
     MetricsEndpoint,
+    metric,
     serving_metrics,
 )
 from tests.certificates import Authority
@@ -51,10 +51,14 @@ class Visits(Collector):
         self.entered.release()
         self.gate.wait(240)
         self.at_once -= 1
-        yield from VISITS.families([self])
+        yield from VisitFacts.families([self])
 
 
-VISITS: Facts[Visits] = Facts((Fact("", read="count", metric="visits_total", help="Visits."),))
+class VisitFacts(Facts[Visits]):
+    """The metric of a collector of visits."""
+
+    visits_total = metric("count")
+    """Visits."""
 
 
 def get(url: str, accept: str = "", context: ssl.SSLContext | None = None) -> tuple[str, str]:

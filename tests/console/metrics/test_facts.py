@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from dumpfilter.console.metrics import Fact, Facts, Latency, column, declared, metric
+from dumpfilter.console.metrics import Facts, Latency, column, metric
 from dumpfilter.console.sql.result import ColumnType
 
 
@@ -41,21 +41,8 @@ class Pond(NamedTuple):
     jumps: Latency = Latency((1.0,))
 
 
-PONDS: Facts[Pond] = Facts(
-    (
-        Fact("name", ColumnType.TEXT),
-        Fact("depth", ColumnType.DOUBLE, metric="pond_depth_metres", help="Depth."),
-        Fact("frogs", metric="pond_frogs_total", help="Frogs."),
-        Fact("iced", read="is_frozen"),
-        Fact("since", ColumnType.TIMESTAMP, lambda pond: pond.frozen_at, "pond_frozen_timestamp", "Frozen."),
-        Fact("", Latency, "jumps", "pond_jump_seconds", "Jumps."),
-    ),
-    labels={"pond": lambda pond: pond.name},
-)
-
-
-class PondFacts:
-    """The facts of PONDS, declared as a class."""
+class Ponds(Facts[Pond], prefix="pond_", labels={"pond": lambda pond: pond.name}):
+    """The facts of ponds."""
 
     name = column(type=ColumnType.TEXT)
     depth = column(type=ColumnType.DOUBLE, metric="depth_metres")
@@ -71,22 +58,18 @@ class PondFacts:
 
 
 def test_the_attributes_of_a_class_declare_facts_with_their_help() -> None:
-    facts = declared(PondFacts, "pond_")
-    assert [(one.name, one.metric, one.help) for one in facts] == [
-        ("name", "", ""),
-        ("depth", "pond_depth_metres", "Depth."),
-        ("frogs", "pond_frogs_total", "Frogs."),
-        ("iced", "", ""),
-        ("since", "pond_frozen_timestamp", "Frozen."),
-        ("", "pond_jumps", "Jumps, high and far."),
+    assert [(one.name, one.metric, one.kind, one.help) for one in Ponds.metrics] == [
+        ("depth", "pond_depth_metres", "gauge", "Depth."),
+        ("frogs", "pond_frogs_total", "counter", "Frogs."),
+        ("since", "pond_frozen_timestamp", "gauge", "Frozen."),
+        ("jumps", "pond_jumps", "histogram", "Jumps, high and far."),
     ]
     pond = Pond("a", 2.5, 3, 0.5, is_frozen=True)
-    assert Facts(facts).table([pond]) == PONDS.table([pond])
-    assert facts[-1].reader(pond) is pond.jumps
+    assert Ponds.metrics[-1].reader(pond) is pond.jumps
 
 
 def test_a_table_has_the_named_facts() -> None:
-    table = PONDS.table([Pond("a", 2.5, 3, 0.5, is_frozen=True), Pond("b")])
+    table = Ponds.table([Pond("a", 2.5, 3, 0.5, is_frozen=True), Pond("b")])
     assert [column.name for column in table.columns] == ["name", "depth", "frogs", "iced", "since"]
     assert table.columns[4].type is ColumnType.TIMESTAMP
     moment = datetime.fromtimestamp(0.5, UTC)
@@ -95,13 +78,13 @@ def test_a_table_has_the_named_facts() -> None:
 
 
 def test_a_document_has_values_for_json() -> None:
-    document = PONDS.document(Pond("a", 2.5, 3, 0.5, is_frozen=True))
+    document = Ponds.document(Pond("a", 2.5, 3, 0.5, is_frozen=True))
     assert document == {"name": "a", "depth": 2.5, "frogs": 3, "iced": True, "since": 0.5}
     assert json.loads(json.dumps(document)) == document
 
 
 def test_each_metric_has_a_sample_for_each_thing_that_has_a_value() -> None:
-    lines = text_of(*PONDS.families([Pond("dry"), Pond("wet", 2.5, 3)])).splitlines()
+    lines = text_of(*Ponds.families([Pond("dry"), Pond("wet", 2.5, 3)])).splitlines()
     assert lines[:6] == [
         "# HELP pond_depth_metres Depth.",
         "# TYPE pond_depth_metres gauge",
@@ -110,13 +93,13 @@ def test_each_metric_has_a_sample_for_each_thing_that_has_a_value() -> None:
         "# TYPE pond_frogs_total counter",
         'pond_frogs_total{pond="dry"} 0.0',
     ]
-    assert "# TYPE pond_jump_seconds histogram" in lines
-    assert sum(line.startswith('pond_jump_seconds_count{pond="') for line in lines) == 2
+    assert "# TYPE pond_jumps histogram" in lines
+    assert sum(line.startswith('pond_jumps_count{pond="') for line in lines) == 2
     assert not any("_created" in line for line in lines)
 
 
 def test_label_values_are_escaped() -> None:
-    text = text_of(*PONDS.families([Pond('a "deep"\nand \\ wide')]))
+    text = text_of(*Ponds.families([Pond('a "deep"\nand \\ wide')]))
     assert r'pond_frogs_total{pond="a \"deep\"\nand \\ wide"} 0.0' in text
 
 
@@ -128,6 +111,6 @@ def test_a_long_scrape_lets_other_threads_run(monkeypatch: pytest.MonkeyPatch) -
     """A sleep of 0 seconds hands the interpreter's lock over. Which thread gets it, only the machine knows."""
     pauses: list[float] = []
     monkeypatch.setattr(time, "sleep", pauses.append)
-    (_, metric, *_) = PONDS.families(Pond(str(number)) for number in range(SAMPLES))
+    (_, metric, *_) = Ponds.families(Pond(str(number)) for number in range(SAMPLES))
     assert len([*metric.samples]) == SAMPLES
     assert pauses == [0] * (SAMPLES // 64)
