@@ -14,9 +14,10 @@ import re
 import sys
 import threading
 import time
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from mysql_mimic.charset import CharacterSet
 from mysql_mimic.constants import INFO_SCHEMA
@@ -33,7 +34,7 @@ from dumpfilter.console.wire import MAX_ALLOWED_PACKET
 
 Value = str | int | float | None
 
-SESSION_VARIABLES: Mapping[str, Value] = {
+SESSION_VARIABLES: dict[str, Value] = {
     "auto_increment_increment": 1,
     "autocommit": 1,
     "character_set_client": "utf8mb4",
@@ -75,7 +76,7 @@ Only ``max_execution_time`` (milliseconds) and ``character_set_results`` have an
 programs set them.
 """
 
-GLOBAL_VARIABLES: Mapping[str, Value] = {
+GLOBAL_VARIABLES: dict[str, Value] = {
     "character_set_system": "utf8mb3",
     "default_storage_engine": "PERFORMANCE_SCHEMA",
     "have_ssl": "YES",
@@ -286,13 +287,10 @@ class Session:
         """The current role of the session's user, which decides what statements the user may run."""
         return self.port.role_of(self.user)
 
-    def _process_variables(self) -> dict[str, str | int]:
-        """Return the present variables of the master or slave, such as gtid_executed."""
-        return {name.lower(): value for name, value in self.executor.variables().items()}
-
-    def variables(self) -> dict[str, Value]:
+    def variables(self) -> Mapping[str, Value]:
         """Return the present values of all system variables (``@@x``) of the session by their names."""
-        return {**GLOBAL_VARIABLES, **SESSION_VARIABLES, **self._variables, **self._process_variables()}
+        of_process = cast("dict[str, Value]", self.executor.variables())
+        return ChainMap(of_process, self._variables, SESSION_VARIABLES, GLOBAL_VARIABLES)
 
     def set_variable(self, name: str, value: Value, *, globally: bool) -> None:
         """Set a system variable for this session. A ``value`` of None sets the default.
@@ -306,7 +304,7 @@ class Session:
             raise server_errors.ER_UNKNOWN_SYSTEM_VARIABLE(name)
         if globally:
             raise server_errors.ER_SPECIFIC_ACCESS_DENIED_ERROR("SUPER or SYSTEM_VARIABLES_ADMIN")
-        if name in self._process_variables():
+        if name in self.executor.variables():
             raise server_errors.ER_GLOBAL_VARIABLE(name)
         if name not in SESSION_VARIABLES:
             raise server_errors.ER_INCORRECT_GLOBAL_LOCAL_VAR(name, "read only")
@@ -383,11 +381,10 @@ class Session:
         return Environment(
             find_table=find,
             database=self.database,
-            variables={
-                **variables,
-                "warning_count": len(self.diagnostics),
-                "pseudo_thread_id": self.connection_id,
-            },
+            variables=ChainMap(
+                {"warning_count": len(self.diagnostics), "pseudo_thread_id": self.connection_id},
+                cast("dict[str, object]", variables),
+            ),
             user_variables=self.user_variables,
             functions={
                 **dict.fromkeys(("user", "current_user", "session_user", "system_user"), account),

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, NoReturn
 from mysql_mimic.charset import CharacterSet
 
 from dumpfilter.base.security.audit import audit
-from dumpfilter.binlog.statement.tokens import Token, TokenKind, tokens
+from dumpfilter.binlog.statement.tokens import Lexer, Token, TokenKind, tokens
 from dumpfilter.console.session import (
     COLLATION,
     ENGINE,
@@ -36,7 +36,6 @@ from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.commands import GRAMMAR, Command, parse_statement
 from dumpfilter.console.sql.grammar import Cursor, Need, Role
 from dumpfilter.console.sql.interruption import Interrupt, interruptible
-from dumpfilter.console.sql.plain import Kind, plain_value
 from dumpfilter.console.sql.result import OK, Column, ColumnType, Result
 from dumpfilter.console.sql.select import quoted
 from dumpfilter.console.sql.server_errors import SqlError
@@ -337,9 +336,10 @@ def apply_settings(session: Session, settings: Sequence[Assignment]) -> Result:
 def _computed(session: Session, source: str) -> Value:
     if _WORD.fullmatch(source):
         return _LITERAL_WORDS.get(source.upper(), source)
-    plain = plain_value(source)
-    if plain is not None and plain.kind is Kind.LITERAL:
-        return plain.value
+    token = Lexer(source).next()
+    if token.kind is TokenKind.STRING and token.end == len(source):
+        # A replica's text of GTIDs may be longer than a SELECT.
+        return token.value
     value: Value = session.select(f"SELECT {source}").rows[0][0]
     return value
 

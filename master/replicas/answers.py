@@ -1,8 +1,9 @@
 """The client protocol between replicas and their source: queries before a dump, requests for a dump, and errors.
 
 Replicas and programs like mysqlbinlog send few queries before they ask for a dump. They set or read session variables
-for heartbeats, checksums, identity and GTIDs, or read system variables of the source. They are answered here without
-the SQL engine. The SQL console executes all other statements.
+for heartbeats, checksums, identity and GTIDs, or read system variables of the source. The SQL console executes these
+queries. :class:`Source` has the variables and functions that only they need. A source whose variables have none of
+semi-synchronous replication gets no acknowledgements: the master cannot confirm a commit of the source.
 
 A replica registers (COM_REGISTER_SLAVE), and then asks for a dump: MySQL by COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID,
 MariaDB always by COM_BINLOG_DUMP. A replica names GTIDs, or a file and a position. MariaDB's replicas put the GTIDs
@@ -16,12 +17,11 @@ errors that an operator must solve.
 from __future__ import annotations
 
 import enum
-import re
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,13 +40,7 @@ from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet
 from dumpfilter.binlog.gtid_events import decode_previous_gtids, previous_gtids_count
 from dumpfilter.binlog.rows_events import TableMap, decode_table_map
-from dumpfilter.binlog.statement.tokens import Token, TokenKind, tokens
-from dumpfilter.console.session import Session
-from dumpfilter.console.sql.grammar import Cursor
-from dumpfilter.console.sql.plain import Item, Kind, Plain, Value, plain_select, plain_value
-from dumpfilter.console.sql.result import OK, Column, ColumnType, Result
-from dumpfilter.console.sql.server_errors import ER_UNKNOWN_SYSTEM_VARIABLE, SqlError
-from dumpfilter.console.statements import Assignment, read_settings
+from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.wire import Fields, MalformedPacket
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.dump_start import (
@@ -274,13 +268,6 @@ def no_such_part(file: str, position: int) -> SqlError:
     )
 
 
-_ABSENT = re.compile(r"rpl_semi_sync\w*")
-"""The pattern of the system variables of semi-synchronous replication.
-
-A replica that finds none of them goes on asynchronously, as at a server without the plugin. The master cannot confirm
-a commit of the source.
-"""
-
 _ON = (1, "1")
 
 
@@ -309,80 +296,6 @@ class SessionState(NamedTuple):
     """Whether a MariaDB replica runs with ``gtid_strict_mode``."""
     ignores_duplicates: bool = False
     """Whether a MariaDB replica runs with ``gtid_ignore_duplicates``."""
-
-
-def answer(statement: str, source: Source, session: Session) -> Result | None:
-    """Return the result of a statement that replicas send before a dump, such as SET of user variables or SELECT of a
-    system variable. Return None for a statement that the SQL console must execute.
-
-    ``source`` tells the properties of the server that wrote the binlog, and may read binlog files. A SET changes the
-    user variables of ``session``, the client's connection. Raises SqlError.
-    """
-    if (item := plain_select(statement)) is not None:
-        return _select(item, source)
-    cursor = Cursor(statement)
-    match cursor.advance().word:
-        case "SET":
-            try:
-                settings = read_settings(cursor)
-            except SqlError:
-                return None
-            return _set(settings, source, session)
-        case "SHOW":
-            return _show([word for word in tokens(statement) if word.value != ";"], source)
-    return None
-
-
-def _set(settings: Sequence[Assignment], source: Source, session: Session) -> Result | None:
-    found: dict[str, Value] = {}
-    for one in settings:
-        if not one.is_user_variable:
-            return None
-        match plain_value(one.value):
-            case Plain(Kind.LITERAL, value=value):
-                found[one.name] = value
-            case Plain(Kind.SYSTEM_VARIABLE, name):
-                found[one.name] = source.variable(name)
-                if found[one.name] is None:
-                    raise ER_UNKNOWN_SYSTEM_VARIABLE(name)
-            case _:
-                return None
-    for name, given in found.items():
-        session.set_user_variable(name, given)
-    return OK
-
-
-def _select(item: Item, source: Source) -> Result | None:
-    value: Value = None
-    match item.plain:
-        case Plain(Kind.SYSTEM_VARIABLE, name):
-            if _ABSENT.fullmatch(name):
-                raise ER_UNKNOWN_SYSTEM_VARIABLE(name)
-            value = source.variable(name)
-        case Plain(Kind.CALL, "unix_timestamp", arguments=()):
-            value = int(time.time())
-        case Plain(Kind.CALL, "version", arguments=()):
-            value = source.version
-        case Plain(Kind.CALL, "binlog_gtid_pos", arguments=(str() as file, int() as position)):
-            if source.family == "mariadb":
-                value = gtid_position(source.store, file, position)
-                return Result([Column(item.column)], [(value,)])
-    if value is None:
-        return None
-    kind = ColumnType.INTEGER if isinstance(value, int) else ColumnType.TEXT
-    return Result([Column(item.column, kind)], [(value,)])
-
-
-def _show(words: Sequence[Token], source: Source) -> Result | None:
-    names = [word.word for word in words[1:] if word.word not in ("GLOBAL", "SESSION")]
-    if names != ["VARIABLES", "LIKE", ""] or words[-1].kind is not TokenKind.STRING:
-        return None
-    columns = [Column("Variable_name"), Column("Value")]
-    name = words[-1].value.lower()
-    if _ABSENT.fullmatch(name.rstrip("%")):
-        return Result(columns)
-    value = source.variable(name)
-    return None if value is None else Result(columns, [(name, str(value))])
 
 
 def session_state(variables: Mapping[str, object]) -> SessionState:
@@ -423,39 +336,40 @@ _MOST_FILES = 16
 """The largest number of binlog files in which Table_map events are searched for the answer to one query."""
 
 
+class _Computed(dict[str, Any]):
+    """Values that functions compute when they are read, by name."""
+
+    def __getitem__(self, name: str) -> Any:
+        return super().__getitem__(name)()
+
+
 class Source:
     """The server that wrote a binlog set, as its replicas query it: version, server id, and values of system variables.
     The methods may read binlog files.
     """
 
-    def __init__(self, store: BinlogStore, server_uuid: str) -> None:
+    def __init__(self, store: BinlogStore) -> None:
         self.store = store
         self.family = store.family
         self.version = store.format_description.server_version
         self.server_id = store.format_description.header.server_id
-        self.server_uuid = server_uuid
 
-    def variable(self, name: str) -> Value:
-        """Return the value of a system variable of the server that wrote the binlog, such as ``server_id``. ``name`` is
-        in lower case. Return None for a variable that replicas do not query.
-        """
-        match name, self.family:
-            case "server_id", _:
-                return self.server_id
-            case "version", _:
-                return self.version
-            case "binlog_checksum", _:
-                return "CRC32" if self.has_checksums() else "NONE"
-            case "binlog_row_metadata", _:
-                return self.row_metadata()
-            case "gtid_domain_id", "mariadb":
-                # The id belongs to events without GTIDs, from servers before MariaDB 10.0.
-                return 0
-            case "gtid_mode", "mysql":
-                return self.gtid_mode()
-            case "server_uuid", "mysql":
-                return self.server_uuid
-        return None
+    def variables(self) -> dict[str, str | int]:
+        """Return the system variables of this server that only replicas and programs like mysqlbinlog query."""
+        values: dict[str, Callable[[], str | int]] = {
+            "binlog_checksum": lambda: "CRC32" if self.has_checksums() else "NONE",
+            "binlog_row_metadata": self.row_metadata,
+        }
+        if self.family == "mysql":
+            values["gtid_mode"] = self.gtid_mode
+        else:
+            # The id belongs to events without GTIDs, from servers before MariaDB 10.0.
+            values["gtid_domain_id"] = lambda: 0
+        return _Computed(values)
+
+    def functions(self) -> Mapping[str, Callable[..., str | None]]:
+        """Return the SQL functions that only replicas of this server call, by name in lower case."""
+        return {} if self.family == "mysql" else {"binlog_gtid_pos": partial(gtid_position, self.store)}
 
     def has_checksums(self) -> bool:
         """Tell whether the events of the newest binlog file end in a checksum."""

@@ -11,6 +11,7 @@ import hmac
 import secrets
 import threading
 import uuid as uuids
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -62,7 +63,6 @@ from dumpfilter.master.replicas.answers import (
     Said,
     SessionState,
     Source,
-    answer,
     failure,
     fatal,
     no_such_part,
@@ -154,10 +154,6 @@ class ReplicaConnection(Connection):
     def longest_command(self, number: int) -> int:
         """Return the largest length of a command with this number (the first byte of its packet), bytes."""
         return MAX_GTID_REQUEST if number == Commands.COM_BINLOG_DUMP_GTID else MAX_STATEMENT
-
-    async def _run(self, text: str) -> Result:
-        result = await self._in_thread(text, lambda _: answer(text, self._source, self._client))
-        return await super()._run(text) if result is None else result
 
     async def _register_replica(self, data: bytes) -> None:
         self._registration = parse_register_replica(data)
@@ -329,7 +325,7 @@ class ReplicaConnection(Connection):
     @property
     def _source(self) -> Source:
         """The properties of the server that wrote the binlog, for the replica's queries."""
-        return Source(self._service.store, self._service.master_uuid)
+        return Source(self._service.store)
 
     @property
     def _state(self) -> SessionState:
@@ -514,10 +510,11 @@ class OwnReplicas:
     replicas that log in as this user. The tables of the schema ``dumpfilter``, which are for operators, are missing.
     """
 
-    def __init__(self, executor: Executor, user: str, register: Register) -> None:
+    def __init__(self, executor: Executor, user: str, register: Register, source: Source) -> None:
         self._executor = executor
         self._user = user
         self._register = register
+        self._source = source
 
     def execute(self, command: Command) -> Result:
         """Execute a statement that a real replica's user may send, and return the result. SHOW REPLICAS returns only
@@ -545,13 +542,13 @@ class OwnReplicas:
         return self._executor.version
 
     def variables(self) -> Mapping[str, str | int]:
-        """Return the system variables of the master's SQL console, by name."""
-        return self._executor.variables()
+        """Return the system variables of the master's SQL console, and those that replicas query, by name."""
+        return ChainMap(dict(self._executor.variables()), self._source.variables())
 
     @property
-    def functions(self) -> Mapping[str, Callable[..., int | None]]:
-        """The SQL functions that wait for replication, such as SOURCE_POS_WAIT, by name."""
-        return self._executor.functions
+    def functions(self) -> Mapping[str, Callable[..., str | int | None]]:
+        """The SQL functions that replicas call before a dump, by name."""
+        return self._source.functions()
 
 
 class ReplicaServer(ClientPort):
@@ -679,4 +676,4 @@ class ReplicaServer(ClientPort):
         """Return the executor of SQL statements for ``user``, which shows only the replicas that log in as this
         user.
         """
-        return OwnReplicas(self._executor, user, self._service.register)
+        return OwnReplicas(self._executor, user, self._service.register, Source(self._service.store))

@@ -554,7 +554,7 @@ class Executor(Protocol):
         ...
 
     @property
-    def functions(self) -> Mapping[str, Callable[..., int | None]]:
+    def functions(self) -> Mapping[str, Callable[..., str | int | None]]:
         """The SQL functions that only this process has, such as WAIT_FOR_EXECUTED_GTID_SET, by name in lower case.
 
         The functions may wait for replication. They get the arguments' values, and their parameters limit the number of

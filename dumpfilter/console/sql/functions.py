@@ -11,6 +11,7 @@ import functools
 import json
 import math
 import re
+import time
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
@@ -173,7 +174,15 @@ _STRICT: dict[str, Callable[..., Value]] = {
 }
 """The functions whose result is NULL if any argument is NULL, by name."""
 
-FUNCTIONS = _STRICT | _OF_NULL | {"group_concat": _group_concat, "sleep": lambda seconds: 0}
+FUNCTIONS = (
+    _STRICT
+    | _OF_NULL
+    | {
+        "group_concat": _group_concat,
+        "sleep": lambda seconds: 0,
+        "unix_timestamp": lambda: int(time.time()),
+    }
+)
 """The functions that a SELECT on the console may call, by their names in lower case.
 
 Their parameters limit the number of arguments of a call. The execution of the SELECT replaces SLEEP by a function that

@@ -125,7 +125,7 @@ class Environment:
     """The values of the user variables (``@x``) by their names in lower case."""
     functions: Mapping[str, object] = field(default_factory=dict)
     """The values of functions that depend on the session, such as ``version()``, by their names in lower case."""
-    waits: Mapping[str, Callable[..., int | None]] = field(default_factory=dict)
+    waits: Mapping[str, Callable[..., str | int | None]] = field(default_factory=dict)
     """The functions that wait for replication, such as SOURCE_POS_WAIT, by their names in lower case. They may raise
     SqlError.
     """
@@ -548,7 +548,7 @@ class _Run:
             return 0
         return int(self._stop.wait(min(float(seconds), max(0.0, self._deadline - time.monotonic()))))
 
-    def _wait(self, function: Callable[..., int | None], *arguments: Any) -> int | None:
+    def _wait(self, function: Callable[..., str | int | None], *arguments: Any) -> str | int | None:
         begun = time.monotonic()
         try:
             return function(*arguments)

@@ -68,4 +68,4 @@ def test_a_server_id_of_ones_own_shows_no_other_users_replica() -> None:
         rows = [row[:width] for row in every]
         # The console of a slave, whose relay log the port serves, has no table of slaves.
         executor = Mock(**{"execute.return_value": Result(rows=rows), "table.return_value": None})
-        assert OwnReplicas(executor, "shop", register).execute(ShowReplicas()).rows == rows[1:]
+        assert OwnReplicas(executor, "shop", register, Mock()).execute(ShowReplicas()).rows == rows[1:]

@@ -14,22 +14,22 @@ from tests.support import DATA, binlogs_in
 
 
 def test_a_mysql_server() -> None:
-    source = Source(BinlogStore(MYSQL), "6ccd")
-    assert (source.family, source.server_uuid) == ("mysql", "6ccd")
+    source = Source(BinlogStore(MYSQL))
+    assert source.family == "mysql"
     assert source.version.startswith("9.7.")
     assert source.has_checksums()
     assert source.gtid_mode() == "ON"
     assert source.row_metadata() == "FULL"
-    assert source.variable("gtid_domain_id") is None
+    assert source.variables()["gtid_mode"] == "ON"
+    assert "gtid_domain_id" not in source.variables()
 
 
 def test_a_mariadb_server() -> None:
-    source = Source(BinlogStore(MARIADB), "6ccd")
+    source = Source(BinlogStore(MARIADB))
     assert source.family == "mariadb"
     assert source.row_metadata() == "FULL"
-    assert source.variable("gtid_domain_id") == 0
-    assert source.variable("gtid_mode") is None
-    assert source.variable("server_uuid") is None
+    assert source.variables()["gtid_domain_id"] == 0
+    assert "gtid_mode" not in source.variables()
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_mariadb_server() -> None:
 def test_the_newest_transactions_tell_the_servers_options(
     recording: str, gtid_mode: str, row_metadata: str
 ) -> None:
-    source = Source(BinlogStore(DATA / "recordings" / recording), "")
+    source = Source(BinlogStore(DATA / "recordings" / recording))
     assert (source.gtid_mode(), source.row_metadata()) == (gtid_mode, row_metadata)
 
 
@@ -49,7 +49,7 @@ def test_a_set_of_statements_is_not_read_to_its_beginning_for_one_query(
     store = BinlogStore(MYSQL)
     without_rows = SimpleNamespace(type=np.zeros(1, np.uint8))
     files = iter([without_rows] * 1000)
-    source = Source(store, "")
+    source = Source(store)
     monkeypatch.setattr(source, "_first_segments", lambda: files)
     assert source.row_metadata() == "MINIMAL"
     assert sum(1 for _ in files) > 900
