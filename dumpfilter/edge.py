@@ -323,7 +323,7 @@ class Edge:
                         directory,
                         max_connections=MAX_DUMPS,
                     )
-                    self.chosen_ports[name] = stack.enter_context(replicas.serving(self._loop, channel=name))
+                    self.chosen_ports[name] = stack.enter_context(replicas.running(self._loop, channel=name))
                 _write_first(options.replica_port_file, self.chosen_ports)
             for name, port in self._for_slaves.items():
                 opened, self.slave_ports[name] = self._loop.wait(self._open(name, port), _STOP_SECONDS)

@@ -442,14 +442,12 @@ def _open_sql_ports(
     )
     ports = {}
     if console is not None:
-        from dumpfilter.base.security.tls import temporary_tls
         from dumpfilter.console.server import serving
 
         port = server.port or (0 if replicas is None else replicas.port)
         statements = executor(port=port, reload=reload.run, source=server.source)
         users, roles = console.users(config.console_users), console.roles(config.console_roles)
-        tls = console.tls or temporary_tls(console.host, console.ca)
-        opened = stack.enter_context(serving(console, statements, users, tls, roles, directory))
+        opened = stack.enter_context(serving(console, statements, users, roles, directory))
         reload.on_change.append(
             lambda config: opened.change_users(
                 console.users(config.console_users), console.roles(config.console_roles)
@@ -464,7 +462,7 @@ def _open_sql_ports(
         served = ReplicaServer(
             replicas, service, places, filters, statements, directory, max_connections=most
         )
-        ports["replicas"] = replicas.host, stack.enter_context(served.serving(server.loop))
+        ports["replicas"] = replicas.host, stack.enter_context(served.running(server.loop))
         server.count_replicas = lambda: (len(served.clients), most)
         reload.on_change.append(lambda config: filters.take_over(config.replicas))
         reload.on_change.append(lambda config: served.take_over_accounts())

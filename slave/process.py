@@ -135,7 +135,7 @@ def run_slave(
         with ExitStack() as stack:
             if console is not None:
                 tls = console.tls or kept_tls(options.relay_dir, console.host, console.ca)
-                opened = serving(console, executor, users, tls, console.roles(), directory)
+                opened = serving(replace(console, tls=tls), executor, users, console.roles(), directory)
                 executor.port = stack.enter_context(opened).port
             if ports is not None:
                 stack.enter_context(ports.serving(slave, executor, directory))

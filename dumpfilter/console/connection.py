@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import socket
 import struct
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeVar
 
 import structlog
@@ -23,6 +23,7 @@ from mysql_mimic import packets
 from mysql_mimic.charset import CharacterSet, Collation
 from mysql_mimic.types import Capabilities, Commands, ServerStatus
 from mysql_mimic.types import ColumnType as WireType
+from pymysql.converters import escape_string
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.security.audit import audit
@@ -32,7 +33,7 @@ from dumpfilter.base.security.tls import ServerTls
 from dumpfilter.binlog.statement.tokens import TokenKind, tokens
 from dumpfilter.console import answers, auth
 from dumpfilter.console.limits import CLIENT_MEMORY, Memory, size_of
-from dumpfilter.console.port import ClientPort
+from dumpfilter.console.port import ClientPort, Greeting
 from dumpfilter.console.session import Session
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.interruption import Interrupt, acquire
@@ -40,6 +41,7 @@ from dumpfilter.console.sql.result import Column, Note, Result
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.statements import execute_statement, without_passwords
 from dumpfilter.console.wire import (
+    LOGIN_PACKET,
     MAX_ALLOWED_PACKET,
     ClientGone,
     Fields,
@@ -48,29 +50,36 @@ from dumpfilter.console.wire import (
     PacketStream,
     TlsFailed,
     asks_for_tls,
+    greet,
+    open_stream,
     parse_login,
 )
 
 log = structlog.get_logger("dumpfilter.console")
 
-_LOGIN_PACKET = 1 << 16
-
-Value = str | int | float | bytes | None
+Value = str | int | float | None
 MAX_PREPARED_STATEMENTS = 1024
 """The limit of the number of prepared statements that one session holds at a time.
 
 A server's max_prepared_stmt_count limits the sum over all sessions.
 """
 _SIZE_PER_PARAMETER = 128
-_INTEGERS = {
-    WireType.TINY: 1,
-    WireType.SHORT: 2,
-    WireType.YEAR: 2,
-    WireType.LONG: 4,
-    WireType.INT24: 4,
-    WireType.LONGLONG: 8,
+_UNSIGNED = 0x80
+_TEXT, _TIME, _NULL = "sT0"
+_FORMS: dict[int, str] = {
+    WireType.TINY: "b",
+    **dict.fromkeys((WireType.SHORT, WireType.YEAR), "h"),
+    **dict.fromkeys((WireType.LONG, WireType.INT24), "i"),
+    WireType.LONGLONG: "q",
+    WireType.FLOAT: "f",
+    WireType.DOUBLE: "d",
+    WireType.NULL: _NULL,
+    **dict.fromkeys((WireType.DATE, WireType.DATETIME, WireType.TIMESTAMP, WireType.TIME), _TIME),
 }
-_TIMES = (WireType.DATE, WireType.DATETIME, WireType.TIMESTAMP, WireType.TIME)
+"""The form of a parameter's value by its type. All other types are texts."""
+
+_AFTER_LOGIN = 2
+"""The sequence number of the console's first packet after the greeting and the client's first packet."""
 
 LOGIN_SECONDS = 10.0
 """The time limit of a login, seconds (the default of a server's ``connect_timeout``)."""
@@ -93,178 +102,14 @@ class Refused(Exception):
     """
 
 
-class Doorkeeper:
-    """The login of one client of a port for MySQL clients, from the greeting (the server's first packet) to the check
-    of the password.
-
-    ``address`` is the client's network address. The constructor raises SqlError if the port cannot serve anybody at
-    present.
-    """
-
-    def __init__(self, stream: PacketStream, port: ClientPort, connection_id: int, address: str) -> None:
-        self.stream = stream
-        self.port = port
-        self.connection_id = connection_id
-        self.address = address
-        self.peer = "localhost" if address in ("127.0.0.1", "::1", "") else address
-        """The client's host, as it stands after the @ in an account: an IP address or ``localhost``."""
-        self.greeting = port.greeting()
-        self.nonce = auth.new_nonce()
-        """The random bytes of this login."""
-        self.log = log.bind(port=port.settings.name, connection=connection_id, peer=self.peer)
-
-    @cached_property
-    def tls(self) -> ServerTls:
-        """The port's certificate and key, read once at the beginning of the login."""
-        return self.port.settings.tls.current()
-
-    async def greet(self) -> Login:
-        """Send the greeting, start TLS if the client asks for it, and return the login that the client sends.
-
-        The password is not checked yet. Raises Refused after telling the client of an error, and ClientGone when the
-        client leaves.
-        """
-        greeting = packets.make_handshake_v10(
-            capabilities=self.greeting.capabilities,
-            server_charset=CharacterSet.utf8mb4,
-            server_version=self.greeting.server_version,
-            connection_id=self.connection_id,
-            auth_data=self.nonce + b"\0",
-            status_flags=ServerStatus.SERVER_STATUS_AUTOCOMMIT,
-            auth_plugin_name=self.greeting.plugin,
-        )
-        await self.stream.send(greeting)
-        try:
-            answer = await self.stream.read_reply(_LOGIN_PACKET)
-            if asks_for_tls(answer):
-                await self.stream.start_tls(self.tls.context)
-                answer = await self.stream.read_reply(_LOGIN_PACKET)
-            elif self.port.settings.demand_tls and not (self.address and is_loopback(self.address)):
-                self.log.warning("client.tls_demanded")
-                await self.refuse(server_errors.ER_SECURE_TRANSPORT_REQUIRED())
-            return parse_login(answer, self.greeting.capabilities)
-        except TlsFailed as failed:
-            self.log.warning("client.tls_failed", reason=str(failed))
-            raise Refused from failed
-        except ClientGone:
-            if self.stream.tls is not None:
-                self.log.warning(
-                    "client.tls_failed", reason="no login came: the client may not trust the certificate"
-                )
-            raise
-        except (MalformedPacket, SqlError):
-            self.log.info("client.bad_handshake")
-            await self.refuse(server_errors.ER_HANDSHAKE_ERROR())
-
-    async def verify(self, login: Login) -> bytes:
-        """Check the password of a login, and return the text for the OK packet that accepts the client.
-
-        The text lets MariaDB's clients verify the console's certificate, and can be empty. Raises Refused after telling
-        the client of a wrong password (error 1045) or of too many connections.
-        """
-        password = self.port.accounts.password_of(login.user)
-        plugins = auth.plugins_for(password, preferred=self.greeting.plugin)
-        plugin, response = login.plugin or auth.plugin_of(login.response), login.response
-        if plugin not in plugins or not response:
-            # The client may prefer another authentication plugin than the one in the greeting. Then its first response
-            # is empty, and the console asks again with the client's plugin.
-            plugin = plugin if plugin in plugins else plugins[0]
-            switch = packets.make_auth_switch_request(CharacterSet.utf8mb4, plugin, self.nonce + b"\0")
-            await self.stream.send(bytes(switch))
-            response = await self._reply()
-        # The password is checked before all other parts of the login. So a client with a wrong password does not learn,
-        # for example, whether a database exists.
-        guesser = (self.peer, login.user)
-        async with self.port.turns.turn(guesser):
-            proved = await self._prove(login.user, password, plugin, response)
-            # The client chose how long the login took. The user may have another password by now.
-            proved = proved and self.port.accounts.users.get(login.user) == password
-            if not proved:
-                self.port.turns.failed(guesser)
-        if not proved:
-            await self._deny(login.user, with_password=bool(response.strip(b"\0")))
-        try:
-            self.port.admit(self.connection_id, login.user)
-        except SqlError as full:
-            await self.refuse(full)
-        if self.stream.tls is None:
-            return b""
-        return auth.certificate_proof(password, plugin, self.nonce, self.tls.fingerprint)
-
-    async def _prove(self, user: str, password: StoredPassword, plugin: str, response: bytes) -> bool:
-        """Tell whether the client knows the user's password.
-
-        ``response`` is the client's digest of the password. The client is asked for the password itself if the stored
-        hash cannot verify the digest. For an unknown user, ``password`` is another user's, and the result is False.
-        """
-        known = user in self.port.accounts.users
-        with_password = bool(response.strip(b"\0"))
-        crypt = password.crypt if plugin == auth.CACHING_SHA2 and password.sha2 is None else None
-        if auth.proves_password(password, plugin, self.nonce, response):
-            if not known:
-                return False
-            if plugin == auth.CACHING_SHA2 and with_password:
-                self.stream.put(bytes(packets.make_auth_more_data(auth.FAST_AUTH_SUCCESS)))
-            return True
-        if crypt is None or not with_password:
-            return False
-        await self.stream.send(bytes(packets.make_auth_more_data(auth.PERFORM_FULL_AUTHENTICATION)))
-        reply = await self._reply()
-        given = reply if self.stream.tls is not None else await self._decrypted(reply)
-        if given is None:
-            self.log.warning(
-                "client.password_needs_tls",
-                hint="the first login with a caching_sha2_password hash needs TLS",
-            )
-            return False
-        if not given.endswith(b"\0") or len(given) > MOST_PASSWORD + 1:
-            return False
-        text = given[:-1].decode("utf-8", "surrogateescape")
-        proved = await asyncio.to_thread(crypt.matches, text) and known
-        if proved:
-            self.port.accounts.remember(user, password, text)
-        return proved
-
-    async def _decrypted(self, given: bytes) -> bytes | None:
-        """Return the password of a client without TLS, or None if the client did not encrypt it. ``given`` is the
-        client's packet.
-        """
-        if self.port.settings.rsa is None:
-            return None
-        if given == auth.REQUEST_PUBLIC_KEY:
-            key = await asyncio.to_thread(self.port.settings.rsa.public_key)
-            await self.stream.send(bytes(packets.make_auth_more_data(key)))
-            given = await self._reply()
-        return await asyncio.to_thread(self.port.settings.rsa.decrypt, given, self.nonce)
-
-    async def refuse(self, error: SqlError) -> NoReturn:
-        """Send an error packet to the client, and raise Refused, which ends the login."""
-        await self.stream.send(answers.error(error))
-        raise Refused
-
-    async def _reply(self) -> bytes:
-        try:
-            return await self.stream.read_reply(_LOGIN_PACKET)
-        except SqlError as failed:
-            raise Refused from failed
-
-    async def _deny(self, user: str, *, with_password: bool) -> NoReturn:
-        self.log.warning("client.access_denied", user=user[:80])
-        using = "YES" if with_password else "NO"
-        error = server_errors.ER_ACCESS_DENIED_ERROR(user, self.peer, using)
-        audit("login", account=user, peer=self.peer, result=str(error))
-        await asyncio.sleep(self.port.settings.denial_seconds)
-        await self.refuse(error)
-
-
 @dataclass
 class Prepared:
     """A prepared statement of a session: its text, split at the ``?`` parameters, and the types of the parameters."""
 
     parts: list[str]
     """The pieces of the statement's text before, between and after its ``?`` parameters."""
-    types: list[tuple[int, bool]] = field(default_factory=list)
-    """The type (as numbered in the client protocol) of each parameter, and whether it is an unsigned number.
+    forms: list[str] = field(default_factory=list)
+    """The form of each parameter's value in a packet: the format of ``struct`` for a number, or another character.
 
     A client sends the types with the first execution and may leave them out later, so they are kept.
     """
@@ -300,60 +145,51 @@ class Prepared:
         >>> Prepared.of("SELECT ?, '?', ?").with_values([1, "it's"])
         "SELECT 1, '?', 'it\\'s'"
         """
-        text = [self.parts[0]]
-        for value, part in zip(values, self.parts[1:], strict=True):
-            text += [literal(value), part]
-        return "".join(text)
+        literals = [*map(literal, values), ""]
+        return "".join(part + value for part, value in zip(self.parts, literals, strict=True))
+
+    def read_values(self, fields: Fields, codec: str) -> list[Value]:
+        """Return the parameter values of a COM_STMT_EXECUTE packet.
+
+        ``fields`` must be positioned after the packet's statement id, flags and iteration count. ``codec`` is the
+        Python codec of the client's character set. Raises MalformedPacket, and SqlError 1210 when the client has never
+        sent the types, and 1235 for a date or time.
+        """
+        count = self.parameters
+        if not count:
+            return []
+        nulls = int.from_bytes(fields.take((count + 7) // 8), "little")
+        if fields.uint(1):
+            self.forms = [_form(fields.uint(1), fields.uint(1) & _UNSIGNED) for _ in range(count)]
+        if len(self.forms) != count:
+            raise server_errors.ER_WRONG_ARGUMENTS("mysqld_stmt_execute")
+        return [
+            None if nulls >> at & 1 else _read_value(fields, form, codec)
+            for at, form in enumerate(self.forms)
+        ]
 
 
 def literal(value: Value) -> str:
     """Return the SQL literal for a value, with quotes and escapes for a text, and NULL for None."""
-    if value is None:
-        return "NULL"
-    if isinstance(value, bytes):
-        value = value.decode("utf-8", "replace")
     if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\0", "\\0")
-        return f"'{escaped}'"
-    return repr(value)
+        return f"'{escape_string(value)}'"
+    return "NULL" if value is None else repr(value)
 
 
-def read_execute(fields: Fields, statement: Prepared, codec: str) -> list[Value]:
-    """Return the parameter values of a COM_STMT_EXECUTE packet.
-
-    ``fields`` must be positioned after the packet's statement id, flags and iteration count. ``codec`` is the Python
-    codec of the client's character set. If the packet has the types of the parameters, they are kept in ``statement``
-    for later packets without types. Raises MalformedPacket, and SqlError 1210 when the client has never sent the types,
-    and 1235 for a date or time.
-    """
-    count = statement.parameters
-    if not count:
-        return []
-    nulls = fields.take((count + 7) // 8)
-    if fields.uint(1):
-        statement.types = [(fields.uint(1), bool(fields.uint(1) & 0x80)) for _ in range(count)]
-    if len(statement.types) != count:
-        raise server_errors.ER_WRONG_ARGUMENTS("mysqld_stmt_execute")
-    values: list[Value] = []
-    for at, (wire, unsigned) in enumerate(statement.types):
-        if nulls[at // 8] >> at % 8 & 1:
-            values.append(None)
-        else:
-            values.append(_read_value(fields, wire, unsigned, codec))
-    return values
+def _form(wire: int, unsigned: int) -> str:
+    form = _FORMS.get(wire, _TEXT)
+    return form.upper() if unsigned and form in "bhiq" else form
 
 
-def _read_value(fields: Fields, wire: int, unsigned: bool, codec: str) -> Value:
-    if wire in _INTEGERS:
-        length = _INTEGERS[WireType(wire)]
-        return fields.uint(length) if unsigned else fields.signed(length)
-    if wire in (WireType.FLOAT, WireType.DOUBLE):
-        return fields.real(4 if wire == WireType.FLOAT else 8)
-    if wire == WireType.NULL:
-        return None
-    if wire in _TIMES:
+def _read_value(fields: Fields, form: str, codec: str) -> Value:
+    if form == _TEXT:
+        return fields.sized().decode(codec, "replace")
+    if form == _TIME:
         raise server_errors.ER_NOT_SUPPORTED_YET("a parameter that is a date or a time, and no text")
-    return fields.with_length().decode(codec, "replace")
+    if form == _NULL:
+        return None
+    value: int | float = struct.unpack(f"<{form}", fields.take(struct.calcsize(f"<{form}")))[0]
+    return value
 
 
 ProcessRow = tuple[int, str, str, str | None, str, int, str, str | None]
@@ -361,35 +197,44 @@ ProcessRow = tuple[int, str, str, str | None, str, int, str, str | None]
 
 
 class Connection:
-    """The connection of one client to a port for MySQL clients. It carries out the client's commands until the client
-    leaves.
+    """The connection of one client to a port for MySQL clients. It logs the client in, and carries out the client's
+    commands until the client leaves.
 
-    ``door`` is the object that carries out the login.
+    Parameters:
+        port: the port to which the client has connected.
+        client: the connected socket, which the connection closes.
+        address: the client's network address and port.
+        number: the connection id.
     """
 
-    def __init__(self, door: Doorkeeper) -> None:
+    def __init__(
+        self, port: ClientPort, client: socket.socket, address: tuple[Any, ...], number: int
+    ) -> None:
         task = asyncio.current_task()
         assert task is not None
         self.task = task
         """The task that has made the connection and serves it. Its end closes the connection."""
-        self.id = door.connection_id
-        self._since = time.monotonic()
-        self.peer = door.peer
+        self.port = port
+        self.id = number
+        self.address = str(address[0]), int(address[1])
+        """The client's network address and port."""
+        self.peer = "localhost" if self.address[0] in ("127.0.0.1", "::1") else self.address[0]
         """The client's host, as it stands after the @ in an account: an IP address or ``localhost``."""
         self.session: Session | None = None
         self.running: str | None = None
         """The text of the statement that is running, for SHOW PROCESSLIST, or None between statements."""
-        self._stream = door.stream
-        self._door = door
-        self._port = door.port
-        self._log = door.log
+        self._since = time.monotonic()
+        self._socket = client
+        self._stream: PacketStream | None = None
+        self._log = log.bind(port=port.name, connection=number, peer=self.peer)
         self._share = Memory(
             CLIENT_MEMORY,
             "prepared statements and variables of a connection",
             advice="close statements, or reconnect",
-            within=self._port.kept,
+            within=port.kept,
         )
-        self._capabilities = door.greeting.capabilities
+        self._tls: ServerTls
+        """The port's certificate and key, read once at the beginning of the login."""
         self._login: Login
         self._interrupt: Interrupt | None = None
         self._killed: asyncio.Future[None] | None = None
@@ -417,7 +262,7 @@ class Connection:
         """
         try:
             async with asyncio.timeout(LOGIN_SECONDS):
-                await self._log_in(await self._door.greet())
+                await self._log_in()
             await self._serve_commands()
         except TimeoutError:
             self._log.info("client.login_timeout")
@@ -428,6 +273,13 @@ class Connection:
             self._share.close()
             if self.session:
                 self._log.info("client.disconnected", user=self.session.user)
+
+    async def close(self) -> None:
+        """Close the connection. A client that does not accept the last packets in time loses them."""
+        if self._stream is None:
+            self._socket.close()
+        else:
+            await self._stream.close()
 
     @property
     def doing(self) -> tuple[str, str, str | None]:
@@ -471,6 +323,12 @@ class Connection:
         assert self.session is not None
         return self.session
 
+    @property
+    def stream(self) -> PacketStream:
+        """The packets of a client that has answered the greeting."""
+        assert self._stream is not None
+        return self._stream
+
     def kill_query(self) -> None:
         """Interrupt the statement that the client is running. The client receives error 1317 for it."""
         if self._interrupt:
@@ -478,29 +336,172 @@ class Connection:
         if self._killed and not self._killed.done():
             self._killed.set_result(None)
 
-    async def _log_in(self, login: Login) -> None:
-        self._login, self._capabilities = login, login.capabilities
-        info = await self._door.verify(login)
-        session = Session(self._port, self._share, self.id, login.user, self.peer)
+    async def _log_in(self) -> None:
+        """Greet the client, start TLS if the client asks for it, check the password, and begin the session.
+
+        Raises Refused after telling the client of an error, and ClientGone when the client leaves.
+        """
+        nonce = auth.new_nonce()
+        try:
+            greeting = self.port.greeting()
+        except SqlError as error:
+            # The port cannot serve anybody at present. A replica logs the error and connects again.
+            self._stream = await open_stream(self._socket)
+            await self._refuse(error, is_greeted=False)
+        login = self._login = await self._greet(greeting, nonce)
+        info = await self._verify(login, greeting.plugin, nonce)
+        session = Session(self.port, self._share, self.id, login.user, self.peer)
         session.character_set = _character_set(login.collation)
-        if self._stream.tls is not None:
-            session.tls_version, session.tls_cipher = self._stream.tls.version, self._stream.tls.cipher
-        if login.database is not None:
+        if (tls := self.stream.tls) is not None:
+            session.tls_version, session.tls_cipher = tls.version() or "", (tls.cipher() or ("",))[0]
+        if login.database:
             try:
                 session.use(login.database)
             except SqlError as unknown:
-                await self._door.refuse(unknown)
+                await self._refuse(unknown)
         self.session = session
         self._log.info("client.connected", user=login.user, tls=session.tls_version or None)
-        await self._stream.send(answers.ok(self._capabilities, Result(), info))
-        self._stream.start_compression(login)
+        await self.stream.send(answers.ok(login.capabilities, Result(), info))
+        self.stream.start_compression(login)
+
+    async def _greet(self, greeting: Greeting, nonce: bytes) -> Login:
+        packet = packets.make_handshake_v10(
+            capabilities=greeting.capabilities,
+            server_charset=CharacterSet.utf8mb4,
+            server_version=greeting.server_version,
+            connection_id=self.id,
+            auth_data=nonce + b"\0",
+            status_flags=ServerStatus.SERVER_STATUS_AUTOCOMMIT,
+            auth_plugin_name=greeting.plugin,
+        )
+        answer = await greet(self._socket, packet)
+        try:
+            if with_tls := asks_for_tls(answer):
+                self._tls = self.port.tls.current()
+                self._stream = await open_stream(self._socket, _AFTER_LOGIN, self._tls.context)
+                answer = await self.stream.read_reply(LOGIN_PACKET)
+            else:
+                self._stream = await open_stream(self._socket, _AFTER_LOGIN)
+            if not (with_tls or self.port.endpoint.insecure or is_loopback(self.address[0])):
+                self._log.warning("client.tls_demanded")
+                await self._refuse(server_errors.ER_SECURE_TRANSPORT_REQUIRED())
+            return parse_login(answer, greeting.capabilities)
+        except TlsFailed as failed:
+            self._log.warning("client.tls_failed", reason=str(failed))
+            raise Refused from failed
+        except ClientGone:
+            self._log.warning(
+                "client.tls_failed", reason="no login came: the client may not trust the certificate"
+            )
+            raise
+        except (MalformedPacket, SqlError):
+            self._log.info("client.bad_handshake")
+            self._stream = self._stream or await open_stream(self._socket, _AFTER_LOGIN)
+            await self._refuse(server_errors.ER_HANDSHAKE_ERROR())
+
+    async def _verify(self, login: Login, preferred: str, nonce: bytes) -> bytes:
+        """Check the password of a login, and return the text for the OK packet that accepts the client.
+
+        The text lets MariaDB's clients verify the console's certificate, and can be empty. Raises Refused after telling
+        the client of a wrong password (error 1045) or of too many connections.
+        """
+        port = self.port
+        password = auth.password_of(port.users, login.user)
+        if password.crypt is not None and password.sha2 is None:
+            password = replace(password, sha2=port.proved.get(password.crypt))
+        plugins = auth.plugins_for(password, preferred=preferred)
+        plugin, response = login.plugin or auth.plugin_of(login.response), login.response
+        if plugin not in plugins or not response:
+            # The client may prefer another authentication plugin than the one in the greeting. Then its first response
+            # is empty, and the console asks again with the client's plugin.
+            plugin = plugin if plugin in plugins else plugins[0]
+            switch = packets.make_auth_switch_request(CharacterSet.utf8mb4, plugin, nonce + b"\0")
+            await self.stream.send(bytes(switch))
+            response = await self._reply()
+        # The password is checked before all other parts of the login. So a client with a wrong password does not learn,
+        # for example, whether a database exists.
+        guesser = (self.peer, login.user)
+        async with port.guesses.turn(guesser):
+            proved = await self._prove(login.user, password, plugin, nonce, response)
+            # The client chose how long the login took. The user may have another password by now.
+            proved = proved and port.users.get(login.user) == password
+            if not proved:
+                port.guesses.failed(guesser)
+        if not proved:
+            await self._deny(login.user, with_password=bool(response.strip(b"\0")))
+        try:
+            port.admit(self.id, login.user)
+        except SqlError as full:
+            await self._refuse(full)
+        if self.stream.tls is None:
+            return b""
+        return auth.certificate_proof(password, plugin, nonce, self._tls.fingerprint)
+
+    async def _prove(
+        self, user: str, password: StoredPassword, plugin: str, nonce: bytes, response: bytes
+    ) -> bool:
+        """Tell whether the client knows the user's password.
+
+        ``response`` is the client's digest of the password. The client is asked for the password itself if the stored
+        hash cannot verify the digest. For an unknown user, ``password`` is another user's, and the result is False.
+        """
+        known = user in self.port.users
+        with_password = bool(response.strip(b"\0"))
+        crypt = password.crypt if plugin == auth.CACHING_SHA2 and password.sha2 is None else None
+        if auth.proves_password(password, plugin, nonce, response):
+            if known and plugin == auth.CACHING_SHA2 and with_password:
+                self.stream.put(bytes(packets.make_auth_more_data(auth.FAST_AUTH_SUCCESS)))
+            return known
+        if crypt is None or not with_password:
+            return False
+        given = await self._ask(auth.PERFORM_FULL_AUTHENTICATION)
+        if self.stream.tls is None:
+            rsa = self.port.rsa
+            if given == auth.REQUEST_PUBLIC_KEY:
+                given = await self._ask(await asyncio.to_thread(rsa.public_key))
+            given = await asyncio.to_thread(rsa.decrypt, given, nonce)
+        if not given.endswith(b"\0"):
+            self._log.warning(
+                "client.password_needs_tls",
+                hint="the first login with a caching_sha2_password hash needs TLS, or the server's public key",
+            )
+            return False
+        text = given[:-1].decode("utf-8", "surrogateescape")
+        proved = len(given) <= MOST_PASSWORD + 1 and await asyncio.to_thread(crypt.matches, text) and known
+        if proved:
+            self.port.proved[crypt] = StoredPassword.plain(text).sha2
+        return proved
+
+    async def _refuse(self, error: SqlError, *, is_greeted: bool = True) -> NoReturn:
+        """Send an error packet to the client, and raise Refused, which ends the login."""
+        await self.stream.send(answers.error(error, is_greeted=is_greeted))
+        raise Refused
+
+    async def _ask(self, data: bytes) -> bytes:
+        """Send further data of the authentication plugin, and return the client's answer."""
+        await self.stream.send(bytes(packets.make_auth_more_data(data)))
+        return await self._reply()
+
+    async def _reply(self) -> bytes:
+        try:
+            return await self.stream.read_reply(LOGIN_PACKET)
+        except SqlError as failed:
+            raise Refused from failed
+
+    async def _deny(self, user: str, *, with_password: bool) -> NoReturn:
+        self._log.warning("client.access_denied", user=user[:80])
+        using = "YES" if with_password else "NO"
+        error = server_errors.ER_ACCESS_DENIED_ERROR(user, self.peer, using)
+        audit("login", account=user, peer=self.peer, result=str(error))
+        await asyncio.sleep(self.port.denial_seconds)
+        await self._refuse(error)
 
     async def _serve_commands(self) -> None:
         while True:
             try:
                 try:
                     async with asyncio.timeout(IDLE_SECONDS):
-                        number, data = await self._stream.read_command(self._admit_command)
+                        number, data = await self.stream.read_command(self._admit_command)
                 except TimeoutError:
                     self._log.info("client.idle")
                     return
@@ -521,7 +522,7 @@ class Connection:
                 await self._send_error(failed)
                 if failed.number == server_errors.ER_NET_PACKET_TOO_LARGE.number:
                     # The rest of the too large packet is still in the stream, so the next command cannot be found.
-                    await self._stream.discard()
+                    await self.stream.discard()
                     return
 
     def longest_command(self, number: int) -> int:
@@ -560,9 +561,9 @@ class Connection:
             killed = self._killed = loop.create_future()
             self.running = text
             counted = self.counted(functools.partial(call, interrupt))
-            work = loop.run_in_executor(self._port.pool, self._call_bounded, len(text), counted, interrupt)
+            work = loop.run_in_executor(self.port.pool, self._call_bounded, len(text), counted, interrupt)
             try:
-                await asyncio.wait((work, killed, self._stream.left), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((work, killed, self.stream.left), return_when=asyncio.FIRST_COMPLETED)
                 if work.done():
                     return work.result()
                 raise server_errors.ER_QUERY_INTERRUPTED() if killed.done() else ClientGone("closed")
@@ -587,11 +588,11 @@ class Connection:
         # The tokens of a statement need up to 170 times its length. Therefore only few large statements run at a time.
         if length < LARGE_STATEMENT:
             return call()
-        acquire(self._port.large, interrupt)
+        acquire(self.port.large, interrupt)
         try:
             return call()
         finally:
-            self._port.large.release()
+            self.port.large.release()
 
     async def _query(self, data: bytes) -> None:
         await self._answer(self._text(data))
@@ -604,16 +605,18 @@ class Connection:
             self._client.diagnostics = [Note("Error", failed.number, failed.message)]
             raise
         if not result.columns:
-            await self._stream.send(answers.ok(self._capabilities, result))
+            await self.stream.send(answers.ok(self._login.capabilities, result))
             return
         size = size_of(result)
         results = self._client.limits.results
         results.take(size)
         try:
-            for packet in answers.result_set(self._capabilities, result, self._charset(), binary=binary):
-                self._stream.put(packet)
-                await self._stream.relieve()
-            await self._stream.drain()
+            for packet in answers.result_set(
+                self._login.capabilities, result, self._charset(), binary=binary
+            ):
+                self.stream.put(packet)
+                await self.stream.relieve()
+            await self.stream.drain()
         finally:
             results.give_back(size)
 
@@ -623,9 +626,9 @@ class Connection:
 
     async def _statistics(self, data: bytes) -> None:
         # mysqladmin status shows this line.
-        status, questions = self._port.status(), self._client.questions
+        status, questions = self.port.status(), self._client.questions
         line = f"Uptime: {status['Uptime']}  Threads: {status['Threads_connected']}  Questions: {questions}"
-        await self._stream.send(line.encode())
+        await self.stream.send(line.encode())
 
     async def _reset_connection(self, data: bytes) -> None:
         for statement in self._prepared.values():
@@ -643,22 +646,22 @@ class Connection:
         self._last_prepared += 1
         self._prepared[self._last_prepared] = statement
         # The columns of the result are announced when the statement is executed, as a server does for SHOW.
-        self._stream.put(struct.pack("<BIHHBH", 0, self._last_prepared, 0, statement.parameters, 0, 0))
+        self.stream.put(struct.pack("<BIHHBH", 0, self._last_prepared, 0, statement.parameters, 0, 0))
         if statement.parameters:
             parameter = answers.column_definition(Column("?"), self._charset())
             for _ in range(statement.parameters):
-                self._stream.put(parameter)
-                await self._stream.relieve()
-            if Capabilities.CLIENT_DEPRECATE_EOF not in self._capabilities:
-                self._stream.put(answers.end_of_rows(self._capabilities, Result()))
-        await self._stream.drain()
+                self.stream.put(parameter)
+                await self.stream.relieve()
+            if Capabilities.CLIENT_DEPRECATE_EOF not in self._login.capabilities:
+                self.stream.put(answers.end_of_rows(self._login.capabilities, Result()))
+        await self.stream.drain()
 
     async def _stmt_execute(self, data: bytes) -> None:
         fields = Fields(data)
         statement = self._statement(fields.uint(4))
         # The flags and the iteration count are skipped. A client that asks for a cursor by a flag need not get one.
         fields.take(1 + 4)
-        values = read_execute(fields, statement, self._charset().codec)
+        values = statement.read_values(fields, self._charset().codec)
         await self._answer(statement.with_values(values), binary=True)
 
     async def _stmt_close(self, data: bytes) -> None:
@@ -692,18 +695,17 @@ class Connection:
         return self.session.character_set if self.session else CharacterSet.utf8mb4
 
     async def _send_ok(self, _: bytes = b"") -> None:
-        await self._stream.send(answers.ok(self._capabilities, Result()))
+        await self.stream.send(answers.ok(self._login.capabilities, Result()))
 
     async def _send_error(self, failed: SqlError) -> None:
-        await self._stream.send(answers.error(failed, self._charset()))
+        await self.stream.send(answers.error(failed, self._charset()))
 
 
-def _character_set(collation: int | None) -> CharacterSet:
+def _character_set(collation: int) -> CharacterSet:
     with contextlib.suppress(ValueError, LookupError):
-        if collation is not None:
-            found = Collation(collation).charset
-            "".encode(found.codec)
-            return found
+        found = Collation(collation).charset
+        "".encode(found.codec)
+        return found
     return CharacterSet.utf8mb4
 
 

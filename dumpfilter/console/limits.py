@@ -28,6 +28,11 @@ RESULT_SHARE = 0.75
 results.
 """
 
+MOST_SELECTS = 2
+"""The limit of concurrent SELECTs of one user that read tables. A further one waits, and its waiting counts as running
+time.
+"""
+
 _ROW_SIZE = 64
 _VALUE_SIZE = 40
 _REST_OF_TEXT = 49
@@ -159,3 +164,24 @@ class Costs:
             self._owed = min(left + seconds, MOST_OWED_SECONDS)
             self._at = now
             return self._owed
+
+
+class UserLimits:
+    """The limits on what one user of a console or replication port may take, on all the user's connections together.
+    An object is made at the user's first login.
+
+    ``results`` counts the memory of all users' results, of which this user may take a share. ``threads`` is the largest
+    number of this user's statements that run at once.
+    """
+
+    def __init__(self, results: Memory, threads: int) -> None:
+        self.costs = Costs()
+        self.threads = asyncio.Semaphore(threads)
+        self.selects = threading.BoundedSemaphore(MOST_SELECTS)
+        """The semaphore of the SELECTs that read tables."""
+        self.results = Memory(
+            int(results.most * RESULT_SHARE),
+            "results of a user that clients have not read yet",
+            advice="read them, or try with less",
+            within=results,
+        )

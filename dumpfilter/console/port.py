@@ -11,23 +11,24 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor as ThreadPool
-from dataclasses import dataclass, field
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, ClassVar, NamedTuple
 
 import structlog
 from mysql_mimic.types import Capabilities
 
-from dumpfilter.base.security.passwords import StoredPassword
-from dumpfilter.base.security.tls import TlsSource
-from dumpfilter.console import answers, auth
-from dumpfilter.console.auth import Accounts, LoginTurns, RsaExchange
-from dumpfilter.console.limits import CONSOLE_MEMORY, RESULT_MEMORY, RESULT_SHARE, Costs, Memory
+from dumpfilter.base.security.listening import Endpoint, listening_socket
+from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
+from dumpfilter.base.security.throttle import Throttle
+from dumpfilter.base.security.tls import temporary_tls
+from dumpfilter.console import auth
+from dumpfilter.console.limits import CONSOLE_MEMORY, RESULT_MEMORY, Memory, UserLimits
+from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.sql.commands import Executor
 from dumpfilter.console.sql.grammar import Role
-from dumpfilter.console.sql.server_errors import ER_CON_COUNT_ERROR, SqlError
-from dumpfilter.console.wire import ClientGone, ClientReader, PacketStream
+from dumpfilter.console.sql.server_errors import ER_CON_COUNT_ERROR
 
 log = structlog.get_logger("dumpfilter.console")
 
@@ -74,20 +75,17 @@ For a further client, the port closes the connection that has waited longest, am
 most such connections. So silent connections lock nobody out.
 """
 
-MOST_SELECTS = 2
-"""The limit of concurrent SELECTs of one user that read tables. A further one waits, and its waiting counts as running
-time.
-"""
-
 MOST_LARGE_STATEMENTS = 2
 """The limit of large statements, of all clients together, that are parsed and carried out at a time."""
+
+_FREE_FAILURES = 2
+"""The number of wrong passwords of a user and an address after which the next check is delayed."""
 
 _COMPLAINT_SECONDS = 60.0
 _ACCEPT_AGAIN_SECONDS = 1.0
 
 
-@dataclass(frozen=True)
-class Greeting:
+class Greeting(NamedTuple):
     """The contents of the first packet that a server sends to a client: version, capabilities and authentication
     plugin.
     """
@@ -99,25 +97,6 @@ class Greeting:
 
     MariaDB's clients can verify a self-signed certificate only with mysql_native_password. MySQL's clients ignore the
     greeting's plugin and begin with caching_sha2_password.
-    """
-
-
-@dataclass(frozen=True)
-class PortSettings:
-    """The settings of a port for MySQL clients: its name, TLS, the limit of connections, and the delay after a wrong
-    password.
-    """
-
-    name: str
-    """The name of the port in the log."""
-    tls: TlsSource
-    demand_tls: bool = True
-    """Whether clients on other machines must use TLS."""
-    max_connections: int = DEFAULT_MAX_CONNECTIONS
-    denial_seconds: float = DEFAULT_DENIAL_SECONDS
-    rsa: RsaExchange | None = field(default=None, repr=False)
-    """The RSA key for the password exchange of clients without TLS. None: a client whose password must be sent needs
-    TLS.
     """
 
 
@@ -134,80 +113,73 @@ class ConnectionDirectory(dict[int, Any]):
         """The numbers (connection ids) of the next connections."""
 
 
-class UserLimits:
-    """The limits on what one user of a console or replication port may take, on all the user's connections together.
-    An object is made at the user's first login.
-
-    ``results`` counts the memory of all users' results, of which this user may take a share. ``threads`` is the largest
-    number of this user's statements that run at once.
-    """
-
-    def __init__(self, results: Memory, threads: int) -> None:
-        self.costs = Costs()
-        self.threads = asyncio.Semaphore(threads)
-        self.selects = threading.BoundedSemaphore(MOST_SELECTS)
-        """The semaphore of the SELECTs that read tables."""
-        self.results = Memory(
-            int(results.most * RESULT_SHARE),
-            "results of a user that clients have not read yet",
-            advice="read them, or try with less",
-            within=results,
-        )
-
-
 class ClientPort(abc.ABC):
     """A TCP port for MySQL clients in an asyncio loop, with everything that its connections share, such as users and
     limits.
 
     A subclass decides how clients are greeted, and which master or slave carries out their statements. Any thread may
-    call :meth:`change_users`.
+    call :meth:`start`, :meth:`stop` and :meth:`change_users`.
 
     Parameters:
-        settings: name, TLS and limits of the port.
-        users: a password for each user who may log in.
+        endpoint: the address, and the certificate. Without one a temporary self-signed certificate is made. Clients on
+            other machines must use TLS, unless the endpoint is insecure.
+        users: a password for each user who may log in; a text is a password in the clear.
         directory: the registry of all connections of the process, to which the port adds its connections.
         pool: the worker threads that run the statements.
+        max_connections: the limit of the number of connected clients.
+        denial_seconds: the time that a client with a wrong password waits for its error, seconds.
         threads_of_user: the limit of concurrent statements of one user.
     """
 
+    name: ClassVar[str]
+    """The name of the port in the log."""
+    title: ClassVar[str]
+    """The name of the port in errors."""
+    connection: ClassVar[Callable[..., Any]]
+    """The subclass of :class:`~dumpfilter.console.connection.Connection` that serves this port's clients."""
+
     def __init__(
         self,
-        settings: PortSettings,
+        endpoint: Endpoint,
         users: Mapping[str, str | StoredPassword],
         directory: ConnectionDirectory,
         pool: ThreadPool,
+        *,
+        max_connections: int,
+        denial_seconds: float,
         threads_of_user: int = sys.maxsize,
     ) -> None:
-        self.settings = settings
-        self.clients: dict[int, Any] = {}
-        """The port's open connections by number, each a :class:`~dumpfilter.console.connection.Connection`."""
-        self.listed = self.clients
-        """The connections that a client of this port may list (SHOW PROCESSLIST) and end (KILL), by number."""
-        self.accounts = Accounts(users)
+        self.endpoint = endpoint
+        self.port = endpoint.port
+        """The TCP port. If 0 was given, the attribute has the chosen port after the start."""
+        self.tls = endpoint.tls or temporary_tls(endpoint.host, endpoint.ca)
+        self.users: Mapping[str, StoredPassword] = {
+            name: StoredPassword.plain(password) if isinstance(password, str) else password
+            for name, password in users.items()
+        }
+        """The stored passwords of all users who may log in, by user name. A change replaces the mapping."""
+        self.proved: dict[Sha2Crypt, bytes | None] = {}
+        """The digests of passwords that logins have proved, by the stored hash. With them caching_sha2_password checks
+        later logins without the password itself.
+        """
+        self.rsa = auth.RsaExchange()
+        """The RSA key by which clients without TLS send a password."""
+        self.guesses = Throttle(free=_FREE_FAILURES, longest=denial_seconds)
+        self.denial_seconds = denial_seconds
         self.directory = directory
         self.pool = pool
-        self.turns = LoginTurns(settings.denial_seconds)
+        self.max_connections = max_connections
         self.kept = Memory(CONSOLE_MEMORY, "prepared statements and variables of all connections")
         self.large = threading.BoundedSemaphore(MOST_LARGE_STATEMENTS)
         self.results = Memory(RESULT_MEMORY, "results that clients have not read yet")
         self.limits = defaultdict[str, UserLimits](lambda: UserLimits(self.results, threads_of_user))
         """The limits of each user. Only configured users can log in, so that there are few."""
         self._started = time.monotonic()
-        self._accepting: asyncio.Task[None] | None = None
 
     @abc.abstractmethod
     def greeting(self) -> Greeting:
         """Return the contents of the first packet to the next client. An SqlError is sent to the client instead of the
         packet.
-        """
-
-    @abc.abstractmethod
-    def connect(self, stream: PacketStream, number: int, address: str) -> Any:
-        """Return the object that serves the connection of a new client, a
-        :class:`~dumpfilter.console.connection.Connection`.
-
-        ``stream`` has the client's packets. ``number`` is the connection id, and ``address`` the client's network
-        address. May raise SqlError, which is sent to the client.
         """
 
     @abc.abstractmethod
@@ -220,103 +192,101 @@ class ClientPort(abc.ABC):
         """
         return Role.READ
 
+    @property
+    def clients(self) -> dict[int, Any]:
+        """The port's open connections by number, each a :class:`~dumpfilter.console.connection.Connection`."""
+        return {number: one for number, one in self.directory.copy().items() if one.port is self}
+
+    @property
+    def listed(self) -> dict[int, Any]:
+        """The connections that a client of this port may list (SHOW PROCESSLIST) and end (KILL), by number."""
+        return self.clients
+
     def status(self) -> dict[str, int]:
         """Return the port's status variables Threads_connected, Threads_running and Uptime (seconds) by name."""
-        clients = self.clients.copy().values()
+        clients = self.clients.values()
         return {
             "Threads_connected": len(clients),
             "Threads_running": sum(client.running is not None for client in clients),
             "Uptime": int(time.monotonic() - self._started),
         }
 
-    async def open(self, listener: socket.socket) -> None:
-        """Accept clients from a listening socket from now on. The port owns the socket, and closes it."""
+    @contextmanager
+    def serving(self, loop: ServingLoop) -> Iterator[None]:
+        """Accept clients in an asyncio loop while the ``with`` block runs. At its end close every client's connection,
+        and interrupt the running statements.
+
+        Raises OptionError if the address cannot be listened on, and OutputError if the file for the port's number
+        cannot be written.
+        """
+        endpoint = self.endpoint
+        listener = listening_socket(f"the {self.title} cannot listen on", endpoint.host, endpoint.port)
         listener.setblocking(False)
-        self._accepting = asyncio.create_task(self._accept_clients(listener))
+        self.port = listener.getsockname()[1]
+        try:
+            with loop.running(self._accept_clients(listener)):
+                endpoint.write_port(self.port)
+                yield
+        finally:
+            self.pool.shutdown(wait=False, cancel_futures=True)
 
     async def _accept_clients(self, listener: socket.socket) -> None:
         """Accept clients until this task is cancelled. uvloop's own server would close clients without a word when the
         process has no file descriptor left; this one lets them wait, and logs the error once a minute.
         """
-        loop = asyncio.get_running_loop()
         complained = -_COMPLAINT_SECONDS
         with listener:
-            while True:
-                try:
-                    client, _ = await loop.sock_accept(listener)
-                    _set_up(client)
-                    await loop.connect_accepted_socket(
-                        lambda: asyncio.StreamReaderProtocol(ClientReader(), self._serve), client
-                    )
-                except Exception as error:
-                    # An error that nobody foresaw must not close the port to all later clients.
-                    if time.monotonic() - complained >= _COMPLAINT_SECONDS:
-                        complained = time.monotonic()
-                        hint = "the port goes on; report this error"
-                        if isinstance(error, OSError):
-                            hint = "the process may need more file descriptors (ulimit -n)"
-                        log.error("console.not_accepted", reason=repr(error), hint=hint)
-                    await asyncio.sleep(_ACCEPT_AGAIN_SECONDS)
+            async with asyncio.TaskGroup() as clients:
+                while True:
+                    try:
+                        client, address = await asyncio.get_running_loop().sock_accept(listener)
+                        _set_up(client)
+                        clients.create_task(self._serve(client, address))
+                    except Exception as error:
+                        # An error that nobody foresaw must not close the port to all later clients.
+                        if time.monotonic() - complained >= _COMPLAINT_SECONDS:
+                            complained = time.monotonic()
+                            hint = "the port goes on; report this error"
+                            if isinstance(error, OSError):
+                                hint = "the process may need more file descriptors (ulimit -n)"
+                            log.error("console.not_accepted", reason=repr(error), hint=hint)
+                        await asyncio.sleep(_ACCEPT_AGAIN_SECONDS)
 
-    async def close(self) -> None:
-        """Stop listening, close every client's connection, and interrupt the running statements."""
-        if self._accepting is None:
-            return
-        tasks = [self._accepting, *(client.task for client in self.clients.values())]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async def _serve(self, client: socket.socket, address: tuple[Any, ...]) -> None:
+        self._make_room()
+        number = next(self.directory.numbers)
+        connection = self.directory[number] = self.connection(self, client, address, number)
+        try:
+            await connection.serve()
+        except Exception:
+            log.exception("unforeseen error", port=self.name)
+        finally:
+            del self.directory[number]
+            await connection.close()
 
     def change_users(self, users: Mapping[str, StoredPassword]) -> None:
         """Replace the users who may log in to this port.
 
         The connections of users who are gone, or who have another password now, are closed.
         """
-        changed = self.accounts.change(users)
+        old, self.users = self.users, dict(users)
 
         def end(client: Any) -> None:
-            if client.user in changed:
+            if client.user in old and old[client.user] != users.get(client.user):
                 client.task.cancel()
 
         # In the loop no login stands between the check of the old password and its session.
-        for client in self.clients.copy().values():
+        for client in self.clients.values():
             client.task.get_loop().call_soon_threadsafe(end, client)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        assert isinstance(reader, ClientReader)
-        number = next(self.directory.numbers)
-        stream = PacketStream(reader, writer)
-        try:
-            connection = self.connect(stream, number, stream.peer_name[0])
-            self._make_room()
-            self.clients[number] = self.directory[number] = connection
-            await connection.serve()
-        except SqlError as error:
-            # The port cannot serve anybody at present. A replica logs the error and connects again.
-            with contextlib.suppress(ClientGone, OSError):
-                await stream.send(answers.error(error, is_greeted=False))
-        except (ClientGone, asyncio.CancelledError):
-            # KILL and the end of the server cancel this task, which is no error.
-            pass
-        finally:
-            self.clients.pop(number, None)
-            self.directory.pop(number, None)
-            await stream.close()
 
     def _make_room(self) -> None:
         """Close one connection without a login if there are too many of them (see :data:`MAX_UNAUTHENTICATED`)."""
-        waiting = [
-            client
-            for client in self.clients.values()
-            if client.session is None and not client.task.cancelling()
-        ]
-        if len(waiting) < MAX_UNAUTHENTICATED:
-            return
-        ((crowd, _),) = Counter(client.peer for client in waiting).most_common(1)
-        oldest = next(client for client in waiting if client.peer == crowd)
-        number = oldest.id
-        log.warning("client.too_many_logins", port=self.settings.name, connection=number, peer=crowd)
-        oldest.task.cancel()
+        waiting = [one for one in self.clients.values() if not (one.session or one.task.cancelling())]
+        if len(waiting) >= MAX_UNAUTHENTICATED:
+            ((crowd, _),) = Counter(client.peer for client in waiting).most_common(1)
+            oldest = next(client for client in waiting if client.peer == crowd)
+            log.warning("client.too_many_logins", port=self.name, connection=oldest.id, peer=crowd)
+            oldest.task.cancel()
 
     def admit(self, number: int, user: str) -> None:
         """Raise SqlError 1040 if the port has too many connections for another one, of a user who has just logged in.
@@ -326,8 +296,8 @@ class ClientPort(abc.ABC):
         """
         others = sum(client.session is not None for n, client in self.clients.items() if n != number)
         reserved = RESERVED_CONNECTIONS if self.role_of(user).includes(Role.ALL) else 0
-        if others >= self.settings.max_connections + reserved:
-            log.warning("client.too_many_connections", port=self.settings.name, user=user, others=others)
+        if others >= self.max_connections + reserved:
+            log.warning("client.too_many_connections", port=self.name, user=user, others=others)
             raise ER_CON_COUNT_ERROR()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import sys
 from collections.abc import Iterator, Mapping
@@ -10,31 +9,30 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import structlog
 
-from dumpfilter.base.security.listening import Endpoint, Lack, check_listener, listening_socket
+from dumpfilter.base.security.listening import Endpoint, Lack, check_listener
 from dumpfilter.base.security.passwords import StoredPassword
-from dumpfilter.base.security.tls import TlsSource, temporary_tls
 from dumpfilter.console.auth import DEFAULT_USER
-from dumpfilter.console.connection import Connection, Doorkeeper
+from dumpfilter.console.connection import Connection
 from dumpfilter.console.port import (
     DEFAULT_DENIAL_SECONDS,
     DEFAULT_MAX_CONNECTIONS,
     ClientPort,
     ConnectionDirectory,
     Greeting,
-    PortSettings,
 )
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.sql.commands import Executor
 from dumpfilter.console.sql.grammar import Role
-from dumpfilter.console.wire import PacketStream
 
 log = structlog.get_logger("dumpfilter.console")
 
 _STOP_SECONDS = 10.0
 
+_LOOPBACK = Endpoint()
 _SWITCH_SECONDS = 5e-4
 """The time after which Python makes a computing thread release the interpreter lock, seconds
 (``sys.setswitchinterval``).
@@ -101,82 +99,69 @@ class ConsoleEndpoint(Endpoint):
 class ConsoleServer(ClientPort):
     """The server of a console, the port on which MySQL clients query and control a master or slave.
 
-    The server runs in its own thread. The method ``start`` or a ``with`` statement starts it.
-
     Parameters:
         executor: the master or slave that carries out the clients' commands.
-        port: the TCP port; with 0, the operating system chooses a free port.
+        endpoint: the address, the certificate, and whether clients on other machines must use TLS.
         users: a password for each user name; a text is a password in the clear. None or empty: nobody can log in.
         roles: the role of each user. A user without an entry has the role ``read``. None: every user has the role
             ``all``.
-        tls: the certificate. None: a temporary self-signed certificate is made.
-        demand_tls: whether clients on other machines must use TLS.
         directory: the registry of connections that the process's ports share. None: one for this port alone.
+        max_connections, denial_seconds: see :class:`~dumpfilter.console.port.ClientPort`.
     """
+
+    name = title = "console"
+    connection = Connection
 
     def __init__(
         self,
         executor: Executor,
-        host: str = "127.0.0.1",
-        port: int = 0,
+        endpoint: Endpoint = _LOOPBACK,
         users: Mapping[str, str | StoredPassword] | None = None,
         *,
         roles: Mapping[str, Role] | None = None,
-        tls: TlsSource | None = None,
-        demand_tls: bool = True,
+        directory: ConnectionDirectory | None = None,
         max_connections: int = DEFAULT_MAX_CONNECTIONS,
         denial_seconds: float = DEFAULT_DENIAL_SECONDS,
-        directory: ConnectionDirectory | None = None,
     ) -> None:
         # The pool has two threads for each connection. An interrupted statement may hold its thread for a while,
         # and the client can already send the next statement.
         super().__init__(
-            PortSettings("console", tls or temporary_tls(host), demand_tls, max_connections, denial_seconds),
+            endpoint,
             users or {},
             ConnectionDirectory() if directory is None else directory,
             ThreadPoolExecutor(2 * max_connections, "console-statement"),
+            max_connections=max_connections,
+            denial_seconds=denial_seconds,
         )
-        self.host = host
-        self.port = port
-        """The TCP port. If 0 was given, the attribute has the chosen port after the start."""
-        self.listed = self.directory
         self._executor = executor
         self._roles = None if roles is None else dict(roles)
-        self._loop: ServingLoop | None = None
 
-    def start(self) -> ConsoleServer:
-        """Start the thread that accepts clients, and return the server itself.
+    @contextmanager
+    def running(self) -> Iterator[ConsoleServer]:
+        """Accept clients in a thread of the console while the ``with`` block runs, and yield the server.
 
-        Clients can connect when the method returns. Raises OptionError if the address cannot be listened on.
+        Raises OptionError if the address cannot be listened on, and OutputError if the file for the port's number
+        cannot be written.
         """
-        listener = listening_socket("the console cannot listen on", self.host, self.port)
-        self.port = listener.getsockname()[1]
-        self._loop = ServingLoop("console")
-        self._loop.start()
-        self._loop.wait(self.open(listener))
-        log.info("console.listening", host=self.host, port=self.port)
-        for user in sorted(user for user, password in self.accounts.users.items() if password.is_empty):
-            log.info(
-                "console.no_password",
-                user=user,
-                hint="MariaDB's clients since 11.4 verify a self-signed certificate by the password",
-            )
-        return self
+        loop = ServingLoop("console")
+        loop.start()
+        try:
+            with self.serving(loop):
+                log.info("console.listening", host=self.endpoint.host, port=self.port)
+                for user in sorted(user for user, password in self.users.items() if password.is_empty):
+                    log.info(
+                        "console.no_password",
+                        user=user,
+                        hint="MariaDB's clients since 11.4 verify a self-signed certificate by the password",
+                    )
+                yield self
+        finally:
+            loop.end(_STOP_SECONDS)
 
-    def stop(self) -> None:
-        """Stop listening, close every client's connection, and interrupt the running statements."""
-        if self._loop is not None:
-            with contextlib.suppress(TimeoutError):
-                self._loop.wait(self.close(), _STOP_SECONDS)
-            self._loop.end(_STOP_SECONDS)
-            self.pool.shutdown(wait=False, cancel_futures=True)
-        self._loop = None
-
-    def __enter__(self) -> ConsoleServer:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    @property
+    def listed(self) -> dict[int, Any]:
+        """All connections of the process, which a client may list (SHOW PROCESSLIST) and end (KILL), by number."""
+        return self.directory
 
     def change_users(
         self, users: Mapping[str, StoredPassword], roles: Mapping[str, Role] | None = None
@@ -206,41 +191,20 @@ class ConsoleServer(ClientPort):
         """
         return Greeting(self._executor.version)
 
-    def connect(self, stream: PacketStream, number: int, address: str) -> Connection:
-        """Return the object that serves the connection of a new client.
-
-        ``stream`` has the client's packets. ``number`` is the connection id, and ``address`` the client's network
-        address.
-        """
-        return Connection(Doorkeeper(stream, self, number, address))
-
 
 @contextmanager
 def serving(
     endpoint: ConsoleEndpoint,
     executor: Executor,
     users: Mapping[str, StoredPassword],
-    tls: TlsSource,
     roles: Mapping[str, Role],
-    directory: ConnectionDirectory | None = None,
+    directory: ConnectionDirectory,
 ) -> Iterator[ConsoleServer]:
     """Serve a console (a port for MySQL clients) as long as the ``with`` block runs, and yield its server.
 
-    ``executor`` is the master or slave that carries out the statements. ``users`` has a password for each user name,
-    and ``roles`` a role. ``directory`` is the registry of connections that the process's ports share; None: one for
-    this port alone. Raises OptionError if the address cannot be used, and OutputError if the file for the port's number
-    cannot be written.
+    The arguments are those of :class:`ConsoleServer`. Raises OptionError if the address cannot be used, and OutputError
+    if the file for the port's number cannot be written.
     """
-    server = ConsoleServer(
-        executor,
-        endpoint.host,
-        endpoint.port,
-        users,
-        roles=roles,
-        tls=tls,
-        demand_tls=not endpoint.insecure,
-        directory=directory,
-    )
     if endpoint.new_password_file is not None:
         log.warning(
             "console.password_made", user=endpoint.user or DEFAULT_USER, file=str(endpoint.new_password_file)
@@ -252,13 +216,9 @@ def serving(
             role=roles.get(user, Role.READ).value,
             hint="the user has no password; with --console-password-file the user gets the role all",
         )
-    server.start()
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    # The objects of the started program stay. The garbage collector, which stops all threads, need not visit them each
-    # time when a statement has made many objects.
-    gc.freeze()
-    try:
-        endpoint.write_port(server.port)
+    with ConsoleServer(executor, endpoint, users, roles=roles, directory=directory).running() as server:
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        # The objects of the started program stay. The garbage collector, which stops all threads, need not visit them
+        # each time when a statement has made many objects.
+        gc.freeze()
         yield server
-    finally:
-        server.stop()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import structlog
@@ -15,6 +17,8 @@ from dumpfilter.base.printable import printable
 log = structlog.get_logger("dumpfilter.master")
 
 T = TypeVar("T")
+_END_SECONDS = 12.0
+"""The longest time that the end of a coroutine may take, seconds."""
 
 
 class ServingLoop:
@@ -48,6 +52,27 @@ class ServingLoop:
         Raises TimeoutError after ``seconds``; None waits without a limit.
         """
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
+
+    @contextmanager
+    def running(self, work: Coroutine[Any, Any, None], seconds: float = _END_SECONDS) -> Iterator[None]:
+        """Run a coroutine in the event loop's thread while the ``with`` block runs.
+
+        Then cancel the coroutine, and wait at most ``seconds`` for its end.
+        """
+
+        async def begin() -> asyncio.Task[None]:
+            return asyncio.create_task(work)
+
+        async def end() -> None:
+            task.cancel()
+            await asyncio.wait([task])
+
+        task = self.wait(begin())
+        try:
+            yield
+        finally:
+            with contextlib.suppress(TimeoutError):
+                self.wait(end(), seconds)
 
     def end(self, seconds: float | None = None) -> None:
         """Stop the event loop, and wait at most ``seconds`` for the end of its thread; None waits without a limit."""

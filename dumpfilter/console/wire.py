@@ -1,10 +1,10 @@
-"""The packets of the client protocol: their reading and sending, TLS, compression, and the parsing of a client's login.
+"""The packets of the client protocol: their reading and sending, compression, and the parsing of a client's login.
 
 The library :mod:`mysql_mimic.packets` makes the packets that the console sends. The library's parsers are not used,
 because a false length or a missing NUL from a client would keep them reading for ever.
 
-asyncio's own ``start_tls`` can lose bytes: the first bytes of TLS may already be in the buffer of the unencrypted
-connection's reader. Therefore :class:`TlsChannel` keeps the reader, and passes its bytes to OpenSSL through memory.
+A client that wants TLS asks for it in its first packet. The bytes after this packet are TLS's, and may have come
+already. Therefore :func:`greet` reads the first packet from the socket itself, and no byte more.
 
 Once the login is over, a connection may carry compressed packets. Each has a header of 7 bytes: the length of its
 content, a sequence number, and the length of the content before compression. The ordinary packets with their own
@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import socket
 import ssl
 import struct
 import zlib
@@ -28,8 +29,6 @@ from mysql_mimic.types import Capabilities
 
 from dumpfilter.base.security.client_tls import ssl_reason
 from dumpfilter.console.sql.server_errors import ER_NET_PACKET_TOO_LARGE
-
-_READ = 1 << 16
 
 MAX_COMPRESSED_COMMAND = (1 << 20) + (1 << 16)
 """The limit of the length of a compressed packet from a client, before and after its compression, bytes."""
@@ -47,7 +46,7 @@ _LEAST = 50
 """The length below which a packet is sent as it is (``MIN_COMPRESS_LENGTH`` in MySQL's source), bytes."""
 _INLINE = 4 << 10
 """The length up to which a packet is compressed in the event loop, because another thread would take longer, bytes."""
-_HEADER = 7
+_COMPRESSED_HEADER = 7
 
 MAX_ALLOWED_PACKET = 1 << 20
 """The limit of the length of one command from a client, bytes (a server's ``max_allowed_packet``)."""
@@ -59,133 +58,22 @@ DISCARD_SECONDS = 2.0
 """The time in which the console discards the rest of a too large packet, so that the client gets the error."""
 NET_WRITE_SECONDS = 60.0
 """The time in which a client must accept more of a result (a server's ``net_write_timeout``)."""
+_HEADER = 4
 _FULL = 0xFFFFFF
+LOGIN_PACKET = 1 << 16
+"""The limit of the length of a packet during the login, bytes."""
+_UNSENT = 1 << 16
+"""The limit of the sent bytes that wait in this process for the client, beside one slice."""
 _DRAIN_ABOVE = 1 << 14
 _PAUSE_SECONDS = 1e-3
 _SLICE = 1 << 18
 """The number of bytes of a long answer that a client must accept within :data:`NET_WRITE_SECONDS`."""
 
-_LOST = ConnectionError, RuntimeError
+_LOST = OSError, RuntimeError
 """The errors of writing to a lost connection. uvloop raises RuntimeError once it has closed the socket."""
 
 _TLS_REQUEST = 32
 """The length of a client's packet that asks for TLS, bytes. The packet is a login packet cut before the user name."""
-
-
-class TlsFailed(ConnectionError):
-    """The error that ends an encrypted connection, in the handshake or later. The text gives the reason."""
-
-
-class BufferedReading:
-    """The base class of connections that decode the bytes of another connection, by TLS or by decompression. It keeps
-    the decoded bytes that nobody has read yet.
-    """
-
-    def __init__(self) -> None:
-        self._content = bytearray()
-
-    async def readexactly(self, n: int) -> bytes:
-        """Wait for ``n`` decoded bytes from the client, and return them.
-
-        Raises IncompleteReadError when the client closes the connection before, and ConnectionError for other failures.
-        """
-        while len(self._content) < n:
-            more = await self._read_more()
-            if more is None:
-                raise asyncio.IncompleteReadError(bytes(self._content), n)
-            self._content += more
-        taken = bytes(self._content[:n])
-        del self._content[:n]
-        return taken
-
-    async def _read_more(self) -> bytes | None:
-        """Return the next bytes of the content, possibly none yet, or None when the client has closed the channel."""
-        raise NotImplementedError
-
-
-class TlsChannel(BufferedReading):
-    """The server's side of an encrypted connection, on top of an unencrypted asyncio connection.
-
-    The class has the methods of asyncio's StreamReader and StreamWriter that the console uses. One task may read while
-    another task of the same event loop writes.
-    """
-
-    def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext
-    ) -> None:
-        super().__init__()
-        self._reader = reader
-        self._writer = writer
-        self._from_client = ssl.MemoryBIO()
-        self._to_client = ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._from_client, self._to_client, server_side=True)
-
-    async def handshake(self) -> None:
-        """Carry out the TLS handshake with the client. Raises TlsFailed, after sending the client a TLS alert."""
-        while True:
-            try:
-                self._tls.do_handshake()
-                break
-            except ssl.SSLWantReadError:
-                await self._receive()
-            except ssl.SSLError as error:
-                self._flush()
-                raise TlsFailed(ssl_reason(error)) from None
-        self._flush()
-
-    @property
-    def version(self) -> str:
-        """The version of TLS that the connection uses, such as ``TLSv1.3``."""
-        return self._tls.version() or ""
-
-    @property
-    def cipher(self) -> str:
-        """The cipher that the connection uses, under OpenSSL's name."""
-        cipher = self._tls.cipher()
-        return cipher[0] if cipher else ""
-
-    async def _read_more(self) -> bytes | None:
-        try:
-            return self._tls.read(_READ) or None
-        except ssl.SSLWantReadError:
-            await self._receive()
-            return b""
-        except ssl.SSLError as error:
-            raise TlsFailed(ssl_reason(error)) from None
-
-    def write(self, data: bytes | memoryview) -> None:
-        """Encrypt ``data``, and queue it for sending to the client. Raises ConnectionError."""
-        rest = memoryview(data)
-        try:
-            while rest:
-                rest = rest[self._tls.write(rest) :]
-        except ssl.SSLError as error:
-            raise TlsFailed(ssl_reason(error)) from None
-        self._flush()
-
-    async def drain(self) -> None:
-        """Wait until most of the queued bytes have been sent, so that a slow client does not fill the memory."""
-        await self._writer.drain()
-
-    def close(self) -> None:
-        """Send TLS's message for a proper end (close_notify), and close the connection."""
-        with contextlib.suppress(ssl.SSLError):
-            self._tls.unwrap()
-        self._flush()
-        self._writer.close()
-
-    async def _receive(self) -> None:
-        self._flush()
-        data = b""
-        with contextlib.suppress(OSError):
-            data = await self._reader.read(_READ)
-        if not data:
-            raise TlsFailed("the client left")
-        self._from_client.write(data)
-
-    def _flush(self) -> None:
-        if self._to_client.pending and not self._writer.is_closing():
-            self._writer.write(self._to_client.read())
 
 
 class Codec(NamedTuple):
@@ -236,37 +124,38 @@ async def _worked(length: int, work: Callable[..., bytes], *arguments: Any) -> b
     return work(*arguments) if length <= _INLINE else await asyncio.to_thread(work, *arguments)
 
 
-class CompressedChannel(BufferedReading):
-    """The server's side of a client connection whose packets are compressed, on top of a plain or an encrypted
-    connection.
+class CompressedChannel:
+    """The server's side of a client connection whose packets are compressed, on top of another connection.
 
     The class has the methods of asyncio's StreamReader and StreamWriter that the console uses. :meth:`drain` compresses
     the queued bytes in another thread, and sends them. The sequence numbers of an answer's compressed packets continue
     those of the client's command.
     """
 
-    def __init__(
-        self,
-        reader: asyncio.StreamReader | TlsChannel,
-        writer: asyncio.StreamWriter | TlsChannel,
-        codec: Codec,
-    ) -> None:
-        super().__init__()
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, codec: Codec) -> None:
         self._reader = reader
         self._writer = writer
         self.codec = codec
+        self._content = bytearray()
         self._queue: list[bytes | memoryview] = []
         self._sequence = 0
         self.sent = 0
         """The number of bytes that were sent, after their compression."""
 
-    async def _read_more(self) -> bytes:
-        """Return the content of the next packet.
+    async def readexactly(self, n: int) -> bytes:
+        """Wait for ``n`` decompressed bytes from the client, and return them.
 
         Raises IncompleteReadError when the client closes the connection, ConnectionError for packets that are no
         compressed packets, and SqlError 1153 for too long ones.
         """
-        header = await self._reader.readexactly(_HEADER)
+        while len(self._content) < n:
+            self._content += await self._read_packet()
+        taken = bytes(self._content[:n])
+        del self._content[:n]
+        return taken
+
+    async def _read_packet(self) -> bytes:
+        header = await self._reader.readexactly(_COMPRESSED_HEADER)
         length, number = int.from_bytes(header[:3], "little"), header[3]
         before = int.from_bytes(header[4:], "little")
         if number not in (0, self._sequence):
@@ -308,9 +197,9 @@ class CompressedChannel(BufferedReading):
             content, before = bytes(piece), 0
         return struct.pack("<I", len(content) | number << 24) + before.to_bytes(3, "little") + content
 
-    def close(self) -> None:
-        """Close the client's connection. Queued bytes that :meth:`drain` has not sent are lost."""
-        self._writer.close()
+
+class TlsFailed(Exception):
+    """The error of a TLS handshake. The text gives the reason."""
 
 
 class ClientGone(Exception):
@@ -348,59 +237,44 @@ class PacketStream:
     The class adds and checks the header of each packet, which holds the packet's length and sequence number.
     """
 
-    def __init__(self, reader: ClientReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: ClientReader, writer: asyncio.StreamWriter, sequence: int = 0) -> None:
         self.left = reader.left
         """The future that is complete once the client has left."""
-        self._unencrypted = reader, writer
-        self._reader: asyncio.StreamReader | TlsChannel | CompressedChannel = reader
-        self._writer: asyncio.StreamWriter | TlsChannel | CompressedChannel = writer
-        self.sequence = 0
+        self.uncompressed = reader, writer
+        self._reader: asyncio.StreamReader | CompressedChannel = reader
+        self._writer: asyncio.StreamWriter | CompressedChannel = writer
+        self.sequence = sequence
         """The sequence number of the next packet, which the numbers of the client's packets continue."""
         self._pending = bytearray()
-        self.tls: TlsChannel | None = None
-        """The encrypted connection, or None as long as the connection is not encrypted."""
+        self.tls: ssl.SSLObject | None = writer.get_extra_info("ssl_object")
+        """The encryption of the connection, or None for a connection without encryption."""
         self.compression: CompressedChannel | None = None
         """The compressed connection, or None as long as the connection is not compressed."""
-
-    @property
-    def peer_name(self) -> tuple[str, int]:
-        """The client's network address and port."""
-        name = self._unencrypted[1].get_extra_info("peername")
-        return (str(name[0]), int(name[1])) if name else ("", 0)
-
-    async def start_tls(self, context: ssl.SSLContext) -> None:
-        """Carry out the TLS handshake, and encrypt all packets after it. Raises TlsFailed if the handshake fails."""
-        channel = TlsChannel(*self._unencrypted, context)
-        await channel.handshake()
-        self._reader = self._writer = self.tls = channel
 
     def start_compression(self, login: Login) -> None:
         """Compress all packets from now on, if the client's login asks for compression."""
         codec = codec_of(login.capabilities, login.zstd_level)
-        if codec is not None and self.compression is None:
-            plain = self.tls
-            reader, writer = (plain, plain) if plain is not None else self._unencrypted
-            self._reader = self._writer = self.compression = CompressedChannel(reader, writer, codec)
+        if codec is not None:
+            self._reader = self._writer = self.compression = CompressedChannel(*self.uncompressed, codec)
 
     async def close(self) -> None:
         """Close the connection. A client that does not accept the last packets in time loses them."""
-        with contextlib.suppress(OSError):
-            self._writer.close()
-        plain = self._unencrypted[1]
+        _, writer = self.uncompressed
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
-                await plain.wait_closed()
+                writer.close()
+                await writer.wait_closed()
         except (OSError, TimeoutError, asyncio.CancelledError):
             pass
         finally:
-            plain.transport.abort()
+            writer.transport.abort()
 
     async def read_reply(self, limit: int) -> bytes:
         """Return the packet with which the client answers the console's last packet, during the login.
 
         Raises ClientGone when the client leaves, and SqlError 1153 for a packet of more than ``limit`` bytes.
         """
-        return await self._rest(await self._length(self.sequence, limit))
+        return await self._read(await self._length(self.sequence, limit), NET_READ_SECONDS)
 
     async def read_command(self, admit: Callable[[int, int], Awaitable[None]]) -> tuple[int, bytes]:
         """Return the client's next command: its number in MySQL's protocol (such as 3 for COM_QUERY), and the rest of
@@ -415,9 +289,9 @@ class PacketStream:
         length = await self._length(0, _FULL)
         if not length:
             raise MalformedPacket
-        (number,) = await self._rest(1)
+        (number,) = await self._read(1, NET_READ_SECONDS)
         await admit(number, length)
-        return number, await self._rest(length - 1)
+        return number, await self._read(length - 1, NET_READ_SECONDS)
 
     async def discard(self) -> None:
         """Read and discard the bytes that the client still sends, for at most :data:`DISCARD_SECONDS`.
@@ -426,7 +300,7 @@ class PacketStream:
         """
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(DISCARD_SECONDS):
-                while await self._unencrypted[0].read(_DRAIN_ABOVE):
+                while await self.uncompressed[0].read(_DRAIN_ABOVE):
                     pass
 
     async def send_framed(self, packets: memoryview, sequence: int) -> None:
@@ -445,11 +319,8 @@ class PacketStream:
         """Whether all sent packets have left this process, and the connection is not compressed. Only then may
         :meth:`send_at_once` be called.
         """
-        return (
-            not self._pending
-            and self.compression is None
-            and not self._unencrypted[1].transport.get_write_buffer_size()
-        )
+        _, writer = self.uncompressed
+        return not (self._pending or self.compression or writer.transport.get_write_buffer_size())
 
     def send_at_once(self, packets: bytes, sequence: int) -> None:
         """Send packets that already have their headers, without waiting. The connection must be idle (:attr:`is_idle`).
@@ -467,7 +338,7 @@ class PacketStream:
 
         Raises ClientGone, and SqlError 1153 for a packet of more than ``limit`` bytes.
         """
-        header = await self._read(4, None)
+        header = await self._read(_HEADER, None)
         if header[3] != number:
             raise ClientGone(f"packet number {header[3]} instead of {number}")
         self.sequence = (number + 1) & 0xFF
@@ -476,33 +347,29 @@ class PacketStream:
             raise ER_NET_PACKET_TOO_LARGE()
         return length
 
-    async def _rest(self, length: int) -> bytes:
-        """Read ``length`` bytes of a packet that the client has begun. Raises ClientGone."""
-        return await self._read(length, NET_READ_SECONDS)
-
     async def _read(self, length: int, seconds: float | None) -> bytes:
         try:
             async with asyncio.timeout(seconds):
                 return await self._reader.readexactly(length)
-        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError) as error:
+        except (asyncio.IncompleteReadError, OSError) as error:
             raise ClientGone("closed") from error
 
     def put(self, payload: bytes) -> None:
         """Queue a packet without sending it yet. A payload of 0xFFFFFF bytes or more becomes several packets."""
         while True:
             part, payload = payload[:_FULL], payload[_FULL:]
-            self._pending += struct.pack("<I", len(part) | self.sequence << 24) + part
+            self._pending += _framed(part, self.sequence)
             self.sequence = (self.sequence + 1) & 0xFF
             if len(part) < _FULL:
                 return
 
-    async def drain(self, *, above: int = 0) -> None:
-        """Send the queued packets if they have more than ``above`` bytes.
+    async def drain(self) -> None:
+        """Send the queued packets.
 
         Waits while the client reads more slowly than the console writes. Raises ClientGone when the client leaves or
         accepts nothing for :data:`NET_WRITE_SECONDS`.
         """
-        if len(self._pending) > above:
+        if self._pending:
             data = bytes(self._pending)
             self._pending.clear()
             await self._write(data)
@@ -512,7 +379,7 @@ class PacketStream:
             self._writer.write(data)
             async with asyncio.timeout(NET_WRITE_SECONDS):
                 await self._writer.drain()
-        except (*_LOST, TimeoutError) as error:
+        except _LOST as error:
             raise ClientGone("closed") from error
 
     async def send(self, payload: bytes) -> None:
@@ -529,57 +396,86 @@ class PacketStream:
             await asyncio.sleep(_PAUSE_SECONDS)
 
 
-class Fields:
+def _framed(payload: bytes, sequence: int) -> bytes:
+    return struct.pack("<I", len(payload) | sequence << 24) + payload
+
+
+async def greet(client: socket.socket, greeting: bytes) -> bytes:
+    """Send the greeting to a client that has connected, and return the payload of the client's first packet.
+
+    The result is empty for a packet that is too long for a login. Raises ClientGone when the client leaves.
+    """
+    loop = asyncio.get_running_loop()
+
+    async def read(length: int) -> bytes:
+        data = b""
+        while len(data) < length:
+            part = await loop.sock_recv(client, length - len(data))
+            if not part:
+                raise ClientGone("closed")
+            data += part
+        return data
+
+    try:
+        await loop.sock_sendall(client, _framed(greeting, 0))
+        (header,) = struct.unpack("<I", await read(_HEADER))
+        length, number = header & _FULL, header >> 24
+        if number != 1:
+            raise ClientGone(f"packet number {number} instead of 1")
+        return await read(length) if length <= LOGIN_PACKET else b""
+    except OSError as error:
+        raise ClientGone("closed") from error
+
+
+async def open_stream(
+    client: socket.socket, sequence: int = 0, context: ssl.SSLContext | None = None
+) -> PacketStream:
+    """Return the stream of a client's packets from the packet number ``sequence`` on.
+
+    With ``context`` the client and the console first carry out the TLS handshake. Raises TlsFailed if it fails.
+    """
+    loop = asyncio.get_running_loop()
+    reader = ClientReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    try:
+        transport, _ = await loop.connect_accepted_socket(lambda: protocol, client, ssl=context)
+    except ssl.SSLError as error:
+        raise TlsFailed(ssl_reason(error)) from None
+    except OSError:
+        raise TlsFailed("the client left") from None
+    transport.set_write_buffer_limits(_UNSENT)
+    return PacketStream(reader, asyncio.StreamWriter(transport, protocol, reader, loop), sequence)
+
+
+class Fields(io.BytesIO):
     """A reader of the fields in one packet from a client.
 
     Each method returns the next field of the packet. A method raises MalformedPacket if the packet ends too early.
     """
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def __bool__(self) -> bool:
-        return self._at < len(self._data)
+    @property
+    def left(self) -> int:
+        """The number of bytes that are not read yet."""
+        return self.getbuffer().nbytes - self.tell()
 
     def take(self, length: int) -> bytes:
-        end = self._at + length
-        if end > len(self._data):
+        if length > self.left:
             raise MalformedPacket
-        taken = self._data[self._at : end]
-        self._at = end
-        return taken
-
-    def rest(self) -> bytes:
-        return self.take(len(self._data) - self._at)
+        return self.read(length)
 
     def uint(self, length: int) -> int:
         return int.from_bytes(self.take(length), "little")
 
-    def signed(self, length: int) -> int:
-        return int.from_bytes(self.take(length), "little", signed=True)
-
-    def real(self, length: int) -> float:
-        value: float = struct.unpack("<d" if length == 8 else "<f", self.take(length))[0]
-        return value
-
-    def length(self) -> int:
-        """Consume an integer of 1 to 9 bytes (the protocol's length-encoded integer), and return it."""
+    def sized(self) -> bytes:
+        """Return the next field, whose length comes first: an integer of 1 to 9 bytes (length-encoded integer)."""
         first = self.uint(1)
         if first in (0xFB, 0xFF):
             raise MalformedPacket
-        return first if first < 0xFB else self.uint({0xFC: 2, 0xFD: 3, 0xFE: 8}[first])
-
-    def with_length(self) -> bytes:
-        return self.take(self.length())
+        return self.take(first if first < 0xFB else self.uint({0xFC: 2, 0xFD: 3, 0xFE: 8}[first]))
 
     def until_nul(self) -> bytes:
-        end = self._data.find(b"\0", self._at)
-        if end < 0:
-            raise MalformedPacket
-        taken = self.take(end - self._at)
-        self._at += 1
-        return taken
+        text, nul, _ = self.getvalue()[self.tell() :].partition(b"\0")
+        return self.take(len(text) + len(nul or b"?"))[:-1]
 
 
 @dataclass(frozen=True)
@@ -594,9 +490,10 @@ class Login:
 
     The client computes it from the password and the random bytes (nonce) that the console sent in its greeting.
     """
-    database: str | None
-    plugin: str | None
-    collation: int | None
+    database: str
+    plugin: str
+    """The client's authentication plugin, and above its database; empty if the client names none."""
+    collation: int
     attributes: Mapping[str, str] = field(default_factory=dict)
     """The client's description of itself (connection attributes), such as ``program_name``."""
     zstd_level: int = 0
@@ -626,28 +523,26 @@ def parse_login(data: bytes, server: Capabilities) -> Login:
     if Capabilities.CLIENT_PROTOCOL_41 not in capabilities:
         raise MalformedPacket
     # The client's max_packet_size has no meaning for the console.
-    fields.uint(4)
+    fields.take(4)
     collation = fields.uint(1)
     fields.take(23)
     user = _text(fields.until_nul())
     if Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA in capabilities:
-        response = fields.with_length()
+        response = fields.sized()
     else:
         response = fields.take(fields.uint(1))
-    database = plugin = None
-    if Capabilities.CLIENT_CONNECT_WITH_DB in capabilities and fields:
-        database = _text(fields.until_nul()) or None
-    if Capabilities.CLIENT_PLUGIN_AUTH in capabilities and fields:
-        plugin = _text(fields.until_nul())
+
+    def has(part: Capabilities) -> bool:
+        return part in capabilities and fields.left > 0
+
+    database = _text(fields.until_nul()) if has(Capabilities.CLIENT_CONNECT_WITH_DB) else ""
+    plugin = _text(fields.until_nul()) if has(Capabilities.CLIENT_PLUGIN_AUTH) else ""
+    pairs = Fields(fields.sized() if has(Capabilities.CLIENT_CONNECT_ATTRS) else b"")
     attributes: dict[str, str] = {}
-    if Capabilities.CLIENT_CONNECT_ATTRS in capabilities and fields:
-        pairs = Fields(fields.with_length())
-        while pairs:
-            name = _text(pairs.with_length())
-            attributes[name] = _text(pairs.with_length())
-    level = 0
-    if Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM in capabilities and fields:
-        level = fields.uint(1)
+    while pairs.left:
+        name = _text(pairs.sized())
+        attributes[name] = _text(pairs.sized())
+    level = fields.uint(1) if has(Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM) else 0
     return Login(capabilities, user, response, database, plugin, collation, attributes, level)
 
 

@@ -132,7 +132,7 @@ def parse_binlog_dump(data: bytes) -> DumpRequest:
     position = fields.uint(4)
     flags = fields.uint(2)
     server_id = fields.uint(4)
-    return DumpRequest(server_id, flags, _file_name(fields.rest()), position)
+    return DumpRequest(server_id, flags, _file_name(fields.read()), position)
 
 
 def parse_binlog_dump_gtid(data: bytes) -> DumpRequest:

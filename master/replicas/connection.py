@@ -9,6 +9,7 @@ import contextlib
 import functools
 import hmac
 import secrets
+import socket
 import threading
 import uuid as uuids
 from collections import ChainMap
@@ -16,7 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeVar
+from functools import cached_property
+from typing import Any, TypeVar
 
 import structlog
 from mysql_mimic import packets
@@ -24,24 +26,23 @@ from mysql_mimic.types import Capabilities, Commands, ServerStatus
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.printable import printable
-from dumpfilter.base.security.listening import Endpoint, listening_socket
-from dumpfilter.base.security.tls import temporary_tls
+from dumpfilter.base.security.listening import Endpoint
 from dumpfilter.binlog.events import EventType
-from dumpfilter.console.auth import CACHING_SHA2, NATIVE, RsaExchange
-from dumpfilter.console.connection import Connection, Doorkeeper
+from dumpfilter.binlog.format import Family
+from dumpfilter.console.auth import CACHING_SHA2, NATIVE
+from dumpfilter.console.connection import Connection
 from dumpfilter.console.port import (
     CAPABILITIES,
     DEFAULT_DENIAL_SECONDS,
     ClientPort,
     ConnectionDirectory,
     Greeting,
-    PortSettings,
 )
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.sql.commands import Command, Executor, ShowReplicas
 from dumpfilter.console.sql.result import Result
-from dumpfilter.console.sql.server_errors import SqlError
-from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone, PacketStream
+from dumpfilter.console.sql.server_errors import ER_UNKNOWN_COM_ERROR, SqlError
+from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone
 from dumpfilter.dump.packets.protocol import NOTHING, frame
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master import limits
@@ -109,17 +110,15 @@ _MOST_ASKED = 8
 class ReplicaConnection(Connection):
     """The connection of one MySQL or MariaDB replica, or of a program such as mysqlbinlog that reads the binlog like a
     replica.
-
-    ``door`` checks the client's login at the replication port. ``service`` is the master's gRPC service, whose binlog
-    and register of slaves the dump uses.
     """
 
-    _port: ReplicaServer
+    port: ReplicaServer
 
-    def __init__(self, door: Doorkeeper, service: DumpFilterService) -> None:
-        super().__init__(door)
-        self._service = service
-        self._family = service.store.family
+    def __init__(
+        self, port: ReplicaServer, client: socket.socket, address: tuple[Any, ...], number: int
+    ) -> None:
+        super().__init__(port, client, address, number)
+        self._service = port.service
         self._registration = Registration(0, "", 0)
         self._peer: Peer
         """The replica's identity, by which its filter is chosen. Set when the replica asks for a dump."""
@@ -131,9 +130,12 @@ class ReplicaConnection(Connection):
         self._commands |= {
             Commands.COM_REGISTER_SLAVE: self._register_replica,
             Commands.COM_BINLOG_DUMP: self._binlog_dump,
+            Commands.COM_BINLOG_DUMP_GTID: self._binlog_dump_gtid,
         }
-        if self._family == "mysql":
-            self._commands[Commands.COM_BINLOG_DUMP_GTID] = self._binlog_dump_gtid
+
+    @cached_property
+    def _family(self) -> Family:
+        return self._service.store.family
 
     @property
     def doing(self) -> tuple[str, str, str | None]:
@@ -165,6 +167,8 @@ class ReplicaConnection(Connection):
 
     async def _binlog_dump_gtid(self, data: bytes) -> None:
         try:
+            if self._family == "mariadb":
+                raise ER_UNKNOWN_COM_ERROR()
             # A large GTID set takes a while.
             request = await self._service.reader.serve(self.counted(lambda: parse_binlog_dump_gtid(data)))
         except DumpfilterError as error:
@@ -181,7 +185,7 @@ class ReplicaConnection(Connection):
         self._is_interrupted = False
         peer = self._peer = self._applicant(request)
         try:
-            with self._port.places.take(Kind.DUMP, self._address):
+            with self.port.places.take(Kind.DUMP, self._address):
                 await self._serve_dump(request)
         except DumpfilterError as error:
             MEASURED.count_failure(error)
@@ -208,7 +212,7 @@ class ReplicaConnection(Connection):
     @property
     def _address(self) -> str:
         """The client's address and port in gRPC's notation, which the register uses."""
-        return endpoint_of(*self._stream.peer_name)
+        return endpoint_of(*self.address)
 
     async def _serve_dump(self, request: DumpRequest) -> None:
         service, state = self._service, self._state
@@ -272,7 +276,7 @@ class ReplicaConnection(Connection):
             lambda: Dump(service.reader, service.register, slave, start, options, drains=service.drains)
         )()
         stream = self._replica_stream = ReplicaStream(
-            self._stream,
+            self.stream,
             dump,
             KnownPosition(source_id, sums=is_mysql, corrects=not is_mysql or by_gtids, v2=v2),
             KnownEvents(
@@ -311,8 +315,8 @@ class ReplicaConnection(Connection):
             last = f"; the last event was read from '{dump.reached.file}' at {dump.reached.end}"
             raise Said.SAME_REPLICA.error(self._family, last)
         # Servers send an EOF packet here even to clients that do not expect EOF packets any more.
-        await self._stream.send(
-            bytes(packets.make_eof(self._capabilities, ServerStatus.SERVER_STATUS_AUTOCOMMIT))
+        await self.stream.send(
+            bytes(packets.make_eof(self._login.capabilities, ServerStatus.SERVER_STATUS_AUTOCOMMIT))
         )
 
     def _start(self, wanted: Wanted, state: SessionState) -> DumpStart:
@@ -378,7 +382,7 @@ class ReplicaConnection(Connection):
         while True:
             entry, chosen = await self._choose_filter(peer)
             slave = await service.reader.serve(self.counted(functools.partial(self._register, chosen)))
-            if entry in self._port.filters.entries:
+            if entry in self.port.filters.entries:
                 break
             # The filter changed between the choice and the entry into the register.
             with contextlib.suppress(NotRegistered):
@@ -392,17 +396,17 @@ class ReplicaConnection(Connection):
 
         The call takes seconds if the master reads the replica's own filter over the network. Raises ReplicaRefused.
         """
-        filters = self._port.filters
+        filters = self.port.filters
         if not filters.asks(peer):
             return await self._service.reader.serve(lambda: filters.filter_for(peer))
         # Replicas that do not answer make others wait for a thread. One that leaves meanwhile gives its place up.
-        asking = asyncio.create_task(self._port.ask(functools.partial(filters.filter_for, peer)))
+        asking = asyncio.create_task(self.port.ask(functools.partial(filters.filter_for, peer)))
         return await self._unless_client_leaves(asking)
 
     async def _unless_client_leaves(self, work: asyncio.Future[_T]) -> _T:
         """Return the result of ``work``. Cancel ``work`` and raise ClientGone when the client leaves before."""
         try:
-            await asyncio.wait((work, self._stream.left), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((work, self.stream.left), return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
                 raise ClientGone("closed")
             return await work
@@ -436,7 +440,7 @@ class ReplicaConnection(Connection):
         return self._service.register.add(
             peer,
             chosen,
-            secret=hmac.digest(self._port.key, names, "sha256"),
+            secret=hmac.digest(self.port.key, names, "sha256"),
         )
 
     @property
@@ -461,7 +465,7 @@ class ReplicaConnection(Connection):
             await asyncio.gather(sending, return_exceptions=True)
 
     def _log_end(self, stream: ReplicaStream, dump: Dump) -> None:
-        compression = self._stream.compression
+        compression = self.stream.compression
         fields = {} if compression is None else {"bytes_compressed": compression.sent}
         log.info(
             "replica dump ends",
@@ -499,8 +503,6 @@ REPLICA_CAPABILITIES = (
 _STATEMENT_THREADS = 12
 _THREADS_OF_USER = 4
 """The largest number of statements of one user that run at the same time, so that no user occupies all threads."""
-_END_SECONDS = 12.0
-"""The longest time that the closing of a port may take, seconds."""
 _MARIADB_PREFIX = "5.5.5-"
 """The prefix of the version that MariaDB announces, because old replicas refuse a source of version 10."""
 
@@ -554,9 +556,13 @@ class OwnReplicas:
 class ReplicaServer(ClientPort):
     """The replication port of one master, to which real replicas (MySQL and MariaDB servers) connect.
 
-    ``executor`` executes the SQL statements that the port does not answer itself. Replicas are registered like
-    dumpfilter's slaves, and share decisions and scans with them.
+    ``executor`` executes the SQL statements that the port does not answer itself. ``service`` is the master's gRPC
+    service, whose binlog and register of slaves the dumps use. Replicas are registered like dumpfilter's slaves, and
+    share decisions and scans with them.
     """
+
+    name, title = "replicas", "replication port"
+    connection = ReplicaConnection
 
     def __init__(
         self,
@@ -570,18 +576,16 @@ class ReplicaServer(ClientPort):
         max_connections: int,
         denial_seconds: float = DEFAULT_DENIAL_SECONDS,
     ) -> None:
-        tls = endpoint.tls or temporary_tls(endpoint.host, endpoint.ca)
         super().__init__(
-            PortSettings(
-                "replicas", tls, not endpoint.insecure, max_connections, denial_seconds, RsaExchange()
-            ),
+            endpoint,
             filters.accounts(),
             directory,
             ThreadPoolExecutor(_STATEMENT_THREADS, "replica-statement"),
-            _THREADS_OF_USER,
+            max_connections=max_connections,
+            denial_seconds=denial_seconds,
+            threads_of_user=_THREADS_OF_USER,
         )
-        self._endpoint = endpoint
-        self._service = service
+        self.service = service
         self.filters = filters
         self.places = places
         self.key = secrets.token_bytes(32)
@@ -592,29 +596,16 @@ class ReplicaServer(ClientPort):
         self._executor = executor
 
     @contextmanager
-    def serving(self, loop: ServingLoop, **log_fields: str) -> Iterator[int]:
+    def running(self, loop: ServingLoop, **log_fields: str) -> Iterator[int]:
         """Serve replicas in an asyncio loop while the ``with`` block runs, and yield the TCP port number.
 
         ``log_fields`` are additional fields of the log line. Raises OptionError if the port cannot be opened.
         """
-        endpoint = self._endpoint
-        listener = listening_socket("the replication port cannot listen on", endpoint.host, endpoint.port)
-        port = int(listener.getsockname()[1])
         # Loading the compiled function takes a while.
         frame(b"", 0)
-        loop.wait(self.open(listener))
-        log.info("replicas.listening", **log_fields, host=endpoint.host, port=port)
-        try:
-            endpoint.write_port(port)
-            yield port
-        finally:
-            with contextlib.suppress(TimeoutError):
-                loop.wait(self.close(), _END_SECONDS)
-
-    async def close(self) -> None:
-        """Stop listening, and close the connection of every client."""
-        await super().close()
-        self.pool.shutdown(wait=False, cancel_futures=True)
+        with self.serving(loop):
+            log.info("replicas.listening", **log_fields, host=self.endpoint.host, port=self.port)
+            yield self.port
 
     def take_over_accounts(self) -> None:
         """Replace the port's users and passwords by those of the ``[[replica]]`` tables that are in force now, after
@@ -627,7 +618,7 @@ class ReplicaServer(ClientPort):
         SqlError if the binlog set is unusable.
         """
         try:
-            store = self._service.store
+            store = self.service.store
         except DumpfilterError as error:
             raise failure(error) from None
         version = store.format_description.server_version
@@ -635,12 +626,6 @@ class ReplicaServer(ClientPort):
             return Greeting(version, REPLICA_CAPABILITIES, CACHING_SHA2)
         without_zstd = REPLICA_CAPABILITIES & ~Capabilities.CLIENT_ZSTD_COMPRESSION_ALGORITHM
         return Greeting(_MARIADB_PREFIX + version, without_zstd, NATIVE)
-
-    def connect(self, stream: PacketStream, number: int, address: str) -> ReplicaConnection:
-        """Return the object that serves the connection of a new client. ``stream`` has the client's packets, ``number``
-        is the connection id, and ``address`` the client's network address.
-        """
-        return ReplicaConnection(Doorkeeper(stream, self, number, address), self._service)
 
     async def ask(self, work: Callable[[], _T]) -> _T:
         """Call ``work``, a function that connects to a replica to read its filter, in a new thread. Return its result.
@@ -676,4 +661,4 @@ class ReplicaServer(ClientPort):
         """Return the executor of SQL statements for ``user``, which shows only the replicas that log in as this
         user.
         """
-        return OwnReplicas(self._executor, user, self._service.register, Source(self._service.store))
+        return OwnReplicas(self._executor, user, self.service.register, Source(self.service.store))

@@ -71,7 +71,7 @@ def our_slave(
             filters.startup(channel, [make_rule(RuleKind(name), rule)])
     slave = Slave(SlaveOptions(relay_dir=directory, server_id=server_id, alone=True), filters)
     try:
-        with ConsoleServer(SlaveConsole(slave), users={"root": "secret"}) as server:
+        with ConsoleServer(SlaveConsole(slave), users={"root": "secret"}).running() as server:
             yield Console(server.port, slave.warnings, slave)
     finally:
         slave.close()
@@ -85,7 +85,7 @@ def our_master(binlogs: Path) -> Iterator[Console]:
         master.start()
         with ConsoleServer(
             MasterConsole(master.service, port=master.port), users={"root": "secret"}
-        ) as server:
+        ).running() as server:
             yield Console(server.port, [])
     finally:
         master.stop(0)

@@ -14,15 +14,13 @@ import pymysql
 import pytest
 import structlog
 
-from dumpfilter.base.security.tls import temporary_tls
 from dumpfilter.console import connection as connections
 from dumpfilter.console import port as ports
 from dumpfilter.console import wire
-from dumpfilter.console.limits import CLIENT_MEMORY, Memory, size_of
+from dumpfilter.console.limits import CLIENT_MEMORY, MOST_SELECTS, Memory, size_of
 from dumpfilter.console.port import (
     MAX_UNAUTHENTICATED,
     MOST_LARGE_STATEMENTS,
-    MOST_SELECTS,
     RESERVED_CONNECTIONS,
 )
 from dumpfilter.console.server import ConsoleEndpoint, ConsoleServer, serving
@@ -41,7 +39,9 @@ ROLES = {"root": Role.ALL, "reader": Role.READ}
 def console() -> Iterator[ConsoleServer]:
     executor = SmallExecutor()
     executor.release.set()
-    with ConsoleServer(executor, users=USERS, roles=ROLES, max_connections=4, denial_seconds=0) as server:
+    with ConsoleServer(
+        executor, users=USERS, roles=ROLES, max_connections=4, denial_seconds=0
+    ).running() as server:
         yield server
 
 
@@ -115,7 +115,7 @@ def test_reserved_connections(console: ConsoleServer) -> None:
 
 def test_a_wrong_password_costs_time() -> None:
     with (
-        ConsoleServer(SmallExecutor(), users=USERS, denial_seconds=0.3) as console,
+        ConsoleServer(SmallExecutor(), users=USERS, denial_seconds=0.3).running() as console,
         structlog.testing.capture_logs() as logged,
     ):
         begun = time.monotonic()
@@ -385,7 +385,7 @@ def test_a_statement_that_calculates_keeps_the_interpreter_for_less_than_a_milli
             time.sleep(1e-5)
         return time.monotonic() - begun
 
-    with serving(ConsoleEndpoint(), executor, {}, temporary_tls("127.0.0.1"), {}):
+    with serving(ConsoleEndpoint(), executor, {}, {}, ports.ConnectionDirectory()):
         threading.Thread(target=calculate, daemon=True).start()
         try:
             # With Python's interval of 5 ms, a hundred handovers take half a second. On a busy machine many tries do.

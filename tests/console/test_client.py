@@ -42,7 +42,7 @@ def test_an_impostor_with_a_key_gets_the_password_of_no_other_machine(
 def test_a_console_on_this_machine_gets_the_password() -> None:
     users = {"root": StoredPassword(crypt=Sha2Crypt.of(PASSWORD))}
     executor = SmallExecutor()
-    with ConsoleServer(executor, "127.0.0.1", 0, users) as server:
+    with ConsoleServer(executor, users=users).running() as server:
         login = console_login("127.0.0.1", server.port, "root", PASSWORD)
         (found,) = run_statements(login, [ScriptStatement("SELECT 1", 1)])
         assert list(found.rows) == [(1,)]
@@ -105,7 +105,7 @@ def test_a_console_that_does_not_answer_the_login_is_lost(
 
 def test_a_console_that_does_not_answer_a_statement_in_time_is_lost() -> None:
     executor = SmallExecutor()
-    with ConsoleServer(executor, users={"root": PASSWORD}) as server:
+    with ConsoleServer(executor, users={"root": PASSWORD}).running() as server:
         login = console_login("127.0.0.1", server.port, "root", PASSWORD)
         with pytest.raises(ConnectionLost, match="timed out"):
             list(run_statements(login, [ScriptStatement("STOP REPLICA", 1)], seconds=1))

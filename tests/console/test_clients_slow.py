@@ -17,7 +17,7 @@ from tests.console.small_executor import SmallExecutor
 def console() -> Iterator[ConsoleServer]:
     executor = SmallExecutor()
     executor.release.set()
-    with ConsoleServer(executor, users={"root": "secret"}) as server:
+    with ConsoleServer(executor, users={"root": "secret"}).running() as server:
         yield server
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pymysql.constants import CLIENT, COMMAND
 
 from dumpfilter.base.errors import OptionError
+from dumpfilter.base.security.listening import Endpoint
 from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword, native_hash
 from dumpfilter.binlog.statement.tokens import Lexer, TokenKind
 from dumpfilter.console import auth
@@ -36,7 +37,7 @@ def executor() -> Iterator[SmallExecutor]:
 
 @pytest.fixture
 def console(executor: SmallExecutor) -> Iterator[ConsoleServer]:
-    with ConsoleServer(executor, users=USERS, max_connections=8, denial_seconds=0) as server:
+    with ConsoleServer(executor, users=USERS, max_connections=8, denial_seconds=0).running() as server:
         yield server
 
 
@@ -152,7 +153,7 @@ HASHES = {
 
 @pytest.fixture
 def hashed(executor: SmallExecutor) -> Iterator[ConsoleServer]:
-    with ConsoleServer(executor, users=HASHES) as server:
+    with ConsoleServer(executor, users=HASHES).running() as server:
         yield server
 
 
@@ -201,7 +202,7 @@ def test_a_password_that_changes_during_the_login(hashed: ConsoleServer) -> None
 @pytest.mark.parametrize("plugin", [auth.NATIVE, auth.CACHING_SHA2])
 def test_an_unknown_user_sees_what_a_known_one_sees(executor: SmallExecutor, plugin: str) -> None:
     for kind in HASHES:
-        with ConsoleServer(executor, users={"known": HASHES[kind]}) as server:
+        with ConsoleServer(executor, users={"known": HASHES[kind]}).running() as server:
             replies = []
             for user in ("known", "unknown"):
                 with Raw(server) as client:
@@ -213,7 +214,7 @@ def test_an_unknown_user_sees_what_a_known_one_sees(executor: SmallExecutor, plu
 
 def test_changed_users_are_closed_and_others_stay(executor: SmallExecutor) -> None:
     users = {name: StoredPassword.plain(name) for name in ("stays", "goes", "changes")}
-    with ConsoleServer(executor, users=users) as server:
+    with ConsoleServer(executor, users=users).running() as server:
         clients = {name: connect(server, user=name, password=name) for name in users}
         server.change_users(
             {
@@ -247,11 +248,11 @@ def test_too_many_connections(console: ConsoleServer) -> None:
         connection.close()
 
 
-def test_address_in_use(console: ConsoleServer, executor: SmallExecutor) -> None:
-    with pytest.raises(OptionError, match=f"cannot listen on 127.0.0.1:{console.port}"):
-        ConsoleServer(executor, port=console.port).start()
-    with pytest.raises(OptionError, match="cannot listen on xxx"):
-        ConsoleServer(executor, host="x" * 70).start()
+@pytest.mark.parametrize("host", ["127.0.0.1", "x" * 70])
+def test_address_that_cannot_be_used(console: ConsoleServer, executor: SmallExecutor, host: str) -> None:
+    other = ConsoleServer(executor, Endpoint(host, console.port))
+    with pytest.raises(OptionError, match=f"cannot listen on {host}:{console.port}"), other.running():
+        pass
 
 
 # Answers
@@ -446,14 +447,15 @@ def test_runaway_select_ends_by_the_limit(console: ConsoleServer) -> None:
 
 
 def test_stop_ends_running_statements(executor: SmallExecutor) -> None:
-    server = ConsoleServer(executor, users=USERS).start()
-    with Raw(server) as client:
+    with contextlib.ExitStack() as stack, contextlib.ExitStack() as clients:
+        server = stack.enter_context(ConsoleServer(executor, users=USERS).running())
+        client = clients.enter_context(Raw(server))
         client.login("root", "secret")
         client.command(b"\x03SELECT SLEEP(3600)")
         with connect(server) as watcher:
             while len(answer(watcher, "SHOW PROCESSLIST")) < 2:
                 pass
-        server.stop()
+        stack.close()
         assert client.receive() == b""
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", server.port))
@@ -687,7 +689,7 @@ def test_any_bytes_instead_of_a_login(shared_console: ConsoleServer, data: bytes
 def shared_console() -> Iterator[ConsoleServer]:
     executor = SmallExecutor()
     executor.release.set()
-    with ConsoleServer(executor, users=USERS) as server:
+    with ConsoleServer(executor, users=USERS).running() as server:
         yield server
 
 

@@ -16,7 +16,7 @@ from tests.console.small_executor import SmallExecutor
 @pytest.fixture(scope="module")
 def connection() -> Iterator[pymysql.Connection]:
     with (
-        ConsoleServer(SmallExecutor(), users={"root": ""}) as server,
+        ConsoleServer(SmallExecutor(), users={"root": ""}).running() as server,
         pymysql.connect(
             host="127.0.0.1", port=server.port, user="root", autocommit=None, database="performance_schema"
         ) as connection,

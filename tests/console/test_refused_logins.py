@@ -22,7 +22,7 @@ _QUERY = b"\x03SELECT 1"
 
 @contextmanager
 def a_console() -> Iterator[int]:
-    with ConsoleServer(SmallExecutor(), users={"root": "secret"}, denial_seconds=0) as console:
+    with ConsoleServer(SmallExecutor(), users={"root": "secret"}, denial_seconds=0).running() as console:
         yield console.port
 
 

@@ -53,7 +53,7 @@ def executor() -> SmallExecutor:
 
 @pytest.fixture
 def console(executor: SmallExecutor) -> Iterator[ConsoleServer]:
-    with ConsoleServer(executor, users=USERS, roles=ROLES, denial_seconds=0) as server:
+    with ConsoleServer(executor, users=USERS, roles=ROLES, denial_seconds=0).running() as server:
         yield server
 
 

@@ -17,11 +17,10 @@ from dumpfilter.console.wire import (
     MAX_COMPRESSED_COMMAND,
     ZLIB,
     ClientGone,
-    ClientReader,
     Codec,
     CompressedChannel,
-    PacketStream,
     codec_of,
+    open_stream,
     zstd,
 )
 
@@ -47,9 +46,6 @@ class Pipe:
 
     async def drain(self) -> None:
         await asyncio.sleep(0)
-
-    def close(self) -> None:
-        self.data.clear()
 
 
 def channel(codec: Codec, pipe: Pipe) -> CompressedChannel:
@@ -138,23 +134,17 @@ def test_zlib_is_preferred() -> None:
 @pytest.mark.parametrize("is_encrypted", [False, True])
 def test_a_client_that_has_reset_its_connection_is_gone(is_encrypted: bool) -> None:
     async def run() -> None:
-        accepted: asyncio.Future[asyncio.StreamWriter] = asyncio.get_running_loop().create_future()
-        reader = ClientReader()
-
-        async def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            accepted.set_result(writer)
-
         with socket.create_server(("127.0.0.1", 0)) as listener:
             client = socket.create_connection(listener.getsockname())
             connection, _ = listener.accept()
-        await asyncio.get_running_loop().connect_accepted_socket(
-            lambda: asyncio.StreamReaderProtocol(reader, accept), connection
-        )
-        stream = PacketStream(reader, await accepted)
+        connection.setblocking(False)
+        context = temporary_tls("localhost").context if is_encrypted else None
+        opening = open_stream(connection, context=context)
         if is_encrypted:
-            shaken = stream.start_tls(temporary_tls("localhost").context)
             trusting = ssl._create_unverified_context()
-            client, _ = await asyncio.gather(asyncio.to_thread(trusting.wrap_socket, client), shaken)
+            stream, client = await asyncio.gather(opening, asyncio.to_thread(trusting.wrap_socket, client))
+        else:
+            stream = await opening
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         client.close()
         await stream.left

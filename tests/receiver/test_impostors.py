@@ -66,8 +66,7 @@ class Impostor:
     @property
     def password(self) -> bytes | None:
         """The password, if the impostor can decrypt the last message."""
-        found = self.rsa.decrypt(self.heard[-1], NONCE)
-        return None if found is None else found.rstrip(b"\0")
+        return self.rsa.decrypt(self.heard[-1], NONCE).rstrip(b"\0") or None
 
 
 @pytest.fixture

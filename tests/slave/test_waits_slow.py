@@ -57,7 +57,7 @@ def asked(directory: Path, folder: str = "mysql-row", **options: str) -> Iterato
     with (
         serving(directory / "binlog") as master,
         driven(directory / "slave") as slave,
-        ConsoleServer(slave.console, users={"root": "secret"}) as console,
+        ConsoleServer(slave.console, users={"root": "secret"}).running() as console,
     ):
         slave.follow(master, **options)
         yield Waiting(slave, copy, master, console.port)

@@ -1,16 +1,19 @@
 """Limits against hostile clients: on the memory that clients fill by choosing keys, and on guesses of passwords.
 
-Delays after wrong passwords double with each failure. Nobody sleeps here. The caller refuses an attempt that comes too
-early, so that a guesser does not occupy a thread.
+Delays after wrong passwords double with each failure. A gRPC call that comes too early is refused, so that a guesser
+does not occupy a thread. A client of a port for MySQL clients waits for its turn, which costs a coroutine only.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -64,6 +67,8 @@ class Throttle:
         self._longest = longest
         self._clock = clock
         self._guessers: Recent[Hashable, _Guesser] = Recent(_MOST_KEYS)
+        self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
+        """The lock of each guesser, as long as a client holds or awaits it."""
 
     def failures(self, key: Hashable) -> int:
         """Return the number of wrong passwords that the client ``key`` has recently given. After 15 minutes without a
@@ -84,6 +89,18 @@ class Throttle:
             return 0.0
         pause = min(self._longest, 2.0 ** min(failures - self._free - 1, 30))
         return max(0.0, self._guessers[key].failed_at + pause - self._clock())
+
+    @asynccontextmanager
+    async def turn(self, key: Hashable) -> AsyncIterator[None]:
+        """Wait until the client ``key`` may try a password, and let the ``with`` block check the password. The block
+        calls :meth:`failed` if the password is wrong.
+
+        Another check for the same key must end first. So a guesser with many connections does not guess faster than
+        with one.
+        """
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            await asyncio.sleep(self.wait(key))
+            yield
 
     def failed(self, key: Hashable) -> None:
         """Count a wrong password, which the client ``key`` gave now."""

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+from types import SimpleNamespace
+
+import pytest
+
 from dumpfilter.base.security import throttle
 from dumpfilter.base.security.throttle import Recent, Throttle
 
@@ -55,3 +61,58 @@ def test_what_was_set_longest_ago_is_forgotten() -> None:
     numbers["a"] = 3
     numbers["c"] = 4
     assert dict(numbers) == {"a": 3, "c": 4}
+
+
+def test_a_guesser_with_many_connections_has_one_check_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the free failures each check waits, and clients of one guesser do not wait at the same time."""
+    clock = Clock()
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        if seconds:
+            waits.append(seconds)
+            await asyncio.sleep(0)
+            clock.now += seconds
+
+    # Loops of other threads go on to sleep as they do.
+    monkeypatch.setattr(throttle, "asyncio", SimpleNamespace(Lock=asyncio.Lock, sleep=sleep))
+    guesses = Throttle(free=2, longest=1, clock=clock)
+
+    async def guess() -> None:
+        async with guesses.turn(("10.0.0.9", "root")):
+            guesses.failed(("10.0.0.9", "root"))
+
+    async def other() -> None:
+        async with guesses.turn(("10.0.0.8", "root")):
+            pass
+
+    async def everybody() -> None:
+        await asyncio.gather(*(guess() for _ in range(10)), other())
+
+    asyncio.run(everybody())
+    assert waits == [1] * 7
+    assert not guesses._locks
+
+
+def test_a_client_that_leaves_gives_up_its_turn() -> None:
+    guesses = Throttle(free=2, longest=3600, clock=Clock())
+
+    async def scene() -> None:
+        for _ in range(20):
+            guesses.failed("guesser")
+        first = asyncio.create_task(take())
+        await asyncio.sleep(0)
+        second = asyncio.create_task(take())
+        await asyncio.sleep(0)
+        for task in (second, first):
+            task.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+
+    async def take() -> None:
+        async with guesses.turn("guesser"):
+            raise AssertionError("the password must not be checked")
+
+    asyncio.run(scene())
+    # The errors of the cancelled tasks hold the lock in a cycle.
+    gc.collect()
+    assert not guesses._locks

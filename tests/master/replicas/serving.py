@@ -97,7 +97,7 @@ def serving(
         denial_seconds=0,
     )
     try:
-        with replicas.serving(server.loop) as port:
+        with replicas.running(server.loop) as port:
             yield Serving(server, replicas, filters, port)
     finally:
         server.stop(0)

@@ -262,7 +262,7 @@ def test_the_console_lists_and_ends_dumps(wait_for: WaitFor) -> None:
     with serving(MYSQL, directory=directory) as served:
         executor = MasterConsole(served.server.service)
         with (
-            ConsoleServer(executor, users={"root": "secret"}, directory=directory) as console,
+            ConsoleServer(executor, users={"root": "secret"}, directory=directory).running() as console,
             served.connect("shop").greet(uuid=UUID) as replica,
             served.connect() as idle,
             Replica(console.port, "root") as root,
