@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -56,31 +56,22 @@ Role = Literal["master", "slave"]
 Kind = Literal["server", "running", "recording", "workload", "master", "slave"]
 
 
-class KindOfNode(NamedTuple):
-    """One kind of nodes of a topology, such as servers or recordings. It has the keys that a TOML table of such a node
-    may have, and whether the node consists of files.
-    """
-
-    key: str = ""
-    """The key of a node's table that determines this kind. Empty: a node of dumpfilter, whose role determines it."""
-    keys: tuple[str, ...] = ()
-    """The further keys that only nodes of this kind may have."""
-    is_files: bool = False
-    """Whether the node is a binlog set, which its master reads without a network."""
-    only_serves: str = ""
-    """A name of the kind for errors, such as "a recording", if such a node can have no sources, options and
-    certificate. Else empty.
-    """
-
-
-KINDS: Mapping[Kind, KindOfNode] = {
-    "server": KindOfNode("server", ("program", "root", "init", "gtid")),
-    "running": KindOfNode("connect", only_serves="a running server"),
-    "recording": KindOfNode("binlogs", ("speed",), is_files=True, only_serves="a recording"),
-    "workload": KindOfNode("workload", is_files=True, only_serves="a workload"),
-    "master": KindOfNode(),
-    "slave": KindOfNode(),
+KEYS: Mapping[Kind, tuple[str, ...]] = {
+    "server": ("server", "program", "root", "init", "gtid"),
+    "running": ("connect",),
+    "recording": ("binlogs", "speed"),
+    "workload": ("workload",),
 }
+"""The keys that only nodes of one kind have. The first key determines the kind. The role determines the kind of a node
+of dumpfilter, which has none of these keys.
+"""
+
+_ONLY_SERVE: Mapping[Kind, str] = {
+    "running": "a running server",
+    "recording": "a recording",
+    "workload": "a workload",
+}
+"""The kinds of nodes that can have no sources, options and certificate, each with its name for errors."""
 
 DEFAULT_STYLE: Family = "mysql"
 """The server family (MySQL or MariaDB) whose binlog format a generated workload has if no real server reads it."""
@@ -352,9 +343,7 @@ class Node(Model):
         """The kinds of node, such as ``server``, whose characteristic field is set. A master or slave of dumpfilter has
         none, and several are an error.
         """
-        return tuple(
-            kind for kind, facts in KINDS.items() if facts.key and getattr(self, facts.key) is not None
-        )
+        return tuple(kind for kind, (key, *_) in KEYS.items() if getattr(self, key) is not None)
 
     @property
     def kind(self) -> Kind:
@@ -364,14 +353,14 @@ class Node(Model):
     @property
     def is_files(self) -> bool:
         """Whether the node is a binlog set without a server, whose files a master reads on the same machine."""
-        return KINDS[self.kind].is_files
+        return self.kind in ("recording", "workload")
 
     @property
     def is_own(self) -> bool:
         """Whether the node is a process of dumpfilter (a master or a slave), and not a database server or binlog
         files.
         """
-        return not KINDS[self.kind].key
+        return self.kind in ("master", "slave")
 
     @property
     def family(self) -> Family:
@@ -503,10 +492,15 @@ _PLACE_OF_KEY = {
 """For keys that people write directly into a node: where they belong, for the error's text."""
 
 
-Where = Callable[[str, str], str]
-"""A function that returns where the key of a node was written, for error texts. It takes the names of the node and the
-key.
-"""
+class NodeError(OptionError):
+    """An error about a key of a node. The text names both as Python code does, and a notation names their place."""
+
+    def __init__(self, node: str, key: str, what: str) -> None:
+        self.node = node
+        self.key = key
+        self.what = what
+        super().__init__(": ".join(part for part in (f"node {node}", key, what) if part))
+
 
 Problems = Iterator[tuple[str, str]]
 """The broken rules of a node: the key that breaks each, and what is wrong with the remedy. The check ends at the first
@@ -514,132 +508,90 @@ one, so a later rule may rely on an earlier one.
 """
 
 
-def of_node(node: str, key: str) -> str:
-    """Return the beginning of an error text about a field of a node that Python code made. ``key`` is the field, as in
-    ``node web: rules``.
-    """
-    return f"node {node}: {key}".rstrip(": ")
-
-
-def _refuse(node: Node, problems: Problems, where: Where) -> None:
-    """Raise OptionError for the first of ``problems``, the broken rules of ``node``, if there is one.
-
-    A problem is a pair of a wrong key and a text that says what is wrong. ``where`` is called with the node's name and
-    the key, and returns the beginning of the error's text.
-    """
+def _refuse(node: Node, problems: Problems) -> None:
     for key, text in problems:
-        raise OptionError(f"{where(node.name, key)}: {text}")
+        raise NodeError(node.name, key, text)
 
 
-def node_of(name: str, table: Mapping[str, Any], where: Where, *, written: bool = True) -> Node:
-    """Check the TOML table ``[node.NAME]`` of the node ``name``, and return the node.
+def node_of(name: str, table: Mapping[str, Any], *, written: bool = True) -> Node:
+    """Check the TOML table ``[node.NAME]`` of the node ``name``, and return the node. Raises NodeError.
 
-    ``written`` means that a person wrote the table, so that sizes and times need units. Raises OptionError. ``where``
-    is called with the node's name and the wrong key, and returns the beginning of the error's text.
+    ``written`` means that a person wrote the table, so that sizes and times need units.
     """
     if "name" in table:
-        raise OptionError(f"{where(name, 'name')}: there is no such key; the table has the node's name")
+        raise NodeError(name, "name", "there is no such key; the table has the node's name")
     try:
         node = Node.model_validate(table, context=WRITTEN if written else None)
     except ValidationError as error:
         key, reason = reason_of(error, Node)
         if key in _PLACE_OF_KEY:
             reason = f"there is no such key; write {_PLACE_OF_KEY[key]}"
-        raise OptionError(f"{where(name, key)}: {reason}") from None
+        raise NodeError(name, key, reason) from None
     return node.with_(name=name)
 
 
-def topology_of(
-    tables: Mapping[str, Mapping[str, Any]], name: str, where: Where, directory: Path
-) -> Topology:
-    """Check the nodes that a person has written as tables, and return their topology. ``tables`` maps a node's name to
-    its table.
-
-    ``name`` is the topology's name. Relative paths of binlogs begin at ``directory``. Raises OptionError. ``where`` is
-    called with a node's name and the wrong key, and returns the beginning of the error's text.
-    """
-    nodes = [node_of(key, table, where) for key, table in tables.items()]
-    return resolve(
-        [node.with_(binlogs=directory / node.binlogs) if node.binlogs else node for node in nodes],
-        name,
-        where,
-    )
-
-
-def resolve(nodes: Iterable[Node], name: str = "topology", where: Where = of_node) -> Topology:
+def resolve(nodes: Iterable[Node], name: str = "topology") -> Topology:
     """Complete and check the given nodes, and return their topology, in which each source stands before its readers.
 
     A node whose role (master or slave of dumpfilter) is not given gets one. A master is inserted where a slave reads a
-    server or files. Raises OptionError, whose text says the remedy. ``where`` is called with a node's name and the
-    wrong key, and returns the beginning of the text.
+    server or files. Raises OptionError, whose text says the remedy.
     """
-    written = _by_name([node.with_own_sources() for node in nodes], where)
+    written = _by_name([node.with_own_sources() for node in nodes])
     for node in written.values():
-        _refuse(node, _problems_of_keys(node, written), where)
-    topology = _with_styles(Topology(tuple(_with_masters(_sources_first(written, where))), name))
-    check_topology(topology, where)
+        _refuse(node, _problems_of_keys(node, written))
+    topology = _with_styles(Topology(tuple(_with_masters(_sources_first(written))), name))
+    check_topology(topology)
     return topology
 
 
-def _by_name(nodes: list[Node], where: Where) -> dict[str, Node]:
+def _by_name(nodes: list[Node]) -> dict[str, Node]:
     if not nodes:
         raise OptionError("the topology has no nodes; the smallest one is m >> web")
     if len(nodes) > MOST_NODES:
-        raise OptionError(
-            f"{where(nodes[MOST_NODES].name, '')}: the topology has {len(nodes)} nodes, and the limit is {MOST_NODES}; "
-            "leave nodes out"
-        )
-    found: dict[str, Node] = {}
+        what = f"the topology has {len(nodes)} nodes, and the limit is {MOST_NODES}; leave nodes out"
+        raise NodeError(nodes[MOST_NODES].name, "", what)
     folded: dict[str, str] = {}
     for node in nodes:
-        here = where(node.name, "")
-        if not _NAME.fullmatch(node.name) or len(node.name) > LONGEST_NAME:
-            raise OptionError(
-                f"{here}: {node.name!r} is no name of a node: use at most {LONGEST_NAME} letters, digits, - and _"
-            )
-        other = folded.setdefault(node.name.casefold(), node.name)
-        if node.name in found:
-            raise OptionError(f"{here}: two nodes are called {node.name}; give one another name")
-        if other != node.name:
-            raise OptionError(
-                f"{here}: the names {other} and {node.name} differ only in case, which channels and files "
-                "do not tell apart; give one another name"
-            )
-        found[node.name] = node
-    return found
+        _refuse(node, _problems_of_name(node.name, folded))
+        folded[node.name.casefold()] = node.name
+    return {node.name: node for node in nodes}
 
 
-def _sources_first(nodes: Mapping[str, Node], where: Where) -> list[Node]:
+def _problems_of_name(name: str, folded: Mapping[str, str]) -> Problems:
+    """Yield the problems of a node's name. ``folded`` maps the earlier names in lower case to the names."""
+    if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
+        yield "", f"{name!r} is no name of a node: use at most {LONGEST_NAME} letters, digits, - and _"
+    other = folded.get(name.casefold())
+    if other == name:
+        yield "", f"two nodes are called {name}; give one another name"
+    if other is not None:
+        what = f"the names {other} and {name} differ only in case, which channels and files do not tell apart"
+        yield "", f"{what}; give one another name"
+
+
+def _sources_first(nodes: Mapping[str, Node]) -> list[Node]:
     """Return the nodes in an order in which each node follows its sources.
 
-    Raises OptionError for a cycle, and for a node with more than ``MOST_SOURCES`` nodes before it in a chain.
+    Raises NodeError for a cycle, and for a node with more than ``MOST_SOURCES`` nodes before it in a chain.
     """
     before: dict[str, int] = {}
     """For each node in the order, the number of nodes before it in the longest chain."""
 
-    def too_long(name: str) -> OptionError:
-        return OptionError(
-            f"{where(name, 'from')}: more than {MOST_SOURCES} nodes stand before {name} in a chain, and that is the "
-            "limit; let nodes read from an earlier one"
-        )
-
-    def visit(name: str, readers: tuple[str, ...]) -> int:
+    def visit(name: str, *readers: str) -> int:
         if name in readers:
-            path = (name, *reversed(readers[readers.index(name) :]))
-            raise OptionError(
-                f"{where(name, 'from')}: the nodes read in a circle, {' >> '.join(path)}; leave one arrow out"
-            )
-        if len(readers) > MOST_SOURCES:
-            raise too_long(readers[0])
-        if name not in before:
-            sources = (visit(reading.source, (*readers, name)) + 1 for reading in nodes[name].reads)
-            before[name] = max(sources, default=0)
-        if before[name] > MOST_SOURCES:
-            raise too_long(name)
+            path = " >> ".join((name, *reversed(readers[readers.index(name) :])))
+            raise NodeError(name, "from", f"the nodes read in a circle, {path}; leave one arrow out")
+        if name not in before and len(readers) <= MOST_SOURCES:
+            lengths = [visit(reading.source, *readers, name) + 1 for reading in nodes[name].reads]
+            before[name] = max(lengths, default=0)
+        if before.get(name, MOST_SOURCES + 1) > MOST_SOURCES:
+            last = (*readers, name)[0]
+            what = f"more than {MOST_SOURCES} nodes stand before {last} in a chain, and that is the limit"
+            raise NodeError(last, "from", f"{what}; let nodes read from an earlier one")
         return before[name]
 
     for name in nodes:
-        visit(name, ())
+        visit(name)
     return [nodes[name] for name in before]
 
 
@@ -730,14 +682,13 @@ def _with_styles(topology: Topology) -> Topology:
 # -- the rules that a topology must obey
 
 
-def check_topology(topology: Topology, where: Where = of_node) -> None:
+def check_topology(topology: Topology) -> None:
     """Check that each node of a topology can replicate from its sources, and that its filter rules are valid.
 
-    Raises OptionError. ``where`` is called with a node's name and the wrong key, and returns the beginning of the
-    error's text.
+    Raises NodeError.
     """
     for node in topology.nodes:
-        _refuse(node, _problems(topology, node), where)
+        _refuse(node, _problems(topology, node))
 
 
 def _problems_of_keys(node: Node, nodes: Mapping[str, Node]) -> Problems:
@@ -748,11 +699,11 @@ def _problems_of_keys(node: Node, nodes: Mapping[str, Node]) -> Problems:
     """
     kinds, given = node.kinds, node.model_fields_set
     if len(kinds) > 1:
-        yield KINDS[kinds[1]].key, f"stands beside {KINDS[kinds[0]].key}; a node is one of them"
-    for kind, facts in KINDS.items():
-        for key in facts.keys:
+        yield KEYS[kinds[1]][0], f"stands beside {KEYS[kinds[0]][0]}; a node is one of them"
+    for kind, (first, *keys) in KEYS.items():
+        for key in keys:
             if key in given and kind != node.kind:
-                yield key, f"goes with {facts.key} only; leave it out, or say {facts.key}"
+                yield key, f"goes with {first} only; leave it out, or say {first}"
     if not node.reads:
         for key in ("link", "rules"):
             if key in given and getattr(node, key) != Node.model_fields[key].default:
@@ -760,7 +711,7 @@ def _problems_of_keys(node: Node, nodes: Mapping[str, Node]) -> Problems:
         if not kinds:
             what = "give server, connect, binlogs, workload or from"
             yield "", f"says neither what the node is nor what it reads; {what}"
-    what = KINDS[node.kind].only_serves
+    what = _ONLY_SERVE.get(node.kind, "")
     if what and node.reads:
         yield "from", f"{node.name} is {what}, which reads nothing; leave from out"
     if what and node.options:
@@ -794,8 +745,8 @@ def _problems(topology: Topology, node: Node) -> Problems:
             yield from _problems_of_server(topology, node, sources)
         case "running":
             yield from _problems_of_address(node.connect or "")
-    if node.tls and KINDS[node.kind].only_serves:
-        what = f"{node.name} is a {node.kind}, to which the topology gives no certificate"
+    if node.tls and node.kind in _ONLY_SERVE:
+        what = f"{node.name} is {_ONLY_SERVE[node.kind]}, to which the topology gives no certificate"
         yield "tls", f"{what}; say tls for a master, a slave or a server with server = …"
     for reading in node.reads:
         if node.server and semantics_of(reading.rules) is FilterSemantics.EFFECTIVE:

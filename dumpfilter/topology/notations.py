@@ -29,7 +29,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -39,19 +39,18 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.config_files import parse_toml, read_toml, reason_of
 from dumpfilter.base.options.values import did_you_mean
 from dumpfilter.binlog.format import Family
-from dumpfilter.topology.links.shape import PLAIN, LinkShape
+from dumpfilter.topology.links.shape import LinkShape
 from dumpfilter.topology.model import (
-    KINDS,
+    KEYS,
     RULE_KINDS,
     LinkTable,
     Node,
+    NodeError,
     Reading,
     Topology,
     Workload,
     node_of,
-    of_node,
     resolve,
-    topology_of,
 )
 
 _TOKEN = re.compile(
@@ -76,7 +75,7 @@ _NODE_KEYS = (
 )
 _LISTS = {"init": "init", "option": "options", "down": "down"}
 """For the keys that may be repeated, other than rules: the key of the table that has the list of all values."""
-_SAY_WHAT = {"from", "role", *(facts.key for facts in KINDS.values() if facts.key)}
+_SAY_WHAT = {"from", "role", *(key for key, *_ in KEYS.values())}
 """The keys of a table without which a node of a short string is a generated workload."""
 
 
@@ -118,7 +117,24 @@ def topology_of_tables(
     for key, table in written.items():
         if not isinstance(table, Mapping):
             raise OptionError(f"{where(key, '')}: is no table; write [node.{key}]")
-    return topology_of(written, name, where, directory)
+    return _topology_of(written, name, where, directory)
+
+
+def _topology_of(
+    tables: Mapping[str, Mapping[str, Any]], name: str, where: Callable[[str, str], str], directory: Path
+) -> Topology:
+    """Return the topology of the nodes whose tables a person has written, by the nodes' names.
+
+    ``where`` returns where the key of a node was written, for the text of an OptionError. It is called with the names
+    of the node and of the key.
+    """
+    try:
+        nodes = [node_of(key, table) for key, table in tables.items()]
+        return resolve(
+            [node.with_(binlogs=directory / node.binlogs) if node.binlogs else node for node in nodes], name
+        )
+    except NodeError as error:
+        raise OptionError(f"{where(error.node, error.key)}: {error.what}") from None
 
 
 def to_toml(topology: Topology) -> str:
@@ -178,7 +194,7 @@ def parse_string(text: str) -> Topology:
     tables = _tables(text)
     for key, table in tables.items():
         _complete(key, table)
-    return topology_of(tables, "topology", _where, Path())
+    return _topology_of(tables, "topology", _where, Path())
 
 
 def topology_from(text: str | os.PathLike[str] | Topology) -> Topology:
@@ -376,41 +392,21 @@ def link(
     return table.shape()
 
 
-def read(source: str | Node, *, rules: Sequence[str] = (), link: LinkShape = PLAIN) -> Reading:
+def read(source: str | Node, **keys: Any) -> Reading:
     """Return one source of a node with its own filter rules and link, for the argument ``reads`` of :func:`slave` or
-    :func:`server`.
-
-    ``source`` is the node to replicate from, or its name. ``rules`` are filter rules such as ``"do-db=shop"``, and
-    ``link`` is the rate and delay of the connection.
+    :func:`server`. ``source`` is the node to replicate from, or its name. ``keys`` are ``rules`` and ``link``.
     """
     name = source if isinstance(source, str) else source.name
-    return _node(name, {}, name, rules, link).reads[0]
+    return _node(name, name, **keys).reads[0]
 
 
-def server(
-    name: str,
-    family: Family = "mariadb",
-    reads: Source | Sequence[Source] = (),
-    *,
-    rules: Sequence[str] = (),
-    link: LinkShape = PLAIN,
-    program: str | None = None,
-    root: str | None = None,
-    options: Sequence[str] = (),
-    init: Sequence[str] = (),
-    gtid: bool = True,
-    tls: bool = False,
-) -> Node:
+def server(name: str, family: Family = "mariadb", reads: Source | Sequence[Source] = (), **keys: Any) -> Node:
     """Return the node of a database server (``family``: MariaDB or MySQL) that is started for the topology.
 
-    A server with ``reads`` (the nodes to replicate from) is a replica. ``rules`` are its filter rules, such as
-    ``"do-db=shop"``, and ``link`` is the connection to each source. ``options`` are for the server's command line.
-    ``program`` is the server's executable (None: the one on the PATH), and ``root`` a root directory that contains it.
-    ``init`` are SQL statements that run once, when the server is new. With ``gtid`` False a replica continues by file
-    and position. With ``tls`` the server's readers connect by TLS.
+    A server with ``reads`` (the nodes to replicate from) is a replica. ``keys`` are the keys of a server in TOML, such
+    as ``rules``, ``link`` and ``options``.
     """
-    own = {"server": family, "program": program, "root": root, "init": tuple(init), "gtid": gtid, "tls": tls}
-    return _node(name, own, reads, rules, link, options)
+    return _node(name, reads, server=family, **keys)
 
 
 def running(name: str, url: str) -> Node:
@@ -418,7 +414,7 @@ def running(name: str, url: str) -> Node:
 
     The topology reads its binlog, and neither stops nor changes the server.
     """
-    return _node(name, {"connect": url})
+    return _node(name, connect=url)
 
 
 def recording(name: str, binlogs: str | os.PathLike[str], *, speed: float | None = 1.0) -> Node:
@@ -427,55 +423,33 @@ def recording(name: str, binlogs: str | os.PathLike[str], *, speed: float | None
 
     With ``speed`` None the whole set exists from the beginning.
     """
-    return _node(name, {"binlogs": Path(binlogs), "speed": speed})
+    return _node(name, binlogs=Path(binlogs), speed=speed)
 
 
-def workload(
-    name: str,
-    size: str | int = "1M",
-    *,
-    rate: str | int | None = None,
-    seed: int = 1,
-    style: Family | None = None,
-) -> Node:
+def workload(name: str, size: str | int = "1M", **keys: Any) -> Node:
     """Return the node of a master that serves a generated binlog set of ``size`` bytes (a workload).
 
-    The set grows by ``rate`` bits per second; with None it is complete at once. ``seed`` starts the random generator.
-    ``style`` is the server family whose events the set has; None: the family of the first server that reads the set.
+    ``keys`` are the other keys of a workload in TOML, such as ``rate``. A rate that is a number is in bits per second.
     The node of the files themselves is called ``NAME-workload``.
     """
-    return _node(
-        name, {"workload": {"size": size, "rate": rate, "seed": seed, "style": style}, "role": "master"}
-    )
+    return _node(name, workload={"size": size, **keys}, role="master")
 
 
-def master(
-    name: str, reads: Source, *, link: LinkShape = PLAIN, options: Sequence[str] = (), tls: bool = False
-) -> Node:
+def master(name: str, reads: Source, **keys: Any) -> Node:
     """Return the node of a master of dumpfilter, which reads one node and serves the binlog to slaves and replicas.
 
-    ``reads`` is a server, a recording or a workload, ``link`` the connection to a server. ``options`` are for the
-    command line of ``dumpfilter master``. With ``tls`` the readers connect by TLS.
+    ``reads`` is a server, a recording or a workload. ``keys`` are ``link``, ``options`` and ``tls``.
     """
-    return _node(name, {"role": "master", "tls": tls}, reads, (), link, options)
+    return _node(name, reads, role="master", **keys)
 
 
-def slave(
-    name: str,
-    reads: Source | Sequence[Source],
-    *,
-    rules: Sequence[str] = (),
-    link: LinkShape = PLAIN,
-    options: Sequence[str] = (),
-    tls: bool = False,
-) -> Node:
+def slave(name: str, reads: Source | Sequence[Source], **keys: Any) -> Node:
     """Return the node of a slave of dumpfilter, which reads masters and other slaves.
 
-    ``rules`` (filter rules such as ``"do-db=shop"``) and ``link`` (the connection's rate and delay) apply to each
-    source. A source that :func:`read` made has its own instead. ``options`` are for ``dumpfilter slave``. With ``tls``
-    the readers of the slave connect by TLS.
+    ``keys`` are ``rules``, ``link``, ``options`` and ``tls``. A source that :func:`read` made has rules and a link of
+    its own.
     """
-    return _node(name, {"role": "slave", "tls": tls}, reads, rules, link, options)
+    return _node(name, reads, role="slave", **keys)
 
 
 def make_topology(*nodes: Node, name: str = "topology") -> Topology:
@@ -486,18 +460,9 @@ def make_topology(*nodes: Node, name: str = "topology") -> Topology:
     return resolve(nodes, name)
 
 
-def _node(
-    name: str,
-    table: dict[str, Any],
-    reads: Source | Sequence[Source] = (),
-    rules: Sequence[str] = (),
-    link: LinkShape = PLAIN,
-    options: Sequence[str] = (),
-) -> Node:
+def _node(name: str, reads: Source | Sequence[Source] = (), **table: Any) -> Node:
     sources = [reads] if isinstance(reads, str | Node | Reading) else reads
-    table["options"] = tuple(options)
     if sources:
         table["from"] = tuple(each.name if isinstance(each, Node) else each for each in sources)
-    node = node_of(name, table | {"rules": tuple(rules), "link": link}, of_node, written=False)
     # Each source has its own rules and link from here on, so that the node can stand in a topology as it is.
-    return node.with_own_sources()
+    return node_of(name, table, written=False).with_own_sources()

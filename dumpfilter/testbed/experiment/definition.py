@@ -20,7 +20,7 @@ from dumpfilter.simulation.plan import number_of
 from dumpfilter.simulation.results import Variant
 from dumpfilter.topology import parse_toml_topology, topology_from
 from dumpfilter.topology.links.shape import Outage
-from dumpfilter.topology.model import Node, Rate, Reading, Texts, Time, Topology, check_topology
+from dumpfilter.topology.model import Node, NodeError, Rate, Reading, Texts, Time, Topology, check_topology
 
 VARIANTS = (Variant.MASTER, Variant.SLAVE, Variant.NONE, Variant.REPLICA, Variant.PLAIN)
 """The variants (ways to bring the binlog to the slaves) that can be run for real. A simulation has more."""
@@ -184,7 +184,10 @@ def topology_for(topology: Topology, variant: Variant) -> Topology:
         _keeping(_node(topology, node, variant)) for node in topology.nodes if node.name not in masters
     )
     found = Topology(nodes, topology.name)
-    check_topology(found, lambda name, key: f"variants: {variant}: {name}: {key}")
+    try:
+        check_topology(found)
+    except NodeError as error:
+        raise OptionError(f"variants: {variant}: {error.node}: {error.key}: {error.what}") from None
     return found
 
 
