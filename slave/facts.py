@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from operator import itemgetter
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
@@ -34,13 +36,14 @@ from dumpfilter.console.sql.result import ColumnType, Result
 from dumpfilter.filter.channels import ChannelFilters, Setting
 from dumpfilter.filter.convert import filter_from_proto
 from dumpfilter.filter.rules import RuleKind
-from dumpfilter.slave.channels import Channel, Slave
 from dumpfilter.slave.relay_log import RelayLag, file_number, relay_lag
-from dumpfilter.slave.state import SourceInfo
+from dumpfilter.slave.state import CountersInfo, MasterInfo, RelayLogInfo, SourceInfo
 from dumpfilter.slave.threads import SYNC_TIME, ChannelThread
 
+if TYPE_CHECKING:
+    from dumpfilter.slave.channels import Channel, Slave
+
 _TEXT = ColumnType.TEXT
-_STATUS = [column.name for column in replica_status_columns()]
 _NEVER = "0000-00-00 00:00:00.000000"
 
 CR_CONN_HOST_ERROR = 2003
@@ -86,19 +89,58 @@ class ThreadView(NamedTuple):
     """The Unix time of the newest error, seconds; 0 without an error."""
 
 
-class ChannelView:
-    """The state of a channel at one moment: configuration, threads, errors, counts, and the positions of both threads.
-    The columns of status tables and the metrics are computed from this state.
+@dataclass
+class StoredChannel:
+    """The state of a channel that its files tell, also of a slave that does not run: configuration, counts, and the
+    positions of both threads.
+    """
+
+    directory: Path
+    info: SourceInfo
+    # The applier's place is read first, so that everything applied has also been received.
+    applied: RelayLogInfo
+    received: MasterInfo
+    counted: CountersInfo
+    """The channel's counts of connections, messages, bytes and events since it was first started."""
+
+    @classmethod
+    def read(cls, directory: Path) -> StoredChannel:
+        """Read a channel's files. Raises StateCorrupt for an unusable file."""
+        source, applied = SourceInfo.read(directory), RelayLogInfo.read(directory)
+        return cls(directory, source, applied, MasterInfo.read(directory), CountersInfo.read(directory))
+
+    @property
+    def name(self) -> str:
+        """The name of the channel."""
+        return self.info.channel
+
+    @property
+    def executed(self) -> GtidSet | None:
+        """The GTIDs of the transactions that the channel has applied, or that the master dropped. None until the first
+        stream has told whether the servers are MySQL or MariaDB.
+        """
+        family = self.received.family
+        return parse_gtid_set(self.applied.executed, family) if family else None
+
+    @cached_property
+    def lag(self) -> RelayLag:
+        """The size of the relay log, with the size of its part that the applier has not applied yet and the age of this
+        part.
+        """
+        return relay_lag(
+            self.directory, self.applied.relay_position, self.received.relay_position, time.time()
+        )
+
+
+class ChannelView(StoredChannel):
+    """The state of a channel of a running slave at one moment: that of its files and of its threads. The columns of
+    status tables and the metrics are computed from this state.
     """
 
     def __init__(self, channel: Channel) -> None:
+        applied, received = channel.relay_log_info, channel.master_info
+        super().__init__(channel.directory, channel.info, applied, received, channel.counters.info)
         self.channel = channel
-        self.name = channel.name
-        self.info = channel.info
-        # The applier's place is read first, so that everything applied has also been received.
-        self.applied, self.received = channel.relay_log_info, channel.master_info
-        self.counted = channel.counters.info
-        """The channel's counts of connections, messages, bytes and events since it was first started."""
 
     @cached_property
     def io(self) -> ThreadView:
@@ -119,27 +161,16 @@ class ChannelView:
         return ThreadView(self.name, "sql", sql.running, self.counted.sql_errors, *_error(sql, _SQL_NUMBERS))
 
     @property
-    def executed(self) -> GtidSet | None:
-        """The GTIDs of the transactions that the channel has applied, or that the master dropped. None until the first
-        stream has told whether the servers are MySQL or MariaDB.
-        """
-        family = self.received.family
-        return parse_gtid_set(self.applied.executed, family) if family else None
-
-    @property
     def io_running(self) -> str:
         """``Replica_IO_Running`` of SHOW REPLICA STATUS: "Yes", "No" or "Connecting"."""
         if not self.channel.io.running:
             return "No"
         return "Yes" if self.channel.io.connected else "Connecting"
 
-    @cached_property
-    def lag(self) -> RelayLag:
-        """The size of the relay log, with the size of its part that the applier has not applied yet and the age of this
-        part.
-        """
-        applied, received = self.applied.relay_position, self.received.relay_position
-        return relay_lag(self.channel.directory, applied, received, time.time())
+    @property
+    def sql_running(self) -> str:
+        """``Replica_SQL_Running`` of SHOW REPLICA STATUS: "Yes" or "No"."""
+        return "Yes" if self.sql.running else "No"
 
     @property
     def seconds_behind(self) -> int | None:
@@ -184,15 +215,30 @@ def _count(name: str, metric: str = "") -> Fact:
 
     With ``metric`` the column is also a metric of that name. Without, there is no metric.
     """
-    return column(lambda view: view.counted.counts[name], metric=metric)
+    return column(lambda view: view.counted.counts.get(name, 0), metric=metric)
 
 
-class Channels(Facts[ChannelView], prefix="dumpfilter_slave_", labels={"channel": lambda view: view.name}):
+class Channels(Facts[StoredChannel], prefix="dumpfilter_slave_", labels={"channel": lambda view: view.name}):
     """The columns of the table ``dumpfilter.channels``, which shows a slave's channels, and the metrics of each
     channel. The counts outlive connections and restarts.
     """
 
     CHANNEL_NAME = column("name", _TEXT)
+    SOURCE = column(lambda view: view.info.host and view.info.address, _TEXT)
+    IO_RUNNING = column("io_running", _TEXT)
+    SQL_RUNNING = column("sql_running", _TEXT)
+    IO_ERROR = column("io.text", _TEXT)
+    SQL_ERROR = column("sql.text", _TEXT)
+    RECEIVED_FILE = column("received.source_file", _TEXT)
+    RECEIVED_POSITION = column("received.source_position", metric="received_position_bytes")
+    """Position in the binlog up to which the channel has received everything."""
+    APPLIED_FILE = column("applied.source_file", _TEXT)
+    APPLIED_POSITION = column("applied.source_position", metric="applied_position_bytes")
+    """Position in the binlog up to which the applier has applied everything."""
+    RELAY_FILE = column("applied.relay_file", _TEXT)
+    RELAY_POSITION = column("applied.relay_offset")
+    RETRIEVED_GTIDS = column("received.retrieved", _TEXT)
+    EXECUTED_GTIDS = column("applied.executed", _TEXT)
     FILTER_ON = column("info.filter_on", _TEXT)
     FILTER_SEMANTICS = column(lambda view: view.channel.semantics.value.upper(), _TEXT)
     IMPOSED_BY = column(lambda view: ",".join(one.name for one in view.channel.imposed), _TEXT)
@@ -207,6 +253,8 @@ class Channels(Facts[ChannelView], prefix="dumpfilter_slave_", labels={"channel"
     """Bytes of events that the master read for the channel."""
     BYTES_DROPPED = _count("bytes_dropped", "master_bytes_dropped_total")
     """Bytes of events that the master dropped for the channel."""
+    BYTES_SENT = _count("bytes_sent")
+    EVENTS_READ = _count("events_read")
     EVENTS_SENT = _count("events_sent", "events_received_total")
     """Events received."""
     EVENTS_DROPPED = _count("events_dropped", "master_events_dropped_total")
@@ -230,12 +278,8 @@ class Channels(Facts[ChannelView], prefix="dumpfilter_slave_", labels={"channel"
     """Unix time of the newest message, heartbeats included; no value before the first."""
     received_file_number = metric(lambda view: file_number(view.received.source_file) or None)
     """Number of the binlog up to which the channel has received everything."""
-    received_position_bytes = metric("received.source_position")
-    """Position in this binlog."""
     applied_file_number = metric(lambda view: file_number(view.applied.source_file) or None)
     """Number of the binlog up to which the applier has applied everything."""
-    applied_position_bytes = metric("applied.source_position")
-    """Position in this binlog, of the applier."""
     relay_log_bytes = metric("lag.bytes")
     """Size of all relay log files of the channel."""
     relay_log_files = metric("lag.files")
@@ -248,6 +292,13 @@ class Channels(Facts[ChannelView], prefix="dumpfilter_slave_", labels={"channel"
     """Time from the commit of a chunk's first transaction to its write to the relay log."""
     apply_delay_seconds = metric("channel.measured.apply_delay", Latency)
     """Time from a transaction's commit on the server to that on the target, for the last of a run without a pause."""
+
+
+STORED = {column.name for column in Channels.columns} - {
+    *("IO_RUNNING", "SQL_RUNNING", "IO_ERROR", "SQL_ERROR"),
+    *("FILTER_SEMANTICS", "IMPOSED_BY", "IMPOSED_RULES", "COUNTING_SINCE"),
+}
+"""The columns of :class:`Channels` that a :class:`StoredChannel` tells. The console tells the time as text."""
 
 
 class FilterHits(Facts[tuple[str, str, int]]):
@@ -305,8 +356,10 @@ def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> lis
         ("None", "", 0) if channel.sql.until is None else channel.sql.until.shown
     )
     rules = {setting.kind: setting.rule_text for setting in filters.settings(info.channel)}
-    values: dict[str, Any] = dict.fromkeys(_STATUS, "")
-    values |= {
+    values: dict[str, Any] = {
+        **{
+            column.name: 0 if column.type is ColumnType.INTEGER else "" for column in replica_status_columns()
+        },
         "Replica_IO_State": channel.io.state if view.io.running else "",
         "Source_Host": info.host,
         "Source_User": info.user,
@@ -318,11 +371,10 @@ def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> lis
         "Relay_Log_Pos": relay.relay_offset or 4,
         "Relay_Source_Log_File": relay.source_file or info.log_file,
         "Replica_IO_Running": view.io_running,
-        "Replica_SQL_Running": "Yes" if view.sql.running else "No",
+        "Replica_SQL_Running": view.sql_running,
         **{kind.status_column: rules.get(kind, "") for kind in RuleKind},
         "Last_Errno": view.sql.number,
         "Last_Error": view.sql.text,
-        "Skip_Counter": 0,
         "Exec_Source_Log_Pos": relay.source_position or (info.log_pos if info.log_file else 0),
         "Relay_Log_Space": view.lag.bytes,
         "Until_Condition": until,
@@ -342,7 +394,6 @@ def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> lis
         "Source_Server_Id": channel.master_server_id,
         "Source_UUID": master.master_uuid,
         "Source_Info_File": str(channel.directory / "source.info"),
-        "SQL_Delay": 0,
         "SQL_Remaining_Delay": None,
         "Replica_SQL_Running_State": (
             "Replica has read all relay log; waiting for more updates" if view.sql.running else ""
@@ -354,9 +405,8 @@ def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> lis
         "Executed_Gtid_Set": executed,
         "Auto_Position": int(info.auto_position),
         "Channel_Name": info.channel,
-        "Get_Source_public_key": 0,
     }
-    return [values[name] for name in _STATUS]
+    return list(values.values())
 
 
 def executed_gtids(channels: Sequence[ChannelView]) -> str:

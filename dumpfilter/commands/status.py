@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,6 +130,8 @@ def status_command(
         dumpfilter status --slave 127.0.0.1:3309 --max-lag 30s --json
         dumpfilter status --relay-dir s1 --watch 2
     """
+    from rich.console import Console
+
     from dumpfilter.commands.server_status.model import PROBLEM, MaxLag, judge
 
     logs.configure(logs.Format.TEXT, logs.Level.ERROR)
@@ -142,42 +145,59 @@ def status_command(
             if given.watch is None:
                 raise
             # A watched master or slave may be starting again.
-            _show_error(error, as_json=given.as_json)
+            if given.as_json:
+                print_json({"error": str(error), "exit_code": error.exit_code}, indent=None)
+            else:
+                typer.echo(for_terminal(f"dumpfilter: {error}"), err=True)
         else:
             problems = judge(status, most)
-            _show(status, as_json=given.as_json, again=given.watch is not None)
+            if given.as_json:
+                print_json(status, indent=1 if given.watch is None else None)
+            else:
+                terminal = Console(highlight=False)
+                if given.watch is not None and terminal.is_terminal:
+                    terminal.clear()
+                render_status(status, terminal)
             if given.watch is None:
                 raise typer.Exit(PROBLEM if problems else 0)
         time.sleep(given.watch)
 
 
-def _show(status: Record, *, as_json: bool, again: bool) -> None:
-    if as_json:
-        print_json(status, indent=None if again else 1)
-        return
-    from rich.console import Console
+_PAIRS = {"file": "position", "host": "port"}
+"""The last words of the names of two members of a record that are shown as one text, such as ``db1:3306``."""
 
-    terminal = Console(highlight=False)
-    if again and terminal.is_terminal:
-        terminal.clear()
-    render_status(status, terminal)
+_WORDS = {"io": "I/O", "sql": "SQL", "gtid": "GTIDs", "gtids": "GTIDs"}
 
+_SLAVE = (
+    *("id", "channel", "user", "host", "state", "gone since", "file", "lag bytes", "lag seconds"),
+    *("bytes sent", "bytes dropped", "bytes for GTIDs", "saved", "events undecided"),
+)
+"""The columns of the table of a master's slaves."""
 
-def _show_error(error: DumpfilterError, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"error": str(error), "exit_code": error.exit_code}, indent=None)
-    else:
-        typer.echo(for_terminal(f"dumpfilter: {error}"), err=True)
+_NUMBER = re.compile(r"(-?[\d,.]+( %)?)?")
 
 
 def render_status(status: Record, console: Console) -> None:
     """Print the status record (dictionary) of a master or slave: a table of values, a table of slaves or of each
     channel, and the problems.
     """
-    if status["role"] == "master":
-        _render_master(status, console)
-    else:
-        _render_slave(status, console)
+    from dumpfilter.commands.server_status.model import name_of_channel, name_of_slave
+
+    known = {} if status.get("file", "?") else {"files": None, "bytes": None}
+    console.print(_block(_texts(status | known)))
+    slaves = status.get("slaves") or ()
+    states = Counter(slave["state"] for slave in slaves)
+    each = ", ".join(f"{count} {state}" for state, count in states.items())
+    _print_rows(console, f"{len(slaves)} slaves ({each})", [_slave_texts(slave) for slave in slaves], _SLAVE)
+    drains = [_texts(drain) for drain in status.get("drains") or ()]
+    _print_rows(console, "drains", drains, list(drains[0]) if drains else ())
+    for channel in status.get("channels", ()):
+        console.print(_block(_texts(channel), name_of_channel(channel)))
+    for slave in slaves:
+        for warning in slave["filter_warnings"]:
+            _say(console, f"warning: {name_of_slave(slave)}: {printable(warning, _LONGEST)}", "yellow")
+    if status["role"] == "slave" and status["running"] and not status["console"]:
+        _say(console, "The files do not tell the state of the threads: ask the slave's console with --slave.")
     for problem in status["problems"]:
         _say(console, f"PROBLEM: {printable(problem, _LONGEST)}", "bold red")
 
@@ -186,161 +206,56 @@ def _say(console: Console, text: str, style: str = "") -> None:
     console.print(Text(text, style=style), soft_wrap=True)
 
 
-def _render_master(status: Record, console: Console) -> None:
-    from dumpfilter.commands.server_status.model import name_of_slave
-
-    slaves, source = status["slaves"], status["source"]
-    console.print(
-        _facts(
-            [
-                ("master", status["address"] or status["console"]),
-                ("console", status["console"] if status["address"] else ""),
-                ("health", status["health"]),
-                ("binlog of", status["server_version"]),
-                ("source", "" if source is None else f"{source['address']} ({source['state']})"),
-                ("binlog ends at", f"{status['file']}:{status['position']}" if status["file"] else ""),
-                ("files", "" if slaves is None else f"{status['files']} ({status['bytes']:,} bytes)"),
-                ("slaves", "" if slaves is None else _numbers(slaves)),
-            ]
-        )
-    )
-    if slaves:
-        _print_rows(console, "slave", list(_SLAVE), list(map(_cells, slaves)), _NUMERIC)
-    if status["drains"]:
-        names = ["drained_by", "value", "channel", "reason", "since", "still_dumping"]
-        rows = [
-            ["" if row.get(name) is None else str(row[name]) for name in names] for row in status["drains"]
-        ]
-        _print_rows(console, "drain", [name.replace("_", " ") for name in names], rows)
-    for slave in slaves or ():
-        for warning in slave["filter_warnings"]:
-            _say(console, f"warning: {name_of_slave(slave)}: {printable(warning, _LONGEST)}", "yellow")
-    if status["hint"]:
-        _say(console, status["hint"])
+def _texts(record: Record) -> dict[str, str]:
+    """Return the texts for the values of a record by title, with those of its counters. Lists are left out."""
+    texts: dict[str, str] = {}
+    for name, value in record.items():
+        last = name.rpartition("_")[2]
+        if name in ("counts", "counters"):
+            texts |= _texts(value)
+        elif not isinstance(value, list) and last not in _PAIRS.values():
+            if last in _PAIRS and value:
+                value = f"{value}:{record[name.removesuffix(last) + _PAIRS[last]]}"
+            title = " ".join(_WORDS.get(word, word) for word in name.split("_"))
+            texts[title] = printable(_text(name, value), _LONGEST)
+    return texts
 
 
-def _numbers(slaves: Sequence[Record]) -> str:
-    """Return the number of slaves, followed by the number of slaves in each state."""
-    states = Counter(one["state"] for one in slaves if one["state"])
-    each = ", ".join(f"{count} {state}" for state, count in states.items())
-    return f"{len(slaves)} ({each})" if states else "0"
+def _slave_texts(slave: Record) -> dict[str, str]:
+    texts = _texts(slave)
+    return texts | {
+        "id": str(slave["server_id"] or slave["entry"]),
+        "bytes for GTIDs": texts["bytes GTIDs"] if slave["counts"]["bytes_gtid"] else "",
+    }
 
 
-def _state(slave: Record) -> str:
-    state, since = slave["state"], slave["gone_since"]
-    return f"{state if state == 'gone' else f'{state}, gone'} since {since}" if since else state
-
-
-def _place(record: Record, prefix: str = "") -> str:
-    file = record[f"{prefix}file"]
-    return f"{file}:{record[f'{prefix}position']}" if file else ""
-
-
-def _shown(name: str, value: Any) -> str:
+def _text(name: str, value: Any) -> str:
     """Return the text for a value of a status record. The suffix of ``name``, such as ``_at``, tells its unit."""
     match value:
-        case None | "":
+        case None:
             return ""
+        case bool():
+            return "yes" if value else "no"
         case dict():
             return " ".join(f"{key}={each}" for key, each in value.items())
         case float() | int() if name.endswith("_at"):
             return datetime.fromtimestamp(value, UTC).isoformat(timespec="seconds") if value else ""
         case float():
             return f"{100 * value:.1f} %" if name == "saved" else f"{value:.1f}"
-        case int():
+        case int() if name != "process":
             return f"{value:,}"
     return str(value)
 
 
-_SLAVE: Mapping[str, str | Callable[[Record], str]] = {
-    "id": lambda slave: str(slave["server_id"] or slave["entry"]),
-    "channel": "channel",
-    "user": "user",
-    "host": lambda slave: f"{slave['host']}:{slave['port']}" if slave["host"] else "",
-    "state": _state,
-    "position": _place,
-    "lag bytes": "lag_bytes",
-    "lag s": "lag_seconds",
-    "sent": "bytes_sent",
-    "dropped": "bytes_dropped",
-    "for GTIDs": lambda slave: _shown("", slave["counts"].get("bytes_gtid") or None),
-    "saved": "saved",
-    "undecided": "events_undecided",
-}
-"""The columns of the table of slaves, each with the record's member or the function that makes the cell."""
-
-_NUMERIC = ("id", "lag bytes", "lag s", "sent", "dropped", "for GTIDs", "saved", "undecided")
-"""The columns that are aligned to the right."""
-
-
-def _cells(slave: Record) -> list[str]:
-    facts = {**slave, **slave["counts"]}
-    return [_shown(of, facts.get(of)) if isinstance(of, str) else of(slave) for of in _SLAVE.values()]
-
-
-def _render_slave(status: Record, console: Console) -> None:
-    from dumpfilter.commands.server_status.model import name_of_channel
-
-    running = "yes" if status["running"] else "no"
-    if status["process"]:
-        running += f" (process {status['process']})"
-    console.print(
-        _facts(
-            [
-                ("slave", status["console"] or status["relay_dir"]),
-                ("relay directory", status["relay_dir"] if status["console"] else ""),
-                ("server uuid", status["server_uuid"]),
-                ("running", running),
-            ]
-        )
-    )
-    for channel in status["channels"]:
-        console.print(_facts(_channel_facts(channel), title=name_of_channel(channel)))
-    if not status["console"] and status["running"]:
-        _say(console, "The files do not tell the state of the threads: ask the slave's console with --slave.")
-
-
-_PLACES = ("received", "applied", "relay")
-_TOLD_BEFORE = {
-    *("channel", "source", "io_running", "sql_running", "counters"),
-    *(f"{name}_{part}" for name in _PLACES for part in ("file", "position")),
-}
-"""The members of a channel's record that have rows in another form, and are not printed with the rest."""
-
-
-_WORDS = {"io": "I/O", "sql": "SQL", "gtids": "GTIDs"}
-
-
-def _title(name: str) -> str:
-    return " ".join(_WORDS.get(word, word) for word in name.split("_"))
-
-
-def _channel_facts(channel: Record) -> list[tuple[str, str]]:
-    unknown = "unknown (give --slave)"
-    rest = {**channel, **channel["counters"]}
-    return [
-        ("source", channel["source"]),
-        ("I/O thread", channel["io_running"] or unknown),
-        ("SQL thread", channel["sql_running"] or unknown),
-        *((name, _place(channel, f"{name}_")) for name in _PLACES),
-        *((_title(name), _shown(name, rest[name])) for name in rest if name not in _TOLD_BEFORE),
-    ]
-
-
-def _facts(facts: Iterable[tuple[str, Any]], title: str = "") -> Table:
-    shown = [(name, printable(str(value), _LONGEST)) for name, value in facts if value]
-    made = table(("", ""), shown, title=title)
+def _block(texts: Mapping[str, str], title: str = "") -> Table:
+    made = table(("", ""), [(name, text) for name, text in texts.items() if text], title=title)
     made.show_header = False
     made.columns[0].no_wrap = True
     return made
 
 
 def _print_rows(
-    console: Console,
-    noun: str,
-    heads: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    numbers: Sequence[str] = (),
+    console: Console, title: str, rows: Sequence[Mapping[str, str]], heads: Sequence[str]
 ) -> None:
     """Print rows as a table, or each row as a block of lines if the table is wider than the terminal.
 
@@ -349,18 +264,17 @@ def _print_rows(
     """
     from rich.console import Console
 
-    used = [at for at in range(len(heads)) if any(row[at] for row in rows)]
-    whole = table(
-        [heads[at] for at in used],
-        [[printable(row[at], _LONGEST) for at in used] for row in rows],
-        title=f"{noun}s",
-        numbers=numbers,
-    )
+    heads = [head for head in heads if any(row[head] for row in rows)]
+    if not heads:
+        return
+    numbers = [head for head in heads if all(_NUMBER.fullmatch(row[head]) for row in rows)]
+    whole = table(heads, [[row[head] for head in heads] for row in rows], title=title, numbers=numbers)
     width = console.measure(whole, options=console.options.update_width(_ANY_WIDTH)).maximum
     if width <= console.width:
         console.print(whole)
     elif console.is_terminal or os.environ.get("COLUMNS"):
+        _say(console, title)
         for row in rows:
-            console.print(_facts(list(zip(heads[1:], row[1:], strict=True)), title=f"{noun} {row[0]}"))
+            console.print(_block({head: row[head] for head in heads}))
     else:
         Console(file=console.file, width=width, color_system=None, highlight=False).print(whole)

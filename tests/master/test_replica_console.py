@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.commands.server_status.model import MaxLag, judge, master_record
+from dumpfilter.commands.server_status.model import MASTER, MaxLag, judge
 from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import SqlError
@@ -113,7 +113,7 @@ def test_drift_is_a_problem_of_the_status(server: MasterServer) -> None:
         console.filters.filter_for(PEER)
     drift = console.table("replica_drift")
     assert [(row["user"], row["server_id"], row["refused"]) for row in drift] == [("r", 7, 0)]
-    (problem,) = judge(master_record(drift=drift), MaxLag())
+    (problem,) = judge(MASTER | {"drift": drift}, MaxLag())
     assert problem.startswith("replica 7 of user r: the replica's own filter is wider")
     (row,) = console.table("replica_filters")
     assert (row["own_filter_read"], row["on_drift"]) == (1, "warn")

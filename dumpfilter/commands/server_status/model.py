@@ -61,39 +61,70 @@ class MaxLag(NamedTuple):
         return (record["lag_bytes"] or 0) > self.nbytes or (record["lag_seconds"] or 0) > self.seconds
 
 
-def master_record(**known: Any) -> Record:
-    """Return the status record of a master, a dictionary that ``dumpfilter status --json`` prints.
+MASTER: Record = {
+    "role": "master",
+    **dict.fromkeys(("address", "console", "health", "hint", "version", "server_version", "file"), ""),
+    **dict.fromkeys(("position", "files", "bytes"), 0),
+    **dict.fromkeys(("slaves", "drains", "drift", "source")),
+    "problems": [],
+}
+"""The status record of a master of which nothing is known.
 
-    ``known`` are the values to show; all other values are None, zero or empty. ``address`` is the master's address for
-    slaves. ``health`` is SERVING, NOT_SERVING, or empty if nobody asked the health service. ``hint`` says why the
-    record is not complete. ``source`` is None if the master does not receive its binlog from a running server.
+``address`` is the master's address for slaves. ``health`` is SERVING, NOT_SERVING, or empty if nobody asked the health
+service. ``hint`` says why the record is not complete. ``slaves``, ``drains`` (the slaves that an operator has
+disconnected) and ``drift`` (the replicas whose own filter drops less than the master) are None if the login may not
+read them. ``source`` is None if the master does not receive its binlog from a running server.
+"""
 
-    ``slaves``, ``drains`` (the slaves that an operator has disconnected) and ``drift`` (the replicas whose own filter
-    drops less than the master) are None if the login may not read them.
-    """
-    return {
-        "role": "master",
-        **dict.fromkeys(("address", "console", "health", "hint", "version", "server_version", "file"), ""),
-        **dict.fromkeys(("position", "files", "bytes"), 0),
-        **dict.fromkeys(("slaves", "drains", "drift", "source")),
-        **known,
-        "problems": [],
-    }
+SLAVE: Record = {
+    "role": "slave",
+    **dict.fromkeys(("console", "relay_dir", "server_uuid", "version"), ""),
+    "running": True,
+    "process": None,
+    "channels": [],
+    "problems": [],
+}
+"""The status record of a slave without channels.
 
+``running`` tells whether a slave answers at the console, or has locked the relay directory. ``process`` is the id of
+the process that has locked the directory.
+"""
 
-def with_files(status: Record, files: Sequence[tuple[str, int]]) -> None:
-    """Add a binlog set's files to the status record (dictionary) of a master.
+CHANNEL: Record = {
+    **dict.fromkeys(("channel", "source", "filter_on", "io_error", "sql_error"), ""),
+    **dict.fromkeys(("io_running", "sql_running", "lag_bytes", "lag_seconds")),
+    **dict.fromkeys(("last_io_error", "last_sql_error", "received_file", "applied_file", "relay_file"), ""),
+    **dict.fromkeys(("last_io_error_at", "last_sql_error_at"), 0.0),
+    **dict.fromkeys(("received_position", "applied_position", "relay_position"), 0),
+    **dict.fromkeys(("retrieved_gtids", "executed_gtids", "unusable"), ""),
+    "counters": {},
+    "hits": {},
+}
+"""The part of a slave's status record about one replication channel of which nothing is known.
 
-    ``files`` are the names and sizes of the set's files in their order. The record gets the number and total size of
-    the files, and the name and size of the last file.
-    """
-    status |= {"files": len(files), "bytes": sum(size for _, size in files)}
-    if files:
-        status["file"], status["position"] = files[-1]
-
+``io_running`` and ``sql_running`` have the values of SHOW REPLICA STATUS. ``last_io_error`` and ``last_sql_error`` are
+the newest errors, even if the thread runs again; they are known only from the files of the relay directory.
+``lag_bytes`` is the number of bytes of the relay log that are not applied yet. ``unusable`` is the error of a state
+file that cannot be used.
+"""
 
 _COUNTS = ("events_", "bytes_", "transactions_")
 """The prefixes of the names of a slave's counters."""
+
+
+def files_record(files: Sequence[tuple[str, int]]) -> Record:
+    """Return the part of a master's status record about its binlog set: the number and total size of its files, and the
+    name and size of the last file.
+
+    ``files`` are the names and sizes of the set's files in their order.
+    """
+    file, position = files[-1] if files else ("", 0)
+    return {
+        "file": file,
+        "position": position,
+        "files": len(files),
+        "bytes": sum(size for _, size in files),
+    }
 
 
 def slave_of_master(facts: Mapping[str, Any], filter_warnings: Sequence[str] = ()) -> Record:
@@ -104,60 +135,29 @@ def slave_of_master(facts: Mapping[str, Any], filter_warnings: Sequence[str] = (
     nothing. Saved bytes are dropped bytes, minus the bytes of empty transactions that are sent to keep GTIDs.
     """
     counts = {name: value or 0 for name, value in facts.items() if name.startswith(_COUNTS)}
-    dropped = counts.get("bytes_dropped", 0)
-    read = counts.get("bytes_sent", 0) + dropped
+    dropped = counts["bytes_dropped"]
+    read = counts["bytes_sent"] + dropped
     return {
-        **dict.fromkeys(("server_id", "port", "position"), 0),
-        **dict.fromkeys(("uuid", "host", "user", "channel", "file"), ""),
-        **dict.fromkeys(("lag_bytes", "lag_seconds")),
-        **dict.fromkeys(("state", "gone_since", "entry", "refusal"), ""),
         **{name: value for name, value in facts.items() if name not in counts},
-        "dumping": bool(facts.get("dumping")),
-        "drained": bool(facts.get("drained")),
+        "dumping": bool(facts["dumping"]),
+        "drained": bool(facts["drained"]),
         "counts": counts,
         "filter_warnings": list(filter_warnings),
-        "saved": (dropped - counts.get("bytes_gtid", 0)) / read if read > 0 else None,
+        "saved": (dropped - counts["bytes_gtid"]) / read if read > 0 else None,
     }
 
 
-def slave_record(**known: Any) -> Record:
-    """Return the status record of a slave, a dictionary that ``dumpfilter status --json`` prints.
+def channel_of_slave(row: Mapping[str, Any], hits: Mapping[str, int]) -> Record:
+    """Return the part of a slave's status record about one channel, from its row of the table ``dumpfilter.channels``.
 
-    ``known`` are the values to show; other values are None or empty. ``running`` tells whether a slave answers at the
-    console, or has locked the relay directory. ``process`` is the id of the process that has locked the directory.
+    ``hits`` has the number of uses of each kind of filter rule.
     """
-    return {
-        "role": "slave",
-        **dict.fromkeys(("console", "relay_dir", "server_uuid", "version"), ""),
-        "running": True,
-        "process": None,
-        "channels": [],
-        **known,
-        "problems": [],
+    facts = {name.lower(): value for name, value in row.items()}
+    counters = {
+        name: value for name, value in facts.items() if isinstance(value, int) and name not in CHANNEL
     }
-
-
-def channel_record(**known: Any) -> Record:
-    """Return the part of a slave's status record (dictionary) about one replication channel.
-
-    ``known`` are the values to show; other values are None, zero or empty. ``io_running`` and ``sql_running`` have the
-    values of SHOW REPLICA STATUS. ``last_io_error`` and ``last_sql_error`` are the newest errors, even if the thread
-    runs again; they are known only from the files of the relay directory. ``lag_bytes`` is the number of bytes of the
-    relay log that are not applied yet. ``unusable`` is the error of a state file that cannot be used.
-    """
-    return {
-        **dict.fromkeys(("channel", "source", "filter_on", "io_error", "sql_error"), ""),
-        **dict.fromkeys(("io_running", "sql_running", "lag_bytes", "lag_seconds")),
-        **dict.fromkeys(
-            ("last_io_error", "last_sql_error", "received_file", "applied_file", "relay_file"), ""
-        ),
-        **dict.fromkeys(("last_io_error_at", "last_sql_error_at"), 0.0),
-        **dict.fromkeys(("received_position", "applied_position", "relay_position"), 0),
-        **dict.fromkeys(("retrieved_gtids", "executed_gtids", "unusable"), ""),
-        "counters": {},
-        "hits": {},
-        **known,
-    }
+    rest = {name: value for name, value in facts.items() if name not in counters}
+    return {**CHANNEL, "channel": rest.pop("channel_name"), **rest, "counters": counters, "hits": dict(hits)}
 
 
 def judge(status: Record, most: MaxLag) -> list[str]:

@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-import time
 from pathlib import Path
-from typing import Any
 
 from dumpfilter.base.errors import OptionError, StateCorrupt
-from dumpfilter.commands.server_status.model import Record, channel_record, slave_record
-from dumpfilter.slave.relay_log import relay_lag
-from dumpfilter.slave.state import (
-    CHANNELS,
-    LOCK,
-    CountersInfo,
-    MasterInfo,
-    RelayLogInfo,
-    SourceInfo,
-    server_uuid,
-)
+from dumpfilter.commands.server_status.model import CHANNEL, SLAVE, Record, channel_of_slave
+from dumpfilter.slave.facts import STORED, Channels, StoredChannel
+from dumpfilter.slave.state import CHANNELS, LOCK, MasterInfo, SourceInfo, server_uuid
 
 
 def relay_directory_status(directory: Path) -> Record:
@@ -38,46 +28,22 @@ def relay_directory_status(directory: Path) -> Record:
     channels = [_channel(each, each.name) for each in sorted((directory / CHANNELS).glob("*/"))]
     if any((directory / name).exists() for name in names[1:]):
         channels.insert(0, _channel(directory, ""))
-    return slave_record(
-        relay_dir=str(directory),
-        server_uuid=_uuid(directory),
-        running=process is not None,
-        process=process,
-        channels=channels,
-    )
+    return SLAVE | {
+        "relay_dir": str(directory),
+        "server_uuid": _uuid(directory),
+        "running": process is not None,
+        "process": process,
+        "channels": channels,
+    }
 
 
 def _channel(directory: Path, name: str) -> Record:
-    facts: dict[str, Any] = {"channel": name}
     try:
-        source = SourceInfo.file(directory).load()
-        if source is not None:
-            facts |= {"channel": source.channel, "source": source.address, "filter_on": source.filter_on}
-        applied = RelayLogInfo.read(directory)
-        received = MasterInfo.read(directory)
-        counted = CountersInfo.read(directory)
+        stored = StoredChannel.read(directory)
     except StateCorrupt as error:
-        return channel_record(**facts, unusable=str(error))
-    lag = relay_lag(directory, applied.relay_position, received.relay_position, time.time())
-    values = counted.model_dump()
-    # Hits and the newest errors have the same names in the file.
-    same = ("hits", "last_io_error", "last_io_error_at", "last_sql_error", "last_sql_error_at")
-    numbers = {name: value for name, value in values.items() if isinstance(value, int)}
-    return channel_record(
-        **facts,
-        **{name: values[name] for name in same},
-        received_file=received.source_file,
-        received_position=received.source_position,
-        applied_file=applied.source_file,
-        applied_position=applied.source_position,
-        relay_file=applied.relay_file,
-        relay_position=applied.relay_offset,
-        retrieved_gtids=received.retrieved,
-        executed_gtids=applied.executed,
-        lag_bytes=lag.lag_bytes,
-        lag_seconds=lag.lag_seconds,
-        counters=numbers | CountersInfo().counts | counted.counts,
-    )
+        return {**CHANNEL, "channel": name, "unusable": str(error)}
+    record = channel_of_slave(Channels.document(stored, STORED), stored.counted.hits)
+    return record | {name: value for name, value in stored.counted if name.startswith("last_")}
 
 
 def _uuid(directory: Path) -> str:

@@ -8,11 +8,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from dumpfilter.base.errors import ConnectionLost, DumpfilterError, NotAMaster
-from dumpfilter.commands.server_status.model import (
-    Record,
-    slave_of_master,
-    with_files,
-)
+from dumpfilter.commands.server_status.model import Record, files_record, slave_of_master
 from dumpfilter.slave.connection import Source, Unreachable, explain_failure, open_channel
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
@@ -27,28 +23,27 @@ _LOGIN_OR_CONSOLE = (
 )
 
 
-def ask_port(status: Record, source: Source, *, whole: bool) -> None:
-    """Add the master's health to its status record (dictionary). With ``whole``, also add the binlog files and slaves
-    that the replication user may see.
+def ask_port(source: Source, *, whole: bool) -> Record:
+    """Return the part of a master's status record (dictionary) with its address and health. With ``whole``, the part
+    also has the binlog files and slaves that the replication user may see.
 
     ``source`` is the connection to the master's port for slaves, with the user. Raises ConnectionLost when nothing
     answers, TlsError when TLS is missing, and DumpfilterError for a wrong password.
     """
-    status["address"] = source.info.address
+    info = source.info
     try:
         with open_channel(source, lambda: False) as channel:
-            status["health"] = _health(channel, source)
+            status = {"address": info.address, "health": _health(channel, source)}
             if not whole:
-                return
-            if not source.info.user:
-                status["hint"] = _LOGIN_OR_CONSOLE
-                return
-            request = pb.StatusRequest(user=source.info.user, password=source.info.password)
-            _take(status, rpc.DumpFilterStub(channel).Status(request, timeout=SECONDS))
+                return status
+            if not info.user:
+                return status | {"hint": _LOGIN_OR_CONSOLE}
+            request = pb.StatusRequest(user=info.user, password=info.password)
+            return status | _told(rpc.DumpFilterStub(channel).Status(request, timeout=SECONDS))
     except grpc.RpcError as error:
         raise _refused(source, error) from None
     except Unreachable as error:
-        raise ConnectionLost(f"master {source.info.address}: {error}") from None
+        raise ConnectionLost(f"master {info.address}: {error}") from None
 
 
 def _health(channel: grpc.Channel, source: Source) -> str:
@@ -79,33 +74,29 @@ def _refused(source: Source, error: grpc.RpcError) -> DumpfilterError:
     return DumpfilterError(f"master {master} refuses its status: {code.name}: {details}")
 
 
-def _take(status: Record, answer: pb.StatusResponse) -> None:
+def _told(answer: pb.StatusResponse) -> Record:
     files = [(file.name, file.size) for file in answer.files]
-    with_files(status, files)
-    status |= {
+    slaves = []
+    for slave in answer.slaves:
+        facts = {**_values(slave), **_values(slave.counts), **_values(slave.position), "lag_seconds": None}
+        facts["lag_bytes"] = lag_after(files, facts["file"], facts["position"])
+        slaves.append(slave_of_master(facts, slave.filter_warnings))
+    return {
+        **files_record(files),
         "server_version": answer.server_version,
-        "slaves": [_slave(slave, files) for slave in answer.slaves],
+        "slaves": slaves,
         "hint": "the slaves of this user only, and no lag in seconds: the master's --console tells all",
     }
 
 
-_TIMES = {"registered_at", "last_seen_at"}
-"""The members of a slave that are times, which the console tells as text."""
-
-_FACTS = [
-    field.name
-    for field in pb.Slave.DESCRIPTOR.fields
-    if field.message_type is None and field.name not in {*_TIMES, "filter_warnings"}
-]
+_LEFT_OUT = {"registered_at", "last_seen_at", "filter_warnings", "counts"}
+"""The members of a slave's message that are not in its record as they are. The console tells the times as text."""
 
 
-def _slave(slave: pb.Slave, files: list[tuple[str, int]]) -> Record:
-    facts: dict[str, Any] = {name: getattr(slave, name) for name in _FACTS}
-    facts |= {name: getattr(slave.counts, name) for name in pb.Counts.DESCRIPTOR.fields_by_name}
-    place = slave.position
-    facts |= {"file": place.file, "position": place.position}
-    facts["lag_bytes"] = lag_after(files, place.file, place.position)
-    return slave_of_master(facts, slave.filter_warnings)
+def _values(message: pb.Slave | pb.Counts | pb.BinlogPosition) -> dict[str, Any]:
+    return {
+        name: getattr(message, name) for name in message.DESCRIPTOR.fields_by_name if name not in _LEFT_OUT
+    }
 
 
 def lag_after(files: list[tuple[str, int]], file: str, position: int) -> int | None:
