@@ -77,7 +77,8 @@ class Decision(NamedTuple):
     ends: frozenset[int]
     """The indexes of the rows events that get STMT_END_F, because a later rows event of the statement is dropped."""
     is_dropped: bool
-    """Whether the whole transaction is dropped, so that a replica needs its GTID."""
+    """Whether the master drops the whole transaction. A replica by GTID then gets an empty transaction with its GTID.
+    """
     counts: Counts
     """The counts of one transaction of this shape, without bytes, which differ between transactions."""
 

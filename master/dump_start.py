@@ -262,11 +262,10 @@ def is_later(place: tuple[str, int], end: tuple[str, int]) -> bool:
 
 
 def logged_for(store: BinlogStore, have: GtidSet) -> Logged | None:
-    """Return the GTIDs that a store has logged. Return None if its newest file is damaged, or does not begin with a
-    GTID set.
+    """Return the logged GTIDs of the binlog in ``store``, to compare with ``have``, the GTIDs of a replica or slave.
 
-    If all GTIDs in ``have``, which a replica or slave has, are from before the newest file, that file is not scanned.
-    The result then lacks the GTIDs of its transactions.
+    To save time, the newest file is scanned only if ``have`` has a GTID that no earlier file has. Otherwise the result
+    lacks the GTIDs of the newest file. Return None if the newest file is damaged, or does not begin with a GTID set.
     """
     try:
         before = logged_before(store.open_file(store.binlogs.names[-1]).file)

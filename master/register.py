@@ -104,7 +104,9 @@ class SlaveCounts:
     position: NonNegativeInt = 0
     """The binlog file and position that the slave's dumps have reached."""
     filter_digest: str = ""
-    """A digest of the filters that select the slave's events. After a restart of the master it tells a change."""
+    """A digest of the filters that selected the events of the slave's last dump. When the slave registers again, the
+    master learns from the digest whether the filters have changed.
+    """
     is_done: bool = False
     """Whether the slave is not expected back: it read to the end and left, or UNREGISTER REPLICA named it."""
 

@@ -259,8 +259,8 @@ def _host(host: str) -> str:
 
 
 MOST_DRAINS = 10_000
-"""The limit of drains (the operator's orders to send some slaves away) that a master keeps, without a drain of all
-slaves.
+"""The largest number of drains (the operator's orders to send some slaves away) that are in force at a time. A drain of
+all slaves is accepted beyond this limit.
 """
 
 _MOST_FOUND = 20_000

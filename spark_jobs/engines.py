@@ -34,8 +34,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Amount:
-    """The size of a job, for its progress bar and for its division into Spark tasks. A job is a function and the tasks
-    to call the function with.
+    """The size of a job, for its progress bar, and the number of Spark tasks that run the job.
+
+    A job calls one function with each task of a list, such as a part of a binlog file. A Spark task may make several of
+    these calls.
     """
 
     unit: str = "tasks"
@@ -43,11 +45,11 @@ class Amount:
     nbytes: int | None = None
     """The bytes that all tasks read together. None: unknown."""
     slices: int | None = None
-    """The number of Spark tasks among which the job's tasks are divided. None: one Spark task for each of them."""
+    """The number of Spark tasks among which the job's tasks are divided. None: one Spark task for each task."""
 
 
 TASKS = Amount()
-"""The size of a job of which only the number of tasks is known."""
+"""The size of a job whose bytes are not known. The progress bar then shows the number of completed tasks."""
 
 
 class Runner(Protocol):

@@ -510,8 +510,8 @@ class XaLook:
     the range.
     """
     subjects: frozenset[Subject] = frozenset()
-    """All tables and statements of the range. An XA transaction that was prepared before the set may concern any of
-    them.
+    """All tables and statements of the range. If an XA transaction was prepared before the first file, the driver
+    assumes that it changes every table of the set.
     """
 
 

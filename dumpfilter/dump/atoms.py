@@ -186,8 +186,10 @@ class Columns(NamedTuple):
     txn_set: Int64s
     set_subject: Int32s
     dropped: Int64s2
-    """The GTIDs that the Gap events of a relay log name (:attr:`~dumpfilter.index.segment.Segment.dropped`). A Gap
-    event stands for transactions that an earlier master dropped.
+    """The runs of consecutive GTIDs that Gap events name, one in each row. The columns are those of
+    :attr:`Segment.dropped <dumpfilter.index.segment.Segment.dropped>`, such as TOLD_FIRST and TOLD_LAST.
+
+    A Gap event of a relay log stands for transactions that an earlier master dropped.
     """
     end: int
     """The byte offset in the binlog file at which the segment (a part of a binlog file) ends."""
@@ -254,11 +256,13 @@ class Weighed(NamedTuple):
     int64. Words of earlier calls are not valid.
     """
     subject: UInt64s2
-    """For each subject (table or statement), its 64-bit words with one bit for each filter, uint64 of shape (n,
-    SUBJECT_WORDS).
+    """For each subject (table or statement), the filters (one bit each) that send it, are undecided about it, and count
+    a rule use, uint64 of shape (n, SUBJECT_WORDS). :data:`W_SEND` describes the columns.
     """
     transaction: UInt64s2
-    """The 64-bit words of the transactions, with one bit for each filter, uint64 of shape (TRANSACTION_WORDS, n)."""
+    """For each transaction (column), the filters (one bit each) that send all of it, a part, and so on, uint64 of shape
+    (TRANSACTION_WORDS, n). :data:`T_BUSY` describes the rows.
+    """
     candidate: Int64s
     """The numbers of the transactions that are cut into atoms (runs of events that a filter sends or drops together),
     ascending.
@@ -282,8 +286,8 @@ class Weighed(NamedTuple):
     one transaction are neighbours, with the last one first.
     """
     atom: UInt64s2
-    """The 64-bit words of the atoms (runs of events with one decision), with one bit for each filter, uint64 of shape
-    (n, ATOM_WORDS).
+    """For each atom (run of events with one decision), the filters (one bit each) that send it, and that set STMT_END_F
+    in its rows event, uint64 of shape (n, ATOM_WORDS). :data:`ATOM_SENT` describes the columns.
     """
     lists: Int64s2
     """The lists of subjects (tables and statements), int64 of shape (n, LIST_COLUMNS). Each list comes after the list

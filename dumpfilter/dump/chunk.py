@@ -213,8 +213,8 @@ class Reported(NamedTuple):
     GTID the slave has.
     """
     told: npt.NDArray[np.int64]
-    """The GTIDs of transactions that an earlier master dropped
-    (:attr:`~dumpfilter.index.segment.Segment.dropped`).
+    """The runs of consecutive GTIDs of transactions that an earlier master dropped, one in each row. The columns are
+    those of :attr:`Segment.dropped <dumpfilter.index.segment.Segment.dropped>`, such as TOLD_FIRST and TOLD_LAST.
     """
 
 

@@ -37,14 +37,14 @@ RANGE_OFFSET, RANGE_SIZE, RANGE_PATCH = range(3)
 RANGE_COLUMNS = 3
 
 AS_IT_IS = 0
-"""The value of RANGE_PATCH for one or more events that are sent unchanged."""
+"""The value in the column RANGE_PATCH for one or more events that are sent unchanged."""
 ADD_STATEMENT_END = 1
-"""The value of RANGE_PATCH for one rows event that is sent with STMT_END_F set, because the master drops the last
-event of its statement.
+"""The value in the column RANGE_PATCH for one rows event that is sent with STMT_END_F set, because the master drops
+the last event of its statement.
 """
 REPLACED = 2
-"""The value of RANGE_PATCH for one compressed transaction that is sent in part. RANGE_SIZE is the size of the new
-event.
+"""The value in the column RANGE_PATCH for one compressed transaction that is sent in part. RANGE_SIZE then has the size
+of the new event.
 """
 
 RUN_SOURCE, RUN_FIRST, RUN_LAST = range(3)

@@ -240,8 +240,9 @@ class PassOptions(TypedDict, total=False):
 
 
 class PlannedSegment(NamedTuple):
-    """A segment of a binlog file (at most 4 MiB of events), with the plan of its only chunk. The plan lists the byte
-    ranges of the segment that pass the filter of the pass.
+    """A segment of a binlog file (at most 4 MiB of events), with the list of its byte ranges that pass the filter.
+
+    The list is the plan of one chunk (message to a slave), because the pass makes one chunk of each segment.
     """
 
     segment: Segment

@@ -120,16 +120,17 @@ class Earlier(NamedTuple):
     """The filters that selected the transactions which a slave has from earlier dumps."""
 
     filters: tuple[TableFlags, ...]
-    """The filters of earlier dumps. Each transaction before :attr:`file` and :attr:`position` was selected by one of
-    them.
-    """
+    """The filters of earlier dumps, of which one selected each transaction before :attr:`position` in :attr:`file`."""
     older: tuple[TableFlags, ...]
     """The filters of earlier dumps. Each transaction before this dump's first segment (part of a binlog file) was
     selected by one of them.
     """
     file: str = ""
-    """The binlog file up to which one of :attr:`filters` selected the transactions. Empty: all that the slave has."""
+    """The binlog file that the slave's dumps had reached when its filter last changed. Empty: one of :attr:`filters`
+    selected every transaction that the slave has.
+    """
     position: int = 0
+    """The byte offset in :attr:`file` that the slave's dumps had reached when its filter last changed."""
     before: frozenset[str] = frozenset()
     """The names of the binlog files before :attr:`file`."""
 

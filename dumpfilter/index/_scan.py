@@ -389,22 +389,25 @@ class Grammar(NamedTuple):
     """
 
     word: Bytes
-    """For each event type, its symbol of the grammar, a number. The event's content may replace the symbol by a more
-    specific :class:`Word`, such as the text BEGIN.
+    """For each event type, the number of its group (:class:`~dumpfilter.binlog.events.Symbol`), uint8. The scan
+    replaces the group by a :class:`Word` where an event's content matters, such as the text BEGIN.
     """
     shortest: Int64s
     """The smallest valid length of the body of each event type, bytes."""
     next: Int64s2
-    """The scan's state after an event, by the event's symbol or :class:`Word` (row) and the state before the event
-    (column). It is a :class:`Place`, or the negative :class:`Stop` with which the scan ends.
+    """The state (:class:`Place`) after an event, or the negative :class:`Stop` with which the scan ends.
+
+    The row is the group of the event's type (:class:`~dumpfilter.binlog.events.Symbol`), or for some contents, such as
+    the text BEGIN, a more specific :class:`Word`. The column is the state before the event.
     """
     role: Bytes2
-    """The role of an event in a filtered stream, by the event's symbol or :class:`Word` (row) and the state before the
-    event (column). A role that leads to the state BETWEEN has the bit ENDS.
+    """The role of an event, which says how the event travels in a filtered stream, with rows and columns as in
+    :attr:`next`. It has the bit ENDS where the state after the event is BETWEEN.
     """
     subject: Int32s
-    """The value for the column ``subject`` of an event, by the event's symbol or :class:`Word`. A negative constant of
-    :mod:`dumpfilter.binlog.roles` says that the event has no table or statement, or not yet.
+    """The value for an event's entry in the column ``subject``, by the rows of :attr:`next`. A negative constant of
+    :mod:`dumpfilter.binlog.roles` says that the event has no table or statement, or that its statement is not numbered
+    yet.
     """
     texts: Bytes2
     """A row for each text of a Query event that is a :class:`Word`, such as BEGIN, uint8. It has the text's length,

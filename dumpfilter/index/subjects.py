@@ -99,7 +99,7 @@ class Subjects:
 
     @property
     def count(self) -> int:
-        """The number of tables, statements and sets that have a number."""
+        """The count of the numbers given so far, to single tables and statements and to sets of them."""
         return int(self.names.counts[0])
 
     def __len__(self) -> int:

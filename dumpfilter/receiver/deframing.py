@@ -108,11 +108,13 @@ class Deframer:
         return got
 
     def next(self) -> memoryview | bytes | LargeEvent | None:
-        """Return the next item in the buffer. Return None if the buffer holds no whole packet; then call :meth:`fill`.
+        """Return the next events or the next control packet from the buffer. Return None if the buffer holds no whole
+        packet; then call :meth:`fill`.
 
-        A memoryview holds consecutive whole events of the binlog file, and is valid until the next call. Bytes are a
-        control packet without its header. Such a packet is an error, an end, or an event that tells the position of the
-        stream. Raises SourceStreamDamaged for a packet that no server sends.
+        A memoryview holds consecutive whole events of the binlog file, and is valid until the next call. A LargeEvent
+        is an iterator over the pieces of one event that does not fit into the buffer. Bytes are the payload of a
+        control packet: an error, the end of the dump, or an event such as Rotate or a heartbeat. Raises
+        SourceStreamDamaged for a packet that no server sends.
         """
         if self._begin == self._end:
             return None

@@ -345,7 +345,9 @@ class ChangedFilter:
     """
 
     who: Who
-    """The condition of the changed table, by which the table is found again after the file has changed."""
+    """The condition that selects the replicas of the ``[[replica]]`` table. It identifies the table when the
+    configuration file is read again.
+    """
     semantics: FilterSemantics
     rules: tuple[str, ...]
     in_place_of: tuple[str, ...]

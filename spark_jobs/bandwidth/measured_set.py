@@ -96,8 +96,8 @@ ALONE = "/"
 names are encoded as file names.
 """
 MOST_UNITS = 4_000_000
-"""The limit of the rows of traffic counts that the driver holds, from all tasks together. A row takes 72 bytes. It
-counts the bytes under one condition, from one server, in one time bucket.
+"""The limit of the rows of traffic counts that the driver holds, from all tasks together. A row takes 72 bytes. Each
+row counts the traffic under one condition (such as "this table is sent"), from one server, in one time bucket.
 """
 
 
@@ -120,10 +120,12 @@ class Asked:
 def ask(
     definitions: Sequence[SlaveDefinition], names: NameRules
 ) -> tuple[list[Asked], dict[str, ReplicationFilter]]:
-    """Return the slaves with the indexes of their filters, and all distinct filters by their digests.
+    """Return all distinct filters to measure, by their digests in the order of their indexes, and the slaves with the
+    indexes of their filters.
 
-    A digest identifies a filter with its rules and names, also in a later run. For each rule of a slave, a filter
-    without this rule is added. ``names`` has the server's settings for comparing schema and table names.
+    The filters are those of the slaves and, for each rule of a slave, the slave's filter without this rule. The latter
+    show how many bytes the rule saves. A later run recognizes a filter by its digest, a hash of the filter's rules and
+    of ``names``. ``names`` has the server's settings for comparing schema and table names.
     """
     filters: dict[str, ReplicationFilter] = {}
     numbers: dict[str, int] = {}

@@ -370,7 +370,7 @@ def write_results(results: Results, directory: Path, measured: MeasuredSet | Non
 _NAME_WIDTH = 7
 """The minimum width of the names' column, characters."""
 TOP = 20
-"""The default of ``--top``: the number of slaves of which the printed table has a row."""
+"""The default of ``--top``: the largest number of slaves in the printed table, which has a row for each."""
 
 _GAP = 2
 """The number of spaces between columns."""

@@ -88,9 +88,9 @@ class Month(Model):
     """
 
     bytes: Ways
-    """The bytes of a month's traffic."""
+    """The bytes of a month's traffic, without and with filter and compression."""
     price: Prices | None = None
-    """The price of a month's traffic; None without ``--price``."""
+    """The price of a month's traffic, without and with filter and compression; None without ``--price``."""
 
 
 class Totals(Model):
@@ -216,7 +216,7 @@ class SlaveFigures(Model):
     compressed: int
     """Bytes of ``master_side`` as zstd, estimated in the same way."""
     split: int
-    """Bytes after a split by schema, with the whole binlog of each schema that the slave needs."""
+    """The bytes that the slave would read after a split by schema: the whole binlog of each schema that it needs."""
     split_sets: tuple[str, ...]
     """The schemas whose binlogs the slave needs after a split by schema. "@rest" is the binlog of events without a
     schema.

@@ -115,16 +115,17 @@ class RangePlan(NamedTuple):
     its tag in MySQL, and a pair of domain id and server id in MariaDB.
     """
     replaced: dict[int, dict[int, bytes]]
-    """For each output, the new bytes of the compressed transactions of which it receives only some events, by their
-    offset in the source file.
+    """For each output, by its index in ``outputs``, the compressed transactions of which it receives only some events.
+
+    Each has the new bytes of its Transaction_payload event, by the event's byte offset in the source file.
     """
     cut: int
-    """The number of transactions that have events for several outputs, and that at least one of these receives only
-    in part.
+    """The number of cut transactions. A cut transaction has events for several outputs, and at least one of these
+    outputs receives only a part of it.
     """
     first_cut: _Cut
-    """The first transaction counted in ``cut``, as its offset in the source file and the names of its outputs. None
-    if there is none.
+    """The first transaction that several outputs receive and one of them only in part: its byte offset in the source
+    file, and the names of these outputs. None without such a transaction.
     """
     unassigned: int
     """The number of transactions of which no output receives an event."""

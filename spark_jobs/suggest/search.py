@@ -555,7 +555,7 @@ class Step:
 
     candidate: Candidate
     slaves: tuple[Slave, ...]
-    """The slaves after the step. The slaves for which the rule saves bytes have the rule."""
+    """All slaves with the rule added to their filters, except where the rule saves nothing or would drop all tables."""
     saved: int
     score: float
 

@@ -113,13 +113,14 @@ _ESCAPED_OR_ANY = re.compile(r"(\\.)|_", re.DOTALL)
 @dataclass(frozen=True)
 class RuleNames:
     """The names of databases and tables in a binlog set as a filter's rules see them, after
-    ``--replicate-rewrite-db``.
+    ``--replicate-rewrite-db``. The value of each name is the first event that names it.
     """
 
     databases: dict[str, SetEvent]
     tables: dict[Name, SetEvent]
     sources: dict[str, SetEvent]
-    """The databases under their names before ``--replicate-rewrite-db``."""
+    """The databases' names in the binlog, before ``--replicate-rewrite-db``, each with the first event that names it.
+    """
 
 
 class RuleAlone:

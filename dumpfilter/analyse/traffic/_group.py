@@ -120,8 +120,8 @@ class Columns(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """The arrays of conditions (such as "table 5 is sent") and counts that :func:`group` fills, and this loop's state
-    between two segments (parts of a binlog file).
+    """The arrays in which :func:`group` collects conditions (such as "table 5 is sent") and counts, and the function's
+    state between two segments (parts of a binlog file).
     """
 
     state: Int64s

@@ -189,9 +189,9 @@ class Conditions(_Narrow):
         """Return the distinct conditions with sorted members, and for each old condition its new number.
 
         The members of a condition are the tables and statements of which a filter must send one. ``alike`` maps each
-        table or statement to another one that stands for it, so that more conditions become equal (None: no change).
-        Only conditions with several members are changed. They get the additional member NO_SUBJECT, so that reports
-        still see several members.
+        table or statement to one that stands for it, so that more conditions become equal (None: no change). Only
+        conditions with several members are changed. Each of these also gets the member NO_SUBJECT, so that it still
+        counts as a condition on several tables.
         """
         row, member = np.repeat(np.arange(len(self)), self.lengths), self.member.copy()
         if alike is not None:
@@ -228,10 +228,12 @@ def _places(first: Ints, lengths: Ints) -> Ints:
 
 @dataclass(frozen=True)
 class Facts(_Narrow):
-    """Counts of bytes, events and transactions by the condition under which a filter sends them, stored as columns.
+    """The counted traffic of binlogs. The traffic that a filter sends is a sum over the units for which :meth:`sent` is
+    true.
 
     A *unit* is one row of counts: the traffic under one condition (such as "this table is sent"), from one origin
-    (server and domain), in one time bucket. The columns from ``condition`` on have one entry per unit.
+    (server and domain), in one time bucket. The fields from ``condition`` on are arrays with one entry per unit. The
+    earlier fields give these entries their meaning, for example the list of origins and the length of a bucket.
     """
 
     subjects: tuple[Subject, ...]

@@ -287,8 +287,8 @@ _DASH = ord("-")
 
 
 def text_style(column: Column, family: Family) -> Style:
-    """Return the style (rule of conversion) by which the values of a column become plain text, in row images that map
-    column names to texts.
+    """Return the style (rule of conversion) by which the values of a column become plain text, without quotes or
+    column names around them.
 
     ``family`` is the kind of server that wrote the binlog, MySQL or MariaDB.
     """

@@ -20,15 +20,15 @@ LEAST = 2 << 10
 """The smallest size of messages, in bytes of events. The other fields of a message take about 110 bytes."""
 
 SECONDS = 0.25
-"""The time that a message of more than ``SMALL`` bytes may take on the connection, seconds."""
+"""The time that a message of more than 8 KiB (``SMALL``) may take on the connection, seconds."""
 
 SMALL = 8 << 10
-"""The limit of messages that may take ``SMALL_SECONDS`` on the connection, in bytes of events. In messages smaller than
-this, the other fields are a large part.
+"""The size up to which messages may take ``SMALL_SECONDS`` instead of ``SECONDS``, in bytes of events. Below this
+size, a large part of a message is other fields.
 """
 
 SMALL_SECONDS = 0.75
-"""The time that a message of ``LEAST`` to ``SMALL`` bytes may take on the connection, seconds."""
+"""The time that a message of 2 to 8 KiB (``LEAST`` to ``SMALL``) may take on a slow connection, seconds."""
 
 BLOCKED = 0.05
 """The duration from which on a write counts as blocked by the connection, seconds. Shorter delays may come from a busy
