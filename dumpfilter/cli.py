@@ -10,10 +10,10 @@ import contextlib
 import importlib
 import inspect
 import os
+import re
 import sys
 from collections.abc import MutableMapping
 from importlib.abc import MetaPathFinder
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -87,17 +87,12 @@ class Dumpfilter(CommandGroup):
         without a docstring.
         """
         del ctx
-        module = find_spec(_module(name))
-        assert module is not None
-        assert module.origin is not None
-        wanted = f"{name.replace('-', '_')}_command"
-        tree = ast.parse(Path(module.origin).read_text("utf-8"))
-        functions = (one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == wanted)
+        module = name.replace("-", "_")
+        tree = ast.parse(Path(__file__).with_name("commands").joinpath(f"{module}.py").read_text("utf-8"))
+        functions = (
+            one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == f"{module}_command"
+        )
         return "Commands", ast.get_docstring(next(functions, tree)) or ""
-
-
-def _module(name: str) -> str:
-    return f"dumpfilter.commands.{name.replace('-', '_')}"
 
 
 def _made(name: str) -> Any:
@@ -107,12 +102,13 @@ def _made(name: str) -> Any:
     from dumpfilter.base.options.settings import with_settings
     from dumpfilter.commands.option_groups.option_files import WITH_OPTION_FILES, OptionFileCommand
 
-    module = importlib.import_module(_module(name))
+    of = name.replace("-", "_")
+    module = importlib.import_module(f"dumpfilter.commands.{of}")
     if name == "topology":
         group = get_command(module.topology_app)
         group.name, group.help = name, inspect.getdoc(module)
         return group
-    function = getattr(module, f"{name.replace('-', '_')}_command")
+    function = getattr(module, f"{of}_command")
     info = CommandInfo(
         name,
         cls=OptionFileCommand if name in WITH_OPTION_FILES else SubCommand,
@@ -243,19 +239,12 @@ def _join_bash_values(asked: MutableMapping[str, str]) -> None:
     >>> asked
     {'COMP_WORDS': 'dumpfilter\n--log-format\nj', 'COMP_CWORD': '2'}
     """
-    words = asked.get("COMP_WORDS", "").split("\n")
     number = asked.get("COMP_CWORD", "")
-    if not number.isdecimal():
-        return
-    typed = int(number)
-    signs = {
-        place
-        for place in range(1, min(typed, len(words)))
-        if words[place] == "=" and words[place - 1].startswith("--")
-    }
-    if signs:
-        asked["COMP_WORDS"] = "\n".join(word for place, word in enumerate(words) if place not in signs)
-        asked["COMP_CWORD"] = str(typed - len(signs))
+    if number.isdecimal():
+        words = asked.get("COMP_WORDS", "").split("\n")
+        before, signs = re.subn(r"^(--.*)\n=$", r"\1", "\n".join(words[: int(number)]), flags=re.MULTILINE)
+        asked["COMP_WORDS"] = "\n".join([before, *words[int(number) :]])
+        asked["COMP_CWORD"] = str(int(number) - signs)
 
 
 def _discard_output() -> None:
