@@ -100,7 +100,7 @@ def _made(name: str) -> Any:
     from typer.models import CommandInfo
 
     from dumpfilter.base.options.settings import with_settings
-    from dumpfilter.commands.option_groups.option_files import WITH_OPTION_FILES, OptionFileCommand
+    from dumpfilter.commands.option_files import WITH_OPTION_FILES, OptionFileCommand
 
     of = name.replace("-", "_")
     module = importlib.import_module(f"dumpfilter.commands.{of}")

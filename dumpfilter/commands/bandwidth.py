@@ -6,14 +6,7 @@ from pathlib import Path
 
 from dumpfilter.analyse.report.measures import Audience
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.option_groups.inputs import (
-    BinlogArguments,
-    Engine,
-    EngineOptions,
-    JobReadOptions,
-    SlaveSetOptions,
-    telling_interruption,
-)
+from dumpfilter.commands import option_groups as shared
 
 
 class BandwidthSettings(Settings):
@@ -42,10 +35,10 @@ class BandwidthSettings(Settings):
 
 
 def bandwidth_command(
-    binlogs: BinlogArguments,
-    slaves: SlaveSetOptions,
-    read: JobReadOptions,
-    engine: EngineOptions,
+    binlogs: shared.BinlogArguments,
+    slaves: shared.SlaveSetOptions,
+    read: shared.JobReadOptions,
+    engine: shared.EngineOptions,
     given: BandwidthSettings,
 ) -> None:
     """Work out the bytes for each slave: without a filter, and with its filter on the master.
@@ -65,41 +58,32 @@ def bandwidth_command(
     from rich.console import Console
 
     from dumpfilter.analyse.report.output import REPORT
-    from dumpfilter.analyse.report.terminal import print_json
+    from dumpfilter.analyse.report.terminal import show
     from dumpfilter.base.errors import OptionError
+    from dumpfilter.spark_jobs.bandwidth import output
     from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
-    from dumpfilter.spark_jobs.bandwidth.output import (
-        print_results,
-        print_warnings,
-        results_for,
-        write_results,
-    )
 
     if given.price is not None and not math.isfinite(given.price):
         raise OptionError(f"--price {given.price}: the price of a GB is a number, such as 0.09")
     definitions = slaves.definitions()
     options = BandwidthOptions(
-        **read.read_options,
-        bucket_seconds=given.bucket,
-        price_per_gb=given.price,
-        audience=given.audience,
+        **read.read_options, bucket_seconds=given.bucket, price_per_gb=given.price, audience=given.audience
     )
     progress = Console(stderr=True)
-
     source = binlogs.source()
-    default: Engine = "local" if slaves.slave else "spark"
     with (
-        telling_interruption(progress, given.output),
-        engine.runner(progress, default=default) as run,
+        shared.telling_interruption(progress, given.output),
+        engine.runner(progress, default="local" if slaves.slave else "spark") as run,
     ):
-        results, measured = results_for(
+        results, measured = output.results_for(
             given.output, source, definitions, run, options, progress, overwrite=given.overwrite
         )
-    write_results(results, given.output, measured)
-    if given.as_json:
-        print_json(results)
-    else:
+    output.write_results(results, given.output, measured)
+
+    def print_results() -> None:
         console = Console()
-        print_results(results, console, given.top)
+        output.print_results(results, console, given.top)
         console.print(f"report: {given.output / REPORT}", soft_wrap=True, highlight=False)
-    print_warnings(results, progress)
+
+    show(results, given.as_json, print_results)
+    output.print_warnings(results, progress)

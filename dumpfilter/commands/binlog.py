@@ -8,8 +8,7 @@ from pathlib import Path
 from dumpfilter.analyse.printing.options import SelectionOptions, TextOptions
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, repeated, setting
-from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyOptions
-from dumpfilter.commands.option_groups.rules import Rules, rule_option
+from dumpfilter.commands.option_groups import BinlogArguments, Rules, VerifyOptions, rule_option
 from dumpfilter.filter.filter import FilterOptions
 from dumpfilter.filter.rules import Rule, RuleKind, WriteRuleKind, make_rule, make_rules
 

@@ -6,8 +6,7 @@ from typing import Literal
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.option_groups.inputs import OptionalBinlogArguments, VerifyOptions
-from dumpfilter.commands.option_groups.rules import SlaveFilterOptions, WriteRuleOptions
+from dumpfilter.commands import option_groups as shared
 
 
 class ExplainSettings(Settings):
@@ -46,11 +45,11 @@ class ExplainSettings(Settings):
 
 
 def explain_command(
-    binlogs: OptionalBinlogArguments,
-    rules: SlaveFilterOptions,
-    write_rules: WriteRuleOptions,
+    binlogs: shared.OptionalBinlogArguments,
+    rules: shared.SlaveFilterOptions,
+    write_rules: shared.WriteRuleOptions,
     given: ExplainSettings,
-    read: VerifyOptions,
+    read: shared.VerifyOptions,
 ) -> None:
     r"""Say what a filter does with a binlog set, or with one statement, and which rule decides.
 
@@ -66,20 +65,9 @@ def explain_command(
     """
     from rich.console import Console
 
-    from dumpfilter.analyse.explain import (
-        Filters,
-        event_as_dict,
-        explain_events,
-        explain_set,
-        explain_statement,
-        print_events,
-        print_set,
-        print_statement,
-        set_as_dict,
-        statement_as_dict,
-    )
+    from dumpfilter.analyse import explain
     from dumpfilter.analyse.lint.findings import print_briefly
-    from dumpfilter.analyse.report.terminal import print_json
+    from dumpfilter.analyse.report.terminal import print_json, show
     from dumpfilter.binlog.format import NameRules, name_collation_of
 
     given.check(binlogs.binlogs or [])
@@ -87,26 +75,26 @@ def explain_command(
     console = Console(highlight=False)
     if given.statement:
         server = given.family or "mysql"
-        filters = Filters.of(options, NameRules(server, name_collation_of(server, given.server_version)))
-        explained = explain_statement(given.statement, filters, current_database=given.use or None)
-        if given.as_json:
-            print_json(statement_as_dict(explained, filters))
-        else:
-            print_statement(explained, filters, console)
+        names = NameRules(server, name_collation_of(server, given.server_version))
+        filters = explain.Filters.of(options, names)
+        one = explain.explain_statement(given.statement, filters, current_database=given.use or None)
+        told = explain.statement_as_dict(one, filters)
+        show(told, given.as_json, lambda: explain.print_statement(one, filters, console))
         return
     source = binlogs.open()
-    filters = Filters.of(options, source.written_by)
+    filters = explain.Filters.of(options, source.written_by)
     if given.events:
-        found = explain_events(source, filters, verify=read.verify_checksum)
+        found = explain.explain_events(source, filters, verify=read.verify_checksum)
         if not given.as_json:
-            print_events(found, filters, console)
+            explain.print_events(found, filters, console)
             return
         for event in found:
-            print_json(event_as_dict(event, filters), indent=None)
+            print_json(explain.event_as_dict(event, filters), indent=None)
         return
-    whole = explain_set(source, filters, verify=read.verify_checksum)
-    if given.as_json:
-        print_json(set_as_dict(whole, filters))
-    else:
-        print_set(whole, filters, console, top=given.top)
+    whole = explain.explain_set(source, filters, verify=read.verify_checksum)
+
+    def print_set() -> None:
+        explain.print_set(whole, filters, console, top=given.top)
         print_briefly(whole.warnings, Console(stderr=True))
+
+    show(explain.set_as_dict(whole, filters), given.as_json, print_set)

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.option_groups.inputs import (
-    BinlogArguments,
-    JobReadOptions,
-    SlaveSetOptions,
-    telling_interruption,
-)
+from dumpfilter.commands import option_groups as shared
 
 if TYPE_CHECKING:
     from dumpfilter.spark_jobs.ranges import Damage
@@ -39,10 +34,10 @@ class ExportSettings(Settings):
 
 
 def export_command(
-    binlogs: BinlogArguments,
-    read: JobReadOptions,
+    binlogs: shared.BinlogArguments,
+    read: shared.JobReadOptions,
     given: ExportSettings,
-    slaves: SlaveSetOptions,
+    slaves: shared.SlaveSetOptions,
 ) -> None:
     """Write the events of a binlog set as Parquet, for DuckDB, pandas and others.
 
@@ -64,21 +59,19 @@ def export_command(
     from dumpfilter.spark_jobs.source.export import export_events
 
     slaves.definitions()  # A wrong slave is the same error here as in other commands.
-    options = {
+    wanted = {
         "files": "\n".join(binlogs.source()),
         "verify": str(read.verify_checksum).lower(),
         "onCorrupt": read.on_corrupt,
         "rangeSize": str(read.range_size << 20),
         "rows": "exploded" if given.exploded or given.table else "events",
-    }
-    wanted = {
         "columns": given.columns,
         "table": given.table,
         "columnNames": given.column_names,
         "filter": given.filter,
         "slaves": "\n".join(map(str, slaves.slaves or [])) or None,
     }
-    options |= {name: value for name, value in wanted.items() if value is not None}
+    options = {name: value for name, value in wanted.items() if value is not None}
     for one in slaves.slave or []:
         name, _, text = one.partition(":")
         # The data source ignores the case of its options, as Spark does.
@@ -89,7 +82,7 @@ def export_command(
     progress = Console(stderr=True)
     damages: list[Damage] = []
     warnings: list[str] = []
-    with telling_interruption(progress, given.output):
+    with shared.telling_interruption(progress, given.output):
         found = export_events(
             options, given.output, ThreadRunner(console=progress), damages.append, warnings.append
         )

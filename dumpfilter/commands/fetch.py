@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.option_groups.ports import LogOptions
+from dumpfilter.commands import option_groups as shared
 
 
 class FetchSettings(Settings):
@@ -30,7 +30,7 @@ class FetchSettings(Settings):
     """Give up after so many failed attempts in a row; 0: never (the default with --stop-never, else 10)."""
 
 
-def fetch_command(given: FetchSettings, logs: LogOptions) -> None:
+def fetch_command(given: FetchSettings, logs: shared.LogOptions) -> None:
     r"""Store the binlog files of a running MySQL or MariaDB server, byte for byte, with their index.
 
     For the server, dumpfilter is a replica. The user needs REPLICATION SLAVE, and REPLICATION CLIENT (MySQL) or BINLOG

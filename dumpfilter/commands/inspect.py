@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dumpfilter.analyse.report.measures import Division
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.option_groups.inputs import BinlogArguments, VerifyOptions
+from dumpfilter.commands import option_groups as shared
 
 
 class InspectSettings(Settings):
@@ -22,7 +22,9 @@ class InspectSettings(Settings):
     """Seconds of a period of --over-time. Without it there are at most 32 periods."""
 
 
-def inspect_command(binlogs: BinlogArguments, given: InspectSettings, read: VerifyOptions) -> None:
+def inspect_command(
+    binlogs: shared.BinlogArguments, given: InspectSettings, read: shared.VerifyOptions
+) -> None:
     """Show what is in a binlog set: tables, compression, largest transactions, rates.
 
     Compressed transactions are opened: each table has the bytes without compression, and its share of the compressed
@@ -40,7 +42,7 @@ def inspect_command(binlogs: BinlogArguments, given: InspectSettings, read: Veri
 
     from dumpfilter.analyse.by_heading import OverTimeOptions
     from dumpfilter.analyse.inspection import inspect_set, render_inspection
-    from dumpfilter.analyse.report.terminal import print_json
+    from dumpfilter.analyse.report.terminal import show
     from dumpfilter.base.errors import OptionError
 
     if given.period is not None and given.over_time is None:
@@ -52,7 +54,4 @@ def inspect_command(binlogs: BinlogArguments, given: InspectSettings, read: Veri
         top=given.top,
         over_time=None if given.over_time is None else OverTimeOptions(given.over_time, given.period),
     )
-    if given.as_json:
-        print_json(found.as_dict())
-    else:
-        render_inspection(found, Console(), top=given.top)
+    show(found.as_dict(), given.as_json, lambda: render_inspection(found, Console(), top=given.top))

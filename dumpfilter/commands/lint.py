@@ -6,8 +6,7 @@ import typer
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.option_groups.inputs import BinlogArguments, SlaveSetOptions, VerifyOptions
-from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
+from dumpfilter.commands import option_groups as shared
 
 FOUND = 4
 """The exit code when a filter has a warning. Notes alone give 0."""
@@ -21,11 +20,11 @@ class LintSettings(Settings):
 
 
 def lint_command(
-    binlogs: BinlogArguments,
-    rules: SlaveFilterOptions,
-    slaves: SlaveSetOptions,
+    binlogs: shared.BinlogArguments,
+    rules: shared.SlaveFilterOptions,
+    slaves: shared.SlaveSetOptions,
     given: LintSettings,
-    read: VerifyOptions,
+    read: shared.VerifyOptions,
 ) -> None:
     """Warn of filter rules that do not do what they seem to do with a binlog set.
 

@@ -30,15 +30,10 @@ def manifest_command(given: ManifestSettings) -> None:
     """
     from rich.console import Console
 
-    from dumpfilter.analyse.report.terminal import print_json
+    from dumpfilter.analyse.report.terminal import show
     from dumpfilter.analyse.split_set import Manifest, render_manifest
 
     manifest = Manifest.load(given.directory)
     binlogs = manifest.binlogs if given.binlog is None else [manifest.binlog(given.binlog)]
-    if given.as_json:
-        found = manifest.model_dump(mode="json") | {
-            "binlogs": [each.model_dump(mode="json") for each in binlogs]
-        }
-        print_json(found)
-    else:
-        render_manifest(manifest, binlogs, Console())
+    shown = manifest.model_copy(update={"binlogs": binlogs})
+    show(shown, given.as_json, lambda: render_manifest(manifest, binlogs, Console()))

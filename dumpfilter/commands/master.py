@@ -6,15 +6,8 @@ from pathlib import Path
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.option_groups.option_files import OptionFiles
-from dumpfilter.commands.option_groups.ports import (
-    TLS_PANEL,
-    ConsoleOptions,
-    MasterConsoleUser,
-    MonitoringOptions,
-    ProtectionOptions,
-)
-from dumpfilter.commands.option_groups.rules import MasterRuleOptions
+from dumpfilter.commands import option_groups as shared
+from dumpfilter.commands.option_files import OptionFiles
 from dumpfilter.master.options import MasterOptions
 from dumpfilter.slave.options import REPLICAS_PANEL
 
@@ -32,7 +25,7 @@ class ListenOptions(Settings):
     there is no such port."""
     port_file: Path | None = None
     """Write the port to this file once the master serves."""
-    tls_require_slave_cert: bool = setting(False, rich_help_panel=TLS_PANEL)
+    tls_require_slave_cert: bool = setting(False, rich_help_panel=shared.TLS_PANEL)
     """Serve only slaves that show a certificate signed by the CA of --tls-ca (mutual TLS)."""
 
     def port_beside(self, replica_port: int | None) -> int | None:
@@ -69,13 +62,13 @@ class ReplicaOptions(Settings, panel=REPLICAS_PANEL):
 def master_command(
     options: MasterOptions,
     listen: ListenOptions,
-    console: ConsoleOptions,
+    console: shared.ConsoleOptions,
     replicas: ReplicaOptions,
-    protection: ProtectionOptions,
-    rules: MasterRuleOptions,
-    monitoring: MonitoringOptions,
+    protection: shared.ProtectionOptions,
+    rules: shared.MasterRuleOptions,
+    monitoring: shared.MonitoringOptions,
     option_files: OptionFiles,
-    console_user: MasterConsoleUser,
+    console_user: shared.MasterConsoleUser,
 ) -> None:
     r"""Serve a binlog set to slaves over gRPC, filtered for each.
 

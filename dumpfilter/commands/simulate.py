@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.option_groups.inputs import JobReadOptions, LocalEngineOptions, fetched
+from dumpfilter.commands import option_groups as shared
 
 if TYPE_CHECKING:
     from dumpfilter.simulation.plan import Plan
@@ -154,8 +154,8 @@ class SimulationOutput(Settings):
 def simulate_command(
     inputs: Inputs,
     scenarios: ScenarioOptions,
-    read: JobReadOptions,
-    engine: LocalEngineOptions,
+    read: shared.JobReadOptions,
+    engine: shared.LocalEngineOptions,
     given: SimulationOutput,
 ) -> None:
     r"""Work out the lag of each slave and the bytes on each link of a topology, from a binlog alone.
@@ -191,7 +191,7 @@ def simulate_command(
     progress = Console(stderr=True)
     with engine.runner(progress, default="local") as run:
         traffics = {
-            origin: read_traffic(fetched([binlog], None)[0], plan.filters, run, wanted)
+            origin: read_traffic(shared.fetched([binlog], None)[0], plan.filters, run, wanted)
             for origin, binlog in binlogs.items()
         }
     # The traffic is small. So the nodes are evaluated here, also when Spark has read the binlogs.

@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING, Literal
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.config_files import read_password
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.option_groups.option_files import OptionFiles
-from dumpfilter.commands.option_groups.ports import (
-    ConsoleOptions,
-    MonitoringOptions,
-    ProtectionOptions,
-    SlaveConsoleOptions,
-)
-from dumpfilter.commands.option_groups.rules import SlaveFilterOptions
+from dumpfilter.commands import option_groups as shared
+from dumpfilter.commands.option_files import OptionFiles
 from dumpfilter.slave.options import (
     MASTER_PANEL,
     SOURCE_VARIABLE,
@@ -105,16 +99,16 @@ class SummaryOptions(Settings):
 
 def slave_command(
     masters: MasterOptions,
-    rules: SlaveFilterOptions,
+    rules: shared.SlaveFilterOptions,
     source: SourceOptions,
     source_tls: TlsOptions,
     slave: SlaveOptions,
     summary: SummaryOptions,
-    console: ConsoleOptions,
-    protection: ProtectionOptions,
-    monitoring: MonitoringOptions,
+    console: shared.ConsoleOptions,
+    protection: shared.ProtectionOptions,
+    monitoring: shared.MonitoringOptions,
     option_files: OptionFiles,
-    console_address: SlaveConsoleOptions,
+    console_address: shared.SlaveConsoleOptions,
     replicas: EdgeOptions,
 ) -> None:
     r"""Read filtered binlogs from masters, keep relay logs, and apply them to a summary.

@@ -9,26 +9,16 @@ from pathlib import Path
 from typing import Literal
 
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.option_groups.inputs import (
-    BinlogArguments,
-    EngineOptions,
-    JobReadOptions,
-    telling_interruption,
-)
-
-
-class SplitOutput(Settings):
-    """The option ``--output`` of ``dumpfilter split``: the directory for the new binlog sets."""
-
-    output: Path = setting(show_default=False)
-    """Directory for the sets. It appears when all sets are complete."""
+from dumpfilter.commands import option_groups as shared
 
 
 class SplitSettings(Settings):
-    """The options that only ``dumpfilter split`` has, such as the file that names the new binlogs and their filters,
-    and the size of a file.
+    """The options that only ``dumpfilter split`` has, such as the output directory, and the file that names the
+    new binlogs and their filters.
     """
 
+    output: Path = setting(show_default=False)
+    """Directory for the sets. It appears when all sets are complete."""
     specification: Path | None = None
     """The named binlogs and the filter of each (TOML, see docs/split.md). Without it: one binlog for each schema."""
     max_binlog_size: str = setting("1G", metavar="SIZE")
@@ -44,10 +34,9 @@ class SplitSettings(Settings):
 
 
 def split_command(
-    binlogs: BinlogArguments,
-    target: SplitOutput,
-    read: JobReadOptions,
-    engine: EngineOptions,
+    binlogs: shared.BinlogArguments,
+    read: shared.JobReadOptions,
+    engine: shared.EngineOptions,
     given: SplitSettings,
 ) -> None:
     r"""Split a binlog set into one set for each schema, or for each binlog that --specification names.
@@ -64,7 +53,7 @@ def split_command(
     """
     from rich.console import Console
 
-    from dumpfilter.analyse.report.terminal import print_json, warn
+    from dumpfilter.analyse.report.terminal import show, warn
     from dumpfilter.analyse.split_set import render_split
     from dumpfilter.base.options.values import parse_size
     from dumpfilter.spark_jobs.split.job import SplitOptions, split
@@ -78,11 +67,15 @@ def split_command(
         **read.read_options,
     )
     progress = Console(stderr=True)
-    with telling_interruption(progress, target.output), engine.runner(progress, default="spark") as runner:
-        result = split(binlogs.source(), target.output, runner, options)
-    if given.as_json:
-        print_json(result.manifest)
-        return
-    render_split(result.manifest, target.output, Console(), already=result.already)
-    for warning in result.manifest.warnings:
-        warn(progress, warning)
+    with (
+        shared.telling_interruption(progress, given.output),
+        engine.runner(progress, default="spark") as runner,
+    ):
+        result = split(binlogs.source(), given.output, runner, options)
+
+    def print_split() -> None:
+        render_split(result.manifest, given.output, Console(), already=result.already)
+        for warning in result.manifest.warnings:
+            warn(progress, warning)
+
+    show(result.manifest, given.as_json, print_split)

@@ -19,7 +19,7 @@ from rich.cells import cell_len
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.base.printable import for_terminal
-from dumpfilter.commands.option_groups.asked import ConsoleLogin
+from dumpfilter.commands import option_groups as shared
 from dumpfilter.console.sql.result import text_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class SqlSettings(Settings):
     """How results are written. Without it: table, and vertical on a terminal that is too narrow."""
 
 
-def sql_command(asked: ConsoleLogin, given: SqlSettings) -> None:
+def sql_command(asked: shared.ConsoleLogin, given: SqlSettings) -> None:
     r"""Run statements on the console of a slave or a master, and print what they answer.
 
     The script ends at the first error, as in the mysql client.

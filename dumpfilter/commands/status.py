@@ -21,7 +21,7 @@ from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.options.config_files import read_password
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.base.printable import for_terminal, printable
-from dumpfilter.commands.option_groups.asked import ConsoleLogin, parse_address
+from dumpfilter.commands.option_groups import ConsoleLogin, parse_address
 from dumpfilter.slave.options import MASTER_PANEL, SOURCE_VARIABLE, TlsOptions
 
 if TYPE_CHECKING:

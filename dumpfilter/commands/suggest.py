@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.commands.option_groups.inputs import BinlogArguments, SlaveSetOptions, VerifyOptions
+from dumpfilter.commands import option_groups as shared
 
 
 class SuggestSettings(Settings):
@@ -26,10 +26,10 @@ class SuggestSettings(Settings):
 
 
 def suggest_command(
-    binlogs: BinlogArguments,
-    slaves: SlaveSetOptions,
+    binlogs: shared.BinlogArguments,
+    slaves: shared.SlaveSetOptions,
     given: SuggestSettings,
-    read: VerifyOptions,
+    read: shared.VerifyOptions,
 ) -> None:
     """Find the tables with the most bytes, and the few filter rules that save most bytes.
 
@@ -47,7 +47,7 @@ def suggest_command(
     from rich.console import Console
 
     from dumpfilter.analyse.lint.knowledge import gather
-    from dumpfilter.analyse.report.terminal import print_json, warn
+    from dumpfilter.analyse.report.terminal import show, warn
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.spark_jobs.engines import ThreadRunner
     from dumpfilter.spark_jobs.suggest.job import SuggestOptions, suggest
@@ -73,10 +73,7 @@ def suggest_command(
         if can_lint
         else None,
     )
-    if given.as_json:
-        print_json(found)
-    else:
-        print_suggestions(found, Console(), top=given.top)
+    show(found, given.as_json, lambda: print_suggestions(found, Console(), top=given.top))
     if given.lint and not can_lint:
         warn(progress, "the suggested rules were not checked: dumpfilter lint needs undamaged files")
     for warning in found.warnings:

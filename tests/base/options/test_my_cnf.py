@@ -24,7 +24,7 @@ from dumpfilter.base.options.config_files import (
     read_options_file,
 )
 from dumpfilter.base.options.settings import Settings, setting, with_settings
-from dumpfilter.commands.option_groups.option_files import OptionFileCommand, OptionFiles
+from dumpfilter.commands.option_files import OptionFileCommand, OptionFiles
 
 
 def write(path: Path, text: str | bytes) -> Path:

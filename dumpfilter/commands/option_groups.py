@@ -1,0 +1,534 @@
+"""The options that several commands share: the binlog set and its engine, slaves with their filters, the ports of a
+process that serves others, and the console that a command asks.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+from pydantic import SkipValidation
+
+from dumpfilter.base.errors import OptionError
+from dumpfilter.base.logs import Format, Level, configure
+from dumpfilter.base.options.config_files import read_password
+from dumpfilter.base.options.settings import Repeated, Settings, repeated, setting, until_end_of_command
+from dumpfilter.filter import rules as R
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dumpfilter.base.security.guarded_client import Login
+    from dumpfilter.base.security.tls import ReloadingTls, TlsSource
+    from dumpfilter.console.metrics import MetricsEndpoint
+    from dumpfilter.console.server import ConsoleEndpoint
+    from dumpfilter.filter.channels import ChannelFilters
+    from dumpfilter.filter.filter import FilterOptions
+    from dumpfilter.index.fileset import BinlogSet
+    from dumpfilter.spark_jobs.engines import Runner
+    from dumpfilter.topology.slaves_file import SlaveDefinition
+
+PANEL = "Spark (--engine spark)"
+
+Engine = Literal["local", "spark"]
+
+
+class OptionalBinlogArguments(Settings):
+    """The arguments that name a binlog set, for a command that can also run without one."""
+
+    binlogs: list[str] | None = setting(None, metavar="BINLOGS", is_argument=True)
+    """The binlog set: its index file, its directory, or the files one by one, also as s3a:, hdfs: and file:
+    addresses; or a running server, mysql://USER@HOST:PORT/ (docs/receiving.md); or --statement."""
+    store: Path | None = setting(None, metavar="DIRECTORY")
+    """Keep what is fetched from a mysql:// address in this directory, and go on there the next time. Without it the
+    files are temporary."""
+
+    def source(self) -> list[str]:
+        """Return the paths of the binlog set that the command line names, as an argument for ``BinlogSet.open``. The
+        binlog of a running server is fetched first.
+        """
+        return fetched(self.binlogs or [], self.store)
+
+    def open(self) -> BinlogSet:
+        """Return the binlog set that the command line names. The binlog of a running server is fetched first."""
+        from dumpfilter.index.fileset import BinlogSet
+
+        return BinlogSet.open(self.source())
+
+
+class BinlogArguments(OptionalBinlogArguments):
+    """The binlog set that a command reads. It may be on a remote file system, or be fetched from a running server."""
+
+    binlogs: list[str] = setting(metavar="BINLOGS", show_default=False, is_argument=True)
+    """The binlog set: its index file, its directory, or the files one by one, also as s3a:, hdfs: and file:
+    addresses; or a running server, mysql://USER@HOST:PORT/ (docs/receiving.md)."""
+
+
+class VerifyOptions(Settings):
+    """The option that says whether a command verifies event checksums while it reads a binlog set."""
+
+    verify_checksum: bool = True
+    """Verify the events' checksums."""
+
+
+class SlaveSetOptions(Settings):
+    """The options that describe slaves with their filters, in files (``--slaves``) or on the command line
+    (``--slave``).
+    """
+
+    slaves: list[Path] | None = setting(None, metavar="FILE", show_default=False)
+    """Slaves and their filters: a TOML file, or a replica's own my.cnf. Repeatable."""
+    slave: list[str] | None = setting(None, metavar="NAME:OPTIONS", show_default=False)
+    """A slave and its filter, for example to try out a filter. Can be combined with --slaves. Repeatable."""
+
+    def definitions(self) -> list[SlaveDefinition]:
+        """Return the names and filters of the slaves that ``--slaves`` and ``--slave`` describe. Raises OptionError."""
+        from dumpfilter.topology.slaves_file import slaves_of
+
+        return slaves_of(self.slaves or [], self.slave or [])
+
+
+def fetched(binlogs: list[str], store: Path | None) -> list[str]:
+    """Return the paths of a binlog set. If ``binlogs`` is a running server's address, its binlog is fetched first.
+
+    The files are kept in ``store``. With None they are temporary, until the end of the command. Raises OptionError.
+    """
+    from dumpfilter.receiver.url import is_source_url, parse_source_url
+
+    addresses = [each for each in binlogs if is_source_url(each)]
+    if not addresses:
+        if store is not None:
+            raise OptionError("--store goes with the address of a server, mysql://…")
+        return binlogs
+    url = parse_source_url(addresses[0])
+    if len(binlogs) > 1:
+        raise OptionError(f"{url}: name one server, and no files beside it")
+    from rich.console import Console
+
+    from dumpfilter.commands.reception import fetch
+
+    directory = store or until_end_of_command(tempfile.TemporaryDirectory(prefix="dumpfilter-fetch-"))
+    sync = "none" if store is None else "interval"
+    fetch(url, Path(directory), sync, Console(stderr=True, highlight=False))
+    return [str(directory)]
+
+
+class JobReadOptions(Settings):
+    """The options for reading a binlog set in a job such as ``split`` or ``bandwidth``.
+
+    They tell how to treat damaged files and checksums, and how many bytes one parallel task reads.
+    """
+
+    on_corrupt: Literal["stop", "skip"] = "stop"
+    """A damaged file: stop ends the job, skip reads the file up to the damage and warns of the rest."""
+    range_size: int = setting(32, min=1)
+    """The size of the part of a file that one task reads, MiB."""
+    verify_checksum: bool = True
+    """Verify the events' checksums."""
+
+    @property
+    def read_options(self) -> dict[str, Any]:
+        """The values of these options as keyword arguments for ``ReadOptions``, with which a job reads binlogs."""
+        return {
+            "on_corrupt": self.on_corrupt,
+            "verify": self.verify_checksum,
+            "range_size": self.range_size << 20,
+        }
+
+
+class EngineOptions(Settings, panel=PANEL):
+    """The options of the engine that runs a job such as ``split`` or ``bandwidth``: threads of this process, or Spark
+    with its settings.
+    """
+
+    engine: Engine | None = setting(None, show_default="spark", rich_help_panel=None)
+    """The engine that runs the job: local uses threads of this process, spark uses Apache Spark, which needs Java 17 or
+    newer.
+    """
+    spark_master: str = setting("local[*]", metavar="URL")
+    """Spark master: local[N] (N cores of this machine) or spark://host:port."""
+    driver_memory: str = setting("1g", metavar="SIZE")
+    """Memory of Spark's Java process on this machine (the driver)."""
+    executor_memory: str = setting("1g", metavar="SIZE")
+    """Memory of each worker's Java process, on a cluster."""
+    environment: str | None = setting(None, metavar="FILE")
+    """The archive of the Python environment that the workers of a cluster run. docs/cluster.md shows how to make it."""
+    conf: list[str] | None = setting(None, metavar="NAME=VALUE", show_default=False)
+    """A setting of Spark, such as spark.executorEnv.NAME=VALUE, a worker's variable. Repeatable."""
+
+    def runner(self, progress: Console, *, default: Engine) -> AbstractContextManager[Runner]:
+        """Return the object that runs the parallel tasks of a job, on threads or on Spark. It is a context manager that
+        stops Spark at its end.
+
+        ``default`` is the engine (threads or Spark) if the user named none. ``progress`` is the console for the
+        progress bar. Raises OptionError for an option of Spark with the local engine, and SparkMissing when Spark
+        cannot start here.
+        """
+        if (self.engine or default) == "spark":
+            from dumpfilter.spark_jobs.spark import SparkSettings, spark_runner
+
+            memory = self.driver_memory, self.executor_memory
+            settings = SparkSettings(self.spark_master, *memory, self.environment, tuple(self.conf or ()))
+            return spark_runner(settings, progress)
+        for name, field in type(self).model_fields.items():
+            if name != "engine" and (getattr(self, name) or None) != field.default:
+                name = f"--{name.replace('_', '-')}"
+                raise OptionError(f"{name} is an option of Spark, and the work runs here: add --engine spark")
+        from dumpfilter.spark_jobs.engines import ThreadRunner
+
+        return nullcontext(ThreadRunner(console=progress))
+
+
+class LocalEngineOptions(EngineOptions):
+    """The options of the engine (threads of this process, or Spark) for commands that use threads by default."""
+
+    engine: Engine | None = setting(None, show_default="local", rich_help_panel=None)
+    """The engine that runs the job: local uses threads of this process, spark uses Apache Spark, which needs Java 17 or
+    newer.
+    """
+
+
+@contextmanager
+def telling_interruption(progress: Console, output: Path) -> Iterator[None]:
+    """Print on the console ``progress`` at Ctrl-C that the directory ``output`` is unchanged, and raise
+    KeyboardInterrupt again.
+
+    The body of the ``with`` statement must leave ``output`` unchanged until its end.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        progress.print(
+            f"dumpfilter: interrupted; {output} is as before", markup=False, highlight=False, soft_wrap=True
+        )
+        raise
+
+
+Rules = Annotated[Mapping[R.BaseRuleKind, Sequence[str]], SkipValidation]
+"""The values of the filter options that the user gave, by kind of rule."""
+
+WRITE_PANEL = "Write side"
+
+
+def rule_option(kind: R.BaseRuleKind, help: str = "", name: str = "") -> Repeated:
+    """Return the command line option for a kind of filter rule, such as ``--replicate-do-db`` for Replicate_Do_DB.
+
+    ``help`` and ``name``, unless empty, replace the help text and the option's name that the kind itself has.
+    """
+    return Repeated(name or kind.option, kind, help or kind.help, kind.metavar)
+
+
+class SlaveFilterOptions(Settings, panel="Filter"):
+    """The options of a slave's filter: rules such as ``--replicate-do-db``, their semantics, and how names compare."""
+
+    rules: Rules = repeated(map(rule_option, R.SLAVE_RULE_KINDS))
+    filter_semantics: R.FilterSemantics = R.FilterSemantics.CLASSIC
+    """classic: the --replicate-* rules. effective: --do, --ignore and --rewrite, which look at what a statement changes
+    and never at the current database."""
+    lower_case_table_names: int = setting(0, min=0, max=2)
+    """The comparison of names of databases and tables: 0 with case, 1 and 2 without case."""
+
+    def channel_filters(self) -> ChannelFilters:
+        """Return the filter of each of the slave's channels, from the rules in these options.
+
+        A rule such as ``ch1:shop`` is for the channel ``ch1``, and a rule without a channel's name is for all channels
+        without a rule of this kind. Raises OptionError for a rule that the chosen ``--filter-semantics`` do not have.
+        """
+        from dumpfilter.filter.channels import ChannelFilters, split_channel
+
+        filters = ChannelFilters()
+        for kind, values in self.rules.items():
+            self.filter_semantics.check(kind)
+            for value in values:
+                channel, rule = split_channel(value)
+                filters.startup(channel, [R.make_rule(kind, rule)])
+        return filters
+
+    def filter_options(self, written: WriteRuleOptions | None = None) -> FilterOptions:
+        """Return the slave's filter from the rules in these options, together with the rules of the server that writes
+        the binlog.
+
+        ``written`` has the rules by which that server keeps databases out of its binlog; None: it writes everything.
+        Raises OptionError for a bad value.
+        """
+        from dumpfilter.filter.filter import FilterOptions
+
+        written = written or WriteRuleOptions()
+        return FilterOptions(
+            rules=tuple(R.make_rules(self.rules)),
+            semantics=self.filter_semantics,
+            write_rules=tuple(R.make_rules(written.write_rules)),
+            write_semantics=written.binlog_filter_semantics,
+            lower_case_table_names=self.lower_case_table_names,
+        )
+
+
+class WriteRuleOptions(Settings, panel=WRITE_PANEL):
+    """The rules by which the server that writes a binlog keeps databases out of it, such as ``--binlog-do-db``."""
+
+    write_rules: Rules = repeated(map(rule_option, R.WriteRuleKind))
+    binlog_filter_semantics: R.WriteSemantics = R.WriteSemantics.SERVER
+    """Statements without a current database, under any rule: server: as the binlog's server does (MySQL writes them; in
+    MariaDB they are in no database). worklog: not written. effective: --binlog-do and --binlog-ignore, by what is
+    changed, instead."""
+
+
+_EFFECTIVE = {
+    R.EffectiveRuleKind.DO: "Keep changes of tables that match, although --binlog-ignore matches them too.",
+    R.EffectiveRuleKind.IGNORE: "Drop changes of tables that match.",
+}
+
+
+class MasterRuleOptions(WriteRuleOptions, panel=WRITE_PANEL):
+    """The rules by which a master hides events from all its slaves.
+
+    They are ``--binlog-do-db`` and ``--binlog-ignore-db``, or the effective rules ``--binlog-do`` and
+    ``--binlog-ignore``, which look at the tables that a statement changes.
+    """
+
+    write_rules: Rules = repeated(
+        [
+            *map(rule_option, R.WriteRuleKind),
+            *(
+                rule_option(kind, f"{text} Effective semantics.", kind.binlog_option)
+                for kind, text in _EFFECTIVE.items()
+            ),
+        ]
+    )
+    lower_case_table_names: int = setting(0, min=0, max=2)
+    """The comparison of names in the --binlog-do-db and --binlog-ignore-db rules: 0 with case, 1 and 2 without case."""
+
+
+T = TypeVar("T")
+
+TLS_PANEL = "TLS"
+_CONSOLE_PANEL = "Console"
+
+CONSOLE_VARIABLE = "DUMPFILTER_CONSOLE_PASSWORD"
+_RANDOM_BYTES = 18
+
+
+def make_password(path: Path) -> bool:
+    """Create a file with a random password, unless the file exists. Return whether the file was created.
+
+    Only the owner can read the new file. Raises OptionError for a file that cannot be created.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise OptionError(
+            f"{path}: the password file cannot be made: {error.strerror}; name a file in a directory that you may "
+            "write to"
+        ) from None
+    with open(descriptor, "w", encoding="utf-8") as new:
+        new.write(secrets.token_urlsafe(_RANDOM_BYTES) + "\n")
+    return True
+
+
+class ProtectionOptions(Settings, panel=TLS_PANEL):
+    """The options for the TLS certificate that all listening ports of a process share."""
+
+    tls_cert: Path | None = setting(None, metavar="FILE")
+    """The certificate of this process, PEM, and after it those of its issuers. With it a master serves slaves over
+    TLS alone. Without it a console makes a certificate. A changed file is read again."""
+    tls_key: Path | None = setting(None, metavar="FILE")
+    """The certificate's private key, PEM."""
+    tls_ca: Path | None = setting(None, metavar="FILE")
+    """The CA of clients' certificates, PEM. A client of the console that shows a certificate must have one signed by
+    this CA."""
+    insecure: bool = False
+    """Serve other machines even without TLS or without users. Anybody on the network can then read and change what
+    this process serves."""
+
+    def tls(self, *, for_grpc: bool = False) -> ReloadingTls | None:
+        """Return the TLS settings of the files, or None without ``--tls-cert`` and ``--tls-key``.
+
+        With ``for_grpc`` the key must be of a type that gRPC can use. Raises OptionError for files that cannot be used.
+        """
+        if self.tls_cert is None and self.tls_key is None:
+            return None
+        from dumpfilter.base.security.tls import ReloadingTls, TlsFiles
+
+        return ReloadingTls(TlsFiles(self.tls_cert, self.tls_key, self.tls_ca), for_grpc=for_grpc)
+
+    def endpoint(
+        self,
+        made: Callable[..., T],
+        host: str,
+        port: int | None,
+        port_file: Path | None,
+        tls: TlsSource | None,
+        **more: Any,
+    ) -> T | None:
+        """Return the settings of a listening port (address, TLS, login of clients), or None if ``port`` is None.
+
+        ``made`` is the class of the settings: :class:`~dumpfilter.base.security.listening.Endpoint` or a subclass.
+        ``port_file`` is the file to which the port is written. ``tls`` is the certificate from the files of these
+        options, or None. ``more`` are further arguments of the class.
+        """
+        if port is None:
+            return None
+        return made(
+            host=host, port=port, port_file=port_file, tls=tls, ca=self.tls_ca, insecure=self.insecure, **more
+        )
+
+
+class SlaveConsoleOptions(Settings, panel=_CONSOLE_PANEL):
+    """The address of a slave's console and its user."""
+
+    console_host: str = "127.0.0.1"
+    """Address the console listens on."""
+    console_user: str = "root"
+    """The console's user. From this machine alone the user needs no password."""
+
+
+class MasterConsoleUser(Settings, panel=_CONSOLE_PANEL):
+    """The user of a master's console."""
+
+    console_user: str | None = None
+    """A user of the console, besides those of --config (root where there is none). From this machine alone the user
+    needs no password."""
+
+
+class ConsoleOptions(Settings, panel=_CONSOLE_PANEL):
+    """The options of an SQL console (a port for MySQL clients): its port, its user's password, and the audit log."""
+
+    console_port: int | None = setting(None, min=0, max=65535)
+    """Port for MySQL clients; 0 takes a free one. Without this option there is no console."""
+    console_port_file: Path | None = None
+    """Write the console's port to this file once the console answers."""
+    console_password_file: Path | None = None
+    """A file whose first line is the console user's password. If the file does not exist, it is made, with a random
+    password. Without this option the password is that of DUMPFILTER_CONSOLE_PASSWORD. A user without a password
+    may only read."""
+
+    audit_log: Path | None = setting(None, metavar="FILE")
+    """Append a line of JSON to this file for each change that a console or a slave asks for. Without this option the
+    lines are in the ordinary log. A renamed file is replaced by a new one."""
+
+    def endpoint(
+        self, host: str, user: str | None, protection: ProtectionOptions, tls: TlsSource | None
+    ) -> ConsoleEndpoint | None:
+        """Return address, login and TLS settings of the console, or None without ``--console-port``.
+
+        ``host`` is the address to listen on, and ``user`` the user who may log in. ``tls`` is the certificate from the
+        files of ``protection``, or None without such files. Raises OptionError for a password file that cannot be read
+        or made.
+        """
+        if self.console_port is None:
+            return None
+        from dumpfilter.console.server import ConsoleEndpoint
+
+        path = self.console_password_file
+        made = path is not None and make_password(path)
+        return protection.endpoint(
+            ConsoleEndpoint,
+            host,
+            self.console_port,
+            self.console_port_file,
+            tls,
+            user=user,
+            password=read_password(path, CONSOLE_VARIABLE),
+            new_password_file=path if made else None,
+        )
+
+
+class LogOptions(Settings, panel="Log"):
+    """The format of a process's log on standard error, and the lowest level of its lines."""
+
+    log_format: Format | None = setting(None, show_default=Format.TEXT.value)
+    """The format of log lines: text for people, or json with one object a line for programs."""
+    log_level: Level | None = setting(None, show_default=Level.INFO.value)
+    """The least level of the log's lines. Lines of the audit log have no level, and always appear."""
+
+    def begin(self, *, colors: bool) -> None:
+        """Configure the log of this process. ``colors`` says whether text lines may have colors."""
+        configure(self.log_format, self.log_level, colors=colors)
+
+
+class MetricsOptions(Settings, panel="Metrics"):
+    """The address of the metrics' HTTP endpoint, and the file to which its port is written."""
+
+    metrics_port: int | None = setting(None, min=0, max=65535)
+    """Port at which Prometheus reads metrics; 0 takes a free one. Without this option there are none."""
+    metrics_address: str = "127.0.0.1"
+    """Address of --metrics-port. For an address that other machines can reach, Prometheus needs a certificate signed
+    by the CA of --tls-ca."""
+    metrics_port_file: Path | None = None
+    """Write the port to this file once Prometheus can connect."""
+    metrics_insecure: bool = False
+    """Show the metrics to other machines over plain HTTP. Everybody on the network can then read the names of
+    slaves, channels and users."""
+
+    def metrics(self, tls: TlsSource | None) -> MetricsEndpoint | None:
+        """Return the settings of the HTTP endpoint for Prometheus, or None without ``--metrics-port``. ``tls`` is the
+        process's certificate, or None.
+        """
+        from dumpfilter.console.metrics import MetricsEndpoint
+
+        if self.metrics_port is None:
+            return None
+        return MetricsEndpoint(
+            self.metrics_address,
+            self.metrics_port,
+            port_file=self.metrics_port_file,
+            tls=tls,
+            insecure=self.metrics_insecure,
+        )
+
+
+class MonitoringOptions(MetricsOptions, LogOptions):
+    """The endpoint of a process's metrics, and the format of its log."""
+
+
+PASSWORD_VARIABLE = "DUMPFILTER_PASSWORD"
+
+
+class ConsoleLogin(Settings):
+    """The options that name the console of a master or a slave, and the user and password for it."""
+
+    slave: str = setting("", metavar="HOST:PORT")
+    """The console of a slave."""
+    console: str = setting("", metavar="HOST:PORT")
+    """The console of a master."""
+    user: str = setting("root", "--user", "-u")
+    """The console's user."""
+    password_file: Path | None = setting(None, "--password-file", "-p")
+    """A file whose first line is the console user's password. Without it the password is that of the environment
+    variable DUMPFILTER_PASSWORD."""
+    tls_ca: Path | None = setting(None, metavar="FILE")
+    """Demand TLS of the console, with a certificate that this CA has signed or that is in this file, and that names the
+    host. Without it TLS is used unverified."""
+
+    def login(self) -> Login | None:
+        """Return the address, user and password for the console that the options name, or None if they name no console.
+        Raises OptionError.
+        """
+        from dumpfilter.console.client import console_login
+
+        option, address = ("--slave", self.slave) if self.slave else ("--console", self.console)
+        if not address:
+            return None
+        host, port = parse_address(option, address)
+        password = read_password(self.password_file, PASSWORD_VARIABLE)
+        return console_login(host, port, self.user, password, self.tls_ca)
+
+
+def parse_address(option: str, value: str) -> tuple[str, int]:
+    """Parse the value ``HOST:PORT`` of the command line option ``option``, and return host and port. Raises OptionError
+    for another form.
+
+    >>> parse_address("--slave", "[::1]:3308")
+    ('::1', 3308)
+    """
+    host, colon, port = value.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port[:6]) < 65536:
+        raise OptionError(f"{option}={value}: it is HOST:PORT")
+    return host.strip("[]"), int(port)
