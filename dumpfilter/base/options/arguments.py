@@ -118,7 +118,7 @@ class OptionNames:
     def find_in_file(self, option: FileOption) -> Named | None:
         """Return an option of an option file as :meth:`find` does, with its origin.
 
-        Raises UnknownOption, and OptionFileError for a wrong or missing value.
+        Raises UnknownOption, and OptionError with its line for a wrong or missing value.
         """
         try:
             found = self.find(option.name, option.value)

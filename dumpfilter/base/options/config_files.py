@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_args
 
@@ -65,18 +65,12 @@ MAX_DEPTH = 10
 
 _SPACE = " \t\n\v\f\r"
 _INCLUDES = ("!include", "!includedir")
+_BEFORE_COMMENT = re.compile(r"""(?:"(?:\\.|[^"\\])*(?:"|\\?$)|'(?:\\.|[^'\\])*(?:'|\\?$)|[^#"'])*""")
+"""The part of a line before a comment, which begins at the first "#" outside quotes. A backslash escapes a quote only
+inside quotes.
+"""
 _ESCAPE = re.compile(r"""\\([ntrbs"'\\])""")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " "}
-
-
-class OptionFileError(OptionError):
-    """An error about an option file that cannot be read, or about a bad line in the file. The text names both."""
-
-    def __init__(self, what: str, *, file: str, line: int | None = None) -> None:
-        self.what = what
-        self.file = file
-        self.line = line
-        super().__init__(f"{file}:{line}: {what}" if line is not None else f"{file}: {what}")
 
 
 class FileOption(NamedTuple):
@@ -92,15 +86,15 @@ class FileOption(NamedTuple):
     file: str
     line: int
 
-    def error(self, what: str) -> OptionFileError:
+    def error(self, what: str) -> OptionError:
         """Return an error about this option. It has the text ``what`` and the option's file and line."""
-        return OptionFileError(what, file=self.file, line=self.line)
+        return OptionError(f"{self.file}:{self.line}: {what}")
 
 
 def parse(text: str, file: str) -> Iterator[FileOption]:
     r"""Yield the options and ``!include`` lines of an option file's text, in order.
 
-    ``file`` is the file's name for errors. Raises OptionFileError with the file and the line.
+    ``file`` is the file's name for errors. Raises OptionError with the file and the line.
 
     >>> [(o.name, o.value) for o in parse("[mysqld]\nskip_x\ny = 'a # b' # c\nz = a\\sb", "my.cnf")]
     [('skip_x', None), ('y', 'a # b'), ('z', 'a b')]
@@ -110,18 +104,25 @@ def parse(text: str, file: str) -> Iterator[FileOption]:
         line = raw.strip(_SPACE)
         if not line or line[0] in "#;":
             continue
+        here = FileOption(section or "", "", None, file, number)
+        code = str(_BEFORE_COMMENT.match(line)[0])  # type: ignore[index]
         if line[0] == "!":
-            yield _directive(line, file, number)
+            keyword, *path = re.split(rf"[{_SPACE}]+", code.rstrip(_SPACE), maxsplit=1)
+            if keyword not in _INCLUDES:
+                raise here.error(f"unknown directive {keyword}: there are !include and !includedir")
+            if not path:
+                raise here.error(f"wrong {keyword} directive: the path is missing")
+            yield here._replace(section="", name=keyword, value=path[0])
         elif line[0] == "[":
             name, bracket, _ = line[1:].partition("]")
             if not bracket:
-                raise OptionFileError("wrong group definition: no ']'", file=file, line=number)
+                raise here.error("wrong group definition: no ']'")
             section = name.rstrip(_SPACE)
         elif section is None:
-            raise OptionFileError("found option without preceding group", file=file, line=number)
+            raise here.error("found option without preceding group")
         else:
-            name, equals, value = _without_comment(line).partition("=")
-            yield FileOption(section, name.rstrip(_SPACE), _value(value) if equals else None, file, number)
+            name, equals, value = code.partition("=")
+            yield here._replace(name=name.rstrip(_SPACE), value=_value(value) if equals else None)
 
 
 def read_options_file(path: str | os.PathLike[str]) -> list[FileOption]:
@@ -129,67 +130,36 @@ def read_options_file(path: str | os.PathLike[str]) -> list[FileOption]:
     ``!include`` line.
 
     ``!includedir`` reads the files that end in ``.cnf`` in the order of their names' bytes, as the servers do on Unix.
-    Raises OptionFileError.
+    Raises OptionError.
     """
     return list(_read(os.fspath(path), None, 0))
 
 
 def _read(path: str, included: FileOption | None, depth: int) -> Iterator[FileOption]:
-    for item in parse(_text(path, included), path):
+    try:
+        mode = os.stat(path).st_mode
+        text = read_small_file(Path(path)).decode("utf-8", "surrogateescape")
+    except OSError as error:
+        what = f"{path}: cannot read the option file: {error.strerror}"
+        raise (included.error(what) if included else OptionError(what)) from None
+    if stat.S_ISREG(mode) and mode & stat.S_IWOTH:
+        raise OptionError(f"{path}: anybody may write to this option file: chmod o-w")
+    for item in parse(text, path):
         if item.name not in _INCLUDES:
             yield item
             continue
         if depth == MAX_DEPTH:
             raise item.error(f"includes are nested more than {MAX_DEPTH} deep")
-        path_or_directory = item.value or ""
-        for file in _files(item, path_or_directory) if item.name == "!includedir" else [path_or_directory]:
-            yield from _read(file, item, depth + 1)
-
-
-def _text(path: str, included: FileOption | None) -> str:
-    try:
-        file = Path(path)
-        mode = file.stat().st_mode
-        text = read_small_file(file).decode("utf-8", "surrogateescape")
-    except OSError as error:
-        what = f"cannot read the option file: {error.strerror}"
-        raise included.error(f"{path}: {what}") if included else OptionFileError(what, file=path) from None
-    if stat.S_ISREG(mode) and mode & stat.S_IWOTH:
-        raise OptionFileError("anybody may write to this option file: chmod o-w", file=path)
-    return text
-
-
-def _files(include: FileOption, directory: str) -> list[str]:
-    try:
-        names = os.listdir(directory)
-    except OSError as error:
-        raise include.error(f"{directory}: cannot read the directory: {error.strerror}") from None
-    paths = (
-        os.path.join(directory, name) for name in sorted(names, key=os.fsencode) if name.endswith(".cnf")
-    )
-    return [path for path in paths if not os.path.isdir(path)]
-
-
-def _directive(line: str, file: str, number: int) -> FileOption:
-    keyword, *path = re.split(rf"[{_SPACE}]+", _without_comment(line).rstrip(_SPACE), maxsplit=1)
-    found = FileOption("", keyword, "".join(path), file, number)
-    if keyword not in _INCLUDES:
-        raise found.error(f"unknown directive {keyword}: there are !include and !includedir")
-    if not found.value:
-        raise found.error(f"wrong {keyword} directive: the path is missing")
-    return found
-
-
-def _without_comment(line: str) -> str:
-    # A comment begins at the first "#" outside quotes. A backslash escapes a quote only inside quotes.
-    quote, escaped = "", False
-    for at, character in enumerate(line):
-        if character in "'\"" and not escaped and quote in ("", character):
-            quote = "" if quote else character
-        elif character == "#" and not quote:
-            return line[:at]
-        escaped = bool(quote) and character == "\\" and not escaped
-    return line
+        paths = [item.value or ""]
+        if item.name == "!includedir":
+            try:
+                names = sorted(os.listdir(item.value), key=os.fsencode)
+            except OSError as error:
+                raise item.error(f"{item.value}: cannot read the directory: {error.strerror}") from None
+            files = (os.path.join(*paths, name) for name in names if name.endswith(".cnf"))
+            paths = [file for file in files if not os.path.isdir(file)]
+        for one in paths:
+            yield from _read(one, item, depth + 1)
 
 
 def _value(text: str) -> str:
@@ -245,9 +215,10 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
         raise OptionError(deep) from None
     except tomllib.TOMLDecodeError as error:
         raise OptionError(f"{where}: {error}") from None
-    level: list[object] = [tables]
+    level: list[Any] = [tables]
     for _ in range(MAX_NESTING):
-        level = [inner for one in level for inner in _within(one)]
+        inner = (value for one in level for value in (one.values() if isinstance(one, dict) else one))
+        level = [value for value in inner if isinstance(value, dict | list)]
     if level:
         raise OptionError(deep)
     return tables
@@ -259,11 +230,6 @@ def read_toml(path: Path) -> dict[str, Any]:
         return parse_toml(read_small_file(path).decode("utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-
-
-def _within(value: object) -> Iterable[object]:
-    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [inner for inner in values if isinstance(inner, dict | list)]
 
 
 def load_toml(path: Path, model: type[_Model], context: Any = WRITTEN) -> _Model:
@@ -299,21 +265,22 @@ def reason_of(error: ValidationError, model: type) -> tuple[str, str]:
     key is often the reason for a missing one.
     """
     errors = error.errors(include_input=False, include_url=False)
-    # A misspelt key is often the reason why another key is missing.
     first = next((each for each in errors if each["type"] in _UNKNOWN), errors[0])
-    return _key(first["loc"]), f"{_reason(model, first)}{_near(model, first)}"
-
-
-def _key(location: tuple[int | str, ...]) -> str:
+    location = first["loc"]
     # Pydantic's location ("imposed", 1, "rules") becomes "imposed[2].rules", since people count tables from 1.
-    return "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
+    key = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
+    return key, _reason(model, location, first)
 
 
-def _reason(model: type, error: ErrorDetails) -> str:
-    location = error["loc"]
+def _reason(model: type, location: tuple[int | str, ...], error: ErrorDetails) -> str:
     match error["type"]:
         case "extra_forbidden" | "unexpected_keyword_argument":
-            return "there is no such key"
+            *tables, key = (part for part in location if isinstance(part, str))
+            fields = _fields(model)
+            for table in tables:
+                within = _models(fields[table].annotation) if table in fields else []
+                fields = _fields(within[0]) if within else {}
+            return f"there is no such key{did_you_mean(key, fields)}"
         case "missing":
             return "is missing"
         case "tuple_type" if len(location) == 1 and _models(_fields(model)[str(location[0])].annotation):
@@ -327,20 +294,6 @@ def _reason(model: type, error: ErrorDetails) -> str:
         case "literal_error":
             return f"is not one of {error['ctx']['expected']}"
     return error["msg"][:1].lower() + error["msg"][1:]
-
-
-def _near(model: type, error: ErrorDetails) -> str:
-    """Return the hint "did you mean …" for an error about an unknown key; an empty text for other errors."""
-    if error["type"] not in _UNKNOWN:
-        return ""
-    *tables, key = (part for part in error["loc"] if isinstance(part, str))
-    for table in tables:
-        field = _fields(model).get(table)
-        within = _models(field.annotation) if field else []
-        if not within:
-            return ""
-        model = within[0]
-    return did_you_mean(key, _fields(model))
 
 
 def _fields(model: type) -> dict[str, FieldInfo]:
