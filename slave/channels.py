@@ -13,8 +13,7 @@ import hashlib
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 from urllib.parse import quote
 
@@ -50,7 +49,6 @@ from dumpfilter.slave.state import (
 from dumpfilter.slave.targets import make_target
 from dumpfilter.slave.threads import ChannelCounters, ChannelMeasurements, ChannelThread, Progress, RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb
-from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
 log = structlog.get_logger("dumpfilter.slave")
 
@@ -87,29 +85,13 @@ class RelayReader(Protocol):
         """
 
 
-@dataclass(frozen=True)
-class Watching:
-    """The functions to call when a slave receives something, and the readers of its relay logs besides the SQL threads.
-
-    ``on_chunk`` is called after each message of the master's stream, and ``on_connect`` after each registration at the
-    master. The first argument of both is the channel's name. ``readers`` maps a channel's name to a reader of the
-    channel's relay log, for example a port that serves the relay log to other slaves.
-    """
-
-    on_chunk: Callable[[str, pb.Chunk], None] = lambda channel, chunk: None
-    on_connect: Callable[[str, rpc.DumpFilterStub, pb.RegisterResponse], None] = (
-        lambda channel, stub, answer: None
-    )
-    readers: Mapping[str, RelayReader] = field(default_factory=dict)
-
-
 class Channel:
     """One replication channel: its configuration, its relay directory (relay logs and state files) and its two threads.
 
     ``options`` are the options that all channels of the slave share, and ``info`` is the configuration of this channel.
     ``filters`` has the channel's filter, and counts the uses of its rules. ``uuid`` is the slave's server_uuid.
-    ``watching`` has functions to call for received messages. ``progress`` wakes SQL statements that wait for an
-    applier, when an applier has completed a transaction.
+    ``reader`` reads the relay log besides the SQL thread, for example a port that serves the relay log to other slaves.
+    ``progress`` wakes SQL statements that wait for an applier, when an applier has completed a transaction.
 
     The caller has locked the relay directory.
 
@@ -123,7 +105,7 @@ class Channel:
         info: SourceInfo,
         filters: ChannelFilters,
         uuid: str,
-        watching: Watching,
+        reader: RelayReader | None,
         progress: Progress,
     ) -> None:
         self.options = options
@@ -155,8 +137,7 @@ class Channel:
         self.progress = progress
         """The object that wakes SQL statements that wait for an applier."""
         self._uuid = uuid
-        self._watching = watching
-        self._reader = watching.readers.get(self.name)
+        self._reader = reader
         self._secret = registration_secret(self.directory)
         # A statement such as START REPLICA holds this lock, so that two statements never change the channel at once.
         self._busy = threading.RLock()
@@ -552,18 +533,11 @@ class Channel:
         self.counters.count_hits(hits)
         self._filters.count(self.name, hits)
 
-    def received_chunk(self, chunk: pb.Chunk) -> None:
-        """Call the function ``on_chunk`` of :class:`Watching` with a received chunk (message of the master's stream).
-        The relay log has the chunk's events already.
-        """
-        self._watching.on_chunk(self.name, chunk)
-
-    def connected(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
+    def connected(self, answer: pb.RegisterResponse) -> None:
         """Store the filters that the master's operator imposes on this slave, so that the applier uses them, too. Log
         the master's warnings about the slave's own filter.
 
-        ``answer`` is the master's answer to the slave's registration, and ``stub`` makes further calls on the same gRPC
-        connection.
+        ``answer`` is the master's answer to the slave's registration.
         """
         self.master_server_id = answer.server_id
         imposed = tuple(answer.imposed)
@@ -580,7 +554,6 @@ class Channel:
             log.warning(
                 "filter warning", channel=self.name, warning=warning, hint="dumpfilter lint shows the events"
             )
-        self._watching.on_connect(self.name, stub, answer)
 
     def io_ended(self, error: BaseException | None) -> None:
         """Record that the I/O thread has ended, by ``error`` or, for None, without an error. Let the applier end at the
@@ -646,7 +619,8 @@ class Slave:
     command line. If one of them exists from an earlier run, it gets the new configuration and keeps its position in the
     master's binlog.
 
-    ``options`` are shared by all channels, and ``watching`` has functions to call for received messages.
+    ``options`` are shared by all channels. ``readers`` maps a channel's name to a reader of its relay log besides the
+    SQL thread.
 
     Raises OptionError for an invalid server id or channel option, or an unknown target (the object to which
     transactions are applied). Raises DirectoryBusy when another process uses the relay directory, and StateCorrupt when
@@ -659,7 +633,7 @@ class Slave:
         filters: ChannelFilters,
         sources: Iterable[SourceInfo] = (),
         *,
-        watching: Watching | None = None,
+        readers: Mapping[str, RelayReader] | None = None,
     ) -> None:
         options.check()
         # Making a target checks its name. An unknown name shall be an error before the slave writes any file.
@@ -669,7 +643,7 @@ class Slave:
 
         self.progress = Progress()
         """The object that wakes SQL statements that wait for the appliers."""
-        self._watching = watching or Watching()
+        self._readers = readers or {}
         self.lock = threading.RLock()
         """The lock that protects the list of channels. The console holds the lock while it executes a statement, so
         that two clients cannot change channels at the same time."""
@@ -835,7 +809,8 @@ class Slave:
         return min(failed, key=lambda one: one.error_at).error if failed else None
 
     def _add(self, info: SourceInfo) -> None:
-        channel = Channel(self.options, info, self.filters, self.uuid, self._watching, self.progress)
+        reader = self._readers.get(info.channel)
+        channel = Channel(self.options, info, self.filters, self.uuid, reader, self.progress)
         SourceInfo.file(channel.directory).save(info)
         self._channels[info.channel] = channel
 

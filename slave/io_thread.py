@@ -140,13 +140,8 @@ class Receiving(Protocol):
     receiver: Receiver
     counters: ChannelCounters
 
-    def received_chunk(self, chunk: pb.Chunk) -> None:
-        """Process a received chunk (message of the master's stream). The relay log has the chunk's events already."""
-
-    def connected(self, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
-        """Process a registration of the slave at the master. ``answer`` is the master's answer, and ``stub`` makes
-        further calls on the same gRPC connection.
-        """
+    def connected(self, answer: pb.RegisterResponse) -> None:
+        """Process a registration of the slave at the master. ``answer`` is the master's answer."""
 
     def discard_damaged(self, damage: RelayLogDamaged, finder: ChannelThread) -> bool:
         """Discard the damaged part of the relay log, which the thread ``finder`` has found. Return True if that thread
@@ -251,7 +246,7 @@ class IoThread(ChannelThread):
             self.last_error = ""
             call = self._begin_dump(stub, answer)
             self.connected = True
-            self._owner.connected(stub, answer)
+            self._owner.connected(answer)
             self.counters.count_connection()
             self.state = "Waiting for source to send event"
             try:
@@ -367,7 +362,6 @@ class IoThread(ChannelThread):
                 self._backoff.reset()
                 if events and self._receiver.place.now is not before:
                     self._damaged_in_a_row = 0
-                self._owner.received_chunk(chunk)
                 self._silent_until = time.monotonic() + self.source.options.net_timeout
                 if chunk.end_of_log and self.source.options.once:
                     return True

@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -31,7 +30,7 @@ from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.console.server import ConsoleEndpoint, serving
 from dumpfilter.console.sql.commands import Executor
 from dumpfilter.filter.channels import ChannelFilters
-from dumpfilter.slave.channels import Channel, RelayReader, Slave, Watching
+from dumpfilter.slave.channels import Channel, RelayReader, Slave
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.facts import SlaveCollector, imposed_rules
 from dumpfilter.slave.options import SlaveOptions
@@ -94,7 +93,6 @@ def run_slave(
     filters: ChannelFilters,
     sources: Sequence[SourceInfo],
     *,
-    watching: Watching,
     console: ConsoleEndpoint | None = None,
     ports: ReplicaPorts | None = None,
     metrics: MetricsEndpoint | None = None,
@@ -102,9 +100,9 @@ def run_slave(
 ) -> Sequence[Channel]:
     """Run a slave until it ends, and return its channels for the final report.
 
-    ``sources`` are the channels that the command line configures. ``watching`` has functions that the channels call.
-    ``console`` is the address of the SQL console, ``ports`` are the ports for replicas, and ``metrics`` is the HTTP
-    endpoint for Prometheus; None leaves each out. Without ``audit_file`` the audit log is part of the ordinary log.
+    ``sources`` are the channels that the command line configures. ``console`` is the address of the SQL console,
+    ``ports`` are the ports for replicas, and ``metrics`` is the HTTP endpoint for Prometheus; None leaves each out.
+    Without ``audit_file`` the audit log is part of the ordinary log.
 
     A slave without a console ends when the threads of all its channels have ended, or at Ctrl-C or SIGTERM. A slave
     with a console ends only at Ctrl-C or SIGTERM, because START REPLICA can start its threads again. The exception is
@@ -120,9 +118,7 @@ def run_slave(
     users = {} if console is None else console.users()
     if console is None and options.skip_replica_start:
         raise OptionError("--skip-replica-start: without --console-port nothing could ever start it")
-    if ports is not None:
-        watching = replace(watching, readers=ports.channels)
-    slave = Slave(options, filters, sources, watching=watching)
+    slave = Slave(options, filters, sources, readers=None if ports is None else ports.channels)
     directory = ConnectionDirectory()
     executor = SlaveConsole(slave) if ports is None else SlaveConsole(slave, ports.replicas)
     try:

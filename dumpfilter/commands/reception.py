@@ -1,4 +1,4 @@
-"""The reading of a server's binlog files by commands: progress bars, and the reception of a running server's binlog."""
+"""The reception of a running server's binlog by commands, with a progress bar."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.progress import TaskID
 
 from dumpfilter.base.byte_bar import byte_bar
 from dumpfilter.base.endings import INTERRUPT, TERMINATE, handling
@@ -17,93 +16,11 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from rich.console import Console
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
 
     from dumpfilter.receiver.reception import FollowOptions, Progress
     from dumpfilter.receiver.url import SourceUrl
-    from dumpfilter.v1 import dumpfilter_pb2 as pb
-    from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
-
-_REDRAW_BYTES = 1 << 20
-"""The number of bytes after which a bar is redrawn, since drawing takes time."""
-_STATUS_SECONDS = 2.0
-"""The longest time that the progress bar waits for the master's list of binlog files, seconds."""
-
-
-class FileBar:
-    """A progress bar for each replication channel, which shows the bytes read of the server's binlog.
-
-    Nothing is shown when the output is not a terminal, or when ``shown`` is false.
-    """
-
-    def __init__(self, console: Console, *, shown: bool = True) -> None:
-        self._bar = byte_bar(console, shown=shown, remaining=False)
-        self._tasks: dict[str, tuple[TaskID, int]] = {}
-        """The bar of each channel, and the number of bytes that it shows."""
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether the bars are visible."""
-        return not self._bar.disable
-
-    def __enter__(self) -> FileBar:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self._bar.stop()
-
-    def show(self, channel: str, file: str, done: int, total: int | None) -> None:
-        """Set the progress bar of ``channel`` to ``done`` of ``total`` bytes, with the name of the binlog file that
-        is read.
-
-        With ``total`` None the bar has no length.
-        """
-        task, before = self._tasks.get(channel, (None, -_REDRAW_BYTES))
-        if self._bar.disable or done - before < _REDRAW_BYTES:
-            return
-        if task is None:
-            task = self._bar.add_task("", total=None)
-        self._tasks[channel] = task, done
-        self._bar.update(task, description=f"{channel} {file}".strip(), completed=done, total=total)
-
-
-class CatchUpBar(FileBar):
-    """A progress bar for each replication channel of a slave that catches up with its masters. It shows how many bytes
-    of the master's binlog have been read for the slave.
-    """
-
-    def __init__(self, console: Console, *, shown: bool = True) -> None:
-        super().__init__(console, shown=shown)
-        self._files: dict[str, list[tuple[str, int]]] = {}
-        """The names and sizes of the master's binlog files, for each replication channel."""
-
-    def on_connect(self, channel: str, stub: rpc.DumpFilterStub, answer: pb.RegisterResponse) -> None:
-        """Ask a newly connected master for the sizes of its binlog files. Their sum is the length of the channel's
-        progress bar.
-
-        ``stub`` is the gRPC client of the master. ``answer`` is the master's answer to the slave's registration. A
-        master that does not answer within two seconds gets no bar.
-        """
-        if not self.is_shown:
-            return
-        import grpc
-
-        from dumpfilter.v1 import dumpfilter_pb2 as pb
-
-        try:
-            status = stub.Status(pb.StatusRequest(slave_id=answer.slave_id), timeout=_STATUS_SECONDS)
-        except grpc.RpcError:
-            return
-        self._files[channel] = [(file.name, file.size) for file in status.files]
-
-    def on_chunk(self, channel: str, chunk: pb.Chunk) -> None:
-        """Advance a channel's bar to the position in the master's binlog at which a received message (``chunk``)
-        ends.
-        """
-        files = self._files.get(channel)
-        if files is not None and not chunk.heartbeat:
-            done = bytes_before(files, chunk.file) + chunk.end_position
-            self.show(channel, chunk.file, done, sum(size for _, size in files))
 
 
 def bytes_before(files: Iterable[tuple[str, int]], name: str) -> int:
@@ -143,8 +60,9 @@ def fetch(
 
     store = BinlogDirectory(directory, sync=Sync(sync))
     try:
-        with FileBar(terminal) as bar:
-            follower = Follower(url, store, options, on_progress=lambda: _show(follower.progress, bar))
+        with byte_bar(terminal, remaining=False) as bar:
+            task = bar.add_task("", total=None)
+            follower = Follower(url, store, options, on_progress=lambda: move(bar, task, follower.progress))
             with handling(stop, INTERRUPT, TERMINATE) as restore:
                 follower.run()
         names = store.names
@@ -161,10 +79,9 @@ def fetch(
         raise typer.Exit(128 + signals[0])
 
 
-def _show(progress: Progress, bar: FileBar) -> None:
-    """Move the bar to the end of the stored binlog. Without the sizes of the source's files the bar has no length."""
-    if not bar.is_shown:
-        return
-    total = sum(size for _, size in progress.files) or None
-    done = bytes_before(progress.files, progress.file) + progress.position if total else progress.bytes
-    bar.show("", progress.file, done, total)
+def move(bar: Bar, task: TaskID, progress: Progress) -> None:
+    """Move a bar to the end of the stored binlog. Without the sizes of the source's files the bar has no length."""
+    if not bar.disable:
+        total = sum(size for _, size in progress.files) or None
+        done = bytes_before(progress.files, progress.file) + progress.position if total else progress.bytes
+        bar.update(task, description=printable(progress.file), completed=done, total=total)

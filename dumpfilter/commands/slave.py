@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -141,11 +142,6 @@ def slave_command(
         dumpfilter slave --master 10.0.0.1:3307 --server-id 105 --auto-position \
             --relay-dir s5 --replicate-do-db=shop --serve-port 3310
     """
-    from rich.console import Console
-
-    from dumpfilter.base import logs
-    from dumpfilter.commands.reception import CatchUpBar
-    from dumpfilter.slave.channels import Watching
     from dumpfilter.slave.process import run_slave, write_reports
 
     infos = masters.infos(source, source_tls, slave.net_timeout)
@@ -166,19 +162,9 @@ def slave_command(
     options = slave.model_copy(
         update={"lower_case_table_names": rules.lower_case_table_names, "alone": endpoint is not None}
     )
-    terminal = Console(stderr=True)
-    monitoring.begin(colors=terminal.is_terminal)
-    bar = CatchUpBar(terminal, shown=not logs.is_json())
-    with bar:
-        channels = run_slave(
-            options,
-            filters,
-            infos,
-            watching=Watching(bar.on_chunk, bar.on_connect),
-            console=endpoint,
-            ports=edge,
-            metrics=metrics,
-            audit_file=console.audit_log,
-        )
+    monitoring.begin(colors=sys.stderr.isatty())
+    channels = run_slave(
+        options, filters, infos, console=endpoint, ports=edge, metrics=metrics, audit_file=console.audit_log
+    )
     if summary.summary != "none":
         write_reports(channels, summary.summary, summary.summary_file)

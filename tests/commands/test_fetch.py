@@ -6,13 +6,14 @@ import io
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
-from dumpfilter.commands.reception import CatchUpBar, FileBar
+from dumpfilter.base.byte_bar import byte_bar
+from dumpfilter.commands.reception import move
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.commands.in_process import run
 from tests.receiver.fake_source import FakeSource, small_set
 from tests.receiver.test_reception_slow import stored
@@ -101,35 +102,23 @@ def test_wrong_combinations(
 MIB = 1 << 20
 
 
-class _Master:
-    def Status(self, request: pb.StatusRequest, timeout: float) -> pb.StatusResponse:
-        files = [pb.BinlogFile(name=f"bin.00000{number}", size=4 * MIB) for number in (1, 2)]
-        return pb.StatusResponse(files=files)
-
-
-def shown(bar_type: type[FileBar], *, is_terminal: bool) -> str:
+def shown(*, is_terminal: bool, files: tuple[tuple[str, int], ...] = ()) -> str:
     out = io.StringIO()
-    bar = bar_type(Console(file=out, width=100, force_terminal=is_terminal, color_system=None))
-    with bar:
-        if isinstance(bar, CatchUpBar):
-            bar.on_connect("c", _Master(), pb.RegisterResponse())  # type: ignore[arg-type]
-            bar.on_chunk("c", pb.Chunk(file="bin.000002", end_position=2 * MIB))
-        else:
-            bar.show("", "bin.000001", 3 * MIB, None)
-            bar.show("", "bin.000001", 3 * MIB + 1, None)
+    reached = SimpleNamespace(files=files, file="bin.000001", position=3 * MIB, bytes=3 * MIB)
+    console = Console(file=out, width=100, force_terminal=is_terminal, color_system=None)
+    with byte_bar(console, remaining=False) as bar:
+        move(bar, bar.add_task("", total=None), reached)  # type: ignore[arg-type]
     return out.getvalue()
 
 
-def test_a_slave_shows_the_part_of_all_files() -> None:
-    assert "c bin.000002" in shown(CatchUpBar, is_terminal=True)
-    assert "6.3/8.4 MB" in shown(CatchUpBar, is_terminal=True)
+def test_the_bar_is_as_long_as_all_files() -> None:
+    assert "3.1/8.4 MB" in shown(is_terminal=True, files=(("bin.000001", 4 * MIB), ("bin.000002", 4 * MIB)))
 
 
 def test_files_of_unknown_size_have_no_length() -> None:
-    assert "bin.000001" in shown(FileBar, is_terminal=True)
-    assert "3.1/? MB" in shown(FileBar, is_terminal=True)
+    assert "bin.000001" in shown(is_terminal=True)
+    assert "3.1/? MB" in shown(is_terminal=True)
 
 
 def test_a_pipe_gets_nothing() -> None:
-    assert not shown(CatchUpBar, is_terminal=False)
-    assert not shown(FileBar, is_terminal=False)
+    assert not shown(is_terminal=False)

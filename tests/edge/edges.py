@@ -18,7 +18,6 @@ from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import decode_mysql_gtid, encode_previous_gtids
 from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.edge import Edge
-from dumpfilter.slave.channels import Watching
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.options import EdgeOptions
 from tests.master.replicas.serving import PASSWORD, UUID, Replica
@@ -68,7 +67,7 @@ def edged(
     texts = [f"{name}={port}" for name, port in ({"": 0} if ports is None else ports).items()]
     edge = Edge(EdgeOptions(replica_port=texts, config=config))
     server_id = more.pop("server_id", 1001)
-    driven = Driven(directory, options, server_id, more, watching=Watching(readers=edge.channels))
+    driven = Driven(directory, options, server_id, more, readers=edge.channels)
     driven.console = SlaveConsole(driven.slave, edge.replicas)
     connections = ConnectionDirectory()
     try:
@@ -98,7 +97,7 @@ def chained(
     """Run a slave with a port for other slaves as long as the block runs."""
     edge = Edge(EdgeOptions(serve_port=[str(port)], config=config))
     server_id = zlib.crc32(bytes(directory)) % 10**9 + 1
-    driven = Driven(directory, options, server_id, more, watching=Watching(readers=edge.channels))
+    driven = Driven(directory, options, server_id, more, readers=edge.channels)
     driven.console = SlaveConsole(driven.slave, edge.replicas)
     try:
         with edge.serving(driven.slave, driven.console, ConnectionDirectory()):

@@ -31,7 +31,7 @@ from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.server import ListenAddress, MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.applier import EventApplier
-from dumpfilter.slave.channels import Slave, Watching
+from dumpfilter.slave.channels import RelayReader, Slave
 from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.targets import SummaryTarget
@@ -148,7 +148,7 @@ class Driven:
     server_id: int = 1001
     more: Mapping[str, Any] = field(default_factory=dict)
     history: dict[str, list[Since]] = field(default_factory=dict)
-    watching: Watching = field(default_factory=Watching)
+    readers: Mapping[str, RelayReader] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.open()
@@ -158,7 +158,7 @@ class Driven:
         slave_options = SlaveOptions(
             relay_dir=self.directory, server_id=self.server_id, alone=True, **self.more
         )
-        self.slave = Slave(slave_options, self.filters, watching=self.watching)
+        self.slave = Slave(slave_options, self.filters, readers=self.readers)
         self.warnings = self.slave.warnings
         self.console = SlaveConsole(self.slave)
         for name in self.channels:
@@ -266,7 +266,7 @@ def apply_before(slave: Driven, number: int) -> None:
 def driven(directory: Path, *options: str, **more: Any) -> Iterator[Driven]:
     """Run a slave as long as the block runs."""
     server_id = more.pop("server_id", 1001)
-    slave = Driven(directory, options, server_id, more, watching=more.pop("watching", Watching()))
+    slave = Driven(directory, options, server_id, more, readers=more.pop("readers", {}))
     try:
         yield slave
     finally:

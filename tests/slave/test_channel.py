@@ -13,7 +13,6 @@ import pytest
 
 from dumpfilter.console.sql.commands import Threads
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.slave.channels import Watching
 from dumpfilter.slave.relay_log import RelayLog, read_index
 from dumpfilter.slave.state import MasterInfo, RelayLogInfo
 from dumpfilter.slave.targets import make_target
@@ -126,7 +125,7 @@ def test_relay_logs_stay_as_long_as_another_reader_needs_them(binlogs: Path, tmp
     reader = SimpleNamespace(note=lambda position: None, needed_file=None)
     with (
         serving(binlogs) as master,
-        driven(directory, watching=Watching(readers={"": reader})) as slave,
+        driven(directory, readers={"": reader}) as slave,
     ):
         slave.follow(master)
         slave.sql("START REPLICA")

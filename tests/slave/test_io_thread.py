@@ -103,24 +103,23 @@ def served(masters):
         server.stop(None).wait()
 
 
-def owner_of(receiver, directory, on_chunk=lambda chunk: None):
+def owner_of(receiver, directory):
     """Return what an I/O thread needs of its channel."""
     return SimpleNamespace(
         receiver=receiver,
         counters=ChannelCounters(directory),
-        received_chunk=on_chunk,
-        connected=lambda stub, answer: None,
+        connected=lambda answer: None,
         discard_damaged=lambda damage, finder: False,
         io_ended=lambda error: None,
     )
 
 
-def make_thread(directory, port, *, on_chunk=lambda chunk: None, **options) -> IoThread:
+def make_thread(directory, port, **options) -> IoThread:
     directory.mkdir(exist_ok=True)
     receiver = Receiver(RelayLog(directory), RelayEnd())
     options = {"once": True, "connect_retry": 0.05, "net_timeout": 5.0, **options}
     source = source_of("127.0.0.1", port, server_id=101, uuid="me", **options)
-    return IoThread(owner_of(receiver, directory, on_chunk), source)
+    return IoThread(owner_of(receiver, directory), source)
 
 
 relayed = contents
@@ -337,7 +336,9 @@ def test_a_slow_disk_holds_the_master_back(served, masters, tmp_path):
             if servicer.sent == before:
                 sent_meanwhile.append(before)
 
-    thread = make_thread(tmp_path / "s", servicer.port, on_chunk=hold)
+    thread = make_thread(tmp_path / "s", servicer.port)
+    receive = thread._receiver.receive
+    thread._receiver.receive = lambda chunk, events: (receive(chunk, events), hold(chunk))
     thread.run()
     assert sent_meanwhile[0] < 200
     assert thread.counters.received.chunks >= 400
