@@ -15,7 +15,8 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, MutableMapping
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 from dumpfilter.base.printable import printable, visible
 
@@ -73,10 +74,6 @@ class _State:
     """The level that the user has chosen for every command (:func:`prefer`), as :attr:`preferred_format`; None: no
     choice.
     """
-    rates: ClassVar[dict[tuple[str, str], Seldom]] = {}
-    """The rate limiters of the log lines, by logger and event."""
-    thread_hook: Callable[[threading.ExceptHookArgs], Any] | None = None
-    """The value of ``threading.excepthook`` before :func:`configure` replaced it."""
 
 
 class Seldom:
@@ -153,15 +150,12 @@ def configure(
     level if the user has chosen none. ``colors`` permits colors in the text format. The log also gets a line for each
     uncaught exception of a thread.
     """
-    format = format or _State.preferred_format or Format.TEXT
-    level = level or _State.preferred_level or otherwise
-    if _State.format is None:
-        _State.thread_hook = threading.excepthook
-    _State.format, _State.level = format, level
-    _State.rates.clear()
     import structlog
+    from structlog.processors import ExceptionRenderer, JSONRenderer, TimeStamper
     from structlog.stdlib import ProcessorFormatter, add_log_level, add_logger_name, filter_by_level
 
+    _State.format = format or _State.preferred_format or Format.TEXT
+    _State.level = level = level or _State.preferred_level or otherwise
     named: list[Any] = [add_logger_name, add_log_level]
     structlog.configure(
         processors=[filter_by_level, *named, ProcessorFormatter.wrap_for_formatter],
@@ -169,52 +163,31 @@ def configure(
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
-    formatter = ProcessorFormatter(
-        foreign_pre_chain=[*named, _of_library],
-        processors=[
-            ProcessorFormatter.remove_processors_meta,
-            _within_rate,
-            structlog.processors.TimeStamper("iso", utc=True),
-            lambda _, name, event: _with_error(event, with_traceback=level is Level.DEBUG),
-            *(_json_steps() if format is Format.JSON else _text_steps(colors=colors)),
-        ],
-        use_get_message=False,
-        pass_foreign_args=True,
-    )
+    # Only ASCII: some readers of lines also break them at characters such as U+2028.
+    as_json = [partial(_safe, _cut), JSONRenderer()]
+    as_text = [_as_text(structlog.dev.ConsoleRenderer(colors=colors, pad_level=True))]
     handler = ErrorHandler()
-    handler.setFormatter(formatter)
-    _set_handler(handler, level.number, max(level.number, logging.INFO))
+    handler.setFormatter(
+        ProcessorFormatter(
+            foreign_pre_chain=[*named, _of_library],
+            processors=[
+                ProcessorFormatter.remove_processors_meta,
+                partial(_within_rate, {}),
+                TimeStamper("iso", utc=True),
+                # The exception itself, which is described by the next step.
+                ExceptionRenderer(lambda info: info[1]),
+                partial(_with_error, level is Level.DEBUG),
+                *(as_json if is_json() else as_text),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [*(one for one in root.handlers if not isinstance(one, ErrorHandler)), handler]
+    root.setLevel(max(level.number, logging.INFO))
+    logging.getLogger("dumpfilter").setLevel(level.number)
+    logging.getLogger(AUDIT).setLevel(logging.DEBUG)
     logging.captureWarnings(True)
     threading.excepthook = _thread_failed
-
-
-def reset() -> None:
-    """Undo :func:`configure` and :func:`prefer`, for a process that runs several commands, such as a test."""
-    prefer(None, None)
-    if _State.format is None:
-        return
-    import structlog
-
-    _State.format, _State.level = None, Level.DEBUG
-    structlog.reset_defaults()
-    _set_handler(None, logging.NOTSET, logging.WARNING)
-    logging.captureWarnings(False)
-    threading.excepthook = _State.thread_hook or threading.__excepthook__
-
-
-def _set_handler(handler: ErrorHandler | None, own: int, libraries: int) -> None:
-    """Replace the handler that writes the log, or remove it for None.
-
-    ``own`` is the lowest level of dumpfilter's lines, and ``libraries`` that of all other lines.
-    """
-    root = logging.getLogger()
-    for old in [one for one in root.handlers if isinstance(one, ErrorHandler)]:
-        root.removeHandler(old)
-    if handler is not None:
-        root.addHandler(handler)
-    root.setLevel(libraries)
-    logging.getLogger("dumpfilter").setLevel(own)
-    logging.getLogger(AUDIT).setLevel(logging.NOTSET if handler is None else logging.DEBUG)
 
 
 class ErrorHandler(logging.StreamHandler[Any]):
@@ -239,28 +212,20 @@ def _of_library(_: Any, name: str, event: Event) -> Event:
     """Replace the event name of a library's log line by a stable one, and move its message into the field ``message``.
     A structlog processor.
     """
-    template, arguments = event["event"], event.pop("positional_args")
-    try:
-        message = {
-            "event": "message of a library",
-            "message": template % arguments if arguments else template,
-        }
-    except Exception as error:
-        # The format of a library's message may not fit its arguments.
-        message = {"event": "message of a library that cannot be shown", "error": str(error)}
-    return {**event, **message}
+    return {**event, "event": "message of a library", "message": event["event"]}
 
 
-def _within_rate(_: Any, name: str, event: Event) -> Event:
+def _within_rate(rates: dict[tuple[str, str], Seldom], _: Any, name: str, event: Event) -> Event:
     """Drop a log line when its event has used up the limit of the period (:data:`MOST_LINES`). A structlog processor.
 
-    The event's next line carries the number of dropped lines. Lines of the audit log are never dropped.
+    ``rates`` has the rate limiters by logger and event. The event's next line carries the number of dropped lines.
+    Lines of the audit log are never dropped.
     """
     import structlog
 
     if event["logger"] == AUDIT:
         return event
-    gate = _State.rates.setdefault((event["logger"], str(event["event"])), Seldom(most=MOST_LINES))
+    gate = rates.setdefault((event["logger"], str(event["event"])), Seldom(most=MOST_LINES))
     held = gate.allows()
     if held is None:
         raise structlog.DropEvent
@@ -271,22 +236,18 @@ def _within_rate(_: Any, name: str, event: Event) -> Event:
     return event
 
 
-def _with_error(event: Event, *, with_traceback: bool) -> Event:
-    """Replace the exception in a log line by fields with its class, text and place in the code.
+def _with_error(with_traceback: bool, _: Any, name: str, event: Event) -> Event:
+    """Replace the exception in a log line by fields with its class, text and place in the code. A structlog processor.
 
     With ``with_traceback``, as at the level debug, the line also has the traceback.
     """
-    info = event.pop("exc_info", None)
-    error = (
-        info if isinstance(info, BaseException) else (info if isinstance(info, tuple) else sys.exc_info())[1]
-    )
-    if not info or error is None:
+    error = event.get("exception")
+    if not isinstance(error, BaseException):
         return event
     event["exception"] = type(error).__name__
     event.setdefault("error", str(error))
-    frames = traceback.extract_tb(error.__traceback__)
-    if frames:
-        event["raised_at"] = f"{frames[-1].filename}:{frames[-1].lineno}"
+    for frame in traceback.extract_tb(error.__traceback__)[-1:]:
+        event["raised_at"] = f"{frame.filename}:{frame.lineno}"
     if with_traceback:
         event["traceback"] = "".join(traceback.format_exception(error))
     else:
@@ -294,52 +255,44 @@ def _with_error(event: Event, *, with_traceback: bool) -> Event:
     return event
 
 
-def _json_steps() -> list[Any]:
-    """Return the last structlog processors for the JSON format. They write one valid line, whatever the fields hold."""
-    import structlog
-
-    def ordered(_: Any, name: str, event: Event) -> Event:
-        first = {key: event.pop(key) for key in ("timestamp", "level", "logger", "event")}
-        cleaned: Event = _cleaned({**first, **event}, lambda text: _utf8(_cut(text)))
-        return cleaned
-
-    # Only ASCII: some readers of lines also break them at characters such as U+2028.
-    return [ordered, structlog.processors.JSONRenderer()]
-
-
-def _text_steps(*, colors: bool) -> list[Any]:
-    """Return the last structlog processors for the text format: one line, and then the lines of a traceback.
+def _as_text(renderer: Callable[[Any, str, Event], str]) -> Callable[[Any, str, Event], str]:
+    """Return the last structlog processor for the text format: one line, and then the lines of a traceback.
 
     Control characters are escaped, so that logged text cannot command a terminal.
     """
-    import structlog
-
-    renderer = structlog.dev.ConsoleRenderer(colors=colors, pad_level=True)
 
     def render(logger: Any, name: str, event: Event) -> str:
         trace = event.pop("traceback", "")
+        line = _safe(lambda text: printable(text, _LONGEST_VALUE), logger, name, event)
         # The logger's name would make every line longer, and people know the process.
-        event.pop("logger")
-        safe = _cleaned(event, lambda text: printable(text, _LONGEST_VALUE))
-        return _utf8("\n".join([str(renderer(logger, name, safe)), *map(visible, trace.splitlines())]))
+        del line["logger"]
+        return "\n".join([renderer(logger, name, line), *map(visible, trace.splitlines())])
 
-    return [render]
+    return render
 
 
-def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
-    """Return a copy of ``value`` with only types that JSON can represent. ``clean`` is applied to each text in it."""
-    match value:
-        case None | bool() | int():
-            return value
-        case float():
-            return value if math.isfinite(value) else str(value)
-        case dict():
-            return {clean(str(key)): _cleaned(each, clean) for key, each in value.items()}
-        case list() | tuple() | set() | frozenset():
-            return [_cleaned(each, clean) for each in value]
-        case bytes() | bytearray():
-            return clean(bytes(value[: _LONGEST_VALUE + 1]).decode("utf-8", "backslashreplace"))
-    return clean(str(value))
+def _safe(escape: Callable[[str], str], _: Any, name: str, event: Event) -> Event:
+    """Return a log line with only types that JSON can represent, and the time first. A structlog processor.
+
+    ``escape`` is applied to each text in the line.
+    """
+
+    def clean(value: Any) -> Any:
+        match value:
+            case None | bool() | int():
+                return value
+            case float() if math.isfinite(value):
+                return value
+            case dict():
+                return {clean(str(key)): clean(each) for key, each in value.items()}
+            case list() | tuple() | set() | frozenset():
+                return [clean(each) for each in value]
+            case bytes() | bytearray():
+                value = bytes(value[: _LONGEST_VALUE + 1]).decode("utf-8", "backslashreplace")
+        return escape(_utf8(str(value)))
+
+    first = {key: event.pop(key) for key in ("timestamp", "level", "logger", "event")}
+    return {clean(key): clean(value) for key, value in {**first, **event}.items()}
 
 
 def _utf8(text: str) -> str:

@@ -226,7 +226,7 @@ class Connection:
         self._since = time.monotonic()
         self._socket = client
         self._stream: PacketStream | None = None
-        self._log = log.bind(port=port.name, connection=number, peer=self.peer)
+        self.log = log.bind(port=port.name, connection=number, peer=self.peer)
         self._share = Memory(
             CLIENT_MEMORY,
             "prepared statements and variables of a connection",
@@ -265,14 +265,14 @@ class Connection:
                 await self._log_in()
             await self._serve_commands()
         except TimeoutError:
-            self._log.info("client.login_timeout")
+            self.log.info("client.login_timeout")
         except (ClientGone, Refused):
             pass
         finally:
             self.kill_query()
             self._share.close()
             if self.session:
-                self._log.info("client.disconnected", user=self.session.user)
+                self.log.info("client.disconnected", user=self.session.user)
 
     async def close(self) -> None:
         """Close the connection. A client that does not accept the last packets in time loses them."""
@@ -360,7 +360,7 @@ class Connection:
             except SqlError as unknown:
                 await self._refuse(unknown)
         self.session = session
-        self._log.info("client.connected", user=login.user, tls=session.tls_version or None)
+        self.log.info("client.connected", user=login.user, tls=session.tls_version or None)
         await self.stream.send(answers.ok(login.capabilities, Result(), info))
         self.stream.start_compression(login)
 
@@ -383,19 +383,19 @@ class Connection:
             else:
                 self._stream = await open_stream(self._socket, _AFTER_LOGIN)
             if not (with_tls or self.port.endpoint.insecure or is_loopback(self.address[0])):
-                self._log.warning("client.tls_demanded")
+                self.log.warning("client.tls_demanded")
                 await self._refuse(server_errors.ER_SECURE_TRANSPORT_REQUIRED())
             return parse_login(answer, greeting.capabilities)
         except TlsFailed as failed:
-            self._log.warning("client.tls_failed", reason=str(failed))
+            self.log.warning("client.tls_failed", reason=str(failed))
             raise Refused from failed
         except ClientGone:
-            self._log.warning(
+            self.log.warning(
                 "client.tls_failed", reason="no login came: the client may not trust the certificate"
             )
             raise
         except (MalformedPacket, SqlError):
-            self._log.info("client.bad_handshake")
+            self.log.info("client.bad_handshake")
             self._stream = self._stream or await open_stream(self._socket, _AFTER_LOGIN)
             await self._refuse(server_errors.ER_HANDSHAKE_ERROR())
 
@@ -461,7 +461,7 @@ class Connection:
                 given = await self._ask(await asyncio.to_thread(rsa.public_key))
             given = await asyncio.to_thread(rsa.decrypt, given, nonce)
         if not given.endswith(b"\0"):
-            self._log.warning(
+            self.log.warning(
                 "client.password_needs_tls",
                 hint="the first login with a caching_sha2_password hash needs TLS, or the server's public key",
             )
@@ -489,7 +489,7 @@ class Connection:
             raise Refused from failed
 
     async def _deny(self, user: str, *, with_password: bool) -> NoReturn:
-        self._log.warning("client.access_denied", user=user[:80])
+        self.log.warning("client.access_denied", user=user[:80])
         using = "YES" if with_password else "NO"
         error = server_errors.ER_ACCESS_DENIED_ERROR(user, self.peer, using)
         audit("login", account=user, peer=self.peer, result=str(error))
@@ -503,7 +503,7 @@ class Connection:
                     async with asyncio.timeout(IDLE_SECONDS):
                         number, data = await self.stream.read_command(self._admit_command)
                 except TimeoutError:
-                    self._log.info("client.idle")
+                    self.log.info("client.idle")
                     return
                 if number == Commands.COM_QUIT:
                     return
@@ -574,7 +574,7 @@ class Connection:
             except Exception as failed:
                 # A defect of the console is logged, and the client's session goes on.
                 statement = without_passwords(text, _LOGGED_CHARACTERS)
-                self._log.exception("client.statement_failed", statement=statement)
+                self.log.exception("client.statement_failed", statement=statement)
                 raise server_errors.ER_UNKNOWN_ERROR(
                     f"Unknown error: {type(failed).__name__}: {failed}"
                 ) from failed

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
-from dumpfilter.base import logs
 from dumpfilter.cli import app
 from tests.commands.in_process import Finished, untold_compilation
 from tests.commands.in_process import run as run_in_process
+from tests.log_state import reset_logs
 
 ORACLE = Path(__file__).parents[1] / "oracle" / "data" / "oracle"
 MYSQL, MARIADB = ORACLE / "mysql-statement", ORACLE / "mariadb-statement"
@@ -28,7 +28,7 @@ def invoke(*arguments: str | Path) -> Result:
         with untold_compilation():
             done = CliRunner().invoke(app, ["binlog", *map(str, arguments)], catch_exceptions=False)
     finally:
-        logs.reset()
+        reset_logs()
     assert done.exit_code == 0, done.stderr
     return done
 

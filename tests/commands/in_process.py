@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
-from dumpfilter.base import logs
 from dumpfilter.base.compiler import notice
 from dumpfilter.cli import main
+from tests.log_state import reset_logs
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -57,6 +57,6 @@ def run(*arguments: str | Path) -> Finished:
     finally:
         for number, handler in zip(_SIGNALS, handlers, strict=True):
             signal.signal(number, handler)
-        logs.reset()
+        reset_logs()
     stdout = out.buffer.getvalue().decode("utf-8", "surrogateescape")  # type: ignore[attr-defined]
     return Finished(int(str(code or 0)), stdout, err.getvalue())

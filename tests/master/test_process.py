@@ -16,6 +16,7 @@ from dumpfilter.master import process
 from dumpfilter.master.options import MasterOptions
 from dumpfilter.master.server import ListenAddress
 from tests.commands.in_process import run
+from tests.log_state import reset_logs
 from tests.support import DATA
 
 ROW = DATA / "oracle" / "mysql-row"
@@ -24,7 +25,7 @@ ROW = DATA / "oracle" / "mysql-row"
 @pytest.fixture
 def quiet_at_the_end() -> Iterator[None]:
     yield
-    logs.reset()
+    reset_logs()
 
 
 @pytest.mark.parametrize(

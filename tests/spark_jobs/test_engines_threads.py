@@ -17,6 +17,7 @@ from dumpfilter.base import logs
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.spark_jobs import engines
 from dumpfilter.spark_jobs.engines import Amount, MemoryShort, ThreadRunner, step
+from tests.log_state import reset_logs
 
 DEADLINE = 240.0
 """Seconds to wait for another thread."""
@@ -158,6 +159,6 @@ def test_a_log_of_errors_only_has_no_lines() -> None:
     try:
         ThreadRunner(1, Console(file=StringIO()))(task, [1], "exporting")
     finally:
-        logs.reset()
+        reset_logs()
     ThreadRunner(1, Console(file=StringIO()))(task, [1], "exporting")
     assert shows == [False, True]

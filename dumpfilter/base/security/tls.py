@@ -13,15 +13,15 @@ import ssl
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, TypeAlias
 
 import structlog
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, PublicKeyAlgorithmOID
 
 from dumpfilter.base.errors import OptionError
@@ -29,8 +29,8 @@ from dumpfilter.base.security.client_tls import (
     CA_OPTION,
     NO_CERTIFICATE,
     TlsFileError,
-    load_chain,
     read_tls_file,
+    ssl_reason,
     trust,
 )
 
@@ -42,6 +42,10 @@ KEY_OPTION = "--tls-key"
 GRPC_KEYS = "give an RSA key, or an EC key on the curve P-256 or P-384"
 """The advice in the error about a TLS key that gRPC cannot use."""
 
+_NO_KEY = "holds no private key in PEM, which begins with -----BEGIN PRIVATE KEY-----"
+_OTHER_KEY = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
+"""OpenSSL's reasons for which a key is not that of a certificate."""
+_TIME = "%Y-%m-%d %H:%M UTC"
 _VALID = datetime.timedelta(days=3650)
 _CLOCK_SKEW = datetime.timedelta(days=1)
 """The time by which a certificate that dumpfilter makes is valid before its creation.
@@ -50,8 +54,7 @@ Clients whose clocks are slow accept the certificate, too.
 """
 
 
-@dataclass(frozen=True)
-class TlsFiles:
+class TlsFiles(NamedTuple):
     """The paths of a server's PEM files, from the options ``--tls-cert``, ``--tls-key`` and ``--tls-ca``.
 
     ``certificate`` has the server's certificate, followed by its issuers' certificates. ``ca`` has the CA that signs
@@ -90,17 +93,6 @@ class ServerTls:
         return self
 
 
-class TlsSource(Protocol):
-    """An interface for a server's TLS settings, which may change. The server calls :meth:`current` before each
-    handshake.
-    """
-
-    def current(self) -> ServerTls:
-        """Return the certificate and key for a connection that begins now. They may have changed since the last
-        call.
-        """
-
-
 @dataclass(frozen=True)
 class KeyPair:
     """A certificate and its private key, both as PEM."""
@@ -119,29 +111,49 @@ def load_tls(files: TlsFiles, *, for_grpc: bool = False) -> ServerTls:
     if files.certificate is None or files.key is None:
         given, missing = (KEY_OPTION, CERTIFICATE_OPTION) if files.key else (CERTIFICATE_OPTION, KEY_OPTION)
         raise OptionError(f"{given} needs {missing}: give both, or none and a certificate is made")
+    of_certificate = partial(TlsFileError, CERTIFICATE_OPTION, files.certificate)
+    of_key = partial(TlsFileError, KEY_OPTION, files.key)
     certificates = read_tls_file(CERTIFICATE_OPTION, files.certificate)
-    leaf = _certificates(files.certificate, certificates)[0]
-    _check_period(files.certificate, leaf)
+    try:
+        leaf = x509.load_pem_x509_certificate(certificates)
+        is_for_grpc = suits_grpc(leaf)
+    except (ValueError, UnsupportedAlgorithm):
+        raise of_certificate(NO_CERTIFICATE) from None
+    now, begin, end = _now(), leaf.not_valid_before_utc, leaf.not_valid_after_utc
+    if end < now:
+        cure = f"get a new one, or leave out {CERTIFICATE_OPTION} and {KEY_OPTION}, and one is made"
+        raise of_certificate(f"expired on {end:{_TIME}}", cure)
+    if begin > now:
+        raise of_certificate(f"is not valid before {begin:{_TIME}}", "is this machine's clock right?")
     key = read_tls_file(KEY_OPTION, files.key)
-    if _public(_private_key(files.key, key)) != _public(leaf):
-        raise TlsFileError(
-            KEY_OPTION, files.key, f"is not the key of {files.certificate}, whose first certificate counts"
-        )
-    if for_grpc and not suits_grpc(leaf):
-        raise TlsFileError(KEY_OPTION, files.key, "is of a kind that gRPC cannot use", GRPC_KEYS)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
-    # A renewal may remove a file between the two times that it is read.
-    load_chain(context, CERTIFICATE_OPTION, files.certificate, files.key)
+    try:
+        # The function stands for the password of the key. Without it OpenSSL asks on the terminal.
+        context.load_cert_chain(files.certificate, files.key, lambda: b"")
+    except ssl.SSLError as error:
+        if b"ENCRYPTED" in key:
+            cure = f"write it without: openssl pkey -in {files.key} -out FILE"
+            raise of_key("is encrypted, and nobody is there to type its password", cure) from None
+        if error.reason in _OTHER_KEY:
+            raise of_key(f"is not the key of {files.certificate}, whose first certificate counts") from None
+        raise of_key(_NO_KEY if error.reason is None else f"OpenSSL: {ssl_reason(error)}") from None
+    except OSError as error:
+        # A renewal may remove a file between the two times that it is read.
+        raise of_key(f"cannot be read: {error.strerror}") from None
+    if for_grpc and not is_for_grpc:
+        raise of_key("is of a kind that gRPC cannot use", GRPC_KEYS)
     ca = None
     if files.ca is not None:
         ca = trust(context, files.ca, CA_OPTION)
         # Like MySQL and MariaDB, the server accepts clients without a certificate.
         context.verify_mode = ssl.CERT_OPTIONAL
-    return ServerTls(
-        context, certificates, key, ca, leaf.fingerprint(hashes.SHA256()), leaf.not_valid_after_utc
-    )
+    return ServerTls(context, certificates, key, ca, leaf.fingerprint(hashes.SHA256()), end)
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
 
 
 def suits_grpc(certificate: x509.Certificate) -> bool:
@@ -149,13 +161,10 @@ def suits_grpc(certificate: x509.Certificate) -> bool:
 
     gRPC's TLS library, BoringSSL, supports fewer types of keys than OpenSSL.
     """
-    algorithm = certificate.public_key_algorithm_oid
-    if algorithm == PublicKeyAlgorithmOID.EC_PUBLIC_KEY:
-        key = certificate.public_key()
-        return isinstance(key, ec.EllipticCurvePublicKey) and isinstance(
-            key.curve, ec.SECP256R1 | ec.SECP384R1
-        )
-    return algorithm == PublicKeyAlgorithmOID.RSAES_PKCS1_v1_5
+    if certificate.public_key_algorithm_oid == PublicKeyAlgorithmOID.RSAES_PKCS1_v1_5:
+        return True
+    curve = getattr(certificate.public_key(), "curve", None)
+    return isinstance(curve, ec.SECP256R1 | ec.SECP384R1)
 
 
 def temporary_tls(host: str, ca: Path | None = None) -> ServerTls:
@@ -184,7 +193,7 @@ def make_key_pair(host: str) -> KeyPair:
     extension OpenSSL 1.1 would treat it as self-signed only if it might sign certificates.
     """
     key = ec.generate_private_key(ec.SECP256R1())
-    now = datetime.datetime.now(datetime.UTC)
+    now = _now()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dumpfilter")])
     certificate = (
         x509.CertificateBuilder()
@@ -220,56 +229,6 @@ def _names(host: str) -> Iterator[x509.GeneralName]:
                 yield x509.IPAddress(address)
 
 
-def _certificates(path: Path, data: bytes) -> list[x509.Certificate]:
-    try:
-        found = x509.load_pem_x509_certificates(data)
-        # The key of a certificate is parsed here, so that an unknown kind of key is an error about this file.
-        found[0].public_key()
-    except (ValueError, UnsupportedAlgorithm):
-        raise TlsFileError(CERTIFICATE_OPTION, path, NO_CERTIFICATE) from None
-    return found
-
-
-def _check_period(path: Path, certificate: x509.Certificate) -> None:
-    now = datetime.datetime.now(datetime.UTC)
-    if certificate.not_valid_after_utc < now:
-        raise TlsFileError(
-            CERTIFICATE_OPTION,
-            path,
-            f"expired on {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC",
-            f"get a new one, or leave out {CERTIFICATE_OPTION} and {KEY_OPTION}, and one is made",
-        )
-    if certificate.not_valid_before_utc > now:
-        raise TlsFileError(
-            CERTIFICATE_OPTION,
-            path,
-            f"is not valid before {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC",
-            "is this machine's clock right?",
-        )
-
-
-def _private_key(path: Path, data: bytes) -> PrivateKeyTypes:
-    try:
-        return serialization.load_pem_private_key(data, None)
-    except TypeError:
-        raise TlsFileError(
-            KEY_OPTION,
-            path,
-            "is encrypted, and nobody is there to type its password",
-            f"write it without: openssl pkey -in {path} -out FILE",
-        ) from None
-    except (ValueError, UnsupportedAlgorithm):
-        raise TlsFileError(
-            KEY_OPTION, path, "holds no private key in PEM, which begins with -----BEGIN PRIVATE KEY-----"
-        ) from None
-
-
-def _public(of: PrivateKeyTypes | x509.Certificate) -> bytes:
-    return of.public_key().public_bytes(
-        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-
-
 class ReloadingTls:
     """The TLS settings of a server, read from files. A server calls :meth:`current` before each handshake.
 
@@ -291,9 +250,8 @@ class ReloadingTls:
         """
         with self._lock:
             # The stamp is older than the content. A file that changes while it is read has another stamp next time.
-            stamp = _stamp(self._files)
+            stamp, self._stamp = self._stamp, _stamp(self._files)
             if stamp != self._stamp:
-                self._stamp = stamp
                 self._reload()
             return self._tls
 
@@ -307,19 +265,24 @@ class ReloadingTls:
                 "tls.reloaded",
                 certificate=str(self._files.certificate),
                 sha256=self._tls.fingerprint.hex(),
-                valid_until=f"{self._tls.valid_until:%Y-%m-%d %H:%M} UTC",
+                valid_until=f"{self._tls.valid_until:{_TIME}}",
             )
 
 
 def _stamp(files: TlsFiles) -> list[tuple[int, ...] | None]:
-    """Return inode, size and times of each file, or None for a missing one. The list changes when a file is changed or
-    replaced.
+    """Return inode, size and change time of each file, or None for a missing one. The list changes when a file is
+    changed or replaced.
     """
-    stamps: list[tuple[int, ...] | None] = []
-    for path in (files.certificate, files.key, files.ca):
+
+    def of(path: Path | None) -> tuple[int, ...] | None:
         try:
             found = None if path is None else os.stat(path)
         except OSError:
-            found = None
-        stamps.append(found and (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
-    return stamps
+            return None
+        return found and (found.st_ino, found.st_size, found.st_ctime_ns)
+
+    return list(map(of, files))
+
+
+TlsSource: TypeAlias = ServerTls | ReloadingTls
+"""A server's TLS settings, which may change. The server calls ``current`` before each handshake."""
