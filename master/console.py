@@ -7,7 +7,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from functools import singledispatchmethod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,30 +14,18 @@ import dumpfilter
 from dumpfilter.analyse.printing.show_events import no_events, show_events
 from dumpfilter.base.errors import BinlogMissing, DumpfilterError, OptionError
 from dumpfilter.console.sql import commands as C
+from dumpfilter.console.sql import server_errors as E
 from dumpfilter.console.sql.columns import (
+    BINARY_LOG_STATUS,
+    BINARY_LOGS,
     PERFORMANCE_SCHEMA,
-    binary_log_status_columns,
-    replica_status_columns,
-    replicas_columns,
+    REPLICA_STATUS,
+    REPLICAS,
 )
 from dumpfilter.console.sql.grammar import Cursor, Role
-from dumpfilter.console.sql.result import OK, Column, ColumnType, Note, Result
-from dumpfilter.console.sql.server_errors import (
-    ER_BAD_REPLICA,
-    ER_MARIADB_BAD_CONNECTION,
-    ER_MARIADB_BAD_SLAVE,
-    ER_MARIADB_SLAVE_WAS_NOT_RUNNING,
-    ER_REPLICA_CHANNEL_DOES_NOT_EXIST,
-    ER_REPLICA_CHANNEL_WAS_NOT_RUNNING,
-    ER_UNKNOWN_ERROR,
-    SqlError,
-)
-from dumpfilter.filter import (
-    EffectiveRuleKind,
-    ReplicationFilter,
-    WriteRuleKind,
-    WriteSemantics,
-)
+from dumpfilter.console.sql.result import OK, Result
+from dumpfilter.console.sql.server_errors import SqlError
+from dumpfilter.filter import EffectiveRuleKind, ReplicationFilter, WriteRuleKind, WriteSemantics
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.filter import make_write_filter
 from dumpfilter.index.lag import BinlogEnd
@@ -106,7 +93,7 @@ class UndrainReplicas(C.Command):
     who: Who
 
 
-class MasterConsole:
+class MasterConsole(C.Executor):
     """The executor of a master's console statements, an :class:`~dumpfilter.console.sql.commands.Executor`.
 
     Results have the columns of the server family (MySQL or MariaDB) that wrote the binlog. Errors have the numbers and
@@ -129,7 +116,7 @@ class MasterConsole:
         *,
         port: int = 0,
         lower_case_table_names: int = 0,
-        reload: Callable[[], None] | None = None,
+        reload: Callable[[], None] = lambda: None,
         replicas: ReplicaFilters | None = None,
         source: SourceThread | None = None,
     ) -> None:
@@ -144,45 +131,40 @@ class MasterConsole:
         self._lower_case_table_names = lower_case_table_names
         self._changing = threading.Lock()
         """The lock that a statement holds while it purges binlog files or changes the binlog's rules."""
+
+    @property
+    def tables(self) -> Mapping[tuple[str, str], Callable[[], Result]]:
+        """The tables of the console, by schema and name, each with the function that returns its present rows."""
+        replicas, source = self._replicas, self._source
         tables: dict[str, Callable[[], Result]] = {
             "drains": lambda: facts.Drains.table(
                 facts.DrainView(drain, self._concerned(drain)) for drain in self._drains.all()
             ),
             "filter_warnings": self._warnings,
             "imposed_filters": lambda: facts.ImposedFilters.table(self._service.config.imposed),
-            "replica_drift": lambda: facts.ReplicaDrift.table(
-                () if replicas is None else replicas.drifting()
-            ),
-            "replica_filters": lambda: facts.ReplicaFilters.table(
-                () if replicas is None else _entries(replicas)
-            ),
+            "replica_drift": lambda: facts.ReplicaDrift.table(replicas.drifting() if replicas else ()),
+            "replica_filters": lambda: facts.ReplicaFilters.table(_entries(replicas) if replicas else ()),
             "slaves": self._slaves,
-            "source": lambda: facts.Source.table(() if source is None else (source,)),
+            "source": lambda: facts.Source.table([source] if source else ()),
             "write_rules": lambda: facts.WriteRules.table(_write_rows(self._register.write_filter)),
         }
-        self.tables: Mapping[tuple[str, str], Callable[[], Result]] = {
-            **{("dumpfilter", name): tables[name] for name in sorted(tables)},
-            # performance_schema describes replication channels, which a master does not have.
-            **{
-                ("performance_schema", name): functools.partial(Result, columns, ())
-                for name, columns in PERFORMANCE_SCHEMA.items()
-            },
+        # performance_schema describes replication channels, which a master does not have.
+        empty = {name: functools.partial(Result, columns) for name, columns in PERFORMANCE_SCHEMA.items()}
+        return {
+            **{("dumpfilter", name): rows for name, rows in tables.items()},
+            **{("performance_schema", name): rows for name, rows in empty.items()},
         }
-        """The tables of the console, by schema and name, each with the function that returns its present rows."""
-
-    @property
-    def functions(self) -> Mapping[str, Callable[..., int | None]]:
-        """The SQL functions that wait for replication. A master has none, as it does not replicate."""
-        return {}
 
     @property
     def _mysql(self) -> bool:
         return self._store.family == "mysql"
 
-    @singledispatchmethod
     def execute(self, command: C.Command) -> Result:
         """Execute a parsed statement and return its result. Raises SqlError, or BinlogError where a file is damaged."""
-        raise SqlError(1235, "42000", f"This master doesn't support '{type(command).__name__}'")
+        try:
+            return super().execute(command)
+        except OptionError as error:
+            raise E.ER_UNKNOWN_ERROR(str(error)) from None
 
     def _slaves(self) -> Result:
         end = BinlogEnd(self._store.binlogs.paths, time.time())
@@ -227,31 +209,23 @@ class MasterConsole:
         """The base name of the binlog files, such as ``binlog`` for ``binlog.000007``."""
         return Path(self._store.binlogs.names[-1]).stem
 
-    @execute.register
     def _show_binary_logs(self, command: C.ShowBinaryLogs) -> Result:
         width = 3 if self._mysql else 2
-        columns = [Column("Log_name"), Column("File_size", ColumnType.INTEGER), Column("Encrypted")]
-        rows = [(*file, "No")[:width] for file in self._store.sizes()]
-        return Result(columns[:width], rows)
+        return Result(BINARY_LOGS[:width], [(*file, "No")[:width] for file in self._store.sizes()])
 
-    @execute.register
     def _show_binary_log_status(self, command: C.ShowBinaryLogStatus) -> Result:
-        row: list[str | int] = [
-            *self._store.sizes()[-1],
-            self._write_names(WriteRuleKind.DO_DB),
-            self._write_names(WriteRuleKind.IGNORE_DB),
-        ]
-        if self._mysql:
-            logged = self._store.logged()
-            row.append("" if logged is None else str(logged.gtids).replace(",", ",\n"))
-        return Result(binary_log_status_columns(self._store.family), [row])
+        do_db, ignore_db = map(self._write_names, (WriteRuleKind.DO_DB, WriteRuleKind.IGNORE_DB))
+        logged = self._store.logged() if self._mysql else None
+        gtids = "" if logged is None else str(logged.gtids).replace(",", ",\n")
+        width = 5 if self._mysql else 4
+        row = *self._store.sizes()[-1], do_db, ignore_db, gtids
+        return Result(BINARY_LOG_STATUS[:width], [row[:width]])
 
     def _write_names(self, kind: WriteRuleKind) -> str:
         write_filter = self._register.write_filter
         rules = write_filter.rules if write_filter else ()
         return ",".join(rule.value for rule in rules if rule.kind is kind)
 
-    @execute.register
     def _show_binlog_events(self, command: C.ShowBinlogEvents) -> Result:
         if command.relay_log:
             raise no_events("Could not find target log", "SHOW RELAYLOG EVENTS")
@@ -266,15 +240,10 @@ class MasterConsole:
         except BinlogMissing:
             raise no_events("Could not find target log") from None
         return show_events(
-            path,
-            self._store.family,
-            position=command.position,
-            offset=command.offset,
-            count=command.count,
+            path, self._store.family, position=command.position, offset=command.offset, count=command.count
         )
 
-    @execute.register
-    def _purge(self, command: C.PurgeBinaryLogs) -> Result:
+    def _purge_binary_logs(self, command: C.PurgeBinaryLogs) -> Result:
         if command.to is None and command.before is None:
             # A server accepts PURGE BINARY LOGS BEFORE NULL and deletes no file.
             return Result(notes=command.warnings)
@@ -290,7 +259,6 @@ class MasterConsole:
             self._store.forget_files(gone)
         return Result(notes=(*command.warnings, *notes))
 
-    @execute.register
     def _change_binlog(self, command: C.ChangeBinlog) -> Result:
         if command.name != self._base:
             raise SqlError(
@@ -298,40 +266,38 @@ class MasterConsole:
                 "HY000",
                 f"Target log not found in binlog index: the binlog that is served is '{self._base}'",
             )
+        chosen = {clause.kind: clause.rules for clause in command.clauses}
         with self._changing:
             old = self._register.write_filter
-            rules = list(old.rules) if isinstance(old, EffectiveFilter) else []
-            for clause in command.clauses:
-                rules = [rule for rule in rules if rule.kind is not clause.kind] + list(clause.rules)
+            rules = (
+                [rule for rule in old.rules if rule.kind not in chosen]
+                if isinstance(old, EffectiveFilter)
+                else []
+            )
             try:
-                for clause in command.clauses:
-                    if clause.kind not in (EffectiveRuleKind.DO, EffectiveRuleKind.IGNORE):
-                        raise OptionError(
-                            f"CHANGE BINLOG knows DO and IGNORE, not {clause.kind.value.upper()}"
-                        )
-                changed = make_write_filter(
-                    WriteSemantics.EFFECTIVE,
-                    rules,
-                    names=self._store.names._replace(lower_case_table_names=self._lower_case_table_names),
-                )
+                for kind, more in chosen.items():
+                    if kind not in (EffectiveRuleKind.DO, EffectiveRuleKind.IGNORE):
+                        raise OptionError(f"CHANGE BINLOG knows DO and IGNORE, not {kind.value.upper()}")
+                    rules += more
+                names = self._store.names._replace(lower_case_table_names=self._lower_case_table_names)
+                changed = make_write_filter(WriteSemantics.EFFECTIVE, rules, names=names)
             except OptionError as error:
                 raise SqlError(1231, "42000", str(error)) from None
-            notes = _lost(old)
             self._register.change_write_filter(changed)
-        return Result(notes=tuple(notes))
-
-    @execute.register
-    def _flush_privileges(self, command: C.FlushPrivileges) -> Result:
-        if self._reload is None:
+        if old is None or isinstance(old, EffectiveFilter) or not old.rules:
             return OK
+        # Effective rules (WL#2516) consider the tables that a statement changes, and never the current database.
+        lost = f"effective rules take the place of {facts.rule_text(old)}"
+        return Result(notes=[E.ER_UNKNOWN_ERROR.warning(lost[:_LONGEST_NOTE])])
+
+    def _flush_privileges(self, command: C.FlushPrivileges) -> Result:
         try:
             self._reload()
         except OptionError as error:
-            raise ER_UNKNOWN_ERROR(f"{error} (the old configuration stays)") from None
+            raise OptionError(f"{error} (the old configuration stays)") from None
         return OK
 
-    @execute.register
-    def _unregister(self, command: UnregisterReplica) -> Result:
+    def _unregister_replica(self, command: UnregisterReplica) -> Result:
         who = command.who
 
         def reason(slave: RegisteredSlave) -> DumpfilterError | None:
@@ -343,31 +309,22 @@ class MasterConsole:
         gone |= {one.peer.key for one in self._register.counters.finish(lambda record: who.fits(record.peer))}
         gone |= {one.peer.key for one in self._service.known_slaves.forget(who)}
         if not gone:
-            raise ER_UNKNOWN_ERROR(
+            raise E.ER_UNKNOWN_ERROR(
                 f"The master has served no slave with {who}, or no longer waits for that slave: see SELECT * FROM "
                 "dumpfilter.slaves"
             )
         return Result(affected=len(gone))
 
-    @execute.register
-    def _drain(self, command: DrainReplicas) -> Result:
-        who = command.who
-        try:
-            drain = self._drains.drain(who, command.reason)
-        except OptionError as error:
-            raise ER_UNKNOWN_ERROR(str(error)) from None
-        concerned = self._concerned(drain)
-        if concerned:
-            return Result(affected=len(concerned))
-        note = f"No slave is registered with {who}; the drain holds for slaves that register later"
-        return Result(notes=[ER_UNKNOWN_ERROR.note(note)])
+    def _drain_replicas(self, command: DrainReplicas) -> Result:
+        concerned = self._concerned(self._drains.drain(command.who, command.reason))
+        note = f"No slave is registered with {command.who}; the drain holds for slaves that register later"
+        return Result(affected=len(concerned), notes=[] if concerned else [E.ER_UNKNOWN_ERROR.note(note)])
 
-    @execute.register
-    def _undrain(self, command: UndrainReplicas) -> Result:
+    def _undrain_replicas(self, command: UndrainReplicas) -> Result:
         who = command.who
         ended = self._drains.undrain(who)
         if not ended and who != Who():
-            raise ER_UNKNOWN_ERROR(
+            raise E.ER_UNKNOWN_ERROR(
                 f"There is no drain of {who}: see SELECT * FROM dumpfilter.drains, and name the slaves as there"
             )
         return Result(affected=ended)
@@ -376,46 +333,36 @@ class MasterConsole:
         """Return the registered slaves that the conditions of ``drain`` select."""
         return [slave for slave in self._register.all() if drain.who.fits(slave.peer)]
 
-    @execute.register
     def _show_replicas(self, command: C.ShowReplicas) -> Result:
-        old = command.old or not self._mysql
-        columns = replicas_columns(old=old)
         source_id = self._store.format_description.header.server_id
         # SHOW SLAVE HOSTS of MariaDB has no column for the slaves' UUIDs.
         width = 5 if self._mysql else 4
         rows = [slave.peer.row(source_id)[:width] for slave in self._register.listed()]
-        return Result(columns[:width], rows)
+        return Result(REPLICAS[command.old or not self._mysql][:width], rows)
 
-    @execute.register
     def _show_replica_status(self, command: C.ShowReplicaStatus) -> Result:
         self._check_channel(command.channel)
-        return Result(replica_status_columns(old=command.old or not self._mysql))
+        return Result(REPLICA_STATUS[command.old or not self._mysql])
 
-    @execute.register
     def _start_replica(self, command: C.StartReplica) -> Result:
         if command.every:
             return OK
         self._check_channel(command.channel)
-        if self._mysql:
-            raise ER_BAD_REPLICA()
-        raise ER_MARIADB_BAD_SLAVE()
+        raise E.ER_BAD_REPLICA() if self._mysql else E.ER_MARIADB_BAD_SLAVE()
 
-    @execute.register
     def _stop_replica(self, command: C.StopReplica) -> Result:
         if command.every:
             return OK
         self._check_channel(command.channel)
         if self._mysql:
-            return Result(notes=[ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note("")])
-        return Result(notes=[ER_MARIADB_SLAVE_WAS_NOT_RUNNING.note()])
+            return Result(notes=[E.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note("")])
+        return Result(notes=[E.ER_MARIADB_SLAVE_WAS_NOT_RUNNING.note()])
 
-    @execute.register
     def _reset_replica(self, command: C.ResetReplica) -> Result:
         self._check_channel(command.channel)
         return OK
 
-    @execute.register
-    def _no_replica(self, command: C.ChangeSource | C.ChangeReplicationFilter) -> Result:
+    def _change_source(self, command: C.ChangeSource | C.ChangeReplicationFilter) -> Result:
         raise SqlError(
             1794,
             "HY000",
@@ -423,39 +370,21 @@ class MasterConsole:
             f"of the binlog for all slaves: CHANGE BINLOG '{self._base}' TO …",
         )
 
-    @execute.register
+    _change_replication_filter = _change_source
+
     def _change_replica_filter(self, command: C.ChangeReplicaFilter) -> Result:
-        filters = self._replicas
-        if filters is None:
-            raise ER_UNKNOWN_ERROR("This master has no real replicas: it was started without --replica-port")
-        try:
-            with self._changing:
-                entry = filters.choose(command.user, channel=command.channel, server_id=command.server_id)
-                slaves, warnings = filters.change(entry, command.clauses)
-        except OptionError as error:
-            raise ER_UNKNOWN_ERROR(str(error)) from None
-        return Result(
-            affected=len(slaves), notes=[ER_UNKNOWN_ERROR.warning(text[:_LONGEST_NOTE]) for text in warnings]
-        )
+        if self._replicas is None:
+            raise OptionError("This master has no real replicas: it was started without --replica-port")
+        with self._changing:
+            entry = self._replicas.choose(command.user, channel=command.channel, server_id=command.server_id)
+            slaves, warnings = self._replicas.change(entry, command.clauses)
+        notes = [E.ER_UNKNOWN_ERROR.warning(text[:_LONGEST_NOTE]) for text in warnings]
+        return Result(affected=len(slaves), notes=notes)
 
     def _check_channel(self, channel: str | None) -> None:
-        if not channel:
-            return
-        if self._mysql:
-            raise ER_REPLICA_CHANNEL_DOES_NOT_EXIST(channel)
-        raise ER_MARIADB_BAD_CONNECTION(channel)
-
-
-def _lost(old: ReplicationFilter | None) -> list[Note]:
-    """Return a warning when CHANGE BINLOG replaces ``old``, rules such as ``--binlog-do-db``, by effective rules.
-    Otherwise return an empty list.
-
-    Effective rules (WL#2516) consider the tables that a statement changes, and never the current database.
-    """
-    if old is None or isinstance(old, EffectiveFilter) or not old.rules:
-        return []
-    rules = " ".join(map(str, old.rules))
-    return [ER_UNKNOWN_ERROR.warning(f"effective rules take the place of {rules}"[:_LONGEST_NOTE])]
+        if channel:
+            missing = E.ER_REPLICA_CHANNEL_DOES_NOT_EXIST if self._mysql else E.ER_MARIADB_BAD_CONNECTION
+            raise missing(channel)
 
 
 def _write_rows(write_filter: ReplicationFilter | None) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ import math
 import re
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial, singledispatchmethod
+from functools import partial
 from typing import Any, TypeVar
 
 from dumpfilter import __version__
@@ -23,9 +23,10 @@ from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.base.security.client_tls import TlsMode
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, MysqlGtidSet, parse_gtid_set
-from dumpfilter.console.sql import commands, server_errors
-from dumpfilter.console.sql.columns import binary_log_status_columns, replica_status_columns, replicas_columns
-from dumpfilter.console.sql.commands import Command, Threads
+from dumpfilter.console.sql import commands as C
+from dumpfilter.console.sql import server_errors as E
+from dumpfilter.console.sql.columns import BINARY_LOG_STATUS, REPLICA_STATUS, REPLICAS
+from dumpfilter.console.sql.commands import Threads
 from dumpfilter.console.sql.functions import number_of
 from dumpfilter.console.sql.interruption import acquire, running_interrupt
 from dumpfilter.console.sql.result import OK, Note, Result
@@ -68,11 +69,8 @@ They name another master or another position in its binlog.
 """
 
 
-class SlaveConsole:
-    """The executor of the SQL statements that clients send to a slave's console.
-
-    The server of the console calls the object through the protocol :class:`~dumpfilter.console.sql.commands.Executor`.
-    """
+class SlaveConsole(C.Executor):
+    """The executor of the SQL statements that clients send to a slave's console."""
 
     def __init__(
         self, slave: Slave, replicas: Callable[[], Sequence[tuple[int, str, int, int, str]]] = lambda: ()
@@ -85,7 +83,7 @@ class SlaveConsole:
         self.port = 0
         """The TCP port of the console. Clients read it as the system variable ``@@port``."""
 
-    def execute(self, command: Command) -> Result:
+    def execute(self, command: C.Command) -> Result:
         """Execute one parsed SQL statement of a client on the slave, and return its result.
 
         Raises SqlError with the server's error number when the slave refuses the statement.
@@ -93,11 +91,11 @@ class SlaveConsole:
         # STOP REPLICA may hold the lock for long. A statement whose client has left must not keep a thread meanwhile.
         acquire(self._slave.lock, running_interrupt())
         try:
-            return self._execute(command)
+            return super().execute(command)
         except UnknownChannel as error:
-            raise server_errors.ER_REPLICA_CHANNEL_DOES_NOT_EXIST(error.channel) from None
+            raise E.ER_REPLICA_CHANNEL_DOES_NOT_EXIST(error.channel) from None
         except OptionError as error:
-            raise server_errors.ER_WRONG_ARGUMENTS(str(error)) from error
+            raise E.ER_WRONG_ARGUMENTS(str(error)) from error
         finally:
             self._slave.lock.release()
 
@@ -150,37 +148,31 @@ class SlaveConsole:
             "master_gtid_wait": partial(_master_gtid_wait, self._slave),
         }
 
-    @singledispatchmethod
-    def _execute(self, command: Command) -> Result:
-        raise server_errors.ER_NOT_SUPPORTED_YET(type(command).__name__)
-
-    @_execute.register
-    def _(self, command: commands.ChangeReplicationFilter) -> Result:
+    def _change_replication_filter(self, command: C.ChangeReplicationFilter) -> Result:
         channel = command.channel
         if channel is not None and fold_channel(channel) in GROUP_REPLICATION_CHANNELS:
-            raise server_errors.ER_REPLICA_CHANNEL_OPERATION_NOT_ALLOWED("CHANGE REPLICATION FILTER", channel)
+            raise E.ER_REPLICA_CHANNEL_OPERATION_NOT_ALLOWED("CHANGE REPLICATION FILTER", channel)
         if channel is not None and not self._slave.has(channel):
-            raise server_errors.ER_REPLICA_CONFIGURATION()
+            raise E.ER_REPLICA_CONFIGURATION()
         for one in self._slave.channels if channel is None else [self._slave.get(channel)]:
             if one.sql.running:
-                raise server_errors.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(one.name)
+                raise E.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(one.name)
         self._slave.change_filter(command.clauses, channel)
         return OK
 
-    @_execute.register
-    def _(self, command: commands.ChangeSource) -> Result:
+    def _change_source(self, command: C.ChangeSource) -> Result:
         name = self._channel_to_configure(command.channel)
         known = self._slave.get(name) if self._slave.has(name) else None
         if known is not None:
             if Threads.IO in known.running:
-                raise server_errors.ER_REPLICA_CHANNEL_IO_THREAD_MUST_STOP(name)
+                raise E.ER_REPLICA_CHANNEL_IO_THREAD_MUST_STOP(name)
             if known.running:
-                raise server_errors.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(name)
+                raise E.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(name)
         given = dict(command.options)
         before = known.info if known is not None else SourceInfo(channel=name)
         notes = _check_options(given, before, self._slave.options.net_timeout)
         if known is None and len(self._slave.channels) >= MAX_CHANNELS:
-            raise server_errors.ER_REPLICA_MAX_CHANNELS_EXCEEDED()
+            raise E.ER_REPLICA_MAX_CHANNELS_EXCEEDED()
         info = before.model_copy(update=_updates(given))
         afresh = bool(_AFRESH & given.keys())
         # SOURCE_HOST or SOURCE_PORT names another master. The old master's binlog files do not exist there.
@@ -190,85 +182,78 @@ class SlaveConsole:
         self._slave.configure(info, command.clauses, afresh=afresh)
         return Result(notes=notes)
 
-    @_execute.register
-    def _(self, command: commands.StartReplica) -> Result:
+    def _start_replica(self, command: C.StartReplica) -> Result:
         chosen = self._chosen(command.channel, every=command.every)
         if not chosen:
-            raise server_errors.ER_BAD_REPLICA()
+            raise E.ER_BAD_REPLICA()
         if command.until is not None and command.threads is Threads.IO:
-            raise server_errors.ER_BAD_REPLICA_UNTIL_COND()
+            raise E.ER_BAD_REPLICA_UNTIL_COND()
         if command.until is not None and len(chosen) > 1:
-            raise server_errors.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
+            raise E.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
         until = _until(command.until)
         notes: list[Note] = []
         for one in chosen:
             if not one.info.host and Threads.IO in command.threads:
-                raise server_errors.ER_BAD_REPLICA()
+                raise E.ER_BAD_REPLICA()
             if command.threads in one.running:
-                notes.append(server_errors.ER_REPLICA_CHANNEL_WAS_RUNNING.note(one.name))
+                notes.append(E.ER_REPLICA_CHANNEL_WAS_RUNNING.note(one.name))
                 continue
             one.start(command.threads, until=until, user=command.user, password=command.password)
         return Result(notes=notes)
 
-    @_execute.register
-    def _(self, command: commands.StopReplica) -> Result:
+    def _stop_replica(self, command: C.StopReplica) -> Result:
         chosen = self._chosen(command.channel, every=command.every)
         notes: list[Note] = []
         for one in chosen:
             if not command.threads & one.running:
-                notes.append(server_errors.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note(one.name))
+                notes.append(E.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note(one.name))
             one.request_stop(command.threads)
         for one in chosen:
             one.stop(command.threads)
         if not chosen:
-            notes.append(server_errors.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note(DEFAULT_CHANNEL))
+            notes.append(E.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note(DEFAULT_CHANNEL))
         return Result(notes=notes)
 
-    @_execute.register
-    def _(self, command: commands.ResetReplica) -> Result:
+    def _reset_replica(self, command: C.ResetReplica) -> Result:
         chosen = self._chosen(command.channel)
         for one in chosen:
             if one.running:
-                raise server_errors.ER_REPLICA_CHANNEL_MUST_STOP(one.name)
+                raise E.ER_REPLICA_CHANNEL_MUST_STOP(one.name)
         for one in chosen:
             self._slave.reset(one.name, all=command.all)
         return OK
 
-    @_execute.register
-    def _(self, command: commands.ShowReplicaStatus) -> Result:
+    def _show_replica_status(self, command: C.ShowReplicaStatus) -> Result:
         chosen = self._chosen(command.channel, every=command.every)
         seen = facts.views(self._slave.channels)
         executed = facts.executed_gtids(seen)
         # SHOW REPLICA STATUS of a server leaves out channels for which no SOURCE_HOST is set.
         shown = [one for one in seen if one.channel in chosen and one.info.host]
         rows = [facts.status_row(one, self._slave.filters, executed) for one in shown]
-        return Result(replica_status_columns(old=command.old), rows)
+        return Result(REPLICA_STATUS[command.old], rows)
 
-    @_execute.register
-    def _(self, command: commands.ShowReplicas) -> Result:
-        return Result(replicas_columns(old=command.old), list(self._replicas()))
+    def _show_replicas(self, command: C.ShowReplicas) -> Result:
+        return Result(REPLICAS[command.old], list(self._replicas()))
 
-    @_execute.register
-    def _(self, command: commands.ShowBinaryLogStatus) -> Result:
-        return Result(binary_log_status_columns())
+    def _show_binary_log_status(self, command: C.ShowBinaryLogStatus) -> Result:
+        return Result(BINARY_LOG_STATUS)
 
-    @_execute.register
-    def _(self, command: commands.ChangeBinlog | commands.ShowBinaryLogs) -> Result:
-        raise server_errors.ER_NO_BINARY_LOGGING()
+    def _change_binlog(self, command: C.ChangeBinlog | C.ShowBinaryLogs) -> Result:
+        raise E.ER_NO_BINARY_LOGGING()
 
-    @_execute.register
-    def _(self, command: commands.PurgeBinaryLogs) -> Result:
+    _show_binary_logs = _change_binlog
+
+    def _purge_binary_logs(self, command: C.PurgeBinaryLogs) -> Result:
         # The slave writes no binlog. A server without a binlog accepts PURGE BINARY LOGS and does nothing.
         return OK
 
-    @_execute.register
-    def _(self, command: commands.ShowBinlogEvents) -> Result:
+    def _show_binlog_events(self, command: C.ShowBinlogEvents) -> Result:
         if not command.relay_log:
             return Result(EVENT_COLUMNS)
         if command.channel is None and any(one.name for one in self._slave.channels):
             # A server counts the default channel even if nobody has configured the default channel. With a named
             # channel there are then several channels, and the statement without FOR CHANNEL is ambiguous.
-            raise server_errors.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
+            raise E.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
         chosen = self._chosen(command.channel)
         if not chosen:
             return Result(EVENT_COLUMNS)
@@ -298,15 +283,15 @@ class SlaveConsole:
     def _channel_to_configure(self, channel: str | None) -> str:
         if channel is None:
             if any(one.name != DEFAULT_CHANNEL for one in self._slave.channels):
-                raise server_errors.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
+                raise E.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
             return DEFAULT_CHANNEL
         name = fold_channel(channel)
         if name in GROUP_REPLICATION_CHANNELS:
-            raise server_errors.ER_REPLICA_CHANNEL_OPERATION_NOT_ALLOWED(
+            raise E.ER_REPLICA_CHANNEL_OPERATION_NOT_ALLOWED(
                 "CHANGE REPLICATION SOURCE with the given parameters", channel
             )
         if not is_channel_name(name):
-            raise server_errors.ER_REPLICA_CHANNEL_NAME_INVALID_OR_TOO_LONG()
+            raise E.ER_REPLICA_CHANNEL_NAME_INVALID_OR_TOO_LONG()
         return name
 
 
@@ -318,26 +303,26 @@ def _check_options(given: dict[str, Any], before: SourceInfo, net_timeout: float
     """
     notes: list[Note] = []
     if given.get("HOST") == "":
-        raise server_errors.ER_WRONG_ARGUMENTS("SOURCE_HOST")
+        raise E.ER_WRONG_ARGUMENTS("SOURCE_HOST")
     # Without these options of TLS the slave would verify less than the user asks for.
     for name in ("DELAY", "SSL_CAPATH", "SSL_CRL", "SSL_CRLPATH"):
         if given.get(name):
-            raise server_errors.ER_NOT_SUPPORTED_YET(f"SOURCE_{name}")
+            raise E.ER_NOT_SUPPORTED_YET(f"SOURCE_{name}")
     if "USE_GTID" in given:
         given.setdefault("AUTO_POSITION", int(str(given.pop("USE_GTID")).upper() != "NO"))
     places = {"LOG_FILE", "LOG_POS", "RELAY_LOG_FILE", "RELAY_LOG_POS"} & given.keys()
     if given.get("AUTO_POSITION", before.auto_position) and places:
-        raise server_errors.ER_BAD_REPLICA_AUTO_POSITION()
+        raise E.ER_BAD_REPLICA_AUTO_POSITION()
     if given.get("DO_DOMAIN_IDS") and given.get("IGNORE_DOMAIN_IDS"):
-        raise server_errors.ER_MARIADB_DOMAIN_ID_LISTS()
+        raise E.ER_MARIADB_DOMAIN_ID_LISTS()
     heartbeat = given.get("HEARTBEAT_PERIOD")
     if heartbeat is not None and 0 < heartbeat < 0.001:
         given["HEARTBEAT_PERIOD"] = 0.0
-        notes.append(server_errors.ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE_MIN.warning())
+        notes.append(E.ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE_MIN.warning())
     elif heartbeat is not None and heartbeat > net_timeout:
-        notes.append(server_errors.ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE_MAX.warning())
+        notes.append(E.ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE_MAX.warning())
     if {"USER", "PASSWORD"} & given.keys():
-        notes.append(server_errors.ER_INSECURE_CHANGE_SOURCE.note())
+        notes.append(E.ER_INSECURE_CHANGE_SOURCE.note())
     notes += _tls_notes(given, before.model_copy(update=_updates(given)))
     for name in sorted(given.keys() - _FIELDS.keys()):
         if given[name] not in (0, "", None, ()):
@@ -352,13 +337,13 @@ def _tls_notes(given: Mapping[str, Any], info: SourceInfo) -> Iterator[Note]:
         return
     if info.tls is None and any(given[name.removeprefix("SOURCE_")] for name in named):
         text = f"SOURCE_SSL is 0: the connection to the master is not encrypted, and {', '.join(named)} has no effect"
-        yield server_errors.ER_UNKNOWN_ERROR.warning(text)
+        yield E.ER_UNKNOWN_ERROR.warning(text)
     elif info.tls is not None and info.tls.mode is TlsMode.REQUIRED:
         text = (
             "There is no SOURCE_SSL_CA: the connection is encrypted, but the master's certificate is not verified. "
             "Somebody in between can read and change everything."
         )
-        yield server_errors.ER_UNKNOWN_ERROR.warning(text)
+        yield E.ER_UNKNOWN_ERROR.warning(text)
 
 
 def _updates(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -376,7 +361,7 @@ def _updates(given: Mapping[str, Any]) -> dict[str, Any]:
     return updates
 
 
-def _until(until: commands.Until | None) -> Until | None:
+def _until(until: C.Until | None) -> Until | None:
     if until is None:
         return None
     if until.log is not None:
@@ -384,7 +369,7 @@ def _until(until: commands.Until | None) -> Until | None:
     try:
         return UntilGtids(until.gtids, before=until.before_gtids)
     except GtidError as error:
-        raise server_errors.ER_MALFORMED_GTID_SET_SPECIFICATION(until.gtids) from error
+        raise E.ER_MALFORMED_GTID_SET_SPECIFICATION(until.gtids) from error
 
 
 _MOST_SECONDS = 10_000_000.0
@@ -402,7 +387,7 @@ def _master_pos_wait(
     slave: Slave, file: Value, position: Value, timeout: Value = 0, channel: Value = ""
 ) -> int | None:
     if not _is_mariadb(_channel(slave, channel)):
-        deprecated = server_errors.ER_WARN_DEPRECATED_SYNTAX.warning("MASTER_POS_WAIT", "SOURCE_POS_WAIT")
+        deprecated = E.ER_WARN_DEPRECATED_SYNTAX.warning("MASTER_POS_WAIT", "SOURCE_POS_WAIT")
         running_interrupt().notes.append(deprecated)
     return _source_pos_wait(slave, file, position, timeout, channel)
 
@@ -416,7 +401,7 @@ def _source_pos_wait(
         # MariaDB rounds to whole seconds, and takes everything else for no timeout.
         seconds = float(max(0, math.floor(seconds + 0.5)))
     elif seconds < 0:
-        raise server_errors.ER_WRONG_ARGUMENTS("SOURCE_POS_WAIT.")
+        raise E.ER_WRONG_ARGUMENTS("SOURCE_POS_WAIT.")
     place = _place(file, position)
     if place is None or found is None or not found.sql.works:
         return None
@@ -465,9 +450,9 @@ def _wait_for_executed_gtid_set(slave: Slave, gtids: Value, timeout: Value = 0) 
     try:
         wanted = parse_gtid_set(shown, "mysql")
     except GtidError as error:
-        raise server_errors.ER_MALFORMED_GTID_SET_SPECIFICATION(shown) from error
+        raise E.ER_MALFORMED_GTID_SET_SPECIFICATION(shown) from error
     if timeout is None or _number(timeout) < 0:
-        raise server_errors.ER_WRONG_ARGUMENTS("WAIT_FOR_EXECUTED_GTID_SET.")
+        raise E.ER_WRONG_ARGUMENTS("WAIT_FOR_EXECUTED_GTID_SET.")
 
     def has_all() -> bool:
         return not wanted or _executed(slave, type(wanted)).issuperset(wanted)
@@ -483,7 +468,7 @@ def _master_gtid_wait(slave: Slave, gtids: Value, timeout: Value = None) -> int 
             raise GtidError(f"{gtids!r} is no list of GTIDs")
         wanted = MariadbGtidSet.parse(gtids)
     except GtidError as error:
-        raise server_errors.ER_MARIADB_INCORRECT_GTID_STATE() from error
+        raise E.ER_MARIADB_INCORRECT_GTID_STATE() from error
 
     def has_all() -> bool:
         here = {gtid.domain_id: gtid.seq_no for gtid in _executed(slave, MariadbGtidSet).gtids()}
@@ -524,9 +509,9 @@ def _wait_until(slave: Slave, ask: Callable[[], bool], timeout: float | None) ->
     with interrupt.calling(slave.progress.told):
         answer = slave.progress.until(lambda: is_over() or ask(), seconds if is_bounded else timeout)
     if is_over():
-        raise server_errors.ER_QUERY_INTERRUPTED()
+        raise E.ER_QUERY_INTERRUPTED()
     if not answer and is_bounded:
-        raise server_errors.ER_QUERY_TIMEOUT()
+        raise E.ER_QUERY_TIMEOUT()
     return answer
 
 

@@ -31,7 +31,7 @@ from dumpfilter.base.errors import (
 )
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.console.metrics import Fact, Facts, Latency, column, metric
-from dumpfilter.console.sql.columns import PERFORMANCE_SCHEMA, replica_status_columns
+from dumpfilter.console.sql.columns import PERFORMANCE_SCHEMA, REPLICA_STATUS
 from dumpfilter.console.sql.result import ColumnType, Result
 from dumpfilter.filter.channels import ChannelFilters, Setting
 from dumpfilter.filter.convert import filter_from_proto
@@ -357,9 +357,7 @@ def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> lis
     )
     rules = {setting.kind: setting.rule_text for setting in filters.settings(info.channel)}
     values: dict[str, Any] = {
-        **{
-            column.name: 0 if column.type is ColumnType.INTEGER else "" for column in replica_status_columns()
-        },
+        **{column.name: 0 if column.type is ColumnType.INTEGER else "" for column in REPLICA_STATUS[False]},
         "Replica_IO_State": channel.io.state if view.io.running else "",
         "Source_Host": info.host,
         "Source_User": info.user,

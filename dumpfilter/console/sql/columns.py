@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dumpfilter.binlog.format import Family
 from dumpfilter.console.sql.result import Column, ColumnType
 from dumpfilter.filter.rules import RuleKind
 
@@ -38,37 +37,28 @@ _STATUS = _columns(f"""
 _OLD_NAMES = {"Get_Source_public_key": "Get_master_public_key"}
 
 
-def replica_status_columns(*, old: bool = False) -> list[Column]:
-    """Return the columns of MySQL's SHOW REPLICA STATUS, or of SHOW SLAVE STATUS if ``old`` is true.
-
-    >>> [column.name for column in replica_status_columns(old=True)][:3]
-    ['Slave_IO_State', 'Master_Host', 'Master_User']
-    """
-    return [replace(column, name=_old_name(column.name)) if old else column for column in _STATUS]
-
-
-def replicas_columns(*, old: bool = False) -> list[Column]:
-    """Return the columns of SHOW REPLICAS, or of SHOW SLAVE HOSTS if ``old`` is true.
-
-    These are MySQL's five columns. MariaDB has only the first four.
-    """
-    text = "Server_id:integer Host Port:integer Master_id:integer Slave_UUID"
-    new = "Server_Id:integer Host Port:integer Source_Id:integer Replica_UUID"
-    return list(_columns(text if old else new))
-
-
-def binary_log_status_columns(family: Family = "mysql") -> list[Column]:
-    """Return the columns of SHOW BINARY LOG STATUS. MariaDB's result lacks the column Executed_Gtid_Set."""
-    columns = _columns("File Position:integer Binlog_Do_DB Binlog_Ignore_DB Executed_Gtid_Set")
-    return list(columns if family == "mysql" else columns[:-1])
-
-
 def _old_name(name: str) -> str:
     if name in _OLD_NAMES:
         return _OLD_NAMES[name]
     if name.startswith("Replica_"):
         name = "Slave_" + name.removeprefix("Replica_")
     return name.replace("Source", "Master")
+
+
+REPLICA_STATUS = (_STATUS, tuple(replace(column, name=_old_name(column.name)) for column in _STATUS))
+"""The columns of MySQL's SHOW REPLICA STATUS, and of SHOW SLAVE STATUS."""
+
+REPLICAS = (
+    _columns("Server_Id:integer Host Port:integer Source_Id:integer Replica_UUID"),
+    _columns("Server_id:integer Host Port:integer Master_id:integer Slave_UUID"),
+)
+"""The columns of SHOW REPLICAS, and of SHOW SLAVE HOSTS. MariaDB has only the first four."""
+
+BINARY_LOG_STATUS = _columns("File Position:integer Binlog_Do_DB Binlog_Ignore_DB Executed_Gtid_Set")
+"""The columns of SHOW BINARY LOG STATUS. MariaDB's result lacks the last one."""
+
+BINARY_LOGS = _columns("Log_name File_size:integer Encrypted")
+"""The columns of SHOW BINARY LOGS. MariaDB's result lacks the last one."""
 
 
 def _transaction(prefix: str, times: str) -> str:

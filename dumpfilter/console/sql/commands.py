@@ -18,6 +18,7 @@ from __future__ import annotations
 import enum
 import functools
 import operator
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass
 from datetime import datetime
@@ -48,6 +49,7 @@ T = TypeVar("T")
 _FOR_CHANNEL = "[FOR CHANNEL channel:name]"
 _EVENTS = "EVENTS [IN file:string] [FROM position:position] [LIMIT *:limit]"
 
+_CAPITAL = re.compile("[A-Z]")
 _SPACE = " \t\n\v\f\r"
 MAX_STATEMENT = 64 << 10
 """The length limit, in characters, of all statements but START REPLICA, whose UNTIL may name a large GTID set.
@@ -534,11 +536,18 @@ class Executor(Protocol):
         ...
 
     def execute(self, command: Command) -> Result:
-        """Carry out a replication command such as START REPLICA, and return its result when it is done.
+        """Carry out a replication command by the method with the name of its class, such as ``_start_replica``, and
+        return its result when it is done.
 
         The console itself answers all other statements. Raises SqlError for a command that fails.
         """
-        ...
+        kind = type(command).__name__
+        method: Callable[[Command], Result] | None = getattr(
+            self, _CAPITAL.sub(r"_\g<0>", kind).lower(), None
+        )
+        if method is None:
+            raise ER_NOT_SUPPORTED_YET(kind)
+        return method(command)
 
     @property
     def tables(self) -> Mapping[tuple[str, str], Callable[[], Result]]:
@@ -561,4 +570,4 @@ class Executor(Protocol):
         arguments. They observe the interrupt and the time limit of the running statement
         (:func:`~dumpfilter.console.sql.interruption.running_interrupt`), and add their warnings to its ``notes``.
         """
-        ...
+        return {}
