@@ -3,12 +3,8 @@
 The keeper has imported dumpfilter once. It forks itself for each ``dumpfilter master`` or ``dumpfilter slave``, which
 costs a few milliseconds where a new interpreter costs a second. Real servers are forked and executed.
 
-Requests and answers are pairs on a socket, whose number is the keeper's argument. The first item is the caller's number
-of a child. The second item of a request is the :class:`Program` to start, or the number of a signal. The answers have
-the id of the started process (or why the start failed), and later its exit code.
-
-When the socket's other end closes, the caller has ended or was killed. Then the keeper kills all children. If somebody
-kills the keeper itself, the kernel kills the children.
+When the socket to the caller closes, the caller has ended or was killed. Then the keeper kills all children. If
+somebody kills the keeper itself, the kernel kills the children.
 
 The keeper has one thread, since a process with several threads must not fork.
 """
@@ -17,35 +13,36 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import gc
 import importlib
 import itertools
+import math
 import os
 import runpy
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
-from multiprocessing.connection import Connection, Pipe, wait
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from dumpfilter.base.compiler.notice import on_compilation, told_once
 from dumpfilter.base.endings import ENDINGS
+from dumpfilter.base.helper import END, Helper
+from dumpfilter.base.waiting import until
+from dumpfilter.testbed.directory import is_alive, start_time
 from dumpfilter.testbed.errors import StartFailed, TestbedError
 
 # -- the client
 
-COMPILES = END = 0
-"""COMPILES is the number of the keeper's message that the keeper compiles. END is the number of the request to the
-keeper to end. The numbers of children are greater.
-"""
+COMPILES = "compiles"
+"""The keeper's message that it compiles, which can come before its first answer."""
 
-_END_TIMEOUT = 10.0
-_ANSWER_TIMEOUT = 1200.0
-"""The time limit of an answer, seconds. After an installation the keeper compiles all kernels, once."""
+_POLL = 0.005
 
 
 class Program(NamedTuple):
@@ -70,151 +67,100 @@ class Child:
     :class:`subprocess.Popen` that the testbed needs.
     """
 
-    def __init__(self, keeper: Keeper, name: str, number: int) -> None:
+    def __init__(self, keeper: Keeper, name: str, number: int, pid: int) -> None:
         self.name = name
-        self.number = number
-        """The number by which requests and answers name the child."""
-        self.pid = 0
-        self.started: Future[int | str] = Future()
-        """The process id, or why the program could not be started."""
-        self.ended: Future[int] = Future()
-        """The exit code. A signal's code is the negative signal number."""
+        self.pid = pid
         self._keeper = keeper
+        self._number = number
+        """The number by which the keeper knows the child."""
+        self._started = start_time(pid)
+        self._code: int | None = None
 
     def poll(self) -> int | None:
-        """Return the exit code, or None while the process runs."""
-        return self.ended.result() if self.ended.done() else None
+        """Return the exit code, or None while the process runs. A signal's code is the negative signal number."""
+        has_ended = self._started is None or not is_alive(self.pid, self._started)
+        if self._code is None and has_ended:
+            try:
+                self._code = self._keeper.ask("code", self._number)
+            except TestbedError:
+                # The kernel kills the children of a keeper that has ended.
+                self._code = -signal.SIGKILL
+        return self._code
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait until the process has ended, and return its exit code. Raises subprocess.TimeoutExpired after
         ``timeout`` seconds; None: no limit.
         """
-        try:
-            return self.ended.result(timeout)
-        except TimeoutError:
-            raise subprocess.TimeoutExpired(self.name, timeout or 0.0) from None
+        limit = math.inf if timeout is None else timeout
+        expired = functools.partial(subprocess.TimeoutExpired, self.name, limit)
+        until(lambda: self.poll() is not None, time.monotonic() + limit, expired, poll=_POLL)
+        assert self._code is not None
+        return self._code
 
     def terminate(self) -> None:
         """Send the signal SIGTERM to the process."""
-        self._keeper.signal(self, signal.SIGTERM)
+        self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """Send the signal SIGKILL to the process and all processes of its group."""
-        self._keeper.signal(self, signal.SIGKILL)
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(TestbedError):
+                self._keeper.ask("signal", self._number, number)
 
 
-class Keeper:
+class Keeper(Helper):
     """A keeper process, which starts child processes for this process.
 
     When this process ends, even by kill -9, the keeper ends all children. All methods may be called from any thread.
     """
 
+    title = "the keeper"
+    error = TestbedError
+    timeout = 1200.0
+    """After an installation the keeper compiles all kernels, once."""
+
     def __init__(self) -> None:
-        self._connection, theirs = Pipe()
-        with theirs:
-            self._process = subprocess.Popen(
-                # By ``-m`` the module would be there twice, with two classes of programs.
-                [
-                    sys.executable,
-                    "-c",
-                    "from dumpfilter.testbed.keeper import main; main()",
-                    str(theirs.fileno()),
-                ],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                # numpy's linear algebra starts threads, and a process with threads must not fork.
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-                start_new_session=True,
-            )
-        self._sending = threading.Lock()
-        self._numbers = itertools.count(1)
-        self._children: dict[int, Child] = {}
-        """The children that have not ended, by their numbers."""
+        # numpy's linear algebra starts threads, and a process with threads must not fork.
+        super().__init__(__name__, environment={"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"})
         self._has_answered = False
         self._owner = os.getpid()
-        self._thread = threading.Thread(target=self._receive, name="keeper", daemon=True)
-        self._thread.start()
-
-    @property
-    def pid(self) -> int:
-        """The process id of the keeper."""
-        return self._process.pid
 
     @property
     def is_alive(self) -> bool:
         """Whether the keeper runs, and this process is the one that started it (and not a fork)."""
-        return self._owner == os.getpid() and self._process.poll() is None
+        return self._owner == os.getpid() and self.process.poll() is None
 
     def start(self, program: Program) -> Child:
         """Start a program as a child process of the keeper process. Raises StartFailed if it cannot be executed."""
-        child = Child(self, program.name, next(self._numbers))
-        self._children[child.number] = child
-        self._send(child.number, program)
-        try:
-            answer = child.started.result(_ANSWER_TIMEOUT)
-        except TimeoutError:
-            self._process.kill()
-            raise TestbedError(f"the keeper (process {self.pid}) does not answer") from None
-        except BaseException:
-            # Nobody else ends a process whose start was interrupted.
-            self.signal(child, signal.SIGKILL)
-            raise
-        if isinstance(answer, str):
-            raise StartFailed(f"{program.name}: {program.arguments[0]} cannot be started: {answer}")
-        child.pid = answer
-        return child
+        number, pid, failure = self.ask("start", program)
+        if failure:
+            raise StartFailed(f"{program.name}: {program.arguments[0]} cannot be started: {failure}")
+        return Child(self, program.name, number, pid)
 
-    def signal(self, child: Child, number: int) -> None:
-        """Send the signal ``number`` to a child process. SIGKILL reaches all processes of the child's process group."""
-        if child.poll() is None:
-            self._send(child.number, int(number))
+    def _receive(self) -> Any:
+        while (answer := super()._receive()) == COMPILES:
+            told_once()
+        self._has_answered = True
+        return answer
+
+    def ended(self) -> TestbedError:
+        return TestbedError(
+            f"the keeper (process {self.process.pid}) has ended, and all processes of the topology with it; start it "
+            "again"
+        )
 
     def end_if_importing(self) -> None:
         """Kill a keeper that is still starting, so that calls that wait for its first answer end."""
         if not self._has_answered:
-            self._process.kill()
+            self.process.kill()
 
     def close(self) -> None:
         """End the keeper, which kills the children that still run. In a fork of the keeper's owner, do nothing."""
-        if self._owner != os.getpid():
-            return
-        with contextlib.suppress(TestbedError):
-            self._send(END, None)
-        try:
-            self._process.wait(_END_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._thread.join()
-        self._connection.close()
-
-    def _send(self, number: int, request: Program | int | None) -> None:
-        try:
-            with self._sending:
-                self._connection.send((number, request))
-        except OSError:
-            raise self._is_gone() from None
-
-    def _is_gone(self) -> TestbedError:
-        return TestbedError(
-            f"the keeper (process {self.pid}) has ended, and all processes of the topology with it; start it again"
-        )
-
-    def _receive(self) -> None:
-        with contextlib.suppress(EOFError, OSError):
-            while True:
-                number, answer = self._connection.recv()
-                if number == COMPILES:
-                    told_once()
-                elif not self._children[number].started.done():
-                    self._has_answered = True
-                    self._children[number].started.set_result(answer)
-                else:
-                    self._children.pop(number).ended.set_result(answer)
-        for child in tuple(self._children.values()):
-            if not child.started.done():
-                child.started.set_exception(self._is_gone())
-            child.ended.set_result(-signal.SIGKILL)
+        if self._owner == os.getpid():
+            super().close()
 
 
 _shared: Keeper | None = None
@@ -244,39 +190,19 @@ _COMMAND = "dumpfilter"
 _PR_SET_PDEATHSIG = 1
 
 
-class _Started(NamedTuple):
-    """A running process that the keeper has started. It leads its own process group."""
-
-    number: int
-    """The caller's number of the child."""
-    pid: int
-    handle: int
-    """A pidfd, which is readable when the process has ended."""
-
-    def fileno(self) -> int:
-        return self.handle
-
-    def signal(self, number: int) -> None:
-        """Send a signal. SIGKILL is sent to the whole process group."""
-        with contextlib.suppress(ProcessLookupError):
-            send = os.killpg if number == signal.SIGKILL else os.kill
-            send(self.pid, number)
-
-    def reap(self) -> int:
-        """Wait for the end of the process, and return the exit code. Kill the rest of the process group."""
-        # A worker process that its dead master or slave has left behind is in the same group.
-        self.signal(signal.SIGKILL)
-        os.close(self.handle)
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-
-
 class _KeeperProcess:
-    """The keeper process. It serves requests to start and signal a topology's processes, and reports their end."""
+    """The keeper process. It serves requests to start and signal a topology's processes."""
 
     def __init__(self, caller: Connection) -> None:
         self._caller = caller
         self._pid = os.getpid()
-        self._children: dict[int, _Started] = {}
+        self._numbers = itertools.count(1)
+        self._running: dict[int, tuple[int, int]] = {}
+        """The process id and the number of each running child, which leads its own process group. They are found by a
+        pidfd, which is readable when the process has ended.
+        """
+        self._codes: dict[int, int] = {}
+        """The exit codes of the children that have ended, by number."""
         for number in ENDINGS:
             # Ctrl-C in a terminal is for the caller, which ends the topology in order.
             signal.signal(number, signal.SIG_IGN)
@@ -284,32 +210,44 @@ class _KeeperProcess:
     def run(self) -> None:
         """Serve requests until the caller (the process that started the keeper) has ended."""
         while True:
-            waited: list[Any] = [self._caller, *self._children.values()]
-            for ready in wait(waited):
-                if isinstance(ready, _Started):
-                    del self._children[ready.number]
-                    self.tell(ready.number, ready.reap())
+            for ready in wait([self._caller, *self._running]):
+                if isinstance(ready, int):
+                    self._reap(ready)
                     continue
-                try:
-                    number, request = self._caller.recv()
-                except (EOFError, OSError):
+                request = END
+                with contextlib.suppress(EOFError, OSError):
+                    request = self._caller.recv()
+                if request is END:
                     return
-                if number == END:
-                    return
-                if isinstance(request, Program):
-                    self._start(number, request)
-                elif number in self._children:
-                    self._children[number].signal(request)
+                method, *arguments = request
+                self.tell(getattr(self, method)(*arguments))
 
     def close(self) -> None:
         """Kill all children."""
-        for child in self._children.values():
-            child.signal(signal.SIGKILL)
-        for child in self._children.values():
-            child.reap()
+        for pid, _ in self._running.values():
+            _send(pid, signal.SIGKILL)
+        for handle in tuple(self._running):
+            self._reap(handle)
 
-    def _start(self, number: int, program: Program) -> None:
-        """Start a program, and tell the caller the process id or the reason of a failure."""
+    def _reap(self, handle: int) -> None:
+        pid, number = self._running.pop(handle)
+        # A worker process that its dead master or slave has left behind is in the same group.
+        _send(pid, signal.SIGKILL)
+        os.close(handle)
+        self._codes[number] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def signal(self, child: int, number: int) -> None:
+        """Send a signal to the child with the number ``child``."""
+        for pid, its in self._running.values():
+            if its == child:
+                _send(pid, number)
+
+    def code(self, child: int) -> int | None:
+        """Return the exit code of the child with the number ``child``; None while it runs."""
+        return self._codes.get(child)
+
+    def start(self, program: Program) -> tuple[int, int, str]:
+        """Start a program, and return the child's number, its process id, and the reason of a failure."""
         reader, writer = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -319,8 +257,9 @@ class _KeeperProcess:
         with open(reader, errors="replace") as failure:
             # The pipe closes when the child has executed its program, or begins to run dumpfilter.
             reason = failure.read()
-        self._children[number] = _Started(number, pid, os.pidfd_open(pid))
-        self.tell(number, reason or pid)
+        number = next(self._numbers)
+        self._running[os.pidfd_open(pid)] = pid, number
+        return number, pid, reason
 
     def _become(self, program: Program, failure: int) -> NoReturn:
         """Replace this child process by a program. A failure's reason is written to the pipe ``failure``."""
@@ -348,10 +287,16 @@ class _KeeperProcess:
         runpy.run_module(_COMMAND, run_name="__main__", alter_sys=True)
         sys.exit(0)
 
-    def tell(self, number: int, answer: object) -> None:
+    def tell(self, answer: object) -> None:
         """Send an answer to the caller, if the caller still exists."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._caller.send((number, answer))
+            self._caller.send(answer)
+
+
+def _send(pid: int, number: int) -> None:
+    """Send a signal to a child. SIGKILL is sent to the whole process group."""
+    with contextlib.suppress(ProcessLookupError):
+        (os.killpg if number == signal.SIGKILL else os.kill)(pid, number)
 
 
 def _end_with_parent(parent: int) -> None:
@@ -386,7 +331,7 @@ def main() -> None:
         # Imports make many objects and hardly any garbage.
         gc.disable()
         # Compiling can take a minute.
-        on_compilation(lambda: keeper.tell(COMPILES, None))
+        on_compilation(lambda: keeper.tell(COMPILES))
         _import_dumpfilter()
         on_compilation(None)
         # Objects that no collection visits stay in pages that all children share.

@@ -17,6 +17,7 @@ from typing import Any, get_args
 
 import pymysql
 
+from dumpfilter.base.endings import uninterrupted
 from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.waiting import until
 from dumpfilter.testbed.binlogs import WatchedSet
@@ -100,8 +101,10 @@ class Ground:
 
     def start(self, program: Program) -> Child:
         """Start a program as a process that ends with the topology. Raises StartFailed."""
-        child = self.keeper.start(program)
-        self._children.append(child)
+        # Nobody else would end a process whose start was interrupted.
+        with uninterrupted():
+            child = self.keeper.start(program)
+            self._children.append(child)
         if self._is_ending.is_set():
             child.kill()
         return child

@@ -10,7 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from dumpfilter.base.compiler.notice import on_compilation
 from dumpfilter.testbed.directory import is_alive, start_time
 from dumpfilter.testbed.errors import StartFailed, TestbedError
 from dumpfilter.testbed.keeper import Child, Keeper, Program
+from dumpfilter.testbed.node import Ground
+from dumpfilter.topology import parse_string
 
 WAIT = 120.0
 SLEEP = (sys.executable, "-c", "import time; time.sleep(1000)")
@@ -54,10 +57,12 @@ def test_a_keeper_that_compiles_tells_it_and_can_be_ended(
     on_compilation(told.set)
     compiles = Keeper()
     try:
-        assert told.wait(WAIT)
-        compiles.end_if_importing()
-        with pytest.raises(TestbedError, match="has ended"):
-            compiles.start(Program("late", SLEEP, tmp_path / "log", is_executed=True))
+        with ThreadPoolExecutor() as pool:
+            late = pool.submit(compiles.start, Program("late", SLEEP, tmp_path / "log", is_executed=True))
+            assert told.wait(WAIT)
+            compiles.end_if_importing()
+            with pytest.raises(TestbedError, match="has ended"):
+                late.result(WAIT)
     finally:
         compiles.close()
 
@@ -105,7 +110,7 @@ def test_children_end_with_the_keeper(tmp_path: Path) -> None:
     log = tmp_path / "log"
     children = [keeper.start(Program(f"sleep {number}", SLEEP, log, is_executed=True)) for number in range(2)]
     running = [(child.pid, start_time(child.pid)) for child in children]
-    os.kill(keeper.pid, signal.SIGKILL)
+    os.kill(keeper.process.pid, signal.SIGKILL)
     for child, (pid, started) in zip(children, running, strict=True):
         assert started is not None
         wait_for_end(pid, started)
@@ -121,7 +126,7 @@ def test_children_end_with_a_killed_caller(tmp_path: Path) -> None:
         "keeper = Keeper(); log = Path(sys.argv[1])\n"
         "sleep = [sys.executable, '-c', 'import time; time.sleep(1000)']\n"
         "children = [keeper.start(Program('sleep', sleep, log, is_executed=True)) for _ in 'ab']\n"
-        "print(keeper.pid, *(one.pid for one in children), flush=True); time.sleep(1000)\n"
+        "print(keeper.process.pid, *(one.pid for one in children), flush=True); time.sleep(1000)\n"
     )
     caller = subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path / "log")], stdout=subprocess.PIPE, text=True
@@ -144,15 +149,21 @@ def test_an_exit_that_comes_before_the_answer_is_not_lost(keeper: Keeper, tmp_pa
     assert [child.wait(WAIT) for child in children] == [0] * 8
 
 
-def test_a_child_whose_start_is_interrupted_is_killed(
+def test_a_process_whose_start_is_interrupted_belongs_to_the_topology(
     keeper: Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
+    def interrupted(connection: Connection) -> object:
+        signal.raise_signal(signal.SIGINT)
+        return receive(connection)
 
+    receive = Connection.recv
+    topology = parse_string("m[server=mariadb]")
+    ground = Ground(topology, tmp_path, keeper, holds_files=False, start_timeout=WAIT, wait_timeout=WAIT)
     with monkeypatch.context() as patched:
-        patched.setattr(Future, "result", interrupted)
+        patched.setattr(Connection, "recv", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            keeper.start(Program("late", SLEEP, tmp_path / "log", is_executed=True))
-    *_, child = keeper._children.values()
+            ground.start(Program("late", SLEEP, tmp_path / "log", is_executed=True))
+    (child,) = ground._children
+    assert child.poll() is None
+    ground.end_all()
     assert child.wait(WAIT) == -signal.SIGKILL

@@ -2,47 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import threading
-from contextlib import AbstractContextManager
-from multiprocessing.connection import Pipe
 from pathlib import Path
-from typing import Any
 
 from dumpfilter.base.errors import LinkError
+from dumpfilter.base.helper import Helper
 from dumpfilter.topology.links.shape import PLAIN, Counters, History, LinkShape
 
-ANSWER_TIMEOUT = 60.0
-"""The time after which a request to the process fails, seconds. Even on a busy machine an answer takes milliseconds."""
 
-END_TIMEOUT = 10.0
-"""The time that the process has to end by itself before it is killed, seconds."""
-
-
-class LinkProcess(AbstractContextManager["LinkProcess"]):
+class LinkProcess(Helper):
     """A process that carries the links (TCP proxies with rate, delay and faults) of one topology.
 
-    The process ends with its caller, however the caller ends.
+    A request to the process is a link's name, a method of :class:`.proxy.Link` and its arguments. Without a name the
+    method of every link is called, and the results are returned by the links' names.
 
     All methods may be called from any thread. They raise :class:`dumpfilter.base.errors.LinkError` when the process has
     ended, or when it refuses a request.
     """
 
+    title = "the process of the links"
+    error = LinkError
+    timeout = 60.0
+
     def __init__(self, log: Path | None = None) -> None:
-        """Start the process. ``log`` is the file to which its standard error is appended; None: it is discarded."""
-        self._log = log
-        self._lock = threading.Lock()
-        self._connection, theirs = Pipe()
-        with theirs, open(log if log is not None else os.devnull, "ab") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "dumpfilter.topology.links.proxy", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-            )
+        """Start the process. Its standard error is appended to ``log``; None: to that of this process."""
+        super().__init__("dumpfilter.topology.links.proxy", log)
 
     def open(
         self, name: str, target_port: int, shape: LinkShape = PLAIN, *, host: str = "127.0.0.1", port: int = 0
@@ -72,50 +55,6 @@ class LinkProcess(AbstractContextManager["LinkProcess"]):
         """
         found: dict[str, History] = self.ask(None, "history")
         return found
-
-    def close(self) -> None:
-        """End the process and all links. Calling the method again does nothing."""
-        with self._lock:
-            self._connection.close()
-            try:
-                self.process.wait(END_TIMEOUT)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def ask(self, name: str | None, method: str, *arguments: Any) -> Any:
-        """Call a method of :class:`.proxy.Link`, such as ``cut``, for the link ``name``, and return the result.
-
-        With ``name`` None the method of every link is called, and the results are returned by the links' names. Raises
-        LinkError.
-        """
-        with self._lock:
-            if self._connection.closed:
-                raise LinkError("the process of the links was closed")
-            try:
-                self._connection.send((method, name, arguments))
-                if not self._connection.poll(ANSWER_TIMEOUT):
-                    # A late answer would be taken for the answer to the next request.
-                    self.process.kill()
-                    raise LinkError(f"the process of the links gave no answer in {ANSWER_TIMEOUT:.0f} s")
-                answer = self._connection.recv()
-            except (OSError, EOFError) as error:
-                raise self._ended() from error
-        if isinstance(answer, LinkError):
-            raise answer
-        return answer
-
-    def _ended(self) -> LinkError:
-        """Return the error to raise when the process has ended, with its exit status and the end of its log."""
-        try:
-            status = str(self.process.wait(END_TIMEOUT))
-        except subprocess.TimeoutExpired:
-            status = "not ended yet"
-        told = "" if self._log is None else self._log.read_text(errors="replace")[-500:].strip()
-        return LinkError(f"the process of the links ended (status {status})" + (f": {told}" if told else ""))
 
 
 class OpenLink:

@@ -1,19 +1,16 @@
 """Links as TCP proxies. A link listens on a port, and passes bytes to and from a source with its rate and faults.
 
-``python -m dumpfilter.topology.links.proxy NUMBER`` carries links, as requests on the socket with this descriptor
-demand. A request is a pickled tuple of a method's name, the link's name and the method's arguments. The method ``open``
-makes the link. Without a link's name the method of every link is called. The answer is the method's result, for every
-link by its name, or a LinkError. The process ends when the other end of the socket closes, or when its parent process
-has ended.
+The function :func:`main` carries links in a process, as :class:`.client.LinkProcess` requests. The method ``open`` of
+a request makes the link. The process ends when the other end of its socket closes, or when its parent has ended.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import gc
 import os
-import signal
 import socket
 import struct
 import sys
@@ -26,6 +23,7 @@ from random import Random
 from typing import Any
 
 from dumpfilter.base.errors import LinkError
+from dumpfilter.base.helper import END
 from dumpfilter.topology.links.line import BITS, WINDOW, Line, Mark
 from dumpfilter.topology.links.shape import Counters, Happening, History, LinkShape, LinkState, Span
 
@@ -739,15 +737,13 @@ async def serve(caller: Connection) -> None:
     """Open and change links (proxies with rate and delay) at the requests of another process, which is connected to
     ``caller``.
 
-    Return when the other process closes the connection. If the parent process has ended, this process ends at once. A
-    request is the name of a method of :class:`Link`, a link's name (None: all links) and the arguments. The answer is
-    the method's result, or its error.
+    Return when the other process closes the connection. If the parent process has ended, this process ends at once.
     """
     loop = asyncio.get_running_loop()
     links: dict[str, Link] = {}
     ended = asyncio.Event()
 
-    def result_of(method: str, name: str | None, arguments: tuple[Any, ...]) -> Any:
+    def result_of(name: str | None, method: str, *arguments: Any) -> Any:
         if name is None:
             return {each: getattr(link, method)() for each, link in links.items()}
         if method == "open":
@@ -760,9 +756,10 @@ async def serve(caller: Connection) -> None:
         return getattr(links[name], method)(*arguments)
 
     def answer() -> None:
-        try:
+        request = END
+        with contextlib.suppress(EOFError, OSError):
             request = caller.recv()
-        except (EOFError, OSError):
+        if request is END:
             loop.remove_reader(caller.fileno())
             ended.set()
             return
@@ -791,14 +788,6 @@ async def _follow_parent(parent: int) -> None:
 
 
 def main() -> None:
-    """Run the process of the links until its caller closes the socket.
-
-    SIGINT is ignored. The caller gets the interrupt, too, and then closes the socket.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Run the process of the links until its caller closes the socket."""
     with Connection(int(sys.argv[1])) as caller:
         asyncio.run(serve(caller))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,112 @@
+"""Helper processes: processes that serve requests of this process over a socket, and end with this process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
+from multiprocessing.connection import Pipe
+from pathlib import Path
+from typing import Any, Self
+
+from dumpfilter.base.endings import uninterrupted
+from dumpfilter.base.errors import DumpfilterError
+
+END = None
+"""The request at which a helper ends. It also ends when the other end of its socket closes."""
+
+END_TIMEOUT = 10.0
+"""The time that a helper has to end by itself before it is killed, seconds."""
+
+_LOG_SHOWN = 500
+
+
+class Helper(AbstractContextManager["Helper"]):
+    """A process that answers the requests of this process, one after another. It ends with this process, however this
+    process ends.
+
+    The process runs the function ``main`` of a module. The last argument of its command line is the descriptor of a
+    socket. On the socket it receives requests, which are tuples, and sends back the answers. An answer that is an
+    exception is raised. All methods may be called from any thread.
+    """
+
+    title: str
+    """The name of the process in errors, such as ``the process of the links``."""
+    error: type[DumpfilterError]
+    """The type of the errors of a process that has ended."""
+    timeout: float
+    """The time limit of an answer, seconds."""
+
+    def __init__(self, module: str, log: Path | None = None, environment: Mapping[str, str] = {}) -> None:
+        """Start the process. Its standard error is appended to the file ``log``; None: to that of this process."""
+        self._log = log
+        self._lock = threading.Lock()
+        self._connection, theirs = Pipe()
+        # By ``-m`` the module would be there twice, with two classes of each name.
+        command = [sys.executable, "-c", f"from {module} import main; main()", str(theirs.fileno())]
+        with theirs, open(os.devnull if log is None else log, "ab") as errors:
+            self.process = subprocess.Popen(
+                command,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=None if log is None else errors,
+                env={**os.environ, **environment},
+                start_new_session=True,
+            )
+
+    def ask(self, *request: Any) -> Any:
+        """Send a request, and return the answer. Raise the answer if it is an error, and :attr:`error` if the process
+        has ended.
+
+        Signals such as SIGINT are deferred until the answer, which would else be taken for that to the next request.
+        """
+        with uninterrupted(), self._lock:
+            if self._connection.closed:
+                raise self.error(f"{self.title} was closed")
+            try:
+                self._connection.send(request)
+                if not self._connection.poll(self.timeout):
+                    self.process.kill()
+                    raise self.error(f"{self.title} gave no answer in {self.timeout:.0f} s")
+                answer = self._receive()
+            except (OSError, EOFError) as error:
+                raise self.ended() from error
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _receive(self) -> Any:
+        """Receive an answer, which is on its way."""
+        return self._connection.recv()
+
+    def ended(self) -> DumpfilterError:
+        """Return the error about a process that has ended, with its exit status and the end of its log."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(END_TIMEOUT)
+        told = "" if self._log is None else self._log.read_text(errors="replace")[-_LOG_SHOWN:].strip()
+        status = self.process.returncode
+        return self.error(f"{self.title} ended (status {status})" + (f": {told}" if told else ""))
+
+    def close(self) -> None:
+        """End the process. Calling the method again does nothing."""
+        with self._lock:
+            if not self._connection.closed:
+                # A fork of this process may keep the socket open.
+                with suppress(OSError):
+                    self._connection.send(END)
+                self._connection.close()
+            try:
+                self.process.wait(END_TIMEOUT)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
