@@ -11,9 +11,11 @@ All times are seconds of one clock that never runs backwards.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import groupby
 from random import Random
 from typing import Generic, TypeVar
 
@@ -36,7 +38,9 @@ MUCH_ROOM = 1 << 20
 """The free bytes below ``MOST_HELD`` with which a line counts as full. It is read again when twice as many are free."""
 
 PIECE = 0.002
-"""The shortest time between two deliveries of a busy wire, seconds. A shorter time costs processor time."""
+"""The time of the wire that a piece takes at most, seconds. The bytes of a piece come out together, when the last of
+them has arrived. Shorter pieces cost processor time.
+"""
 
 BITS = 8
 
@@ -57,32 +61,14 @@ Receiver = TypeVar("Receiver")
 
 
 @dataclass
-class _Parcel(Generic[Receiver]):
-    """Bytes that entered the line together, or a mark (end or reset of the stream), with the times of coming out."""
+class _Piece(Generic[Receiver]):
+    """A piece of the bytes that entered the line together, or a mark (end or reset of the stream)."""
 
+    due: float
+    """The time at which the piece comes out, seconds of the line's clock."""
     receiver: Receiver
-    data: bytes
     mark: Mark
-    first: float
-    """The time at which the first byte comes out, seconds of the line's clock."""
-    last: float
-    """The time at which the last byte comes out, seconds of the line's clock."""
-    done: int = 0
-    """The number of bytes that :meth:`Line.pop` has returned."""
-
-    def due(self, now: float) -> int:
-        """Return the number of bytes that have come out by the time ``now``, including bytes popped before."""
-        if now >= self.last:
-            return len(self.data)
-        if now <= self.first:
-            return 0
-        return int(len(self.data) * (now - self.first) / (self.last - self.first))
-
-    def next_byte(self) -> float:
-        """Return the time at which the first byte comes out that was not popped yet."""
-        if not self.data:
-            return self.last
-        return self.first + (self.done + 1) / len(self.data) * (self.last - self.first)
+    data: bytes
 
 
 class Line(Generic[Receiver]):
@@ -96,14 +82,13 @@ class Line(Generic[Receiver]):
     def __init__(self, shape: LinkShape, random: Random) -> None:
         self._shape = shape
         self._random = random
-        self._parcels: deque[_Parcel[Receiver]] = deque()
+        self._pieces: deque[_Piece[Receiver]] = deque()
         self.held = 0
         """The number of bytes in the line: those that were put in and have not been taken out."""
         self._wire_free = 0.0
         """The time at which the last accepted byte has left the wire."""
         self._last_out = 0.0
         """The time at which the last accepted byte comes out."""
-        self._last_pop = 0.0
 
     def room(self, now: float) -> int:
         """Return how many more bytes may be put into the line at the time ``now``, so that no byte waits too long for
@@ -154,51 +139,38 @@ class Line(Generic[Receiver]):
         """
         rate, delay = self._shape.rate, self._shape.delay
         begin = max(self._wire_free, now if since is None else min(now, since))
-        self._wire_free = begin + (0.0 if rate is None else len(data) * BITS / rate)
         if self._shape.jitter:
             delay = max(0.0, delay + self._random.uniform(-self._shape.jitter, self._shape.jitter))
-        first = max(self._last_out, begin + delay)
-        self._last_out = max(self._last_out, self._wire_free + delay)
-        self._parcels.append(_Parcel(receiver, data, mark, first, self._last_out))
+        step = max(1, len(data) if rate is None else int(PIECE * rate / BITS))
+        for start in range(0, max(len(data), 1), step):
+            piece = data[start : start + step]
+            self._wire_free = begin + (0.0 if rate is None else (start + len(piece)) * BITS / rate)
+            self._last_out = max(self._last_out, self._wire_free + delay)
+            self._pieces.append(_Piece(self._last_out, receiver, mark, piece))
         self.held += len(data)
 
-    def pop(self, now: float, limit: int | None = None) -> list[tuple[Receiver, Mark, bytes]]:
+    def pop(self, now: float, limit: int = sys.maxsize) -> list[tuple[Receiver, Mark, bytes]]:
         """Remove and return the bytes, ends and resets of streams that have come out by the time ``now``.
 
-        Each comes with the socket that is to get it. All have at most ``limit`` bytes together; None: no limit.
+        Each comes with the socket that is to get it. All have at most ``limit`` bytes together.
         """
-        found: list[tuple[Receiver, Mark, bytes]] = []
-        self._last_pop = now
-        while self._parcels and (limit is None or limit > 0):
-            parcel = self._parcels[0]
-            end = parcel.due(now)
-            if limit is not None:
-                end = min(end, parcel.done + limit)
-                limit -= end - parcel.done
-            is_complete = end == len(parcel.data) and now >= parcel.last
-            if end > parcel.done:
-                found.append((parcel.receiver, Mark.BYTES, parcel.data[parcel.done : end]))
-                self.held -= end - parcel.done
-                parcel.done = end
-            if not is_complete:
-                break
-            if parcel.mark is not Mark.BYTES:
-                found.append((parcel.receiver, parcel.mark, b""))
-            self._parcels.popleft()
-        return found
+        taken: list[_Piece[Receiver]] = []
+        while self._pieces and self._pieces[0].due <= now and limit > 0:
+            piece = self._pieces.popleft()
+            if len(piece.data) > limit:
+                self._pieces.appendleft(replace(piece, data=piece.data[limit:]))
+                piece.data = piece.data[:limit]
+            limit -= len(piece.data)
+            self.held -= len(piece.data)
+            taken.append(piece)
+        together = groupby(taken, lambda piece: (piece.receiver, piece.mark))
+        return [(*key, b"".join(piece.data for piece in pieces)) for key, pieces in together]
 
     def next_time(self) -> float | None:
         """Return the earliest time at which :meth:`pop` should be called again, because something will have arrived by
         then. None: the line is empty.
         """
-        if not self._parcels:
-            return None
-        parcel = self._parcels[0]
-        if parcel.first == parcel.last:
-            return parcel.last
-        at = max(self._last_pop + PIECE, parcel.next_byte())
-        # The end of a message is exact when no other message follows it.
-        return min(at, parcel.last) if len(self._parcels) == 1 else at
+        return self._pieces[0].due if self._pieces else None
 
     def change(self, now: float, shape: LinkShape) -> None:
         """Change the rate, delay and jitter at the time ``now``.
@@ -207,9 +179,8 @@ class Line(Generic[Receiver]):
         """
         sooner = self._shape.delay - shape.delay
         if sooner > 0:
-            for parcel in self._parcels:
-                parcel.first = max(min(now, parcel.first), parcel.first - sooner)
-                parcel.last = max(min(now, parcel.last), parcel.last - sooner)
+            for piece in self._pieces:
+                piece.due = max(min(now, piece.due), piece.due - sooner)
             self._last_out = max(min(now, self._last_out), self._last_out - sooner)
         self._shape = shape
 
@@ -217,15 +188,14 @@ class Line(Generic[Receiver]):
         """Let everything in the line arrive ``seconds`` later. The link calls this after it has passed nothing for that
         time.
         """
-        for parcel in self._parcels:
-            parcel.first += seconds
-            parcel.last += seconds
+        for piece in self._pieces:
+            piece.due += seconds
         self._last_out += seconds
         self._wire_free += seconds
 
     def clear(self, now: float) -> int:
         """Discard all bytes that are in the line at the time ``now``, and return their number."""
         lost, self.held = self.held, 0
-        self._parcels.clear()
+        self._pieces.clear()
         self._wire_free = self._last_out = now
         return lost

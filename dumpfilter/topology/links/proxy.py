@@ -218,7 +218,7 @@ class _Direction:
             return
         now = self._link.loop.time()
         passed = 0
-        for receiver, mark, data in self.line.pop(now, self.limit):
+        for receiver, mark, data in self.line.pop(now, sys.maxsize if self.limit is None else self.limit):
             if receiver.deliver(mark, data):
                 passed += len(data)
             else:
