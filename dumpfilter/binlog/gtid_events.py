@@ -80,9 +80,9 @@ _TIMES = struct.Struct("<Bqq")
 CLOCK_TYPE_AT = _HEAD.size
 """The byte offset, in the body of a GTID or ANONYMOUS_GTID event, of the code that announces logical timestamps."""
 LOGICAL_TIMESTAMP_TYPECODE = 2
-"""The value of this code in MySQL 5.7 and later (``LOGICAL_TIMESTAMP_TYPECODE``)."""
+"""The code at CLOCK_TYPE_AT by which MySQL 5.7 and later announce last_committed and sequence_number."""
 COMMIT_TIME_AT = _HEAD.size + _TIMES.size
-"""The byte offset of the commit time in the body, after the code and two logical timestamps."""
+"""The byte offset of the commit time in the body of a GTID or ANONYMOUS_GTID event, after two logical timestamps."""
 COMMIT_TIME_LENGTH = 7
 ORIGINAL_TIME_FOLLOWS = 1 << 55
 """The bit of the commit time that announces the time of the original commit. It is no part of the time."""

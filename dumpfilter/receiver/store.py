@@ -199,8 +199,8 @@ class OpenFile(GrowingFile):
         """Open a received file, and cut off an incomplete event at its end. Return the file and the number of bytes
         that were cut off.
 
-        The next stream shall begin at the last whole event. The comparison of this event proves that the source still
-        has this file. Raises BinlogError and OutputError.
+        The file's ``position`` is the beginning of its last whole event, from which the source is asked to send again.
+        If the source sends an equal event, the source still has this file. Raises BinlogError and OutputError.
         """
         with open_regular(path) as source:
             description = read_format_description(source, file=path.name)

@@ -113,9 +113,11 @@ class OwnFilter:
     """
 
     sure: Filter
-    """A filter that drops only events that the replica surely drops, in whatever way its texts are read."""
+    """The filter with which the master drops events. It drops only what the replica drops under every reading of the
+    commas.
+    """
     likely: Filter
-    """The filter if every comma in the replica's texts separates two rules."""
+    """The most likely filter of the replica, in which every comma separates two rules."""
     doubts: tuple[str, ...] = ()
     """The texts that can be read in several ways, such as ``REPLICATE_IGNORE_DB=a,b``. Without any, ``sure`` and
     ``likely`` are equal.

@@ -145,7 +145,7 @@ class KnownEvents:
     file: str
     """The binlog file that the client named in its dump request."""
     told: int
-    """The position that the client named: in the writer's binlog, the server's that wrote the events."""
+    """The position that the client named in its dump request, in the binlog of the server that wrote the events."""
     is_computed: bool
     """Whether the client is a MariaDB replica, which computes its position event by event."""
     is_filtered: bool

@@ -29,7 +29,7 @@ COLUMNS = ("condition", "origin", "bucket", *COUNTS)
 """The names of all columns. Each column has one entry per unit (row)."""
 
 SubjectFlags = npt.NDArray[np.uint32]
-"""A filter's verdicts as bits (uint32), one entry per subject (table or statement) of the facts."""
+"""A filter's verdicts as bits (uint32), with one entry for each table or statement in ``Facts.subjects``."""
 
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]

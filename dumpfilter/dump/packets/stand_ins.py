@@ -246,8 +246,8 @@ class Dropped(NamedTuple):
     first: Integers
     last: Integers
     begin: Integers
-    """For each row that a Gap event names, the position before this event in the binlog file of the server that wrote
-    the events. Other rows have no meaning here.
+    """For each row that comes from a Gap event, the position before this event in the binlog file of the server that
+    wrote the events. The entries of other rows are not used.
     """
     end: Integers
     """For each row, the position at which its last stand-in (empty transaction) ends, in the binlog file of the server
@@ -256,13 +256,15 @@ class Dropped(NamedTuple):
     time: Integers
     """The time of the transaction, or of the newest event before the Gap event, Unix seconds."""
     sequence: Integers
-    """For each row that a Gap event names, the first ``sequence_number`` of the GTIDs. 0 for a row that is a
-    transaction of the file.
-    """
+    """For each row that comes from a Gap event, the ``sequence_number`` of its first transaction; 0 for other rows."""
     offset: Integers
-    """For each row that is a transaction of the file, the byte offset of its Gtid event."""
+    """For each row, the byte offset of the dropped transaction's Gtid event in the file. The entries of rows that come
+    from a Gap event are not used.
+    """
     size: Integers
-    """For each row that is a transaction of the file, the length of its Gtid event, bytes."""
+    """For each row, the length of the dropped transaction's Gtid event, bytes. The entries of rows that come from a Gap
+    event are not used.
+    """
 
     @property
     def length(self) -> Integers:
