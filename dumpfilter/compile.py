@@ -55,11 +55,7 @@ def _compile(files: list[Path], lock: IO[str]) -> None:
         ) as pool:
             made = [pool.submit(_compile_one, file, support) for file in files]
             for number, one in enumerate(concurrent.futures.as_completed(made), 1):
-                print(
-                    f"dumpfilter: compiled {one.result()} ({number} of {len(files)})",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                _say(f"compiled {one.result()} ({number} of {len(files)})")
 
 
 def _compile_one(file: Path, support: Path) -> str:
@@ -77,6 +73,10 @@ def _compile_one(file: Path, support: Path) -> str:
     return name
 
 
+def _say(text: str) -> None:
+    print(f"dumpfilter: {text}", file=sys.stderr, flush=True)
+
+
 def main() -> int:
     """Compile the kernels that have no valid extension module, and return the exit code.
 
@@ -85,9 +85,9 @@ def main() -> int:
     """
     try:
         if not compile_kernels():
-            print("dumpfilter: all kernels were compiled before", file=sys.stderr)
+            _say("all kernels were compiled before")
     except (ImportError, OSError) as error:
-        print(f"dumpfilter: {error}", file=sys.stderr)
+        _say(str(error))
         return 1
     return 0
 

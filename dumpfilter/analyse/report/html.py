@@ -20,17 +20,7 @@ from typing import Any, TypeVar
 import jinja2
 from markupsafe import Markup
 
-from dumpfilter.analyse.report.text import (
-    human_bytes,
-    human_duration,
-    human_number,
-    human_percent,
-    human_rate,
-    human_seconds,
-    share,
-    shorten,
-    utc,
-)
+from dumpfilter.analyse.report import text as T
 from dumpfilter.base.printable import visible
 
 Json = dict[str, Any]
@@ -96,7 +86,7 @@ class Chart:
 
 def label(name: str) -> str:
     """Return a schema's or table's name for a chart's tooltip, shortened and with invisible characters escaped."""
-    return shorten(visible(name), LONGEST_LABEL)
+    return T.shorten(visible(name), LONGEST_LABEL)
 
 
 def byte_ticks(top: float, most: int = 6) -> list[int]:
@@ -116,7 +106,7 @@ def byte_ticks(top: float, most: int = 6) -> list[int]:
 def byte_axis(top: float) -> tuple[Tick, ...]:
     """Return the axis ticks for rows of bars whose full width represents ``top`` bytes."""
     return tuple(
-        Tick(tick / (top or 1), human_bytes(tick) if tick else "0") for tick in byte_ticks(top, most=4)
+        Tick(tick / (top or 1), T.human_bytes(tick) if tick else "0") for tick in byte_ticks(top, most=4)
     )
 
 
@@ -131,11 +121,8 @@ def head_and_rest(items: Sequence[_Item], most: int) -> tuple[list[_Item], list[
 
 def exact_bytes(size: float) -> str:
     """Format a number of bytes in a rounded unit, followed by the exact number in parentheses."""
-    return (
-        f"{human_bytes(size)} ({human_number(round(size))} bytes)"
-        if size >= 1024
-        else human_bytes(round(size))
-    )
+    rounded = T.human_bytes(size if size >= 1024 else round(size))
+    return f"{rounded} ({T.human_number(round(size))} bytes)" if size >= 1024 else rounded
 
 
 _TEMPLATES = "template"
@@ -158,16 +145,10 @@ def environment(package: str) -> jinja2.Environment:
         # Markup objects are left alone, because they are dumpfilter's own HTML.
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    found.filters |= {
-        "bytes": human_bytes,
-        "exactly": human_number,
-        "rate": human_rate,
-        "percent": human_percent,
-        "seconds": human_seconds,
-        "duration": human_duration,
-        "utc": utc,
-    }
-    found.globals["share"] = share
+    shown = "bytes rate percent seconds duration"
+    found.filters |= {name: getattr(T, f"human_{name}") for name in shown.split()}
+    found.filters |= {"exactly": T.human_number, "utc": T.utc}
+    found.globals["share"] = T.share
     return found
 
 

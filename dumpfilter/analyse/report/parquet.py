@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,8 +32,7 @@ match.
 """
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """One column of a table, as the Parquet file's schema and the documentation describe it."""
 
     name: str
@@ -42,8 +40,7 @@ class Column:
     meaning: str
 
 
-@dataclass(frozen=True)
-class ParquetTable:
+class ParquetTable(NamedTuple):
     """The definition of one Parquet table: the meaning of a row, the columns, and the sort order."""
 
     row: str

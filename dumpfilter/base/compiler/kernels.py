@@ -12,11 +12,12 @@ The first process that finds no valid extension module (:mod:`dumpfilter.base.co
 from __future__ import annotations
 
 import functools
-import importlib.util
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.machinery import ExtensionFileLoader, ModuleSpec
+from importlib.util import module_from_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -110,11 +111,9 @@ def _extension(name: str, file: Path) -> ModuleType:
         path = find(file)
         if path is None:
             raise KernelsMissing(f"{file}: no compiled kernels were found after compiling. {_CURE}")
-    spec = importlib.util.spec_from_file_location(f"{name}.{EXTENSION}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
+    loader = ExtensionFileLoader(f"{name}.{EXTENSION}", str(path))
+    loaded = module_from_spec(ModuleSpec(loader.name, loader, origin=str(path)))
+    loader.exec_module(loaded)
     return loaded
 
 
