@@ -194,21 +194,17 @@ def run_in_foreground(
 
     # The directory of a topology that was killed has a state file.
     is_ours = not directory.exists() or (directory / STATE).exists()
-    with endings_interrupt():
-        try:
-            with (
-                up(topology, directory, keep=keep, timeout=timeout, is_command=True) as bed,
-                ControlServer(bed),
-            ):
-                # Ctrl-C and `dumpfilter topology down` are how people end a topology, so they are no failure.
-                with contextlib.suppress(KeyboardInterrupt):
-                    _show_until_end(bed, table=table)
-                ignore_endings()
-                report = bed.report()
-                bed.down()
-        finally:
-            if is_ours and not keep:
-                remove_directory(directory)
+    try:
+        with up(topology, directory, keep=keep, timeout=timeout, is_command=True) as bed, ControlServer(bed):
+            # Ctrl-C and `dumpfilter topology down` are how people end a topology, so they are no failure.
+            with contextlib.suppress(KeyboardInterrupt, SystemExit):
+                _show_until_end(bed, table=table)
+            ignore_endings()
+            report = bed.report()
+            bed.down()
+    finally:
+        if is_ours and not keep:
+            remove_directory(directory)
     Console(highlight=False).print(report_view(report))
 
 

@@ -115,7 +115,7 @@ class Spec(NamedTuple):
 
     topology: str | Path | Topology
     """A short string such as ``m >> web``, the path of a TOML file, or a model."""
-    servers: tuple[Family, ...] = ()
+    servers: Sequence[Family] = ()
     """The server families with which the test runs, one after another. Empty: the families that the topology names."""
     timeout: float | None = None
     """The time limit for a start and for a wait, seconds. None: the limit of the run."""
@@ -131,22 +131,17 @@ def _spec_of(node: pytest.Item, settings: Settings) -> Spec | None:
     if mark is None:
         return Spec(settings.default) if settings.default else None
     try:
-        return _spec(*mark.args, **mark.kwargs)
+        spec = Spec(*mark.args, **mark.kwargs)
     except TypeError as error:
         raise OptionError(
-            f"@pytest.mark.topology: {str(error).removeprefix('_spec() ')}. "
+            f"@pytest.mark.topology: {str(error).partition(' ')[2]}. "
             'Write for example @pytest.mark.topology("m >> web[do-db=shop]", timeout=120)'
         ) from None
-
-
-def _spec(
-    topology: str | Path | Topology, *, servers: Family | Sequence[Family] = (), timeout: float | None = None
-) -> Spec:
-    families = (servers,) if isinstance(servers, str) else tuple(servers)
+    families: tuple[Any, ...] = (spec.servers,) if isinstance(spec.servers, str) else tuple(spec.servers)
     for family in families:
         if family not in FAMILIES:
             raise OptionError(f"@pytest.mark.topology: servers={family!r}: give mariadb or mysql, or both")
-    return Spec(topology, families, timeout)
+    return spec._replace(servers=families)
 
 
 def _load(spec: str | Path | Topology, node: pytest.Item) -> Topology:

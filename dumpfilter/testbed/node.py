@@ -148,14 +148,11 @@ class TestbedLink(OpenLink):
         """The port of 127.0.0.1 to which the target (the reading node) connects."""
 
     def open(self, host: str, port: int) -> None:
-        """Start the proxy of the link, which passes connections on to ``host`` and ``port``, the address of the source.
-        If the link is open, new connections go to this address.
+        """Start the proxy of the link, which passes connections on to ``host`` and ``port``, the address of the
+        source.
         """
-        if self.port:
-            self.retarget(port, host=host)
-        else:
-            # The times of outages count from begin_outages, since a slow start must not use them up.
-            self.port = self._process.open(self.name, port, replace(self.shape, outages=()), host=host)
+        # The times of outages count from begin_outages, since a slow start must not use them up.
+        self.port = self._process.open(self.name, port, replace(self.shape, outages=()), host=host)
 
     def begin_outages(self) -> None:
         """Start the clock of the link's scheduled outages, whose begins and ends are seconds since this call. Call this

@@ -111,6 +111,16 @@ def show_live_table(directory: Path) -> None:
     assert not directory.exists()
 
 
+def test_a_start_that_sigterm_ends_has_its_exit_code(directory: Path) -> None:
+    with subprocess.Popen(command(directory, SMALL), stderr=subprocess.PIPE) as process:
+        while not (directory / "state.json").exists():
+            assert process.poll() is None
+        process.terminate()
+        process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert not directory.exists()
+
+
 def test_a_topology_in_the_background_and_after_its_death_one_on_a_terminal(directory: Path) -> None:
     started = ask(directory, "up", FAN_OUT, "--detach", "--timeout", LIMIT)
     assert started.returncode == 0, started.stderr

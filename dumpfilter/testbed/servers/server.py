@@ -171,7 +171,7 @@ def _version(family: Family, *command: str) -> str | None:
 CACHE_VARIABLE = "DUMPFILTER_CACHE"
 """The environment variable that names the directory for files that dumpfilter can regenerate."""
 
-_FORM = 1
+_FORM = 2
 """The version of templates. It must change when the content of templates changes."""
 
 _TIMEOUT = 300.0
@@ -235,7 +235,7 @@ def _key(program: Program, fixed: Sequence[str]) -> str:
 
 
 def _make(program: Program, data: Path, fixed: Sequence[str]) -> None:
-    """Let the program create a data directory. Its only account is root without a password, over the socket."""
+    """Let the program create a data directory. Its accounts are root's, without a password."""
     temporary = data.with_name(f"{data.name}.tmp")
     temporary.mkdir(parents=True)
     common = [f"--datadir={data}", f"--tmpdir={temporary}", *as_root(), *fixed]
@@ -244,7 +244,6 @@ def _make(program: Program, data: Path, fixed: Sequence[str]) -> None:
         if program.family == "mariadb":
             initialize = [program.install, "--no-defaults", *common, "--skip-test-db", "--skip-name-resolve"]
             _run([*initialize, "--auth-root-authentication-method=normal"], environment)
-            _run([*program.command, *common, "--bootstrap"], environment, _WITHOUT_ROOT_OVER_TCP)
         else:
             _run([*program.command, *common, "--initialize-insecure"], environment)
             # The file has the server's UUID. A server without the file makes a UUID of its own.
@@ -253,24 +252,20 @@ def _make(program: Program, data: Path, fixed: Sequence[str]) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-_WITHOUT_ROOT_OVER_TCP = b"DELETE FROM mysql.global_priv WHERE User = 'root' AND Host <> 'localhost';\n"
-"""The statement for ``mariadbd --bootstrap``, since ``mariadb-install-db`` creates accounts without a password."""
-
-
-def _run(command: list[str], environment: dict[str, str], statements: bytes = b"") -> None:
-    """Run a program, with ``statements`` as its input. An exception ends its child processes. Raises StartFailed."""
+def _run(command: list[str], environment: dict[str, str]) -> None:
+    """Run a program to its end. An exception ends its child processes. Raises StartFailed."""
     process = None
     try:
         with uninterrupted():
             process = subprocess.Popen(
                 command,
                 env=environment,
-                stdin=subprocess.PIPE,
+                stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        told, _ = process.communicate(statements, timeout=_TIMEOUT)
+        told, _ = process.communicate(timeout=_TIMEOUT)
     except BaseException as error:
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -483,6 +478,7 @@ class Server(SqlServer):
         admin, replication = f"'{ADMIN}'@'{ADDRESS}'", f"'{REPLICATION}'@'{ADDRESS}'"
         return [
             self.dialect.without_binlog,
+            *self.dialect.without_root,
             f"CREATE USER IF NOT EXISTS {admin} IDENTIFIED BY {quoted(self.account.password)}",
             f"GRANT ALL ON *.* TO {admin} WITH GRANT OPTION",
             f"CREATE USER IF NOT EXISTS {replication} IDENTIFIED BY {quoted(self.replication.password)}",

@@ -68,6 +68,7 @@ class Dialect:
     channel_rule: str
     binlog_status: str
     binlog_gtids: str
+    without_root: tuple[str, ...]
     privileges: str
     applied_gtids: str
     wait_form: str

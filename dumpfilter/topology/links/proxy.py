@@ -448,6 +448,9 @@ class Link:
         if self._silent_since is None:
             self._silent_since = self.loop.time()
         self._note("silenced", length)
+        self._is_cut = False
+        if not self._is_scheduled_out:
+            self._listen()
         self.update_reading()
         self._heal_after(seconds)
 

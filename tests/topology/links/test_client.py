@@ -212,6 +212,16 @@ def test_a_cut_that_is_planned_during_a_cut_does_not_prolong_it(links: LinkProce
     assert links.counters()["twice"].down == 4
 
 
+def test_a_silence_ends_a_cut(links: LinkProcess, source: Source) -> None:
+    """The silence cancelled the end of the cut, and the link refused connections until it was healed by hand."""
+    port = links.open("cut, then silent", source.port)
+    links["cut, then silent"].cut(3600)
+    links["cut, then silent"].silence(0.2)
+    assert links.counters()["cut, then silent"].state == "silent"
+    with connect(port) as connection:
+        assert echoed(connection, b"after the silence") == b"after the silence"
+
+
 def test_a_planned_cut_waits_for_a_target_that_reads_late(links: LinkProcess) -> None:
     source = Source(bytes(80_000))
     port = links.open("late-target", source.port)
