@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 
-from dumpfilter.analyse.inspection import inspect_set
 from dumpfilter.binlog.events import OF_FILES
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.workload import START, GeneratedSet, Span, generate
@@ -277,11 +276,6 @@ class Files(TestbedNode):
 
     def goal(self) -> Goal:
         return Goal(self, end_of(self.watched.note()))
-
-    def all_gtids(self) -> str:
-        """Return the GTIDs of all transactions in the node's binlog files at this moment."""
-        opened = self.watched.opened()
-        return "" if opened is None else inspect_set(opened, verify=False).gtids
 
     def _position(self, channels: Sequence[ChannelState], problems: list[str]) -> tuple[Place, str]:
         if self._replay is not None and self._replay.error is not None:

@@ -17,6 +17,7 @@ from typing import Any, get_args
 
 import pymysql
 
+from dumpfilter.analyse.inspection import inspect_set
 from dumpfilter.base.endings import uninterrupted
 from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.waiting import until
@@ -578,8 +579,9 @@ class TestbedNode(abc.ABC):
         raise NotImplementedError
 
     def all_gtids(self) -> str:
-        """Return the GTID set of the node's binlog. Only nodes that write a binlog have this method."""
-        return self.goal().gtids
+        """Return the GTIDs of all transactions in the node's binlog files at this moment."""
+        opened = self.watched.opened()
+        return "" if opened is None else inspect_set(opened, verify=False).gtids
 
     def address_for(self, reader: Kind) -> tuple[str, int]:
         """Return the host and port of this node to which nodes that replicate from it connect. ``reader`` is their

@@ -338,15 +338,12 @@ class Slave(OwnNode):
         told: dict[str, dict[str, Any]] = {}
         if self.is_running:
             try:
-                states = {
-                    one.channel: {"io": one.io, "sql": one.sql, "errors": one.errors}
-                    for one in channel_states(self.server)
-                }
+                for one in channel_states(self.server):
+                    told[one.channel] = {"io": one.io, "sql": one.sql, "errors": one.errors}
                 for name, received, dropped in self.execute(
                     "SELECT channel_name, bytes_received, bytes_dropped FROM dumpfilter.channels"
                 ):
-                    counted = {"bytes_received": int(received), "bytes_dropped": int(dropped)}
-                    told[name] = states.get(name, {}) | counted
+                    told[name] |= {"bytes_received": int(received), "bytes_dropped": int(dropped)}
             except DumpfilterError as error:
                 problems.append(f"{self.name}: the console does not answer: {error}")
         return tuple(

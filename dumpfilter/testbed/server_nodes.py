@@ -20,6 +20,7 @@ from dumpfilter.testbed.keeper import Program
 from dumpfilter.testbed.node import PAUSED, Feed, Goal, Ground, TestbedNode
 from dumpfilter.testbed.servers.server import Process, Server, find_program
 from dumpfilter.testbed.servers.sql import (
+    DIALECTS,
     Account,
     RunningServer,
     SourceAddress,
@@ -94,17 +95,18 @@ class StartedServer(SqlNode):
         self._looking = threading.Lock()
         tls = [f"--ssl-cert={ground.certificate}", f"--ssl-key={ground.key}"] if node.tls else []
         origins = [one.name for one in ground.topology.nodes if one.server == "mariadb" and not one.reads]
+        # MariaDB replicas with several sources keep them apart by the domains of their GTIDs.
+        domain = [f"--gtid-domain-id={origins.index(self.name)}"] if self.name in origins[1:] else []
+        # A replica does not write the statements to its binlog.
+        self._init = (DIALECTS[node.family].without_binlog, *node.init) if feeds else node.init
         self._server = Server(
             find_program(node.family, node.program, node.root or ""),
             self.directory,
             name=self.name,
             server_id=ground.server_id(self.name),
-            options=(*tls, *node.options),
+            options=(*tls, *domain, *node.options),
             rules={feed.channel: feed.reading.rules for feed in self.feeds},
-            init=node.init,
-            is_replica=bool(self.feeds),
-            # MariaDB replicas with several sources keep them apart by the domains of their GTIDs.
-            domain=origins.index(self.name) if self.name in origins and len(origins) > 1 else 0,
+            init=self._init,
             log=self.log,
             spawn=lambda command, environment: ground.start(
                 Program(self.name, command, self.log, environment, is_executed=True)
@@ -267,9 +269,7 @@ class StartedServer(SqlNode):
         """Run again the SQL statements that the topology defines for a new server (``init``). On a replica they are not
         written to the binlog.
         """
-        if self.node.init:
-            first = [self.server.dialect.without_binlog] if self.feeds else []
-            self.server.sql(*first, *self.node.init)
+        self.server.sql(*self._init)
 
 
 class RunningServerNode(SqlNode):

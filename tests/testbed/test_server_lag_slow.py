@@ -70,6 +70,18 @@ def test_the_lag_of_a_replica_that_is_held_behind_is_that_of_the_new_transaction
         assert bed[node].lag == (0.0, 0)
 
 
+def test_a_replica_catches_up_with_a_source_that_was_stopped(bed: Testbed) -> None:
+    """The GTIDs of a stopped source were not read, and the wait ended at once."""
+    bed["web"].pause()
+    insert(bed)
+    bed["db"].stop()
+    with pytest.raises(NotCaughtUp, match=r"web: is paused .*did not reach within 0 s 0-101-"):
+        bed["web"].wait_caught_up(0)
+    bed["web"].resume()
+    bed["web"].wait_caught_up()
+    assert rows(bed, "web") == 6
+
+
 @pytest.mark.parametrize("end", ["kill", "stop"])
 def test_a_replica_that_does_not_run_has_the_lag_of_its_last_place(bed: Testbed, end: str) -> None:
     getattr(bed["web"], end)()

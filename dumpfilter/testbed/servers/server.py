@@ -404,8 +404,6 @@ class Server(SqlServer):
         options: Sequence[str] = (),
         rules: Rules | None = None,
         init: Sequence[str] = (),
-        is_replica: bool = False,
-        domain: int = 0,
         port: int = 0,
         log: Path | None = None,
         spawn: Spawn = spawn_here,
@@ -420,10 +418,7 @@ class Server(SqlServer):
             server_id: its server id.
             options: further options of the command line. They take precedence over all other options.
             rules: the server's own filter rules, by channel.
-            init: statements that run once, when the server is new. They are written to the binlog of a source, and not
-                to the binlog of a replica.
-            is_replica: whether the server reads from another node.
-            domain: the domain of MariaDB's GTIDs. Sources of one replica need different domains.
+            init: statements that run once, when the server is new.
             port: the port, or 0 for a free one.
             log: the file of the error log. None: ``error.log`` in ``directory``.
             spawn: the function that starts the server's process.
@@ -444,10 +439,9 @@ class Server(SqlServer):
         """The file with the statements of a new server. It is removed when they and ``init`` have run."""
         self.process: Process | None = None
         self._spawn = spawn
-        self._init = [self.dialect.without_binlog, *init] if is_replica else init
+        self._init = init
         self._options = [option if option.startswith("-") else f"--{option}" for option in options]
         self._rules = rules or {}
-        self._domain = [f"--gtid-domain-id={domain}"] if domain else []
 
     @property
     def replication_address(self) -> SourceAddress:
@@ -560,7 +554,6 @@ class Server(SqlServer):
             *as_root(),
             *self.dialect.small,
             *self.dialect.options,
-            *self._domain,
             *self.dialect.rule_options(self._rules),
             *self._options,
         ]

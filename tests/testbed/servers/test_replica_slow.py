@@ -21,7 +21,7 @@ def test_a_replica_follows_filters_and_survives_kills(server: Make) -> None:
     source = server(
         "m", init=["CREATE DATABASE shop", "CREATE DATABASE hr", "USE shop", "CREATE TABLE t (i INT)"]
     )
-    replica = server("r", is_replica=True, rules={"": SHOP})
+    replica = server("r", rules={"": SHOP})
     start(source, replica)
     assert channel_states(replica) == []
     with pytest.raises(NotCaughtUp, match=r"r: is no replica"):
@@ -48,11 +48,15 @@ def test_a_replica_follows_filters_and_survives_kills(server: Make) -> None:
 
 def test_two_channels_have_their_own_rules(server: Make) -> None:
     sources = [
-        server(name, domain=number, init=[f"CREATE DATABASE {database}" for database in (name, "common")])
+        server(
+            name,
+            options=[f"--gtid-domain-id={number}"],
+            init=[f"CREATE DATABASE {database}" for database in (name, "common")],
+        )
         for number, name in enumerate(("a", "b"), 1)
     ]
     rules = {"a": ("replicate-ignore-db=common",), "b": ()}
-    replica = server("r", is_replica=True, rules=rules)
+    replica = server("r", rules=rules)
     start(*sources, replica)
     for source in sources:
         replica.channel(source.name).follow(source.replication_address)
@@ -70,7 +74,7 @@ def test_two_channels_have_their_own_rules(server: Make) -> None:
 
 def test_a_delayed_replica_is_behind(server: Make) -> None:
     source = server("m")
-    replica = server("r", is_replica=True)
+    replica = server("r")
     start(source, replica)
     channel = replica.channel()
     channel.follow(source.replication_address)
@@ -84,7 +88,7 @@ def test_a_delayed_replica_is_behind(server: Make) -> None:
 
 def test_a_source_that_refuses_is_told(server: Make) -> None:
     source = server("m")
-    replica = server("r", is_replica=True)
+    replica = server("r")
     start(source, replica)
     source.sql("CREATE DATABASE a")
     channel = replica.channel()

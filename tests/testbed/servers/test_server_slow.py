@@ -24,12 +24,14 @@ Make = Callable[..., Server]
 
 
 def test_servers_run_beside_one_another(server: Make) -> None:
-    source = server("m", init=["CREATE DATABASE a", "USE a", "CREATE TABLE t (i INT)"], domain=7)
-    replica = server("r", is_replica=True, init=["CREATE DATABASE own"])
+    source = server(
+        "m", init=["CREATE DATABASE a", "USE a", "CREATE TABLE t (i INT)"], options=["--gtid-domain-id=7"]
+    )
+    replica = server("r", init=["SET SESSION sql_log_bin = 0", "CREATE DATABASE own"])
     start(source, replica)
     assert [one.sql("SELECT @@server_id, @@log_bin") for one in (source, replica)] == [[(1, 1)], [(2, 1)]]
     assert source.sql("INSERT INTO t VALUES (1), (2)", "SELECT * FROM t", database="a") == [(1,), (2,)]
-    # The accounts are in no binlog, and nor is what is run on a new replica.
+    # The accounts are in no binlog, and nor is what runs without the binlog.
     assert (source.binlog_gtids(), replica.binlog_gtids()) == ("7-1-3", "")
     assert source.binlog_end().file == "bin.000001"
     with pytest.raises(SqlFailed, match=r"^m: error 1064: .*: SELEC$") as refused:
