@@ -13,7 +13,7 @@ import re
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from dumpfilter import __version__
 from dumpfilter.analyse.printing.show_events import COLUMNS as EVENT_COLUMNS
@@ -22,7 +22,7 @@ from dumpfilter.base.errors import GtidError, OptionError
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.base.security.client_tls import TlsMode
 from dumpfilter.binlog.format import Family
-from dumpfilter.binlog.gtid import GtidSet, MariadbGtidSet, MysqlGtidSet, parse_gtid_set
+from dumpfilter.binlog.gtid import MariadbGtidSet, MysqlGtidSet, parse_gtid_set
 from dumpfilter.console.sql import commands as C
 from dumpfilter.console.sql import server_errors as E
 from dumpfilter.console.sql.columns import BINARY_LOG_STATUS, REPLICA_STATUS, REPLICAS
@@ -133,7 +133,7 @@ class SlaveConsole(C.Executor):
             "replica_net_timeout": int(options.net_timeout),
             "replicate_same_server_id": "ON" if options.replicate_same_server_id else "OFF",
             "sync_relay_log": options.sync_relay_log,
-            "gtid_executed": facts.executed_gtids(facts.views(self._slave.channels_now)),
+            "gtid_executed": str(facts.executed(facts.views(self._slave.channels_now)) or ""),
         }
 
     @property
@@ -141,12 +141,8 @@ class SlaveConsole(C.Executor):
         """The SQL functions that wait until an applier has applied a position or GTID set, such as SOURCE_POS_WAIT, by
         name in lower case. They raise SqlError.
         """
-        return {
-            "source_pos_wait": partial(_source_pos_wait, self._slave),
-            "master_pos_wait": partial(_master_pos_wait, self._slave),
-            "wait_for_executed_gtid_set": partial(_wait_for_executed_gtid_set, self._slave),
-            "master_gtid_wait": partial(_master_gtid_wait, self._slave),
-        }
+        waits = _source_pos_wait, _master_pos_wait, _wait_for_executed_gtid_set, _master_gtid_wait
+        return {wait.__name__[1:]: partial(wait, self._slave) for wait in waits}
 
     def _change_replication_filter(self, command: C.ChangeReplicationFilter) -> Result:
         channel = command.channel
@@ -163,11 +159,14 @@ class SlaveConsole(C.Executor):
     def _change_source(self, command: C.ChangeSource) -> Result:
         name = self._channel_to_configure(command.channel)
         known = self._slave.get(name) if self._slave.has(name) else None
-        if known is not None:
-            if Threads.IO in known.running:
-                raise E.ER_REPLICA_CHANNEL_IO_THREAD_MUST_STOP(name)
-            if known.running:
-                raise E.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(name)
+        if known is not None and known.running:
+            is_io = Threads.IO in known.running
+            stop = (
+                E.ER_REPLICA_CHANNEL_IO_THREAD_MUST_STOP
+                if is_io
+                else E.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP
+            )
+            raise stop(name)
         given = dict(command.options)
         before = known.info if known is not None else SourceInfo(channel=name)
         notes = _check_options(given, before, self._slave.options.net_timeout)
@@ -226,7 +225,7 @@ class SlaveConsole(C.Executor):
     def _show_replica_status(self, command: C.ShowReplicaStatus) -> Result:
         chosen = self._chosen(command.channel, every=command.every)
         seen = facts.views(self._slave.channels)
-        executed = facts.executed_gtids(seen)
+        executed = str(facts.executed(seen) or "")
         # SHOW REPLICA STATUS of a server leaves out channels for which no SOURCE_HOST is set.
         shown = [one for one in seen if one.channel in chosen and one.info.host]
         rows = [facts.status_row(one, self._slave.filters, executed) for one in shown]
@@ -254,19 +253,17 @@ class SlaveConsole(C.Executor):
             # A server counts the default channel even if nobody has configured the default channel. With a named
             # channel there are then several channels, and the statement without FOR CHANNEL is ambiguous.
             raise E.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
-        chosen = self._chosen(command.channel)
-        if not chosen:
-            return Result(EVENT_COLUMNS)
-        files = read_index(chosen[0].directory)
-        if command.file is not None and command.file not in files:
-            raise no_events("Could not find target log", "SHOW RELAYLOG EVENTS")
-        if not files:
-            return Result(EVENT_COLUMNS)
-        family: Family = chosen[0].master_info.family or "mysql"
-        path = chosen[0].directory / (command.file or files[0])
-        return show_events(
-            path, family, position=command.position, offset=command.offset, count=command.count
-        )
+        for one in self._chosen(command.channel):
+            files = read_index(one.directory)
+            if command.file is not None and command.file not in files:
+                raise no_events("Could not find target log", "SHOW RELAYLOG EVENTS")
+            if files:
+                family: Family = one.master_info.family or "mysql"
+                path = one.directory / (command.file or files[0])
+                return show_events(
+                    path, family, position=command.position, offset=command.offset, count=command.count
+                )
+        return Result(EVENT_COLUMNS)
 
     def _chosen(self, channel: str | None, *, every: bool = False) -> list[Channel]:
         """Return the channels that a statement applies to: all channels, or the channel in its FOR CHANNEL clause.
@@ -377,8 +374,6 @@ _MOST_SECONDS = 10_000_000.0
 
 _NO_GTIDS = MysqlGtidSet()
 
-S = TypeVar("S", bound=GtidSet)
-
 Value = int | float | str | None
 """The type of an argument of an SQL function."""
 
@@ -395,8 +390,7 @@ def _master_pos_wait(
 def _source_pos_wait(
     slave: Slave, file: Value, position: Value, timeout: Value = 0, channel: Value = ""
 ) -> int | None:
-    found = _channel(slave, channel)
-    seconds = _number(timeout)
+    found, seconds = _channel(slave, channel), _number(timeout)
     if _is_mariadb(found):
         # MariaDB rounds to whole seconds, and takes everything else for no timeout.
         seconds = float(max(0, math.floor(seconds + 0.5)))
@@ -455,7 +449,8 @@ def _wait_for_executed_gtid_set(slave: Slave, gtids: Value, timeout: Value = 0) 
         raise E.ER_WRONG_ARGUMENTS("WAIT_FOR_EXECUTED_GTID_SET.")
 
     def has_all() -> bool:
-        return not wanted or _executed(slave, type(wanted)).issuperset(wanted)
+        here = facts.executed(facts.views(slave.channels_now), type(wanted))
+        return not wanted or (here is not None and here.issuperset(wanted))
 
     return 0 if _wait_until(slave, has_all, _number(timeout) or None) else 1
 
@@ -471,23 +466,13 @@ def _master_gtid_wait(slave: Slave, gtids: Value, timeout: Value = None) -> int 
         raise E.ER_MARIADB_INCORRECT_GTID_STATE() from error
 
     def has_all() -> bool:
-        here = {gtid.domain_id: gtid.seq_no for gtid in _executed(slave, MariadbGtidSet).gtids()}
+        found = facts.executed(facts.views(slave.channels_now), MariadbGtidSet) or MariadbGtidSet()
+        here = {gtid.domain_id: gtid.seq_no for gtid in found.gtids()}
         return all(here.get(gtid.domain_id, 0) >= gtid.seq_no for gtid in wanted.gtids())
 
     # A negative timeout is none, and 0 does not wait.
     seconds = None if timeout is None or _number(timeout) < 0 else _number(timeout)
     return 0 if _wait_until(slave, has_all, seconds) else -1
-
-
-def _executed(slave: Slave, kind: type[S]) -> S:
-    """Return the GTIDs that all channels together have applied, as a set of the type ``kind``. Channels of the other
-    server family are left out.
-    """
-    total = kind()
-    for one in facts.views(slave.channels_now):
-        if isinstance(found := one.executed, kind):
-            total.update(found)
-    return total
 
 
 def _wait_until(slave: Slave, ask: Callable[[], bool], timeout: float | None) -> bool:

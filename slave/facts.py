@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -407,17 +407,17 @@ def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> lis
     return list(values.values())
 
 
-def executed_gtids(channels: Sequence[ChannelView]) -> str:
-    """Return the GTIDs that all channels together have applied (``gtid_executed``), as text.
+def executed(channels: Iterable[ChannelView], kind: type[GtidSet] = GtidSet) -> Any:
+    """Return the GTIDs that all channels together have applied (``gtid_executed``), or None if there are none.
 
-    GTIDs of MySQL and MariaDB cannot be in one set. The family of the first channel with GTIDs is used, and channels
-    of the other family are left out.
+    GTIDs of MySQL and MariaDB cannot be in one set. The family of the first channel with GTIDs of the type ``kind`` is
+    used, and channels of the other family are left out.
     """
-    found = [gtids for one in channels if (gtids := one.executed)]
+    found = [gtids for one in channels if (gtids := one.executed) and isinstance(gtids, kind)]
     for more in found[1:]:
         if type(more) is type(found[0]):
             found[0].update(more)
-    return str(found[0]) if found else ""
+    return found[0] if found else None
 
 
 def _filter_row(setting: Setting) -> list[Any]:

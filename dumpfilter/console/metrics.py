@@ -22,10 +22,9 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import accumulate
 from operator import attrgetter
-from time import perf_counter
-from time import time as unix_time
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import structlog
@@ -37,14 +36,7 @@ from prometheus_client.utils import floatToGoString
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.options.docstrings import attribute_texts
-from dumpfilter.base.security.listening import (
-    Endpoint,
-    Lack,
-    check_listener,
-    host_and_port,
-    is_loopback,
-    listening_socket,
-)
+from dumpfilter.base.security import listening
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.sql.result import Column, ColumnType, Result
 
@@ -105,16 +97,16 @@ class Latency:
     def observe_since(self, moment: float | None) -> None:
         """Record the time that has passed since ``moment``, a Unix time in seconds. None records nothing."""
         if moment is not None:
-            self.observe(unix_time() - moment)
+            self.observe(time.time() - moment)
 
     @contextmanager
     def measured(self) -> Iterator[None]:
         """Record the duration of the ``with`` block as one observation of this histogram."""
-        begin = perf_counter()
+        begin = time.perf_counter()
         try:
             yield
         finally:
-            self.observe(perf_counter() - begin)
+            self.observe(time.perf_counter() - begin)
 
     def samples(self, name: str, labels: Mapping[str, str]) -> list[Sample]:
         """Return the histogram's samples for Prometheus. ``name`` is the metric's name, and ``labels`` are added to
@@ -165,18 +157,11 @@ class Fact:
         return self.read if callable(self.read) else attrgetter(self.read or self.name)
 
 
-def column(
-    read: Callable[[Any], Any] | str = "", type: ColumnType = ColumnType.INTEGER, *, metric: str = ""
-) -> Fact:
-    """Declare a column of a status table, which is also a Prometheus metric if ``metric`` names one."""
-    return Fact(read, type, metric)
+column = Fact
+"""The declaration of a column of a status table, which is also a Prometheus metric if ``metric`` names one."""
 
-
-def metric(
-    read: Callable[[Any], Any] | str = "", type: ColumnType | type[Latency] = ColumnType.INTEGER
-) -> Fact:
-    """Declare a Prometheus metric that is not in a status table. It has the name of the class attribute."""
-    return Fact(read, type, is_column=False)
+metric = partial(Fact, is_column=False)
+"""The declaration of a Prometheus metric that is not in a status table. It has the name of the class attribute."""
 
 
 class Facts(Generic[T]):
@@ -288,7 +273,7 @@ class CommonCollector(Collector):
 
 
 @dataclass(frozen=True)
-class MetricsEndpoint(Endpoint):
+class MetricsEndpoint(listening.Endpoint):
     """The settings of the HTTP endpoint from which Prometheus reads the metrics of a master or slave.
 
     An address that other machines can reach needs the certificate and key of the process, unless ``insecure`` is set.
@@ -297,11 +282,11 @@ class MetricsEndpoint(Endpoint):
     @property
     def uses_tls(self) -> bool:
         """Whether Prometheus must use HTTPS and show a certificate to read the metrics from this endpoint."""
-        return not is_loopback(self.host) and not self.insecure
+        return not listening.is_loopback(self.host) and not self.insecure
 
     def url(self, port: int) -> str:
         """Return the URL that Prometheus scrapes, on the TCP port ``port``."""
-        return f"{'https' if self.uses_tls else 'http'}://{host_and_port(self.host, port)}/metrics"
+        return f"{'https' if self.uses_tls else 'http'}://{listening.host_and_port(self.host, port)}/metrics"
 
     def check(self) -> None:
         """Raise Exposed if other machines could read the metrics without TLS, or without a client certificate.
@@ -310,10 +295,12 @@ class MetricsEndpoint(Endpoint):
         """
         tls, lacks = None if self.insecure else self.tls, []
         if tls is None:
-            lacks.append(Lack("without TLS", "give --tls-cert and --tls-key"))
+            lacks.append(listening.Lack("without TLS", "give --tls-cert and --tls-key"))
         if tls is None or tls.current().ca is None:
-            lacks.append(Lack("without a login", "give --tls-ca, the CA of Prometheus' certificate"))
-        warning = check_listener(
+            lacks.append(
+                listening.Lack("without a login", "give --tls-ca, the CA of Prometheus' certificate")
+            )
+        warning = listening.check_listener(
             "the metrics' endpoint",
             "--metrics-address",
             self.host,
@@ -342,7 +329,7 @@ def serving_metrics(
     collected = CollectorRegistry(auto_describe=False)
     for collector in collectors():
         collected.register(collector)
-    listener = listening_socket(
+    listener = listening.listening_socket(
         "cannot serve metrics on",
         endpoint.host,
         endpoint.port,

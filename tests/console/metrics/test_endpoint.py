@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from dumpfilter.base.errors import OptionError
+from dumpfilter.base.security import listening
 from dumpfilter.base.security.listening import Exposed
 from dumpfilter.base.security.tls import ServerTls, TlsFiles, load_tls
 from dumpfilter.console import metrics as module
@@ -215,7 +216,7 @@ def test_other_machines_must_show_a_certificate(authority: Authority, tls: Serve
     shown.load_cert_chain(prometheus.certificate, prometheus.key)
     # The address is on loopback, and the endpoint must take it for an exposed one.
     with (
-        mock.patch.object(module, "is_loopback", return_value=False),
+        mock.patch.object(listening, "is_loopback", return_value=False),
         serving_metrics(MetricsEndpoint(tls=tls), lambda: [Visits()]) as url,
     ):
         assert url is not None
