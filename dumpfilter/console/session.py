@@ -10,6 +10,7 @@ SHOW statements are made, too. A table without rows exists so that client progra
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import threading
@@ -29,7 +30,13 @@ from dumpfilter.console.sql.commands import Executor
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.interruption import acquire, running_interrupt
 from dumpfilter.console.sql.result import Column, ColumnType, Note, Result
-from dumpfilter.console.sql.select import DEFAULT_SECONDS, INFORMATION_SCHEMA, Environment, select
+from dumpfilter.console.sql.select import (
+    DEFAULT_SECONDS,
+    INFORMATION_SCHEMA,
+    MOST_SECONDS,
+    Environment,
+    select,
+)
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET
 
 Value = str | int | float | None
@@ -364,9 +371,10 @@ class Session:
 
         limit = self.variables()["max_execution_time"]
         given = int(limit) / _MILLISECONDS if isinstance(limit, int) and limit > 0 else None
-        seconds = given or DEFAULT_SECONDS
+        reads = _READS.search(text) is not None
+        seconds = min(given or DEFAULT_SECONDS, MOST_SECONDS) if reads else given or math.inf
+        slot = self.limits.selects if reads else threading.Lock()
         interrupt = running_interrupt()
-        slot = self.limits.selects if _READS.search(text) else threading.Lock()
         interrupt.seconds, interrupt.notes = given, []
         acquire(slot, interrupt, seconds)
         try:
@@ -378,6 +386,15 @@ class Session:
     def _environment(self, find: Callable[[str, str], Result]) -> Environment:
         variables = self.variables()
         account = f"{self.user}@{self.host}"
+        values = {
+            **dict.fromkeys(("user", "current_user", "session_user", "system_user"), account),
+            **dict.fromkeys(("database", "schema"), self.database),
+            "version": variables["version"],
+            "connection_id": self.connection_id,
+            "row_count": -1,
+            "found_rows": 0,
+            "last_insert_id": 0,
+        }
         return Environment(
             find_table=find,
             database=self.database,
@@ -387,15 +404,9 @@ class Session:
             ),
             user_variables=self.user_variables,
             functions={
-                **dict.fromkeys(("user", "current_user", "session_user", "system_user"), account),
-                **dict.fromkeys(("database", "schema"), self.database),
-                "version": variables.get("version"),
-                "connection_id": self.connection_id,
-                "row_count": -1,
-                "found_rows": 0,
-                "last_insert_id": 0,
+                **{name: lambda value=value: value for name, value in values.items()},
+                **self.executor.functions,
             },
-            waits=self.executor.functions,
         )
 
     def find_table(self, schema: str, name: str) -> Result:

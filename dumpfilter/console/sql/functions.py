@@ -51,50 +51,36 @@ def number_of(value: Value) -> int | float:
     return float(found[1]) if found[2] or found[3] or "." in found[1] else int(found[1])
 
 
-def _whole(value: Value) -> int:
-    return int(number_of(value))
-
-
-def _left(text: Value, length: Value) -> str:
-    return text_of(text)[: max(0, _whole(length))]
+def _count(value: Value) -> int:
+    """Return a number of characters, which is not negative."""
+    return max(0, int(number_of(value)))
 
 
 def _right(text: Value, length: Value) -> str:
-    count = max(0, _whole(length))
-    return text_of(text)[-count:] if count else ""
+    string = text_of(text)
+    return string[max(0, len(string) - _count(length)) :]
 
 
 def _substring(text: Value, position: Value, length: Value = MAX_TEXT) -> str:
-    string, begin, count = text_of(text), _whole(position), _whole(length)
-    if begin == 0 or count <= 0 or begin < -len(string):
+    string, begin = text_of(text), int(number_of(position))
+    if begin == 0 or begin < -len(string):
         return ""
     begin = begin - 1 if begin > 0 else len(string) + begin
-    return string[begin : begin + count]
-
-
-def _replace(text: Value, old: Value, new: Value) -> str | None:
-    string, gone, come = text_of(text), text_of(old), text_of(new)
-    if not gone:
-        return string
-    if len(string) + string.count(gone) * (len(come) - len(gone)) > MAX_TEXT:
-        return None
-    return string.replace(gone, come)
+    return string[begin : begin + _count(length)]
 
 
 def _repeat(text: Value, count: Value) -> str | None:
-    string, times = text_of(text), max(0, _whole(count))
+    string, times = text_of(text), _count(count)
     return None if len(string) * times > MAX_TEXT else string * times
 
 
+def _folded(value: Value) -> str | None:
+    return None if value is None else text_of(value).casefold()
+
+
 def _locate(part: Value, text: Value, begin: Value = 1) -> int:
-    start = _whole(begin) - 1
+    start = int(number_of(begin)) - 1
     return 0 if start < 0 else text_of(text).casefold().find(text_of(part).casefold(), start) + 1
-
-
-def _equal(left: Value, right: Value) -> bool:
-    if isinstance(left, str) and isinstance(right, str):
-        return left.casefold() == right.casefold()
-    return left is not None and right is not None and bool(number_of(left) == number_of(right))
 
 
 def _extreme(choose: Callable[..., Value], first: Value, second: Value, *others: Value) -> Value:
@@ -106,15 +92,9 @@ def _extreme(choose: Callable[..., Value], first: Value, second: Value, *others:
 
 
 def _round(value: Value, digits: Value = 0) -> int | float:
-    number, places = number_of(value), max(-_MAX_PLACES, min(_MAX_PLACES, _whole(digits)))
+    number, places = number_of(value), max(-_MAX_PLACES, min(_MAX_PLACES, int(number_of(digits))))
     rounded = Decimal(repr(number)).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
     return int(rounded) if isinstance(number, int) or places <= 0 else float(rounded)
-
-
-def _concat_ws(separator: Value, first: Value, *others: Value) -> str | None:
-    if separator is None:
-        return None
-    return text_of(separator).join(text_of(part) for part in (first, *others) if part is not None)
 
 
 def _group_concat(group: str, separator: Value, distinct: Value, directions: str) -> str | None:
@@ -141,71 +121,56 @@ def _order(value: Value) -> tuple[int, Value]:
     return (2, value.casefold()) if isinstance(value, str) else (1, value)
 
 
-_OF_NULL: dict[str, Callable[..., Value]] = {
-    "coalesce": lambda first, *others: next((one for one in (first, *others) if one is not None), None),
-    "concat_ws": _concat_ws,
-    "if": lambda condition, yes, no: yes if condition is not None and number_of(condition) else no,
-    "ifnull": lambda value, other: other if value is None else value,
-    "nullif": lambda value, other: None if _equal(value, other) else value,
-}
-"""The functions that are also called with NULL arguments, by name."""
-
-_STRICT: dict[str, Callable[..., Value]] = {
-    "abs": lambda value: abs(number_of(value)),
+FUNCTIONS: dict[str, Callable[..., Value]] = {
     **dict.fromkeys(("ceil", "ceiling"), lambda value: math.ceil(number_of(value))),
     **dict.fromkeys(("char_length", "character_length"), lambda text: len(text_of(text))),
     "concat": lambda first, *others: "".join(map(text_of, (first, *others))),
+    "concat_ws": lambda separator, first, *others: (
+        None
+        if separator is None
+        else text_of(separator).join(text_of(part) for part in (first, *others) if part is not None)
+    ),
     "date": lambda value: datetime.datetime.fromisoformat(text_of(value).strip()).date().isoformat(),
-    **{name: functools.partial(_extreme, choose) for name, choose in (("greatest", max), ("least", min))},
     "floor": lambda value: math.floor(number_of(value)),
-    "left": _left,
+    **{name: functools.partial(_extreme, choose) for name, choose in (("greatest", max), ("least", min))},
+    "group_concat": _group_concat,
+    "if": lambda condition, yes, no: yes if condition is not None and number_of(condition) else no,
+    "left": lambda text, length: text_of(text)[: _count(length)],
     **dict.fromkeys(("length", "octet_length"), lambda text: len(text_of(text).encode())),
     "locate": _locate,
     **dict.fromkeys(("lower", "lcase"), lambda text: text_of(text).lower()),
     "ltrim": lambda text: text_of(text).lstrip(" "),
+    "nullif": lambda value, other: None if _folded(value) == _folded(other) else value,
     "repeat": _repeat,
-    "replace": _replace,
     "right": _right,
     "round": _round,
     "rtrim": lambda text: text_of(text).rstrip(" "),
     **dict.fromkeys(("substring", "substr"), _substring),
     "trim": lambda text: text_of(text).strip(" "),
+    "unix_timestamp": lambda: int(time.time()),
     **dict.fromkeys(("upper", "ucase"), lambda text: text_of(text).upper()),
 }
-"""The functions whose result is NULL if any argument is NULL, by name."""
+"""The functions that a SELECT on the console may call, by their names in lower case."""
 
-FUNCTIONS = (
-    _STRICT
-    | _OF_NULL
-    | {
-        "group_concat": _group_concat,
-        "sleep": lambda seconds: 0,
-        "unix_timestamp": lambda: int(time.time()),
-    }
-)
-"""The functions that a SELECT on the console may call, by their names in lower case.
-
-Their parameters limit the number of arguments of a call. The execution of the SELECT replaces SLEEP by a function that
-waits.
-"""
+_TAKING_NULL = frozenset({"concat_ws", "group_concat", "if", "nullif"})
+"""The functions whose result is not NULL for each NULL among the arguments."""
 
 
 def called(name: str, *arguments: Value) -> Value:
     """Return the result of the SQL function ``name`` for these arguments, as MySQL computes it.
 
-    A calculation error, or a result that is too long, gives None (NULL).
+    A calculation error, or a result that is too long, gives None (NULL). Raises TypeError for a wrong number of
+    arguments.
 
     >>> called("left", "abc", 2), called("left", None, 2), called("date", "nonsense")
     ('ab', None, None)
     """
-    if name in _STRICT and None in arguments:
+    if None in arguments and name not in _TAKING_NULL:
         return None
     try:
         value = FUNCTIONS[name](*arguments)
     except (ValueError, ArithmeticError):
         return None
-    if isinstance(value, bool):
-        return int(value)
     return None if isinstance(value, str) and len(value) > MAX_TEXT else value
 
 
@@ -218,16 +183,17 @@ CLOCKS = frozenset(
 """The names of the functions that return the current date or time, in lower case."""
 
 
-def clock(name: str, now: datetime.datetime, digits: int) -> str:
+def clock(name: str, now: datetime.datetime, digits: int = 0) -> str:
     """Return the text that a function such as NOW(6), CURDATE() or UTC_TIMESTAMP() returns at the time ``now``.
 
     ``name`` is the function's name, ``digits`` its argument (the digits of the fraction of a second). A time
     without a time zone is local. The result is local time, except for UTC_TIMESTAMP().
     """
     zone = datetime.UTC if name.startswith("utc") else None
-    text = now.astimezone(zone).replace(tzinfo=None).isoformat(" ", "microseconds")
-    date, _, _ = text.partition(" ")
+    date, time_of_day = now.astimezone(zone).replace(tzinfo=None).isoformat(" ", "microseconds").split()
     if name in ("curdate", "current_date"):
         return date
-    cut = text[: _SECONDS_LENGTH + 1 + digits if 0 < digits <= _MAX_FRACTION_DIGITS else _SECONDS_LENGTH]
-    return cut[len(date) + 1 :] if name in ("curtime", "current_time") else cut
+    text = time_of_day if name in ("curtime", "current_time") else f"{date} {time_of_day}"
+    return (
+        text[: len(text) - _MAX_FRACTION_DIGITS + digits] if 0 < digits <= _MAX_FRACTION_DIGITS else text[:-7]
+    )

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import datetime
 import functools
-import inspect
 import re
 import sqlite3
 import sys
@@ -33,7 +32,6 @@ from sqlglot import exp
 from sqlglot.dialects.mysql import MySQL
 from sqlglot.dialects.sqlite import SQLite
 from sqlglot.errors import ErrorLevel, SqlglotError
-from sqlglot.generators.sqlite import SQLiteGenerator
 from sqlglot.parsers.mysql import MySQLParser
 
 from dumpfilter.binlog.statement.tokens import TokenKind, tokens
@@ -46,7 +44,7 @@ from dumpfilter.console.sql.server_errors import SqlError
 DEFAULT_SECONDS = 60.0
 """The time limit of a SELECT in a session that has not set ``max_execution_time``, seconds."""
 MOST_SECONDS = 600.0
-"""The longest time limit of a SELECT that a session can set by ``max_execution_time``, seconds."""
+"""The longest time limit of a SELECT of tables that a session can set by ``max_execution_time``, seconds."""
 
 MAX_RESULT_SIZE = 16 << 20
 """The limit of the memory of a result, bytes."""
@@ -96,10 +94,10 @@ _MOST_DIGITS = len(str(_INT64)) - 1
 _NATIVE = frozenset(
     {
         *("COUNT", "SUM", "AVG", "MIN", "MAX", "ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD"),
-        *("FIRST_VALUE", "LAST_VALUE", "NTILE"),
+        *("FIRST_VALUE", "LAST_VALUE", "NTILE", "ABS", "COALESCE", "IFNULL", "REPLACE", "ROW"),
     }
 )
-"""The aggregates and window functions that SQLite computes as MySQL does."""
+"""The functions that SQLite computes as MySQL does, and the word before each row of VALUES."""
 
 _parsing = threading.Lock()
 """The lock that a thread holds while sqlglot parses or writes SQL.
@@ -111,9 +109,7 @@ as long for the interpreter's lock.
 
 @dataclass(frozen=True)
 class Environment:
-    """The state of a client's session that a SELECT on the console can read: tables, variables and the values of
-    functions.
-    """
+    """The state of a client's session that a SELECT on the console can read: tables, variables and functions."""
 
     find_table: Callable[[str, str], Result]
     """The function that returns the table of a schema and a name. It raises SqlError if no such table exists."""
@@ -123,11 +119,9 @@ class Environment:
     """The values of the system variables (``@@x``) by their names in lower case."""
     user_variables: Mapping[str, object] = field(default_factory=dict)
     """The values of the user variables (``@x``) by their names in lower case."""
-    functions: Mapping[str, object] = field(default_factory=dict)
-    """The values of functions that depend on the session, such as ``version()``, by their names in lower case."""
-    waits: Mapping[str, Callable[..., str | int | None]] = field(default_factory=dict)
-    """The functions that wait for replication, such as SOURCE_POS_WAIT, by their names in lower case. They may raise
-    SqlError.
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    """The functions that depend on the session, such as ``version()`` and SOURCE_POS_WAIT, by their names in lower
+    case. They may wait, and raise SqlError.
     """
 
 
@@ -172,256 +166,26 @@ def parse(text: str) -> exp.Expr:
     return trees[0]
 
 
-def _clocked(self: Rewriting, node: exp.Expr) -> str:
-    return self.clock(_CLOCK_WORDS[type(node)], *[node.this] if isinstance(node.this, exp.Expr) else [])
-
-
-_CLOCK_WORDS: dict[type[exp.Expr], str] = {
-    exp.CurrentTimestamp: "now",
-    exp.CurrentDatetime: "now",
-    exp.Localtime: "now",
-    exp.Localtimestamp: "now",
-    exp.CurrentDate: "curdate",
-    exp.CurrentTime: "curtime",
-}
-_CASTS = {
-    "(N|VAR|NVAR)?CHAR|.*TEXT": "TEXT",
-    "U?(BIG|SMALL|TINY|MEDIUM)?INT|SIGNED|UNSIGNED": "INT",
-    "DOUBLE|FLOAT|REAL": "REAL",
-}
+_CASTS = {"CHAR": "TEXT", "DOUBLE": "DOUBLE", "FLOAT": "DOUBLE"}
+"""The types that CAST can convert to, beside integers, with SQLite's types."""
 _REFUSED = (
-    *(exp.Collate, exp.Dot, exp.Glob, exp.Interval, exp.JSONExtract, exp.JSONExtractScalar),
+    *(exp.Collate, exp.Dot, exp.Glob, exp.Interval, exp.Into, exp.JSONExtract, exp.JSONExtractScalar),
     *(exp.MatchAgainst, exp.RegexpLike, exp.Xor),
 )
 """The expressions that a console refuses. SQLite lacks them, or gives the same spelling another meaning."""
-_COMPARISONS = (
-    *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
-    *(exp.In, exp.Between, exp.NullSafeEQ),
+_COMPARED = (
+    exp.EQ,
+    exp.NEQ,
+    exp.GT,
+    exp.GTE,
+    exp.LT,
+    exp.LTE,
+    exp.In,
+    exp.Between,
+    exp.NullSafeEQ,
+    exp.Ordered,
 )
-_SIDES = ("this", "expression", "expressions", "low", "high")
-"""The arguments of a comparison's syntax node that hold compared values."""
-
-
-class Rewriting(SQLiteGenerator):
-    """The translation of one SELECT from MySQL's SQL to the SQL of SQLite, in which the console runs the SELECT.
-
-    WITH, UNION, VALUES and TABLE are accepted, too, also in parentheses. The constructor raises SqlError for every
-    error that can be found without running the statement, such as an unknown table or function.
-
-    The class is a sqlglot generator. Its methods that end with ``_sql`` write the nodes of one kind in the syntax tree.
-    """
-
-    TRANSFORMS: ClassVar[dict[type[exp.Expr], Callable[..., str]]] = {
-        **{kind: write for kind, write in SQLiteGenerator.TRANSFORMS.items() if kind not in _REFUSED},
-        **dict.fromkeys(_CLOCK_WORDS, _clocked),
-        **dict.fromkeys(_COMPARISONS, lambda self, node: self.comparison(node)),
-    }
-
-    def __init__(self, text: str, environment: Environment) -> None:
-        super().__init__(dialect=_Writer(), identify=True, unsupported_level=ErrorLevel.IGNORE)
-        self.tables: dict[tuple[str, str], Result] = {}
-        """The tables that the statement reads, by schema and name."""
-        self.types: dict[str, ColumnType] = {}
-        """The type of each column of the tables that the statement reads, by the column's name in lower case."""
-        self._environment = environment
-        self._now = datetime.datetime.now(datetime.UTC)
-        tree = parse(text)
-        while isinstance(tree, exp.Subquery) and tree.this and not (tree.alias or tree.args.get("limit")):
-            tree = tree.this
-        if not isinstance(tree, exp.Query | exp.Values):
-            raise server_errors.syntax_error(text, 0)
-        _check_clauses(tree, text)
-        schemas = self._find_tables(tree)
-        self._name_columns(tree)
-        for table, schema in schemas:
-            table.set("db", exp.to_identifier(schema, quoted=True))
-        refused = tree.find(*_REFUSED)
-        if refused is not None:
-            raise server_errors.ER_NOT_SUPPORTED_YET(refused.key.upper())
-        with _parsing:
-            self.sqlite_text = self.generate(tree, copy=False)
-            """The translated statement, as a text in SQLite's SQL."""
-        # Without the links to their parents, the trees of many statements are freed one by one. The garbage collector
-        # would free them together, and stop all threads meanwhile.
-        for node in list(tree.bfs()):
-            node.parent = None
-
-    def _find_tables(self, tree: exp.Expr) -> list[tuple[exp.Table, str]]:
-        """Return the syntax nodes of the tables that the statement reads, each with its schema."""
-        found: list[tuple[exp.Table, str]] = []
-        taken: set[tuple[int, str]] = set()
-        common = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-        for node in list(tree.find_all(exp.Table)):
-            if not isinstance(node.this, exp.Identifier):
-                raise server_errors.ER_NOT_SUPPORTED_YET("table functions")
-            if not node.db and node.name.lower() in common:
-                continue
-            if not node.db and node.name.upper() == "DUAL" and isinstance(node.parent, exp.From):
-                node.parent.pop()
-                continue
-            schema = node.db or self._environment.database
-            if not schema:
-                raise server_errors.ER_NO_DB_ERROR()
-            if schema.lower() == INFORMATION_SCHEMA:
-                schema = INFORMATION_SCHEMA
-            table = self._environment.find_table(schema, node.name)
-            self.tables[schema, node.name.lower()] = table
-            self.types |= {column.name.lower(): column.type for column in table.columns}
-            for unneeded in ("hints", "catalog"):
-                node.set(unneeded, None)
-            found.append((node, schema))
-            named = (id(node.find_ancestor(exp.Select)), node.alias_or_name)
-            if named in taken:
-                raise server_errors.ER_NONUNIQ_TABLE(node.alias_or_name)
-            taken.add(named)
-        return found
-
-    def _name_columns(self, tree: exp.Expr) -> None:
-        # A server spells a result's column as the statement does. Columns of information_schema keep the spelling of
-        # their definition, because these tables are views.
-        declared = {
-            column.name.lower(): column.name
-            for (schema, _), table in self.tables.items()
-            for column in table.columns
-            if schema == INFORMATION_SCHEMA
-        }
-        for node in tree.find_all(exp.Select):
-            for item in node.expressions:
-                if isinstance(item, exp.Alias) or item.is_star:
-                    continue
-                if isinstance(item, exp.Column):
-                    name = declared.get(item.name.lower(), item.name)
-                elif isinstance(item, exp.Literal) and item.is_string:
-                    name = item.name.replace("\0", "")
-                else:
-                    name = item.sql(dialect=_Reader, normalize_functions=False, comments=False)
-                alias = exp.Alias(alias=exp.to_identifier(name, quoted=True))
-                item.replace(alias)
-                alias.set("this", item)
-
-    def like_sql(self, expression: exp.Like) -> str:
-        # LIKE without ESCAPE uses the backslash as escape character in MySQL, and none in SQLite.
-        expression.set("this", exp.Var(this=self.sql(expression.this)))
-        text = super().like_sql(expression)
-        return text if isinstance(expression.parent, exp.Escape) else f"{text} ESCAPE '\\'"
-
-    def comparison(self, node: exp.Expr) -> str:
-        """Return the SQLite text of a comparison or a similar operator, whose syntax tree is ``node``. It ignores the
-        case of texts, as MySQL does.
-        """
-        sides = [side for name in _SIDES for side in _listed(node.args.get(name))]
-        if any(self._is_timestamp(side) for side in sides):
-            for side in sides:
-                # A TIMESTAMP column has texts with six digits of the fraction of a second.
-                if isinstance(side, exp.Literal) and side.is_string:
-                    side.set("this", side.name + ZERO_TIMESTAMP[len(side.name) :])
-        else:
-            node.set("this", self._collated(node.this))
-        text: str = getattr(self, f"{node.key}_sql")(node)
-        return text
-
-    def _is_timestamp(self, node: exp.Expr) -> bool:
-        return isinstance(node, exp.Column) and self.types.get(node.name.lower()) is ColumnType.TIMESTAMP
-
-    def _collated(self, node: exp.Expr) -> exp.Expr:
-        """Return an expression whose texts compare without case. In SQLite only a table's columns do so by themselves.
-
-        A number in ORDER BY and GROUP BY is a position in the select list, which stays.
-        """
-        if isinstance(node, exp.Literal | exp.Tuple | exp.Neg) and not node.is_string:
-            return node
-        return exp.Var(this=f"({self.sql(node)}) COLLATE NOCASE")
-
-    def ordered_sql(self, expression: exp.Ordered) -> str:
-        expression.set("this", self._collated(expression.this))
-        return super().ordered_sql(expression)
-
-    def group_sql(self, expression: exp.Group) -> str:
-        expression.set("expressions", [self._collated(one) for one in expression.expressions])
-        return super().group_sql(expression)
-
-    def anonymous_sql(self, expression: exp.Anonymous) -> str:
-        name, arguments, environment = expression.name.lower(), expression.expressions, self._environment
-        if name.upper() in _NATIVE:
-            return super().anonymous_sql(expression)
-        if name in CLOCKS and len(arguments) <= 1:
-            return self.clock(name, *arguments)
-        if name in environment.functions and not arguments:
-            return _value(environment.functions[name])
-        function = environment.waits.get(name) or FUNCTIONS.get(name)
-        if function is None and environment.database is None:
-            raise server_errors.ER_NO_DB_ERROR()
-        if function is None:
-            raise server_errors.ER_SP_DOES_NOT_EXIST("FUNCTION", f"{environment.database}.{expression.name}")
-        if not _takes(function, arguments):
-            raise server_errors.ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT(expression.name)
-        return self.func(FUNCTION_PREFIX + name, *arguments)
-
-    def sessionparameter_sql(self, expression: exp.SessionParameter) -> str:
-        name = expression.name.lower()
-        if name not in self._environment.variables:
-            raise server_errors.ER_UNKNOWN_SYSTEM_VARIABLE(expression.name)
-        return _value(self._environment.variables[name])
-
-    def parameter_sql(self, expression: exp.Parameter) -> str:
-        return _value(self._environment.user_variables.get(expression.name.lower()))
-
-    def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
-        kind = expression.args["to"]
-        name = kind.this.name if isinstance(kind.this, exp.DataType.Type) else kind.name.upper()
-        for pattern, sqlite_type in _CASTS.items():
-            if re.fullmatch(pattern, name):
-                if sqlite_type == "INT":
-                    # MySQL's CAST to an integer rounds, and SQLite's CAST cuts the fraction off.
-                    return self.func(f"{FUNCTION_PREFIX}round", expression.this)
-                cast = f"CAST({self.sql(expression.this)} AS {sqlite_type})"
-                length = [size.this for size in kind.expressions] if sqlite_type == "TEXT" else []
-                return self.func(f"{FUNCTION_PREFIX}left", cast, *length) if length else cast
-        raise server_errors.ER_NOT_SUPPORTED_YET(f"CAST AS {name}")
-
-    def div_sql(self, expression: exp.Div | exp.IntDiv) -> str:
-        return f"CAST({self.sql(expression.this)} AS REAL) / {self.sql(expression.expression)}"
-
-    def intdiv_sql(self, expression: exp.IntDiv) -> str:
-        return f"CAST({self.div_sql(expression)} AS INTEGER)"
-
-    def groupconcat_sql(self, expression: exp.GroupConcat) -> str:
-        value, keys, directions = expression.this, [], ""
-        if isinstance(value, exp.Order):
-            keys = [ordered.this for ordered in value.expressions]
-            directions = "".join("d" if ordered.args.get("desc") else "a" for ordered in value.expressions)
-            value = value.this
-        is_distinct = isinstance(value, exp.Distinct)
-        if is_distinct:
-            parts = value.expressions
-            value = parts[0] if len(parts) == 1 else exp.Anonymous(this="concat", expressions=parts)
-        keys = [value if isinstance(key, exp.Literal) and not key.is_string else key for key in keys]
-        row = self.func("json_array", value, *keys)
-        separator = expression.args.get("separator") or exp.Literal.string(",")
-        options = separator, exp.Literal.number(int(is_distinct)), exp.Literal.string(directions)
-        return self.func(f"{FUNCTION_PREFIX}group_concat", f"json_group_array({row})", *options)
-
-    def clock(self, name: str, *digits: exp.Expr) -> str:
-        """Return the value of a function such as NOW(6) as an SQLite literal. ``name`` is the function's name, and
-        ``digits`` its argument.
-
-        In MySQL, every NOW() of one statement has the same value.
-        """
-        given = digits[0].name if digits else ""
-        return _value(clock(name, self._now, int(given) if given.isdigit() else 0))
-
-    def currentuser_sql(self, expression: exp.CurrentUser) -> str:
-        return _value(self._environment.functions.get("current_user"))
-
-    def set_operations(self, expression: exp.SetOperation) -> str:
-        # SQLite allows no parentheses around the parts of a UNION, so each such part becomes a subquery.
-        for node in expression.find_all(exp.SetOperation):
-            for side in ("this", "expression"):
-                inner = node.args.get(side)
-                if isinstance(inner, exp.Subquery):
-                    inner.set("alias", exp.TableAlias(this=exp.to_identifier("side", quoted=True)))
-                    node.set(side, exp.select("*").from_(inner))
-        return super().set_operations(expression)
+_CLOCK_WORDS = tuple(MySQLParser.NO_PAREN_FUNCTIONS.values())
 
 
 class _Writer(SQLite):
@@ -434,39 +198,174 @@ class _Writer(SQLite):
         IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`"]
 
 
-def _check_clauses(tree: exp.Expr, text: str) -> None:
-    for limit in tree.find_all(exp.Limit, exp.Offset):
-        if not isinstance(limit.expression, exp.Literal) or limit.expression.is_string:
-            raise server_errors.syntax_error(text, len(text))
-        if limit.expression.name.isdigit() and len(limit.expression.name) > _MOST_DIGITS:
-            # The largest number of rows in MySQL, 2**64 - 1, stands for no limit. SQLite refuses such a number.
-            limit.set("expression", exp.Literal.number(_INT64 - 1))
-    for node in tree.find_all(exp.Select):
-        if not node.expressions:
-            raise server_errors.syntax_error(text, len(text))
-        if node.args.get("into"):
-            raise server_errors.ER_NOT_SUPPORTED_YET("SELECT ... INTO")
-        for unneeded in ("locks", "hint", "operation_modifiers", "kind"):
-            node.set(unneeded, None)
+class _Rewriting:
+    """The translation of one SELECT from MySQL's SQL to the SQL of SQLite, in which the console runs the SELECT.
+
+    WITH, UNION, VALUES and TABLE are accepted, too, also in parentheses. The constructor raises SqlError for every
+    error that can be found without running the statement, such as an unknown table or function.
+    """
+
+    def __init__(self, text: str, environment: Environment, functions: Mapping[str, object]) -> None:
+        self.tables: dict[tuple[str, str], Result] = {}
+        """The tables that the statement reads, by schema and name."""
+        self.types: dict[str, ColumnType] = {}
+        """The type of each column of the tables that the statement reads, by the column's name in lower case."""
+        self._environment = environment
+        self._functions = functions
+        tree = parse(text)
+        while isinstance(tree, exp.Subquery) and tree.this and not (tree.alias or tree.args.get("limit")):
+            tree = tree.this
+        if not isinstance(tree, exp.Query | exp.Values):
+            raise server_errors.syntax_error(text, 0)
+        refused = tree.find(*_REFUSED)
+        if refused is not None:
+            raise server_errors.ER_NOT_SUPPORTED_YET(refused.key.upper())
+        for part in list(tree.find_all(exp.Select)):
+            _prepare_columns(part)
+        self._common = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+        nodes = list(tree.bfs())
+        for node in reversed(nodes):
+            if isinstance(node, exp.Limit | exp.Offset):
+                _check_limit(node.expression, text)
+            new = self._translated(node)
+            if new is not node:
+                node.replace(new)
+        with _parsing:
+            self.sqlite_text = tree.sql(
+                dialect=_Writer, identify=True, unsupported_level=ErrorLevel.IGNORE, copy=False
+            )
+            """The translated statement, as a text in SQLite's SQL."""
+        # Without the links to their parents, the trees of many statements are freed one by one. The garbage collector
+        # would free them together, and stop all threads meanwhile.
+        for node in [*nodes, *tree.bfs()]:
+            node.parent = None
+
+    def _translated(self, node: exp.Expr) -> exp.Expr:
+        """Return a node of the syntax tree as SQLite needs it: the same node, changed or not, or another one."""
+        match node:
+            case exp.Table():
+                self._find_table(node)
+            case exp.SetOperation():
+                # SQLite allows no parentheses around the parts of a UNION, so each such part becomes a subquery.
+                for side in ("this", "expression"):
+                    if isinstance(inner := node.args[side], exp.Subquery):
+                        inner.set("alias", exp.TableAlias(this=exp.to_identifier("side")))
+                        node.set(side, exp.select("*").from_(inner, copy=False))
+            case exp.Like() if not isinstance(node.parent, exp.Escape):
+                # LIKE without ESCAPE uses the backslash as escape character in MySQL, and none in SQLite.
+                return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
+            case exp.IntDiv():
+                return exp.cast(
+                    exp.Div(this=node.this, expression=node.expression), "BIGINT", dialect=_Writer
+                )
+            case exp.Cast():
+                return self._cast(node)
+            case exp.Group():
+                node.set("expressions", [_collated(one) for one in node.expressions])
+            case exp.GroupConcat():
+                return _group_concat(node)
+            case exp.SessionParameter():
+                if (name := node.name.lower()) not in self._environment.variables:
+                    raise server_errors.ER_UNKNOWN_SYSTEM_VARIABLE(node.name)
+                return exp.convert(self._environment.variables[name])
+            case exp.Parameter():
+                return exp.convert(self._environment.user_variables.get(node.name.lower()))
+            case exp.Values():
+                # MySQL writes VALUES ROW(1, 2), and SQLite VALUES (1, 2).
+                rows = [row.expressions[0].expressions for row in node.expressions]
+                node.set("expressions", [exp.Tuple(expressions=row) for row in rows])
+            case exp.Anonymous() if node.name.upper() not in _NATIVE:
+                return self._function(node.name, *node.expressions)
+        if isinstance(node, _CLOCK_WORDS):
+            return self._function(node.sql_name(), *[node.this] if node.this else [])
+        if isinstance(node, _COMPARED):
+            node.set("this", _collated(node.this))
+        return node
+
+    def _find_table(self, node: exp.Table) -> None:
+        if not isinstance(node.this, exp.Identifier):
+            raise server_errors.ER_NOT_SUPPORTED_YET("table functions")
+        if not node.db and node.name.lower() in self._common:
+            return
+        if not node.db and node.name.upper() == "DUAL" and isinstance(node.parent, exp.From):
+            node.parent.pop()
+            return
+        schema = node.db or self._environment.database
+        if not schema:
+            raise server_errors.ER_NO_DB_ERROR()
+        if schema.lower() == INFORMATION_SCHEMA:
+            schema = INFORMATION_SCHEMA
+        table = self.tables[schema, node.name.lower()] = self._environment.find_table(schema, node.name)
+        self.types |= {column.name.lower(): column.type for column in table.columns}
+        node.set("db", exp.to_identifier(schema))
+
+    def _function(self, name: str, *arguments: exp.Expr) -> exp.Expr:
+        if name.lower() not in self._functions:
+            schema = self._environment.database
+            raise server_errors.ER_SP_DOES_NOT_EXIST("FUNCTION", f"{schema}.{name}" if schema else name)
+        return _call(name, *arguments)
+
+    def _cast(self, node: exp.Cast) -> exp.Expr:
+        kind = node.args["to"]
+        name = kind.this.name if isinstance(kind.this, exp.DataType.Type) else kind.name.upper()
+        if name in ("BIGINT", "UBIGINT"):
+            # MySQL's CAST to an integer rounds, and SQLite's CAST cuts the fraction off.
+            return _call("round", node.this)
+        if name not in _CASTS:
+            raise server_errors.ER_NOT_SUPPORTED_YET(f"CAST AS {name}")
+        node.set("to", exp.DataType.build(_CASTS[name]))
+        return _call("left", node.copy(), *kind.expressions) if kind.expressions else node
 
 
-def _takes(function: Callable[..., Any], arguments: Sequence[exp.Expr]) -> bool:
-    try:
-        inspect.signature(function).bind(*arguments)
-    except TypeError:
-        return False
-    return True
+def _prepare_columns(select: exp.Select) -> None:
+    """Give each column of the result the name that it has without its translation, and remove hints."""
+    for hints in ("hint", "operation_modifiers"):
+        select.set(hints, None)
+    for item in select.expressions:
+        if not (isinstance(item, exp.Alias) or item.is_star):
+            is_named = isinstance(item, exp.Column | exp.Literal)
+            name = item.name if is_named else item.sql(_Reader, normalize_functions=False, comments=False)
+            item.replace(exp.alias_(item, name, quoted=True))
 
 
-def _listed(value: Any) -> list[exp.Expr]:
-    return value if isinstance(value, list) else [] if value is None else [value]
+def _check_limit(limit: exp.Expr, text: str) -> None:
+    if not isinstance(limit, exp.Literal) or limit.is_string:
+        raise server_errors.syntax_error(text, len(text))
+    if len(limit.name) > _MOST_DIGITS:
+        # The largest number of rows in MySQL, 2**64 - 1, stands for no limit. SQLite refuses such a number.
+        limit.set("this", str(_INT64 - 1))
 
 
-def _value(value: object) -> str:
-    """Return a value as a literal of SQLite."""
-    if isinstance(value, int | float) and abs(value) < _INT64:
-        return repr(int(value) if isinstance(value, bool) else value)
-    return "NULL" if value is None else "'" + str(value).replace("'", "''") + "'"
+def _collated(node: exp.Expr) -> exp.Expr:
+    """Return an expression whose texts compare without case. In SQLite only a table's columns do so by themselves.
+
+    A number in ORDER BY and GROUP BY is a position in the select list, which stays.
+    """
+    if isinstance(node, exp.Literal | exp.Tuple | exp.Neg) and not node.is_string:
+        return node
+    return exp.Collate(this=exp.paren(node, copy=False), expression=exp.Var(this="NOCASE"))
+
+
+def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this=FUNCTION_PREFIX + name, expressions=list(arguments))
+
+
+def _group_concat(node: exp.GroupConcat) -> exp.Expr:
+    value, order = node.this, []
+    if isinstance(value, exp.Order):
+        value, order = value.this, value.expressions
+    is_distinct = isinstance(value, exp.Distinct)
+    if is_distinct:
+        value = _call("concat", *value.expressions)
+    keys = [value.copy() if isinstance(one.this, exp.Literal) else one.this for one in order]
+    row = exp.Anonymous(this="json_array", expressions=[value, *keys])
+    return _call(
+        "group_concat",
+        exp.Anonymous(this="json_group_array", expressions=[row]),
+        node.args.get("separator") or exp.Literal.string(","),
+        exp.convert(int(is_distinct)),
+        exp.Literal.string("".join("d" if one.args.get("desc") else "a" for one in order)),
+    )
 
 
 def select(
@@ -494,17 +393,31 @@ class _Run:
     def __init__(self, environment: Environment, stop: threading.Event, seconds: float) -> None:
         self._environment = environment
         self._stop = stop
-        self._deadline = time.monotonic() + min(seconds, MOST_SECONDS)
+        self._deadline = time.monotonic() + seconds
+        # In MySQL, every NOW() of one statement has the same value.
+        now = datetime.datetime.now(datetime.UTC)
+        self._functions: dict[str, Callable[..., Any]] = {
+            **{name: functools.partial(called, name) for name in FUNCTIONS},
+            **{name: functools.partial(clock, name, now) for name in CLOCKS},
+            "sleep": self._sleep,
+            **environment.functions,
+        }
         self._refused: SqlError | None = None
-        """The error of a function that waited. SQLite reports it without its number and text."""
+        """The error of a function. SQLite reports it without its number and text."""
 
     def select(self, text: str) -> Result:
-        rewriting = Rewriting(text, self._environment)
+        rewriting = _Rewriting(text, self._environment, self._functions)
         connection = sqlite3.connect(
             ":memory:", detect_types=sqlite3.PARSE_DECLTYPES, isolation_level=None, check_same_thread=False
         )
         try:
-            self._prepare(connection)
+            for name in self._functions:
+                connection.create_function(FUNCTION_PREFIX + name, -1, functools.partial(self._call, name))
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_LENGTH)
+            connection.setlimit(sqlite3.SQLITE_LIMIT_COLUMN, _MAX_COLUMNS)
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, _MAX_LIKE_PATTERN)
+            connection.execute(f"PRAGMA hard_heap_limit = {MAX_HEAP}")
+            connection.execute("PRAGMA temp_store = MEMORY")
             _load(connection, rewriting.tables)
             connection.execute("PRAGMA query_only = ON")
             connection.set_progress_handler(self._is_over, _INSTRUCTIONS_BETWEEN_CHECKS)
@@ -527,37 +440,22 @@ class _Run:
             return server_errors.ER_QUERY_INTERRUPTED()
         return server_errors.ER_QUERY_TIMEOUT() if self._is_over() else None
 
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        for name in FUNCTIONS:
-            connection.create_function(FUNCTION_PREFIX + name, -1, functools.partial(self._call, name))
-        connection.create_function(f"{FUNCTION_PREFIX}sleep", -1, self._sleep)
-        for name, function in self._environment.waits.items():
-            connection.create_function(FUNCTION_PREFIX + name, -1, functools.partial(self._wait, function))
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_LENGTH)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_COLUMN, _MAX_COLUMNS)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, _MAX_LIKE_PATTERN)
-        connection.execute(f"PRAGMA hard_heap_limit = {MAX_HEAP}")
-        connection.execute("PRAGMA temp_store = MEMORY")
-
     def _call(self, name: str, *arguments: Any) -> Any:
         turns.pause()
-        return called(name, *arguments)
+        try:
+            return self._functions[name](*arguments)
+        except SqlError as refused:
+            self._refused = refused
+            raise
+        except TypeError:
+            self._refused = server_errors.ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT(name.upper())
+            raise
 
     def _sleep(self, seconds: Any) -> int:
         if seconds is None or float(seconds) < 0:
             return 0
-        return int(self._stop.wait(min(float(seconds), max(0.0, self._deadline - time.monotonic()))))
-
-    def _wait(self, function: Callable[..., str | int | None], *arguments: Any) -> str | int | None:
-        begun = time.monotonic()
-        try:
-            return function(*arguments)
-        except SqlError as refused:
-            self._refused = refused
-            raise
-        finally:
-            # The limit of a SELECT's time is for its calculations. A wait has a time limit in its arguments.
-            self._deadline += time.monotonic() - begun
+        left = max(0.0, self._deadline - time.monotonic())
+        return int(self._stop.wait(min(float(seconds), left, threading.TIMEOUT_MAX)))
 
 
 def _load(connection: sqlite3.Connection, tables: Mapping[tuple[str, str], Result]) -> None:
@@ -641,7 +539,9 @@ _TRANSLATIONS: dict[str, Callable[..., SqlError]] = {
     r"no such column: (.*)": lambda name: server_errors.ER_BAD_FIELD_ERROR(name, "field list"),
     r"ambiguous column name: (.*)": lambda name: server_errors.ER_NON_UNIQ_ERROR(name, "field list"),
     r"near \"(.*)\": syntax error": lambda near: server_errors.syntax_error(near, 0),
+    r"incomplete input": lambda: server_errors.syntax_error("", 0),
     r"misuse of (?:aggregate|window)": server_errors.ER_INVALID_GROUP_FUNC_USE,
+    r"wrong number of arguments to function (\w+)": server_errors.ER_WRONG_PARAMCOUNT_TO_NATIVE_FCT,
     r"Expression tree is too large": server_errors.ER_STACK_OVERRUN_NEED_MORE,
     r"LIKE or GLOB pattern too complex": lambda: server_errors.ER_NOT_SUPPORTED_YET(
         f"a LIKE pattern of more than {_MAX_LIKE_PATTERN} bytes"

@@ -48,7 +48,7 @@ ENVIRONMENT = Environment(
     database=SCHEMA,
     variables={"server_id": 7, "sql_mode": ""},
     user_variables={"a": "x"},
-    functions={"version": "8.0.0", "database": SCHEMA},
+    functions={"version": lambda: "8.0.0", "database": lambda: SCHEMA},
 )
 
 
@@ -87,8 +87,8 @@ def failure(text: str, **options: Any) -> SqlError:
         ("SELECT counter FROM filters WHERE filter_rule NOT LIKE 'A\\_%' AND counter", [5, 7]),
         ("SELECT counter FROM filters WHERE filter_rule LIKE '%|%%' ESCAPE '|'", [0]),
         ("SELECT counter FROM filters WHERE counter > '5'", [7]),
-        ("SELECT counter FROM filters WHERE active_since = '2026-11-21 10:00:00'", [5]),
-        ("SELECT counter FROM filters WHERE '2026-11-21 10:00' < active_since AND counter", [7]),
+        ("SELECT counter FROM filters WHERE active_since = '2026-11-21 10:00:00.000000'", [5]),
+        ("SELECT counter FROM filters WHERE '2026-11-21 10:30' < active_since AND counter", [7]),
         ("SELECT counter FROM filters WHERE active_since < NOW(6) OR active_since >= NOW(6)", [5, 7, 0]),
         ("SELECT counter FROM filters ORDER BY counter LIMIT 1, 1", [5]),
         ("SELECT counter FROM filters ORDER BY counter LIMIT 1, 18446744073709551615", [5, 7]),
@@ -149,9 +149,9 @@ def failure(text: str, **options: Any) -> SqlError:
             ["-", "1", "_", "A", "b"],
         ),
         ("SELECT 'a' = 'A', 'a' = 'a ', 'a' < 'B', NULL <=> NULL, 1 = 1.0", [(1, 0, 1, 1, 1)]),
-        ("SELECT counter FROM filters WHERE active_since IN ('2026-11-21 10:00:00', '2026-11-22')", [5, 0]),
+        ("SELECT counter FROM filters WHERE active_since IN ('2026-11-21 10:00:00.000000', NULL)", [5]),
         (
-            "SELECT counter FROM filters WHERE active_since BETWEEN '2026-11-21 11:00' AND '2026-11-22'",
+            "SELECT counter FROM filters WHERE active_since BETWEEN '2026-11-21 11:00' AND '2026-11-23'",
             [7, 0],
         ),
         ("SELECT counter FROM filters ORDER BY active_since DESC", [0, 7, 5]),
@@ -171,6 +171,8 @@ def failure(text: str, **options: Any) -> SqlError:
         ("SELECT 1 FROM DUAL WHERE 1 = 1 FOR UPDATE", [1]),
         ("SELECT 1 /* + 1 */ -- + 1", [1]),
         ("TABLE status", [("", "ON"), ("ch1", "OFF")]),
+        ("VALUES ROW(1, 'a'), ROW(2, 'b')", [(1, "a"), (2, "b")]),
+        ("SELECT /*+ MAX_EXECUTION_TIME(1000) */ 1", [1]),
     ],
 )
 def test_meaning(text: str, expected: list[Any]) -> None:
@@ -297,7 +299,6 @@ def test_a_zero_timestamp_beside_another_value_is_a_text() -> None:
         ("SELECT nope(1)", 1305, "42000", "FUNCTION performance_schema.nope does not exist"),
         ("SELECT @@nope", 1193, "HY000", "Unknown system variable 'nope'"),
         ("SELECT 1 FROM filters WHERE COUNT(*) > 1", 1111, "HY000", "Invalid use of group function"),
-        ("SELECT * FROM status a, status a", 1066, "42000", "Not unique table/alias: 'a'"),
         (
             "SELECT IFNULL(1)",
             1582,
@@ -335,7 +336,7 @@ def test_no_database() -> None:
     "text",
     [
         "SELECT 1 +",
-        "SELECT FROM x",
+        "SELECT FROM status",
         "SELECT 'a",
         "SELECT 1; SELECT 2",
         "SELECT 1 )",
@@ -381,7 +382,7 @@ def test_nothing_of_sqlite_can_be_reached(text: str) -> None:
         ("SELECT NOW() - INTERVAL 1 DAY", "INTERVAL"),
         ("SELECT /*! 1 + */ 1", "/*! in a SELECT"),
         ("SELECT CAST(NOW() AS DATE)", "CAST AS DATE"),
-        ("SELECT 1 INTO @a", "SELECT ... INTO"),
+        ("SELECT 1 INTO @a", "INTO"),
         ("SELECT mysql.upper('x')", "DOT"),
     ],
 )
