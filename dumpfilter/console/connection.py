@@ -36,6 +36,7 @@ from dumpfilter.console.limits import CLIENT_MEMORY, Memory, size_of
 from dumpfilter.console.port import ClientPort, Greeting
 from dumpfilter.console.session import Session
 from dumpfilter.console.sql import server_errors
+from dumpfilter.console.sql.commands import MAX_STATEMENT
 from dumpfilter.console.sql.interruption import Interrupt, acquire
 from dumpfilter.console.sql.result import Column, Note, Result
 from dumpfilter.console.sql.server_errors import SqlError
@@ -307,7 +308,7 @@ class Connection:
             command,
             int(time.monotonic() - self._since),
             state,
-            None if info is None else without_passwords(info, len(info)),
+            None if info is None else without_passwords(info, MAX_STATEMENT),
         )
 
     def end(self, *, query_only: bool) -> None:
@@ -356,7 +357,7 @@ class Connection:
             session.tls_version, session.tls_cipher = tls.version() or "", (tls.cipher() or ("",))[0]
         if login.database:
             try:
-                session.use(login.database)
+                session.database = session.schema(login.database)
             except SqlError as unknown:
                 await self._refuse(unknown)
         self.session = session
@@ -621,7 +622,7 @@ class Connection:
             results.give_back(size)
 
     async def _init_db(self, data: bytes) -> None:
-        self._client.use(data.decode("utf-8", "replace"))
+        self._client.database = self._client.schema(data.decode("utf-8", "replace"))
         await self._send_ok()
 
     async def _statistics(self, data: bytes) -> None:

@@ -10,6 +10,7 @@ SHOW statements are made, too. A table without rows exists so that client progra
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import sys
@@ -83,6 +84,9 @@ Only ``max_execution_time`` (milliseconds) and ``character_set_results`` have an
 programs set them.
 """
 
+CHARACTER_SET_VARIABLES = ("character_set_client", "character_set_connection", "character_set_results")
+"""The variables that SET NAMES sets."""
+
 GLOBAL_VARIABLES: dict[str, Value] = {
     "character_set_system": "utf8mb3",
     "default_storage_engine": "PERFORMANCE_SCHEMA",
@@ -126,11 +130,9 @@ The first word of the SQL type, without its length, is shown in DATA_TYPE.
 Row = Mapping[str, Any]
 """The values of a row by column name. A missing column is NULL."""
 
-SHOWN_SCHEMA = "@"
-"""The name of the schema that holds temporary tables while the console answers a SHOW statement.
-
-The console puts the rows of SHOW … LIKE or WHERE into such a table, and filters them by a SELECT. No real schema has
-this name, and a client could write the name only in backticks.
+_OWN_SCHEMA = "@"
+"""The name of the schema of the tables behind SHOW VARIABLES, STATUS and PROCESSLIST. No real schema has this name, and
+a client could write the name only in backticks.
 """
 _READS = re.compile(r"\b(?:FROM|TABLE|VALUES)\b", re.IGNORECASE)
 """The pattern of a SELECT that may read tables. Any other one has a single row, such as a variable or a function that
@@ -285,14 +287,16 @@ class Session:
         """The number of statements that the session has executed (the status variable Questions)."""
 
     @property
-    def schemas(self) -> list[str]:
-        """The names of the schemas that the session can read, sorted."""
-        return _schemas_of(self.executor)
-
-    @property
     def role(self) -> Role:
         """The current role of the session's user, which decides what statements the user may run."""
         return self.port.role_of(self.user)
+
+    def may_see(self, user: str | None) -> bool:
+        """Tell whether the client may list and end connections of ``user``; None for a connection without a login.
+
+        Every account may list and end its own connections.
+        """
+        return user == self.user or self.role.includes(Role.ALL)
 
     def variables(self) -> Mapping[str, Value]:
         """Return the present values of all system variables (``@@x``) of the session by their names."""
@@ -304,9 +308,11 @@ class Session:
 
         Raises SqlError 1193 for an unknown variable, and 1227 if ``globally`` is true (SET GLOBAL). Raises 1229 for a
         variable of the master or slave, and 1238 for any other variable that cannot be set. Raises 1231 for a very long
-        text.
+        text, and 1115 for an unknown character set.
         """
-        name = name.lower()
+        name, character_set = name.lower(), CharacterSet.utf8mb4
+        if name in CHARACTER_SET_VARIABLES and value is not None:
+            character_set = _known_character_set(str(value))
         if name not in self.variables():
             raise server_errors.ER_UNKNOWN_SYSTEM_VARIABLE(name)
         if globally:
@@ -318,6 +324,8 @@ class Session:
         if isinstance(value, str) and len(value) > _LONGEST_VALUE:
             raise server_errors.ER_WRONG_VALUE_FOR_VAR(name, value)
         self._variables[name] = SESSION_VARIABLES[name] if value is None else value
+        if name == "character_set_results":
+            self.character_set = character_set
 
     def set_user_variable(self, name: str, value: Value) -> None:
         """Set the user variable ``@name``. Raises SqlError 1041 if the client's memory limit is exceeded."""
@@ -341,49 +349,39 @@ class Session:
             self._share.give_back(self._variable_size(name, value))
         self.user_variables.clear()
 
-    def use(self, database: str) -> None:
-        """Make ``database`` the current database. Raises SqlError 1049 if there is no such database."""
-        database = self.schema(database)
-        if database not in self.schemas:
-            raise server_errors.ER_BAD_DB_ERROR(database)
-        self.database = database
-
     def schema(self, name: str | None) -> str:
         """Return the schema that a statement means: ``name``, or the current database if ``name`` is None.
 
-        Raises SqlError 1046 if ``name`` is None and no database is selected.
+        Raises SqlError 1046 if ``name`` is None and no database is selected, and 1049 if there is no such schema.
         """
         name = self.database if name is None else name
         if name is None:
             raise server_errors.ER_NO_DB_ERROR()
-        return INFORMATION_SCHEMA if name.lower() == INFORMATION_SCHEMA else name
+        name = INFORMATION_SCHEMA if name.lower() == INFORMATION_SCHEMA else name
+        if name not in _schemas_of(self.executor):
+            raise server_errors.ER_BAD_DB_ERROR(name)
+        return name
 
-    def select(self, text: str, shown: Mapping[str, Result] | None = None) -> Result:
-        """Run a SELECT in this session, and return its result.
+    def select(self, text: str, *, is_own: bool = False) -> Result:
+        """Run a SELECT in this session, and return its result. Raises SqlError.
 
-        ``shown`` has temporary tables by name, which the SELECT can read in the schema ``@``. SHOW uses such a table to
-        apply LIKE and WHERE. Raises SqlError.
+        ``is_own`` is true for the console's own SELECT of few rows, which does not wait for the user's other SELECTs.
         """
-
-        def find(schema: str, name: str) -> Result:
-            known = shown.get(name) if shown and schema == SHOWN_SCHEMA else None
-            return known or self.find_table(schema, name)
-
         limit = self.variables()["max_execution_time"]
         given = int(limit) / _MILLISECONDS if isinstance(limit, int) and limit > 0 else None
-        reads = _READS.search(text) is not None
+        reads = not is_own and _READS.search(text) is not None
         seconds = min(given or DEFAULT_SECONDS, MOST_SECONDS) if reads else given or math.inf
         slot = self.limits.selects if reads else threading.Lock()
         interrupt = running_interrupt()
         interrupt.seconds, interrupt.notes = given, []
         acquire(slot, interrupt, seconds)
         try:
-            result = select(text, self._environment(find), stop=interrupt, seconds=seconds)
+            result = select(text, self._environment(), stop=interrupt, seconds=seconds)
         finally:
             slot.release()
         return replace(result, notes=interrupt.notes)
 
-    def _environment(self, find: Callable[[str, str], Result]) -> Environment:
+    def _environment(self) -> Environment:
         variables = self.variables()
         account = f"{self.user}@{self.host}"
         values = {
@@ -396,7 +394,7 @@ class Session:
             "last_insert_id": 0,
         }
         return Environment(
-            find_table=find,
+            find_table=self.find_table,
             database=self.database,
             variables=ChainMap(
                 {"warning_count": len(self.diagnostics), "pseudo_thread_id": self.connection_id},
@@ -422,11 +420,11 @@ class Session:
                 raise server_errors.ER_UNKNOWN_TABLE(name.upper(), schema)
             rows = ROWS[name.lower()](self.executor) if name.lower() in ROWS else ()
             return Result(columns, [[row.get(column.name) for column in columns] for row in rows])
+        if schema == _OWN_SCHEMA and name in _OWN_TABLES:
+            return _OWN_TABLES[name](self)
         read = self.executor.tables.get((schema, name))
-        if read is None and schema not in self.schemas:
-            raise server_errors.ER_BAD_DB_ERROR(schema)
         if read is None:
-            raise server_errors.ER_NO_SUCH_TABLE(schema, name)
+            raise server_errors.ER_NO_SUCH_TABLE(self.schema(schema), name)
         return read()
 
     def table(self, schema: str | None, name: str) -> Result:
@@ -434,3 +432,43 @@ class Session:
         Raises SqlError for a table that does not exist.
         """
         return self.find_table(self.schema(schema), name)
+
+
+def _known_character_set(name: str) -> CharacterSet:
+    lower = name.lower()
+    with contextlib.suppress(LookupError):
+        found = CharacterSet["utf8" if lower == "utf8mb3" else lower]
+        "".encode(found.codec)
+        return found
+    raise server_errors.ER_UNKNOWN_CHARACTER_SET(name)
+
+
+def _pairs(values: Mapping[str, object]) -> Result:
+    rows = [(name, "" if value is None else str(value)) for name, value in sorted(values.items())]
+    return Result(_texts("Variable_name Value"), rows)
+
+
+def _status(session: Session) -> Result:
+    own = {
+        "Questions": session.questions,
+        "Ssl_cipher": session.tls_cipher,
+        "Ssl_version": session.tls_version,
+    }
+    return _pairs({**session.port.status(), **own})
+
+
+def _processlist(session: Session) -> Result:
+    rows = [client.row() for _, client in sorted(session.port.listed.copy().items())]
+    return Result(_PROCESS_COLUMNS, [row for row in rows if session.may_see(row[1])])
+
+
+_PROCESS_COLUMNS = [
+    Column(name, ColumnType.INTEGER if name in ("Id", "Time") else ColumnType.TEXT)
+    for name in ["Id", "User", "Host", "db", "Command", "Time", "State", "Info"]
+]
+_OWN_TABLES: Mapping[str, Callable[[Session], Result]] = {
+    "processlist": _processlist,
+    "status": _status,
+    "variables": lambda session: _pairs(session.variables()),
+}
+"""The functions that return the tables behind some SHOW statements, by name."""

@@ -10,28 +10,14 @@ tools/doc_tables.py`` writes the table of docs/console.md from this module.
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple, NoReturn
-
-from mysql_mimic.charset import CharacterSet
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 from dumpfilter.base.security.audit import audit
 from dumpfilter.binlog.statement.tokens import Lexer, Token, TokenKind, tokens
-from dumpfilter.console.session import (
-    COLLATION,
-    ENGINE,
-    ROWS,
-    SHOWN_SCHEMA,
-    Row,
-    Session,
-    Value,
-    column_rows,
-)
+from dumpfilter.console.session import CHARACTER_SET_VARIABLES, COLLATION, ENGINE, Session, Value, column_rows
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.commands import GRAMMAR, Command, parse_statement
 from dumpfilter.console.sql.grammar import Cursor, Need, Role
@@ -56,7 +42,7 @@ STATEMENTS: Mapping[str, Need] = {
 }
 """The required role of each other statement that the console carries out, by the statement's first word.
 
-KILL needs the role ``all`` for the connections of other users, which :func:`_may_see_user` decides.
+KILL needs the role ``all`` for the connections of other users, which :meth:`Session.may_see` decides.
 """
 
 SECRET = "<secret>"
@@ -71,13 +57,11 @@ LONGEST_IN_AUDIT_LOG = 1000
 
 _GLOBAL_SCOPES = ("GLOBAL", "PERSIST", "PERSIST_ONLY")
 _SCOPES = (*_GLOBAL_SCOPES, "SESSION", "LOCAL")
-_CHARACTER_SET_VARIABLES = ("character_set_client", "character_set_connection", "character_set_results")
+_USER_VARIABLE = "@"
 _WORD = re.compile(r"[A-Za-z_$][0-9A-Za-z_$]*")
 _LITERAL_WORDS: dict[str, Value] = {"DEFAULT": None, "NULL": None, "ON": 1, "TRUE": 1, "OFF": 0, "FALSE": 0}
 """The values of the words that can be the whole value in a SET. None sets the variable to its default."""
 
-_INFO_LENGTH = 100
-"""The number of characters of a statement that SHOW PROCESSLIST shows. SHOW FULL PROCESSLIST shows all."""
 _EMPTY: Mapping[str, str] = {
     "TRIGGERS": "Trigger, Event, Table, Statement, Timing, Created, sql_mode, Definer",
     "EVENTS": "Db, Name, Definer, Time zone, Type, Execute at, Status",
@@ -90,25 +74,45 @@ _EMPTY: Mapping[str, str] = {
 
 A console has no triggers, indexes or similar objects, but client programs ask for them.
 """
-_VIEWS: Mapping[str, tuple[str, str]] = {
-    "DATABASES|SCHEMAS": ("schemata", "Database=SCHEMA_NAME"),
-    "[STORAGE] ENGINES": (
-        "engines",
-        "Engine=ENGINE, Support=SUPPORT, Comment=COMMENT, Transactions=TRANSACTIONS, XA=XA, Savepoints=SAVEPOINTS",
-    ),
-    "CHARSET": (
-        "character_sets",
-        "Charset=CHARACTER_SET_NAME, Description=DESCRIPTION, Default collation=DEFAULT_COLLATE_NAME, Maxlen=MAXLEN",
-    ),
-    "COLLATION": (
-        "collations",
-        "Collation=COLLATION_NAME, Charset=CHARACTER_SET_NAME, Id=ID, Default=IS_DEFAULT, Compiled=IS_COMPILED, "
-        "Sortlen=SORTLEN, Pad_attribute=PAD_ATTRIBUTE",
-    ),
-}
-"""The SHOW statements that show all rows of one table of information_schema, with the table and the columns."""
 _SCOPE = "[GLOBAL|SESSION|LOCAL]"
 _IN_SCHEMA = "[FROM|IN schema:identifier]"
+_TABLES = "FROM information_schema.tables WHERE TABLE_SCHEMA = '{schema}'"
+_COLUMNS = "FROM information_schema.columns WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME = '{name}'"
+_DESCRIBED = (
+    "COLUMN_NAME AS Field, COLUMN_TYPE AS Type, IS_NULLABLE AS `Null`, COLUMN_KEY AS `Key`, "
+    f"COLUMN_DEFAULT AS `Default`, EXTRA AS Extra {_COLUMNS}"
+)
+_CHARACTER_SETS = (
+    "CHARACTER_SET_NAME AS `Charset`, DESCRIPTION AS Description, DEFAULT_COLLATE_NAME AS `Default collation`, "
+    "MAXLEN AS Maxlen FROM information_schema.character_sets"
+)
+_VIEWS: Mapping[str, str] = {
+    "DATABASES|SCHEMAS": "SCHEMA_NAME AS `Database{like}` FROM information_schema.schemata",
+    "[STORAGE] ENGINES": "ENGINE AS Engine, SUPPORT AS Support, COMMENT AS Comment, TRANSACTIONS AS Transactions, "
+    "XA AS XA, SAVEPOINTS AS Savepoints FROM information_schema.engines",
+    "CHARSET": _CHARACTER_SETS,
+    "CHARACTER SET": _CHARACTER_SETS,
+    "COLLATION": "COLLATION_NAME AS Collation, CHARACTER_SET_NAME AS Charset, ID + 0 AS Id, IS_DEFAULT AS `Default`, "
+    "IS_COMPILED AS Compiled, SORTLEN AS Sortlen, PAD_ATTRIBUTE AS Pad_attribute FROM information_schema.collations",
+    f"{_SCOPE} VARIABLES": "Variable_name, Value FROM `@`.variables",
+    f"{_SCOPE} STATUS": "Variable_name, Value FROM `@`.status",
+    "PROCESSLIST": "Id, User, Host, db, Command, Time, State, LEFT(Info, 100) AS Info FROM `@`.processlist",
+    "FULL PROCESSLIST": "Id, User, Host, db, Command, Time, State, Info FROM `@`.processlist",
+    f"[EXTENDED] TABLES {_IN_SCHEMA}": f"TABLE_NAME AS `Tables_in_{{schema}}{{like}}` {_TABLES}",
+    f"[EXTENDED] FULL TABLES {_IN_SCHEMA}": f"TABLE_NAME AS `Tables_in_{{schema}}{{like}}`, TABLE_TYPE AS Table_type "
+    f"{_TABLES}",
+    f"TABLE STATUS {_IN_SCHEMA}": "TABLE_NAME AS Name, ENGINE AS Engine, VERSION + 0 AS Version, "
+    f"ROW_FORMAT AS Row_format, TABLE_ROWS AS `Rows`, TABLE_COLLATION AS Collation, TABLE_COMMENT AS Comment {_TABLES}",
+    "[EXTENDED] COLUMNS|FIELDS FROM|IN *:table": _DESCRIBED,
+    "[EXTENDED] FULL COLUMNS|FIELDS FROM|IN *:table": "COLUMN_NAME AS Field, COLUMN_TYPE AS Type, "
+    "COLLATION_NAME AS Collation, IS_NULLABLE AS `Null`, COLUMN_KEY AS `Key`, COLUMN_DEFAULT AS `Default`, "
+    f"EXTRA AS Extra, PRIVILEGES AS Privileges, COLUMN_COMMENT AS Comment {_COLUMNS}",
+}
+"""The SHOW statements that are SELECTs: the syntax after SHOW, and the SELECT's text after its first word.
+
+In the text, ``{schema}`` and ``{name}`` are those of the statement, and ``{like}`` is the pattern of LIKE in
+parentheses. LIKE compares the first column. SHOW PROCESSLIST cuts statements after 100 characters.
+"""
 
 _REFUSED = """
     FLUSH, RESET BINARY, RESET MASTER, RESET PERSIST, RESET QUERY, STOP GROUP_REPLICATION, SHOW ENGINE, SHOW LIBRARY,
@@ -120,14 +124,6 @@ _REFUSED = """
 
 # A console cannot explain queries, which begin with these words.
 _QUERIES = "SELECT|WITH|(|FORMAT|ANALYZE|INSERT|UPDATE|DELETE|TABLE|FOR"
-
-
-def _may_see_user(session: Session, user: str | None) -> bool:
-    """Tell whether a client may list and end connections of ``user``; None for a connection without a login.
-
-    Every account may list and end its own connections.
-    """
-    return user == session.user or session.role.includes(Role.ALL)
 
 
 def grants(role: Role, user: str, host: str) -> list[str]:
@@ -209,8 +205,9 @@ def without_passwords(text: str, longest: int) -> str:
 def execute_statement(session: Session, text: str, interrupt: Interrupt) -> Result:
     """Carry out one SQL statement of a client in the client's session, and return its result.
 
-    Another thread ends the statement early by setting ``interrupt``. Raises SqlError for a statement that fails. A
-    replication command is carried out by the master or slave, whose errors are raised, too.
+    Another thread ends the statement early by setting ``interrupt``. The audit log records a statement that changes
+    anything or that the user may not use. Raises SqlError for a statement that fails. A replication command is carried
+    out by the master or slave, whose errors are raised, too.
     """
     session.questions += 1
     parsed = parse_statement(text)
@@ -219,13 +216,21 @@ def execute_statement(session: Session, text: str, interrupt: Interrupt) -> Resu
         need = COMMANDS[type(parsed)]
     else:
         need = STATEMENTS["KILL" if function is _kill else "SELECT"]
+    outcome, is_allowed = "ok", session.role.includes(need.role)
     with interruptible(interrupt):
         if function not in (diagnostics, count_diagnostics) and not interrupt.is_set():
             session.diagnostics = ()
-        with _audited(session, text, need):
-            if not session.role.includes(need.role):
+        try:
+            if not is_allowed:
                 raise server_errors.ER_SPECIFIC_ACCESS_DENIED_ERROR(need.role.value)
             result: Result = session.executor.execute(parsed) if function is None else parsed(session)
+        except BaseException as failed:
+            outcome = str(failed) if isinstance(failed, SqlError) else f"{type(failed).__name__}: {failed}"
+            raise
+        finally:
+            if need.changes or not is_allowed:
+                what = for_audit_log(text, LONGEST_IN_AUDIT_LOG)
+                audit(what, account=session.user, peer=session.host, result=outcome)
     if result.notes and not interrupt.is_set():
         # The client of an interrupted statement has received error 1317. The late result must not replace the
         # warnings that SHOW WARNINGS returns.
@@ -238,77 +243,48 @@ def _refuse(statement: str, session: Session) -> NoReturn:
     raise server_errors.ER_NOT_SUPPORTED_YET(statement)
 
 
-@contextlib.contextmanager
-def _audited(session: Session, text: str, need: Need) -> Iterator[None]:
-    """Record a statement in the audit log, with its result, if it changes anything or the user may not use it."""
-    result = "ok"
-    try:
-        yield
-    except SqlError as failed:
-        result = str(failed)
-        raise
-    except BaseException as failed:
-        result = f"{type(failed).__name__}: {failed}"
-        raise
-    finally:
-        if need.changes or not session.role.includes(need.role):
-            audit(
-                for_audit_log(text, LONGEST_IN_AUDIT_LOG),
-                account=session.user,
-                peer=session.host,
-                result=result,
-            )
+Setting = tuple[str, str, str]
+"""One assignment of a SET statement: the scope, such as GLOBAL, or ``@`` for a user variable; the variable's name; the
+text of the expression on the right side.
+"""
 
 
-class Assignment(NamedTuple):
-    """One assignment ``name = value`` of a SET statement."""
-
-    is_user_variable: bool
-    name: str
-    value: str
-    """The text of the expression on the right side of the assignment."""
-    globally: bool
-    """Whether the assignment has the scope GLOBAL, PERSIST or PERSIST_ONLY. The console refuses such assignments."""
-
-
-def read_settings(cursor: Cursor) -> tuple[Assignment, ...]:
+def _settings(cursor: Cursor) -> list[Setting]:
     """Consume the assignments of a SET statement at the cursor, and return them. The result for SET TRANSACTION is
     empty. Raises SqlError 1064 (a syntax error).
     """
-    settings = cursor.separated(lambda: _read_setting(cursor))
-    return tuple(assignment for assignments in settings for assignment in assignments)
+    return list(itertools.chain.from_iterable(cursor.separated(lambda: _setting(cursor))))
 
 
-def _read_setting(cursor: Cursor) -> list[Assignment]:
+def _setting(cursor: Cursor) -> list[Setting]:
     if word := cursor.accept("NAMES", "CHARACTER", "CHARSET"):
         if word == "CHARACTER":
             cursor.expect("SET")
         begin, end = cursor.token.start, cursor.token.end
-        _read_name(cursor)
+        _name(cursor)
         if cursor.accept("COLLATE"):
             # A collation has no effect.
-            _read_name(cursor)
-        return [Assignment(False, name, cursor.text[begin:end], False) for name in _CHARACTER_SET_VARIABLES]
-    signs = 0
-    while cursor.accept("@"):
-        signs += 1
-    scope = cursor.accept(*_SCOPES) if signs != 1 else ""
-    while scope and cursor.accept(".", "@"):
-        """Accept ``@@session.name`` and ``SESSION name``."""
+            _name(cursor)
+        return [("", name, cursor.text[begin:end]) for name in CHARACTER_SET_VARIABLES]
+    is_own = cursor.accept(_USER_VARIABLE) and not cursor.accept(_USER_VARIABLE)
+    scope = _USER_VARIABLE if is_own else cursor.accept(*_SCOPES)
+    if scope in _SCOPES:
+        cursor.accept(".")
+        cursor.accept_all(_USER_VARIABLE)
     if cursor.accept("TRANSACTION"):
-        _read_value(cursor)
+        _value(cursor)
         return []
-    name = _read_name(cursor)
+    name = _name(cursor)
     cursor.accept(":")
     cursor.expect("=")
-    return [Assignment(signs == 1, name, _read_value(cursor), scope in _GLOBAL_SCOPES)]
+    return [(scope, name, _value(cursor))]
 
 
-def _read_name(cursor: Cursor) -> str:
+def _name(cursor: Cursor) -> str:
     return cursor.advance().value if cursor.token.is_name else cursor.fail()
 
 
-def _read_value(cursor: Cursor) -> str:
+def _value(cursor: Cursor) -> str:
     """Consume the tokens up to the next comma outside parentheses, and return their text, which is not empty."""
     begin = end = cursor.token.start
     depth = 0
@@ -318,18 +294,17 @@ def _read_value(cursor: Cursor) -> str:
     return cursor.text[begin:end] or cursor.fail()
 
 
-def apply_settings(session: Session, settings: Sequence[Assignment]) -> Result:
+def _set(session: Session, settings: Sequence[Setting]) -> Result:
     """Carry out a SET statement in the client's session.
 
-    The values of all assignments are computed before the first variable is set. Raises SqlError 1115 for an unknown
-    character set, 1193 for an unknown variable, 1227 for a GLOBAL scope, and 1229 or 1238 for a variable that cannot be
-    set.
+    The values of all assignments are computed before the first variable is set. Raises SqlError for a variable that
+    cannot be set, and for the value.
     """
-    for assignment, value in [(one, _computed(session, one.value)) for one in settings]:
-        if assignment.is_user_variable:
-            session.set_user_variable(assignment.name, value)
+    for scope, name, value in [(scope, name, _computed(session, text)) for scope, name, text in settings]:
+        if scope == _USER_VARIABLE:
+            session.set_user_variable(name, value)
         else:
-            _set_variable(session, assignment, value)
+            session.set_variable(name, value, globally=scope in _GLOBAL_SCOPES)
     return OK
 
 
@@ -342,24 +317,6 @@ def _computed(session: Session, source: str) -> Value:
         return token.value
     value: Value = session.select(f"SELECT {source}").rows[0][0]
     return value
-
-
-def _set_variable(session: Session, assignment: Assignment, value: Value) -> None:
-    name, character_set = assignment.name.lower(), CharacterSet.utf8mb4
-    if name in _CHARACTER_SET_VARIABLES and value is not None:
-        character_set = _known_character_set(str(value))
-    session.set_variable(assignment.name, value, globally=assignment.globally)
-    if name == "character_set_results":
-        session.character_set = character_set
-
-
-def _known_character_set(name: str) -> CharacterSet:
-    lower = name.lower()
-    with contextlib.suppress(LookupError):
-        found = CharacterSet["utf8" if lower == "utf8mb3" else lower]
-        "".encode(found.codec)
-        return found
-    raise server_errors.ER_UNKNOWN_CHARACTER_SET(name)
 
 
 def _skip_rest(cursor: Cursor) -> dict[str, str]:
@@ -409,7 +366,7 @@ GRAMMAR.readers.update(
     identifier=Cursor.identifier,
     number=_number,
     rest=_skip_rest,
-    settings=read_settings,
+    settings=_settings,
     table=_table_name,
     text=_rest_of,
     whole=_whole,
@@ -417,160 +374,55 @@ GRAMMAR.readers.update(
 GRAMMAR.optional["condition"] = ("LIKE", "WHERE")
 
 
-Read = Callable[..., Result]
-
-
-def _shown(*forms: str) -> Callable[[Read], Read]:
-    """Return a decorator that declares a SHOW statement with the syntax ``forms``, the words after SHOW.
-
-    The decorated function returns all rows. The statement's condition (LIKE or WHERE) then selects some of them.
-    """
-
-    def declare(read: Read) -> Read:
-        for form in forms:
-            GRAMMAR.call(f"SHOW {form} [*:condition]", _show, read)
-        return read
-
-    return declare
-
-
 def _show(
-    read: Read, session: Session, *, pattern: str = "", like: str = "", where: str = "", **values: Any
+    view: str,
+    session: Session,
+    *,
+    schema: str | None = None,
+    name: str = "",
+    pattern: str = "",
+    like: str = "",
+    where: str = "",
 ) -> Result:
-    table = read(session, **values)
-    first, *others = table.columns
-    if like and first.name.startswith(("Database", "Tables_in_")):
-        first = replace(first, name=f"{first.name} ({pattern})")
-    shown = Result([first, *others], table.rows)
-    condition = f"{quoted(first.name)} LIKE {like}" if like else where
-    if not condition:
-        return shown
-    return session.select(f"SELECT * FROM `{SHOWN_SCHEMA}`.`shown` WHERE {condition}", {"shown": shown})
-
-
-def _columns(names: str, rows: Sequence[Sequence[object]] = ()) -> list[Column]:
-    """Return columns with the comma-separated ``names``. Columns with an integer in the first row are numeric."""
-    first = rows[0] if rows else ()
-    return [
-        Column(name, ColumnType.INTEGER if isinstance(value, int) else ColumnType.TEXT)
-        for name, value in itertools.zip_longest(names.split(", "), first)
-    ]
-
-
-def _renamed(rows: Iterable[Row], names: str) -> Result:
-    """Return a table with some columns of information_schema under other names.
-
-    ``names`` pairs the name in the result with the name in information_schema, such as ``Name=TABLE_NAME, …``.
-    """
-    pairs = [pair.split("=") for pair in names.split(", ")]
-    shown = [[row.get(origin) for _, origin in pairs] for row in rows]
-    return Result(_columns(", ".join(name for name, _ in pairs), shown), shown)
-
-
-def _pairs(values: Mapping[str, object]) -> Result:
-    rows = [(name, "" if value is None else str(value)) for name, value in sorted(values.items())]
-    return Result(_columns("Variable_name, Value"), rows)
-
-
-@_shown(f"{_SCOPE} VARIABLES")
-def _variables(session: Session) -> Result:
-    return _pairs(session.variables())
-
-
-@_shown(f"{_SCOPE} STATUS")
-def _status(session: Session) -> Result:
-    return _pairs(
-        {
-            **session.port.status(),
-            "Questions": session.questions,
-            "Ssl_cipher": session.tls_cipher,
-            "Ssl_version": session.tls_version,
-        }
+    """Return the result of a SHOW statement of :data:`_VIEWS`, whose text is ``view``."""
+    if name:
+        session.table(schema, name)
+    if "{schema}" in view:
+        schema = session.schema(schema)
+    suffix = f" ({pattern})".replace("`", "``") if like else ""
+    first = view.partition(",")[0].partition(" FROM ")[0].rpartition(" AS ")[2]
+    text, first = (part.format(schema=schema, name=name, like=suffix) for part in (f"SELECT {view}", first))
+    if like:
+        where = f"{first} LIKE {like}"
+    return session.select(
+        f"SELECT * FROM ({text}) AS shown WHERE {where}" if where else text, is_own=not where
     )
 
 
-def _tables_of(session: Session, schema: str | None) -> tuple[str, list[Row]]:
-    schema = session.schema(schema)
-    if schema not in session.schemas:
-        raise server_errors.ER_BAD_DB_ERROR(schema)
-    return schema, [row for row in ROWS["tables"](session.executor) if row["TABLE_SCHEMA"] == schema]
-
-
-@_shown(f"[EXTENDED] [full:FULL] TABLES {_IN_SCHEMA}")
-def _tables(session: Session, schema: str | None = None, *, full: bool = False) -> Result:
-    schema, rows = _tables_of(session, schema)
-    columns = [Column(f"Tables_in_{schema}"), Column("Table_type")]
-    width = 2 if full else 1
-    return Result(columns[:width], [(row["TABLE_NAME"], row["TABLE_TYPE"])[:width] for row in rows])
-
-
-@_shown(f"TABLE STATUS {_IN_SCHEMA}")
-def _table_status(session: Session, schema: str | None = None) -> Result:
-    return _renamed(
-        _tables_of(session, schema)[1],
-        "Name=TABLE_NAME, Engine=ENGINE, Version=VERSION, Row_format=ROW_FORMAT, Rows=TABLE_ROWS, "
-        "Collation=TABLE_COLLATION, Comment=TABLE_COMMENT",
-    )
-
-
-def _columns_of(session: Session, schema: str | None, name: str) -> list[Row]:
-    table = session.table(schema, name)
-    return list(column_rows(session.schema(schema), name, table.columns))
-
-
-@_shown("[EXTENDED] [full:FULL] COLUMNS|FIELDS FROM|IN *:table")
-def _show_columns(session: Session, name: str, schema: str | None = None, *, full: bool = False) -> Result:
-    collation, rest = (
-        (" Collation=COLLATION_NAME,", ", Privileges=PRIVILEGES, Comment=COLUMN_COMMENT")
-        if full
-        else ("", "")
-    )
-    return _renamed(
-        _columns_of(session, schema, name),
-        f"Field=COLUMN_NAME, Type=COLUMN_TYPE,{collation} Null=IS_NULLABLE, Key=COLUMN_KEY, Default=COLUMN_DEFAULT, "
-        f"Extra=EXTRA{rest}",
-    )
-
-
-@_shown("[full:FULL] PROCESSLIST")
-def _processlist(session: Session, *, full: bool = False) -> Result:
-    rows = [
-        (*row[:-1], row[-1] if full or row[-1] is None else row[-1][:_INFO_LENGTH])
-        for row in (client.row() for _, client in sorted(session.port.listed.copy().items()))
-        if _may_see_user(session, row[1])
-    ]
-    return Result(_columns("Id, User, Host, db, Command, Time, State, Info", rows), rows)
-
-
-@_shown("GRANTS *:rest")
 def _grants(session: Session) -> Result:
     # SHOW GRANTS FOR CURRENT_USER() is the same. Other users' grants are not shown.
     rows = [(grant,) for grant in grants(session.role, session.user, session.host)]
     return Result([Column(f"Grants for {session.user}@{session.host}")], rows)
 
 
-@_shown("CREATE DATABASE|SCHEMA name:identifier")
-def _create_database(session: Session, name: str) -> Result:
-    if name not in session.schemas:
-        raise server_errors.ER_BAD_DB_ERROR(name)
+def _create_database(session: Session, schema: str) -> Result:
+    schema = session.schema(schema)
     character_set = f"/*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE {COLLATION} */"
-    statement = f"CREATE DATABASE {quoted(name)} {character_set}"
-    return Result(_columns("Database, Create Database"), [(name, statement)])
+    statement = f"CREATE DATABASE {quoted(schema)} {character_set}"
+    return Result([Column("Database"), Column("Create Database")], [(schema, statement)])
 
 
-@_shown("CREATE TABLE *:table")
 def _create_table(session: Session, name: str, schema: str | None = None) -> Result:
     fields = ",\n".join(
         f"  {quoted(row['COLUMN_NAME'])} {row['COLUMN_TYPE']}"
         + ("" if "text" in row["COLUMN_TYPE"] else " DEFAULT NULL")
-        for row in _columns_of(session, schema, name)
+        for row in column_rows("", name, session.table(schema, name).columns)
     )
     options = f"ENGINE={ENGINE} DEFAULT CHARSET=utf8mb4 COLLATE={COLLATION}"
     statement = f"CREATE TABLE {quoted(name)} (\n{fields}\n) {options}"
-    return Result(_columns("Table, Create Table"), [(name, statement)])
+    return Result([Column("Table"), Column("Create Table")], [(name, statement)])
 
 
-@_shown("CREATE VIEW *:table")
 def _create_view(session: Session, name: str, schema: str | None = None) -> Result:
     session.table(schema, name)
     raise server_errors.ER_WRONG_OBJECT(session.schema(schema), name, "VIEW")
@@ -578,7 +430,7 @@ def _create_view(session: Session, name: str, schema: str | None = None) -> Resu
 
 def _empty(names: str, session: Session) -> Result:
     del session
-    return Result(_columns(names))
+    return Result([Column(name) for name in names.split(", ")])
 
 
 def diagnostics(
@@ -608,31 +460,17 @@ def count_diagnostics(session: Session, *, errors: bool = False) -> Result:
     return Result([Column(name, ColumnType.INTEGER)], [(len(diagnostics(session, errors=errors).rows),)])
 
 
-def _view(name: str, columns: str, session: Session) -> Result:
-    return _renamed(ROWS[name](session.executor), columns)
-
-
-for _words, _view_of in (*_VIEWS.items(), ("CHARACTER SET", _VIEWS["CHARSET"])):
-    _shown(_words)(functools.partial(_view, *_view_of))
-for _word, _names in _EMPTY.items():
-    GRAMMAR.call(f"SHOW {_word} *:rest", _empty, _names)
-for _word in ("WARNINGS", "errors:ERRORS"):
-    GRAMMAR.call(f"SHOW {_word} [LIMIT *:limit]", diagnostics)
-    GRAMMAR.call(f"SHOW COUNT ( * ) {_word}", count_diagnostics)
-GRAMMAR.call("DESCRIBE|DESC|EXPLAIN *:table", _show_columns)
-
-
 def _use(session: Session, database: str) -> Result:
-    session.use(database)
+    session.database = session.schema(database)
     return OK
 
 
 def _kill(session: Session, number: int, *, query_only: bool = False) -> Result:
     client = session.port.listed.get(number)
     # Only an administrator learns whether somebody is just logging in under this number.
-    if client is None or (client.user is None and not _may_see_user(session, None)):
+    if client is None or (client.user is None and not session.may_see(None)):
         raise server_errors.ER_NO_SUCH_THREAD(number)
-    if not _may_see_user(session, client.user):
+    if not session.may_see(client.user):
         raise server_errors.ER_KILL_DENIED_ERROR(number)
     client.end(query_only=query_only)
     return OK
@@ -647,11 +485,23 @@ def _accept(session: Session) -> Result:
     return OK
 
 
+for _words, _text in _VIEWS.items():
+    GRAMMAR.call(f"SHOW {_words} [*:condition]", _show, _text)
+for _word, _names in _EMPTY.items():
+    GRAMMAR.call(f"SHOW {_word} *:rest", _empty, _names)
+for _word in ("WARNINGS", "errors:ERRORS"):
+    GRAMMAR.call(f"SHOW {_word} [LIMIT *:limit]", diagnostics)
+    GRAMMAR.call(f"SHOW COUNT ( * ) {_word}", count_diagnostics)
+GRAMMAR.call("SHOW GRANTS *:rest", _grants)
+GRAMMAR.call("SHOW CREATE DATABASE|SCHEMA schema:identifier", _create_database)
+GRAMMAR.call("SHOW CREATE TABLE *:table", _create_table)
+GRAMMAR.call("SHOW CREATE VIEW *:table", _create_view)
+GRAMMAR.call("DESCRIBE|DESC|EXPLAIN *:table", _show, _DESCRIBED)
 GRAMMAR.call("USE database:identifier", _use)
 GRAMMAR.call("KILL [CONNECTION] number:number", _kill)
 GRAMMAR.call("KILL query_only:QUERY number:number", _kill)
 GRAMMAR.call("DO expressions:text", _do)
-GRAMMAR.call("SET settings:settings", apply_settings)
+GRAMMAR.call("SET settings:settings", _set)
 GRAMMAR.call("BEGIN|COMMIT|ROLLBACK *:rest", _accept)
 GRAMMAR.call("START TRANSACTION *:rest", _accept)
 GRAMMAR.call("UNLOCK TABLES", _accept)

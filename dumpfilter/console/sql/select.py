@@ -222,6 +222,7 @@ class _Rewriting:
             raise server_errors.ER_NOT_SUPPORTED_YET(refused.key.upper())
         for part in list(tree.find_all(exp.Select)):
             _prepare_columns(part)
+        self._aliases: set[tuple[int, str]] = set()
         self._common = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
         nodes = list(tree.bfs())
         for node in reversed(nodes):
@@ -290,19 +291,24 @@ class _Rewriting:
         if not node.db and node.name.upper() == "DUAL" and isinstance(node.parent, exp.From):
             node.parent.pop()
             return
-        schema = node.db or self._environment.database
-        if not schema:
-            raise server_errors.ER_NO_DB_ERROR()
-        if schema.lower() == INFORMATION_SCHEMA:
-            schema = INFORMATION_SCHEMA
+        schema = self._schema(node.db)
+        named = id(node.find_ancestor(exp.Select)), node.alias_or_name
+        if named in self._aliases:
+            raise server_errors.ER_NONUNIQ_TABLE(node.alias_or_name)
+        self._aliases.add(named)
         table = self.tables[schema, node.name.lower()] = self._environment.find_table(schema, node.name)
         self.types |= {column.name.lower(): column.type for column in table.columns}
         node.set("db", exp.to_identifier(schema))
 
+    def _schema(self, name: str) -> str:
+        schema = name or self._environment.database
+        if not schema:
+            raise server_errors.ER_NO_DB_ERROR()
+        return INFORMATION_SCHEMA if schema.lower() == INFORMATION_SCHEMA else schema
+
     def _function(self, name: str, *arguments: exp.Expr) -> exp.Expr:
         if name.lower() not in self._functions:
-            schema = self._environment.database
-            raise server_errors.ER_SP_DOES_NOT_EXIST("FUNCTION", f"{schema}.{name}" if schema else name)
+            raise server_errors.ER_SP_DOES_NOT_EXIST("FUNCTION", f"{self._schema('')}.{name}")
         return _call(name, *arguments)
 
     def _cast(self, node: exp.Cast) -> exp.Expr:

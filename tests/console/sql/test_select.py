@@ -299,6 +299,7 @@ def test_a_zero_timestamp_beside_another_value_is_a_text() -> None:
         ("SELECT nope(1)", 1305, "42000", "FUNCTION performance_schema.nope does not exist"),
         ("SELECT @@nope", 1193, "HY000", "Unknown system variable 'nope'"),
         ("SELECT 1 FROM filters WHERE COUNT(*) > 1", 1111, "HY000", "Invalid use of group function"),
+        ("SELECT * FROM status a, status a", 1066, "42000", "Not unique table/alias: 'a'"),
         (
             "SELECT IFNULL(1)",
             1582,
