@@ -17,24 +17,11 @@ from typing import Any
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.statement.tokens import TokenKind
+from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.functions import CLOCKS, clock
 from dumpfilter.console.sql.grammar import Cursor
 from dumpfilter.console.sql.result import Note
-from dumpfilter.console.sql.server_errors import (
-    ER_BAD_FIELD_ERROR,
-    ER_CHANGE_SOURCE_PASSWORD_LENGTH,
-    ER_DATETIME_FUNCTION_OVERFLOW,
-    ER_INVALID_RPL_WILD_TABLE_FILTER_PATTERN,
-    ER_NOT_SUPPORTED_YET,
-    ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE,
-    ER_SOURCE_DELAY_VALUE_OUT_OF_RANGE,
-    ER_TOO_BIG_PRECISION,
-    ER_TOO_LONG_IDENT,
-    ER_WRONG_DATETIME_VALUE,
-    ER_WRONG_DB_NAME,
-    ER_WRONG_TABLE_NAME,
-    ER_WRONG_VALUE,
-)
+from dumpfilter.console.sql.server_errors import Message
 from dumpfilter.filter.rules import (
     SLAVE_RULE_KINDS,
     BaseRuleKind,
@@ -72,6 +59,7 @@ _LITERAL = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?", re.ASCII)
 NAME_CHARS = 64
 """The length limit of a database's or table's name, in characters (the server's NAME_CHAR_LEN)."""
 _CLASSIC = {kind.sql_name: kind for kind in RuleKind}
+_EFFECTIVE = {kind.sql_name: kind for kind in SLAVE_RULE_KINDS if not isinstance(kind, RuleKind)}
 _ALL = {kind.sql_name: kind for kind in SLAVE_RULE_KINDS}
 _OPTION_NAME = re.compile(r"[\w-]+", re.ASCII)
 # The outer group of this pattern is not possessive, because Python before 3.11.5 matches such groups wrongly
@@ -103,7 +91,7 @@ def moment(cursor: Cursor) -> Mapping[str, Any]:
         try:
             value = None if value is None else _shifted(value, count, unit)
         except OverflowError:
-            warnings.append(ER_DATETIME_FUNCTION_OVERFLOW.warning("datetime"))
+            warnings.append(server_errors.ER_DATETIME_FUNCTION_OVERFLOW.warning("datetime"))
             value = None
     return {"before": value or _LONG_AGO, "warnings": tuple(warnings)}
 
@@ -121,33 +109,32 @@ def parse_datetime(text: str) -> Value:
 
 
 def _operand(cursor: Cursor, warnings: list[Note]) -> Value:
-    if cursor.accept("NULL"):
-        return None
     token = cursor.token
     if token.kind in (TokenKind.STRING, TokenKind.INTEGER, TokenKind.DECIMAL):
         value = parse_datetime(cursor.advance().value)
         if value is None:
-            warnings.append(ER_WRONG_DATETIME_VALUE.warning(token.value))
+            warnings.append(server_errors.ER_WRONG_DATETIME_VALUE.warning(token.value))
         return value
-    if token.kind not in (TokenKind.WORD, TokenKind.NAME, TokenKind.QUOTED):
+    if not token.is_name:
         cursor.fail()
     cursor.advance()
+    if token.word == "NULL":
+        return None
     if token.word in ("TIMESTAMP", "DATE") and cursor.at_string():
-        text = cursor.advance().value
-        value = parse_datetime(text)
+        value = parse_datetime(text := cursor.string())
         if value is None:
-            raise ER_WRONG_VALUE("DATETIME" if token.word == "TIMESTAMP" else "DATE", text)
+            raise server_errors.ER_WRONG_VALUE("DATETIME" if token.word == "TIMESTAMP" else "DATE", text)
         return value
     has_arguments = cursor.accept("(")
     if has_arguments and token.word not in _CLOCKS:
-        raise ER_NOT_SUPPORTED_YET(f"PURGE BINARY LOGS BEFORE {token.value}()")
+        raise server_errors.ER_NOT_SUPPORTED_YET(f"PURGE BINARY LOGS BEFORE {token.value}()")
     if not has_arguments and token.word not in _CLOCKS - _WITH_PARENTHESES:
-        raise ER_BAD_FIELD_ERROR(token.value, "field list")
+        raise server_errors.ER_BAD_FIELD_ERROR(token.value, "field list")
     if has_arguments and not cursor.accept(")"):
         # Fractions of seconds make no difference to a file's time, so NOW(6) means the same as NOW().
         digits = cursor.integer()
         if digits > _MAX_PRECISION:
-            raise ER_TOO_BIG_PRECISION(digits, token.value, _MAX_PRECISION)
+            raise server_errors.ER_TOO_BIG_PRECISION(digits, token.value, _MAX_PRECISION)
         cursor.expect(")")
     return datetime.fromisoformat(clock(token.word.lower(), datetime.now(), _MAX_PRECISION))
 
@@ -182,14 +169,19 @@ def _filter_list(cursor: Cursor, kind: RuleKind) -> tuple[Rule, ...]:
     return tuple(cursor.parenthesized(lambda: read(cursor, kind)))
 
 
-def _database(cursor: Cursor, kind: RuleKind) -> Rule:
-    name = cursor.identifier()
+def _rule(kind: BaseRuleKind, value: str, refusal: Message, *details: str) -> Rule:
+    """Return the rule of this value. Raises the error ``refusal`` with these details if there is no such rule."""
     try:
-        return make_rule(kind, name)
+        return make_rule(kind, value)
     except OptionError:
-        # A server accepts an empty database name in a filter rule. Here it is refused, because a command-line option
-        # cannot express it.
-        raise ER_WRONG_DB_NAME(name) from None
+        raise refusal(*details) from None
+
+
+def _database(cursor: Cursor, kind: RuleKind) -> Rule:
+    # A server accepts an empty database name in a filter rule. Here it is refused, because a command-line option
+    # cannot express it.
+    name = cursor.identifier()
+    return _rule(kind, name, server_errors.ER_WRONG_DB_NAME, name)
 
 
 def _table(cursor: Cursor, kind: RuleKind) -> Rule:
@@ -198,25 +190,14 @@ def _table(cursor: Cursor, kind: RuleKind) -> Rule:
     table = cursor.identifier()
     # For a filter rule, the server (Table_ident) checks the database's name but not the table's.
     if len(database) > NAME_CHARS:
-        raise ER_TOO_LONG_IDENT(database)
+        raise server_errors.ER_TOO_LONG_IDENT(database)
     if not database or database.endswith(" "):
-        raise ER_WRONG_DB_NAME(database)
-    try:
-        return make_rule(kind, f"{database}.{table}")
-    except OptionError:
-        raise ER_WRONG_TABLE_NAME(table) from None
+        raise server_errors.ER_WRONG_DB_NAME(database)
+    return _rule(kind, f"{database}.{table}", server_errors.ER_WRONG_TABLE_NAME, table)
 
 
 def _wild(cursor: Cursor, kind: RuleKind) -> Rule:
-    pattern = cursor.line_ahead()
-    try:
-        rule = make_rule(kind, pattern)
-    except OptionError:
-        # The server checks the pattern before it reads the next token. Its error is therefore about the pattern even
-        # if a syntax error follows.
-        raise ER_INVALID_RPL_WILD_TABLE_FILTER_PATTERN() from None
-    cursor.advance()
-    return rule
+    return _rule(kind, cursor.line(), server_errors.ER_INVALID_RPL_WILD_TABLE_FILTER_PATTERN)
 
 
 def _pair(cursor: Cursor, kind: RuleKind) -> Rule:
@@ -227,13 +208,11 @@ def _pair(cursor: Cursor, kind: RuleKind) -> Rule:
     cursor.expect(",")
     target = cursor.identifier()
     cursor.expect(")")
-    try:
-        rule = make_rule(kind, f"{source}->{target}")
-    except OptionError:
-        raise ER_WRONG_DB_NAME(target if source.strip() else source) from None
+    wrong = target if source.strip() else source
+    rule = _rule(kind, f"{source}->{target}", server_errors.ER_WRONG_DB_NAME, wrong)
     for given, kept in zip((source, target), rule.pair, strict=True):
         if given != kept:
-            raise ER_WRONG_DB_NAME(given)
+            raise server_errors.ER_WRONG_DB_NAME(given)
     return rule
 
 
@@ -244,58 +223,51 @@ _READERS: dict[ValueForm, Callable[[Cursor, RuleKind], Rule]] = {
     ValueForm.DATABASE_PAIR: _pair,
 }
 
+_Rules = dict[BaseRuleKind, list[Rule]]
+"""The filter rules among the options of a statement, by kind, in the order in which the statement first names the
+kinds.
+"""
+
 
 def effective_rules(cursor: Cursor) -> tuple[FilterClause, ...]:
     """Consume the rules of a CHANGE BINLOG statement, which WL#2516 proposes, and return them as clauses.
 
     Raises SqlError, also for a rule of another kind.
     """
-    rules = RuleOptions()
-    cursor.separated(lambda: rules.read(cursor, classic=False) or cursor.fail())
-    return rules.clauses
+    rules: _Rules = {}
+    cursor.separated(lambda: _rule_option(cursor, _EFFECTIVE, rules) or cursor.fail())
+    return _clauses(rules)
 
 
-class RuleOptions:
-    """The filter rules among the options of a CHANGE MASTER or CHANGE BINLOG statement, collected while parsing.
+def _clauses(rules: _Rules) -> tuple[FilterClause, ...]:
+    return tuple(FilterClause(kind, tuple(of_kind)) for kind, of_kind in rules.items())
 
-    All rules of the same kind (such as REPLICATE-DO-DB) form one clause. The clauses are in the order in which the
-    statement first names their kinds.
+
+def _rule_option(cursor: Cursor, kinds: Mapping[str, BaseRuleKind], rules: _Rules) -> bool:
+    """Consume the next option of the statement if it is a filter rule of these kinds, and tell whether it is one.
+
+    Examples of rules are ``REPLICATE-DO-DB='mydb'``, ``REWRITE=db1.%->db2.%`` and ``IGNORE=()``. An empty string or
+    list removes all rules of the kind. Raises SqlError.
     """
+    is_word = cursor.token.kind is TokenKind.WORD
+    kind = kinds.get(cursor.peek(_OPTION_NAME).upper().replace("-", "_")) if is_word else None
+    if kind is None:
+        return False
+    cursor.take(_OPTION_NAME)
+    cursor.expect("=")
+    of_kind = rules.setdefault(kind, [])
+    if not cursor.sees("("):
+        value = bare_or_quoted(cursor)
+        of_kind[:] = [*of_kind, _rule_of_option(kind, value)] if value else []
+    elif isinstance(kind, RuleKind):
+        of_kind[:] = _filter_list(cursor, kind)
+    else:
+        of_kind[:] = [_rule_of_option(kind, value) for value in cursor.parenthesized(cursor.line)]
+    return True
 
-    def __init__(self) -> None:
-        self._rules: dict[BaseRuleKind, list[Rule]] = {}
 
-    @property
-    def clauses(self) -> tuple[FilterClause, ...]:
-        """The rules that the parser has read so far: one clause for each kind of rule, such as REPLICATE-DO-DB."""
-        return tuple(FilterClause(kind, tuple(rules)) for kind, rules in self._rules.items())
-
-    def read(self, cursor: Cursor, *, classic: bool = True) -> bool:
-        """Consume the next option of the statement if it is a filter rule, and tell whether it is one. Raises SqlError.
-
-        Examples of rules are ``REPLICATE-DO-DB='mydb'``, ``REWRITE=db1.%->db2.%`` and ``IGNORE=()``. An empty string or
-        list removes all rules of the kind. If ``classic`` is false, only the rules proposed by WL#2516, such as DO and
-        IGNORE, count. The servers' rules (REPLICATE-…) are then not consumed.
-        """
-        if cursor.token.kind is not TokenKind.WORD:
-            return False
-        name = cursor.peek(_OPTION_NAME).upper().replace("-", "_")
-        kind = _ALL.get(name)
-        if kind is None or (isinstance(kind, RuleKind) and not classic):
-            return False
-        cursor.take(_OPTION_NAME)
-        cursor.expect("=")
-        rules = self._rules.setdefault(kind, [])
-        if cursor.sees("("):
-            if isinstance(kind, RuleKind):
-                rules[:] = _filter_list(cursor, kind)
-            else:
-                rules[:] = [_rule(kind, value) for value in cursor.parenthesized(cursor.line)]
-        elif value := bare_or_quoted(cursor):
-            rules.append(_rule(kind, value))
-        else:
-            rules.clear()
-        return True
+def _rule_of_option(kind: BaseRuleKind, value: str) -> Rule:
+    return _rule(kind, value, server_errors.ER_WRONG_VALUE, kind.option.upper(), value)
 
 
 def bare_or_quoted(cursor: Cursor) -> str:
@@ -305,20 +277,13 @@ def bare_or_quoted(cursor: Cursor) -> str:
     return cursor.line() if cursor.at_string() else cursor.take(_BARE).value
 
 
-def _rule(kind: BaseRuleKind, value: str) -> Rule:
-    try:
-        return make_rule(kind, value)
-    except OptionError:
-        raise ER_WRONG_VALUE(kind.option.upper(), value) from None
-
-
 OptionValue = str | int | float | tuple[int, ...] | None
 
 
 def _password(cursor: Cursor) -> str:
     value = cursor.line()
     if len(value.encode("utf-8", "surrogatepass")) > MAX_PASSWORD_BYTES:
-        raise ER_CHANGE_SOURCE_PASSWORD_LENGTH()
+        raise server_errors.ER_CHANGE_SOURCE_PASSWORD_LENGTH()
     return value
 
 
@@ -327,7 +292,7 @@ def _heartbeat(cursor: Cursor) -> float:
     # The server compares 32-bit floats, which are half a second apart near the maximum. A value up to a quarter of a
     # second above the maximum is therefore rounded down to the maximum.
     if seconds > MAX_HEARTBEAT_PERIOD + 0.25:
-        raise ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE(MAX_HEARTBEAT_PERIOD)
+        raise server_errors.ER_REPLICA_HEARTBEAT_VALUE_OUT_OF_RANGE(MAX_HEARTBEAT_PERIOD)
     return seconds
 
 
@@ -335,16 +300,8 @@ def _delay(cursor: Cursor) -> int:
     digits = cursor.token.value
     seconds = cursor.unsigned()
     if seconds > MAX_DELAY:
-        raise ER_SOURCE_DELAY_VALUE_OUT_OF_RANGE(digits, MAX_DELAY)
+        raise server_errors.ER_SOURCE_DELAY_VALUE_OUT_OF_RANGE(digits, MAX_DELAY)
     return seconds
-
-
-def _ids(cursor: Cursor) -> tuple[int, ...]:
-    return tuple(cursor.parenthesized(cursor.unsigned))
-
-
-def _line_or_null(cursor: Cursor) -> str | None:
-    return None if cursor.accept("NULL") else cursor.line()
 
 
 def _account(cursor: Cursor) -> str | None:
@@ -357,20 +314,12 @@ def _account(cursor: Cursor) -> str | None:
     return f"{user}@{host}"
 
 
-def _one_of(*words: str) -> Callable[[Cursor], OptionValue]:
-    return lambda cursor: cursor.expect(*words)
-
-
-def _anonymous_gtids(cursor: Cursor) -> str:
-    return cursor.line() if cursor.at_string() else cursor.expect("OFF", "LOCAL")
-
-
 def _filter_on(cursor: Cursor) -> str:
     written = bare_or_quoted(cursor)
     try:
         return _FILTER_ON[written.upper()]
     except KeyError:
-        raise ER_WRONG_VALUE("FILTER_ON", written) from None
+        raise server_errors.ER_WRONG_VALUE("FILTER_ON", written) from None
 
 
 _Reader = Callable[[Cursor], OptionValue]
@@ -405,13 +354,19 @@ _OPTIONS = _options(
         _password: "SOURCE_PASSWORD",
         _heartbeat: "SOURCE_HEARTBEAT_PERIOD",
         _delay: "SOURCE_DELAY",
-        _line_or_null: "SOURCE_TLS_CIPHERSUITES",
-        _one_of("STREAM", "ON", "OFF", "GENERATE"): "REQUIRE_TABLE_PRIMARY_KEY_CHECK",
+        lambda cursor: None if cursor.accept("NULL") else cursor.line(): "SOURCE_TLS_CIPHERSUITES",
+        lambda cursor: cursor.expect("STREAM", "ON", "OFF", "GENERATE"): "REQUIRE_TABLE_PRIMARY_KEY_CHECK",
         _account: "PRIVILEGE_CHECKS_USER",
-        _anonymous_gtids: "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS",
+        lambda cursor: (
+            cursor.line() if cursor.at_string() else cursor.expect("OFF", "LOCAL")
+        ): "ASSIGN_GTIDS_TO_ANONYMOUS_TRANSACTIONS",
         # DO_DOMAIN_IDS, IGNORE_DOMAIN_IDS, MASTER_USE_GTID and MASTER_DEMOTE_TO_SLAVE exist in MariaDB only.
-        _ids: "IGNORE_SERVER_IDS DO_DOMAIN_IDS IGNORE_DOMAIN_IDS",
-        _one_of("CURRENT_POS", "SLAVE_POS", "REPLICA_POS", "NO"): "MASTER_USE_GTID=USE_GTID",
+        lambda cursor: tuple(
+            cursor.parenthesized(cursor.unsigned)
+        ): "IGNORE_SERVER_IDS DO_DOMAIN_IDS IGNORE_DOMAIN_IDS",
+        lambda cursor: cursor.expect(
+            "CURRENT_POS", "SLAVE_POS", "REPLICA_POS", "NO"
+        ): "MASTER_USE_GTID=USE_GTID",
         # FILTER_ON is an option of this product. It chooses whether the master, the slave or both filter.
         _filter_on: "FILTER_ON",
     }
@@ -429,9 +384,9 @@ def source(cursor: Cursor) -> Mapping[str, Any]:
     Return the ``options`` as pairs of name and value, and the filter rules among them as ``clauses`` (one for each kind
     of rule). Raises SqlError.
     """
-    rules = RuleOptions()
-    options = cursor.separated(lambda: None if rules.read(cursor) else _option(cursor))
-    return {"options": tuple(filter(None, options)), "clauses": rules.clauses}
+    rules: _Rules = {}
+    options = cursor.separated(lambda: None if _rule_option(cursor, _ALL, rules) else _option(cursor))
+    return {"options": tuple(filter(None, options)), "clauses": _clauses(rules)}
 
 
 def _option(cursor: Cursor) -> tuple[str, OptionValue]:

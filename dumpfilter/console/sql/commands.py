@@ -25,21 +25,14 @@ from datetime import datetime
 from typing import Any, Literal, Protocol, TypeVar, dataclass_transform
 
 from dumpfilter.binlog.statement.tokens import TokenKind
+from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.clauses import effective_rules, filter_clauses, moment, source
 from dumpfilter.console.sql.grammar import Cursor, Grammar, Need, Role
 from dumpfilter.console.sql.result import Note, Result
-from dumpfilter.console.sql.server_errors import (
-    ER_BAD_REPLICA_UNTIL_COND,
-    ER_EMPTY_QUERY,
-    ER_NOT_SUPPORTED_YET,
-    ER_SP_UNDECLARED_VAR,
-    ER_SQLTHREAD_WITH_SECURE_REPLICA,
-    syntax_error,
-    too_long,
-)
 from dumpfilter.filter.rules import FilterClause as FilterClause
 
 _UNTIL_LOGS: Mapping[str, UntilLog] = {"SOURCE": "Source", "MASTER": "Source", "RELAY": "Relay"}
+_UNTIL_OTHER = ("SQL_BEFORE_GTIDS", "SQL_AFTER_GTIDS", "MASTER_GTID_POS", "SQL_AFTER_MTS_GAPS")
 _UNTIL_PLACE = {
     f"{word}_LOG_{field}": (log, field) for word, log in _UNTIL_LOGS.items() for field in ("FILE", "POS")
 }
@@ -104,30 +97,29 @@ def _threads(cursor: Cursor) -> Threads:
 
 
 def _until(cursor: Cursor) -> Until:
-    until = Until(after_gaps=True)
-    if option := cursor.accept("SQL_BEFORE_GTIDS", "SQL_AFTER_GTIDS", "MASTER_GTID_POS"):
+    given: dict[str, Any] = {}
+
+    def member() -> None:
+        option = cursor.expect(*_UNTIL_PLACE, *(() if given else _UNTIL_OTHER))
+        if option == "SQL_AFTER_MTS_GAPS":
+            given["after_gaps"] = True
+            return
         cursor.expect("=")
-        until = Until(gtids=cursor.line(), before_gtids=option == "SQL_BEFORE_GTIDS")
-    elif not cursor.accept("SQL_AFTER_MTS_GAPS"):
-        return _until_place(cursor)
-    if cursor.accept(","):
-        _until_place(cursor)
-        raise ER_BAD_REPLICA_UNTIL_COND()
-    return until
+        if option in _UNTIL_PLACE:
+            log, field = _UNTIL_PLACE[option]
+            given.setdefault("log", log)
+            given[log + field] = cursor.line() if field == "FILE" else cursor.position()
+        else:
+            given["gtids"] = cursor.line()
+            given["before_gtids"] = option == "SQL_BEFORE_GTIDS"
 
-
-def _until_place(cursor: Cursor) -> Until:
-    def member() -> tuple[tuple[UntilLog, str], int | str]:
-        log, field = _UNTIL_PLACE[cursor.expect(*_UNTIL_PLACE)]
-        cursor.expect("=")
-        return (log, field), cursor.line() if field == "FILE" else cursor.position()
-
-    given = dict(cursor.separated(member))
-    logs = {log for log, _ in given}
-    if len(given) != 2 or len(logs) != 1:
-        raise ER_BAD_REPLICA_UNTIL_COND()
-    (log,) = logs
-    return Until(log, str(given[log, "FILE"]), int(given[log, "POS"]))
+    cursor.separated(member)
+    log = given.pop("log", None)
+    if log is None:
+        return Until(**given)
+    if given.keys() != {f"{log}FILE", f"{log}POS"}:
+        raise server_errors.ER_BAD_REPLICA_UNTIL_COND()
+    return Until(log, given[f"{log}FILE"], given[f"{log}POS"])
 
 
 def limit(cursor: Cursor) -> Mapping[str, int]:
@@ -145,7 +137,7 @@ def _count(cursor: Cursor) -> int:
     # In LIMIT, the server's grammar (limit_option) takes a name for a variable of a stored program. The console has no
     # stored programs.
     if cursor.token.kind in (TokenKind.WORD, TokenKind.QUOTED):
-        raise ER_SP_UNDECLARED_VAR(cursor.identifier())
+        raise server_errors.ER_SP_UNDECLARED_VAR(cursor.identifier())
     return cursor.integer()
 
 
@@ -292,12 +284,7 @@ class ChangeSource(Command):
     old: bool = False
 
 
-@statement(
-    "CHANGE BINLOG",
-    Role.ALL,
-    "CHANGE BINLOG name:line TO clauses:effective",
-    changes=True,
-)
+@statement("CHANGE BINLOG", Role.ALL, "CHANGE BINLOG name:line TO clauses:effective", changes=True)
 class ChangeBinlog(Command):
     """The statement ``CHANGE BINLOG 'bar' TO DO='db1.%', IGNORE='%_backup.table2'``, which sets the rules by which a
     master hides events from all its slaves.
@@ -337,9 +324,9 @@ class StartReplica(Command):
     def __post_init__(self, default_auth: str | None, plugin_dir: str | None) -> None:
         login = (self.user, self.password, default_auth, plugin_dir)
         if self.threads is Threads.SQL and any(value is not None for value in login):
-            raise ER_SQLTHREAD_WITH_SECURE_REPLICA()
+            raise server_errors.ER_SQLTHREAD_WITH_SECURE_REPLICA()
         if self.until is not None and self.until.after_gaps:
-            raise ER_NOT_SUPPORTED_YET("START REPLICA UNTIL SQL_AFTER_MTS_GAPS")
+            raise server_errors.ER_NOT_SUPPORTED_YET("START REPLICA UNTIL SQL_AFTER_MTS_GAPS")
 
 
 @statement(
@@ -395,13 +382,7 @@ class ShowReplicaStatus(Command):
     every: bool = False
 
 
-@statement(
-    "SHOW REPLICAS",
-    Role.READ,
-    "SHOW REPLICAS",
-    "SHOW REPLICA HOSTS",
-    "SHOW old:SLAVE HOSTS",
-)
+@statement("SHOW REPLICAS", Role.READ, "SHOW REPLICAS", "SHOW REPLICA HOSTS", "SHOW old:SLAVE HOSTS")
 class ShowReplicas(Command):
     """The statement ``SHOW SLAVE HOSTS`` or ``SHOW REPLICAS``, which lists the slaves of a master."""
 
@@ -423,11 +404,7 @@ class ShowBinaryLogStatus(Command):
     old: bool = False
 
 
-@statement(
-    "SHOW BINARY LOGS",
-    Role.READ,
-    "SHOW BINARY|MASTER LOGS",
-)
+@statement("SHOW BINARY LOGS", Role.READ, "SHOW BINARY|MASTER LOGS")
 class ShowBinaryLogs(Command):
     """The statement ``SHOW {BINARY|MASTER} LOGS``, which lists the binlog files and their sizes."""
 
@@ -479,12 +456,7 @@ class PurgeBinaryLogs(Command):
     """The parser's warnings about the datetime in ``before``. The client sees them before any warnings of the purge."""
 
 
-@statement(
-    "FLUSH PRIVILEGES",
-    Role.ALL,
-    "FLUSH [LOCAL|NO_WRITE_TO_BINLOG] PRIVILEGES",
-    changes=True,
-)
+@statement("FLUSH PRIVILEGES", Role.ALL, "FLUSH [LOCAL|NO_WRITE_TO_BINLOG] PRIVILEGES", changes=True)
 class FlushPrivileges(Command):
     """The statement ``FLUSH [LOCAL | NO_WRITE_TO_BINLOG] PRIVILEGES``, which reads the configuration of users again."""
 
@@ -510,13 +482,17 @@ the manual that corresponds to your MySQL server version for the right syntax to
     # other character.
     text = text.lstrip(_SPACE).rstrip(_SPACE + ";")
     if not text:
-        raise ER_EMPTY_QUERY()
+        raise server_errors.ER_EMPTY_QUERY()
     opening = Cursor(text).token
     first = opening.word or opening.value
     if len(text) > MAX_STATEMENT and first != "START":
-        raise too_long(MAX_STATEMENT)
+        raise server_errors.too_long(MAX_STATEMENT)
     if first not in GRAMMAR.beginnings:
-        raise ER_NOT_SUPPORTED_YET(first) if first in _KNOWN else syntax_error(text, 0)
+        raise (
+            server_errors.ER_NOT_SUPPORTED_YET(first)
+            if first in _KNOWN
+            else server_errors.syntax_error(text, 0)
+        )
     return GRAMMAR.parse(text)
 
 

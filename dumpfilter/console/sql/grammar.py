@@ -24,21 +24,13 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 from dumpfilter.binlog.statement.tokens import Token, TokenKind, TokenReader
-from dumpfilter.console.sql.server_errors import (
-    ER_PARSE_ERROR,
-    ER_WRONG_ARGUMENT_LF,
-    ER_WRONG_ARGUMENTS,
-    SqlError,
-    syntax_error,
-)
+from dumpfilter.console.sql import server_errors
+from dumpfilter.console.sql.server_errors import SqlError
 
 T = TypeVar("T")
 
 MAX_UNSIGNED = 2**64 - 1
-_MAX_DIGITS = len(str(MAX_UNSIGNED))
-_MAX_HEX_DIGITS = 16
-_NUMBERS = frozenset({TokenKind.INTEGER, TokenKind.DECIMAL, TokenKind.FLOAT, TokenKind.HEX})
-_LEADING_DIGITS = re.compile(r"[0-9]*")
+_MAX_DIGITS = len(str(MAX_UNSIGNED)) + 1
 
 _WORDS = re.compile(r"\[|\]|[^\s\[\]]+")
 
@@ -71,7 +63,7 @@ class Cursor(TokenReader):
 
     def fail(self) -> NoReturn:
         """Raise the server's syntax error (ER_PARSE_ERROR), which quotes the statement from the next token on."""
-        raise syntax_error(self.text, self.token.start)
+        raise server_errors.syntax_error(self.text, self.token.start)
 
     def expect(self, *words: str) -> str:
         """Consume the next token, which must be one of these keywords or symbols, and return it.
@@ -138,21 +130,9 @@ class Cursor(TokenReader):
         The server's grammar calls such a string TEXT_STRING_sys_nonewline. Raises ER_WRONG_VALUE for a string with a
         line feed, and a syntax error for any other token.
         """
-        value = self.line_ahead()
-        self.advance()
-        return value
-
-    def line_ahead(self) -> str:
-        """Return the value of the next token, a string without line feeds, without consuming the token.
-
-        The caller can then check the value first, and an error quotes the statement from this token on. Raises
-        ER_WRONG_VALUE for a string with a line feed, and a syntax error for any other token.
-        """
-        if not self.at_string():
-            self.fail()
-        value = self.token.value
+        value = self.string()
         if "\n" in value:
-            raise ER_WRONG_ARGUMENT_LF(value.partition("\0")[0])
+            raise server_errors.ER_WRONG_ARGUMENT_LF(value.partition("\0")[0])
         return value
 
     def identifier(self) -> str:
@@ -173,9 +153,9 @@ class Cursor(TokenReader):
         The server cuts off a fraction and an exponent, and reduces larger values to 2**64 - 1. Hexadecimal numbers
         are allowed. Raises a syntax error for any other token.
         """
-        if self.token.kind not in _NUMBERS:
-            self.fail()
-        return _number(self.advance())
+        if self.token.kind is TokenKind.HEX:
+            return min(_number(self.advance().value[2:], 16), MAX_UNSIGNED)
+        return self.position()
 
     def position(self) -> int:
         """Consume a number that is not hexadecimal (``ulonglong_num`` in the server's grammar), and return an integer.
@@ -183,13 +163,13 @@ class Cursor(TokenReader):
         The server cuts off a fraction and an exponent, and reduces larger values to 2**64 - 1. Raises a syntax error
         for any other token.
         """
-        return _number(self._decimal())
+        return min(_number(re.split(r"[.eE]", self._decimal().value)[0]), MAX_UNSIGNED)
 
     def integer(self) -> int:
         """Consume an unsigned integer of at most 64 bits, and return it. Raises a syntax error for any other token."""
-        if self.token.kind is not TokenKind.INTEGER or not _fits(self.token.value):
+        if self.token.kind is not TokenKind.INTEGER or _number(self.token.value) > MAX_UNSIGNED:
             self.fail()
-        return _number(self.advance())
+        return _number(self.advance().value)
 
     def real(self) -> float:
         """Consume a number that may have a fraction and an exponent, and return it as a float.
@@ -199,22 +179,14 @@ class Cursor(TokenReader):
         return float(self._decimal().value)
 
     def _decimal(self) -> Token:
-        if self.token.kind not in _NUMBERS or self.token.kind is TokenKind.HEX:
+        if self.token.kind not in (TokenKind.INTEGER, TokenKind.DECIMAL, TokenKind.FLOAT):
             self.fail()
         return self.advance()
 
 
-def _fits(digits: str) -> bool:
-    return len(significant := digits.lstrip("0")) <= _MAX_DIGITS and int(significant or "0") <= MAX_UNSIGNED
-
-
-def _number(token: Token) -> int:
-    if token.kind is TokenKind.HEX:
-        digits = token.value[2:].lstrip("0")
-        return int(digits or "0", 16) if len(digits) <= _MAX_HEX_DIGITS else MAX_UNSIGNED
-    match = _LEADING_DIGITS.match(token.value)
-    assert match is not None, "the pattern matches the empty string, too"
-    return int(match[0].lstrip("0") or "0") if _fits(match[0]) else MAX_UNSIGNED
+def _number(digits: str, base: int = 10) -> int:
+    """Return the number of these digits, or any number above 2**64 for a longer one, which Python is slow to read."""
+    return int(digits.lstrip("0")[:_MAX_DIGITS] or "0", base)
 
 
 class Role(enum.StrEnum):
@@ -314,7 +286,7 @@ class Grammar:
                 cursor.end()
                 return made(**values)
             except SqlError as failed:
-                is_syntax = failed.number == ER_PARSE_ERROR.number
+                is_syntax = failed.number == server_errors.ER_PARSE_ERROR.number
                 failures.append((cursor.token.start if is_syntax else len(text) + 1, failed))
         raise max(failures, key=lambda failure: failure[0])[1]
 
@@ -327,7 +299,7 @@ class Grammar:
                 if self._begins(group[0], cursor):
                     found = self._match(group, cursor)
                     if "channel" in values and "channel" in found:
-                        raise ER_WRONG_ARGUMENTS(
+                        raise server_errors.ER_WRONG_ARGUMENTS(
                             "CONNECTION_NAME AND FOR CHANNEL CAN NOT BE SPECIFIED AT THE SAME TIME)"
                         )
                     values |= found
