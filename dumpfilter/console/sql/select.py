@@ -173,18 +173,6 @@ _REFUSED = (
     *(exp.MatchAgainst, exp.RegexpLike, exp.Xor),
 )
 """The expressions that a console refuses. SQLite lacks them, or gives the same spelling another meaning."""
-_COMPARED = (
-    exp.EQ,
-    exp.NEQ,
-    exp.GT,
-    exp.GTE,
-    exp.LT,
-    exp.LTE,
-    exp.In,
-    exp.Between,
-    exp.NullSafeEQ,
-    exp.Ordered,
-)
 _CLOCK_WORDS = tuple(MySQLParser.NO_PAREN_FUNCTIONS.values())
 
 
@@ -254,11 +242,10 @@ class _Rewriting:
                         node.set(side, exp.select("*").from_(inner, copy=False))
             case exp.Like() if not isinstance(node.parent, exp.Escape):
                 # LIKE without ESCAPE uses the backslash as escape character in MySQL, and none in SQLite.
-                return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
+                return exp.Escape(this=exp.Like(**node.args), expression=exp.Literal.string("\\"))
             case exp.IntDiv():
-                return exp.cast(
-                    exp.Div(this=node.this, expression=node.expression), "BIGINT", dialect=_Writer
-                )
+                quotient = exp.Div(this=node.this, expression=node.expression)
+                return exp.Cast(this=quotient, to=exp.DataType.build("BIGINT"))
             case exp.Cast():
                 return self._cast(node)
             case exp.Group():
@@ -277,10 +264,10 @@ class _Rewriting:
                 node.set("expressions", [exp.Tuple(expressions=row) for row in rows])
             case exp.Anonymous() if node.name.upper() not in _NATIVE:
                 return self._function(node.name, *node.expressions)
-        if isinstance(node, _CLOCK_WORDS):
-            return self._function(node.sql_name(), *[node.this] if node.this else [])
-        if isinstance(node, _COMPARED):
-            node.set("this", _collated(node.this))
+            case exp.Predicate() | exp.Ordered() if not isinstance(node, exp.SubqueryPredicate):
+                node.set("this", _collated(node.this))
+            case exp.Func() if isinstance(node, _CLOCK_WORDS):
+                return self._function(node.sql_name(), *[node.this] if node.this else [])
         return node
 
     def _find_table(self, node: exp.Table) -> None:
@@ -319,8 +306,8 @@ class _Rewriting:
             return _call("round", node.this)
         if name not in _CASTS:
             raise server_errors.ER_NOT_SUPPORTED_YET(f"CAST AS {name}")
-        node.set("to", exp.DataType.build(_CASTS[name]))
-        return _call("left", node.copy(), *kind.expressions) if kind.expressions else node
+        cast = exp.Cast(this=node.this, to=exp.DataType.build(_CASTS[name]))
+        return _call("left", cast, *kind.expressions) if kind.expressions else cast
 
 
 def _prepare_columns(select: exp.Select) -> None:
@@ -331,7 +318,8 @@ def _prepare_columns(select: exp.Select) -> None:
         if not (isinstance(item, exp.Alias) or item.is_star):
             is_named = isinstance(item, exp.Column | exp.Literal)
             name = item.name if is_named else item.sql(_Reader, normalize_functions=False, comments=False)
-            item.replace(exp.alias_(item, name, quoted=True))
+            item.replace(alias := exp.Alias(alias=exp.to_identifier(name, quoted=True)))
+            alias.set("this", item)
 
 
 def _check_limit(limit: exp.Expr, text: str) -> None:
