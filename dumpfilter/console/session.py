@@ -31,53 +31,39 @@ from dumpfilter.console.sql.commands import Executor
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.interruption import acquire, running_interrupt
 from dumpfilter.console.sql.result import Column, ColumnType, Note, Result
-from dumpfilter.console.sql.select import (
-    DEFAULT_SECONDS,
-    INFORMATION_SCHEMA,
-    MOST_SECONDS,
-    Environment,
-    select,
-)
+from dumpfilter.console.sql.select import DEFAULT_SECONDS, INFORMATION_SCHEMA, Environment, select
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET
 
 Value = str | int | float | None
 
-SESSION_VARIABLES: dict[str, Value] = {
-    "auto_increment_increment": 1,
-    "autocommit": 1,
-    "character_set_client": "utf8mb4",
-    "character_set_connection": "utf8mb4",
-    "character_set_database": "utf8mb4",
-    "character_set_results": "utf8mb4",
-    "character_set_server": "utf8mb4",
-    "collation_connection": "utf8mb4_0900_ai_ci",
-    "collation_database": "utf8mb4_0900_ai_ci",
-    "collation_server": "utf8mb4_0900_ai_ci",
-    "foreign_key_checks": 1,
-    "group_concat_max_len": 1024,
-    "interactive_timeout": 28800,
-    "lock_wait_timeout": 31536000,
-    "max_execution_time": 0,
-    "net_read_timeout": 30,
-    "net_write_timeout": 60,
-    "profiling": 0,
-    "session_track_schema": 1,
-    "sql_auto_is_null": 0,
-    "sql_big_selects": 1,
-    "sql_mode": "",
-    "sql_notes": 1,
-    "sql_quote_show_create": 1,
-    "sql_safe_updates": 0,
-    "sql_select_limit": 18446744073709551615,
-    "sql_warnings": 0,
-    "time_zone": "SYSTEM",
-    "transaction_isolation": "REPEATABLE-READ",
-    "transaction_read_only": 0,
-    "tx_isolation": "REPEATABLE-READ",
-    "tx_read_only": 0,
-    "unique_checks": 1,
-    "wait_timeout": 28800,
-}
+COLLATION = "utf8mb4_0900_ai_ci"
+
+
+def _by_name(names: Mapping[Value, str]) -> dict[str, Value]:
+    """Return the values of variables by name, from the names of the variables by value."""
+    return {name: value for value, of_value in names.items() for name in of_value.split()}
+
+
+SESSION_VARIABLES = _by_name(
+    {
+        0: "max_execution_time profiling sql_auto_is_null sql_safe_updates sql_warnings transaction_read_only "
+        "tx_read_only",
+        1: "auto_increment_increment autocommit foreign_key_checks session_track_schema sql_big_selects sql_notes "
+        "sql_quote_show_create unique_checks",
+        30: "net_read_timeout",
+        60: "net_write_timeout",
+        1024: "group_concat_max_len",
+        28800: "interactive_timeout wait_timeout",
+        31536000: "lock_wait_timeout",
+        18446744073709551615: "sql_select_limit",
+        "": "sql_mode",
+        "REPEATABLE-READ": "transaction_isolation tx_isolation",
+        "SYSTEM": "time_zone",
+        "utf8mb4": "character_set_client character_set_connection character_set_database character_set_results "
+        "character_set_server",
+        COLLATION: "collation_connection collation_database collation_server",
+    }
+)
 """The system variables that a session can set, with their default values.
 
 Only ``max_execution_time`` (milliseconds) and ``character_set_results`` have an effect. The others exist because client
@@ -87,27 +73,23 @@ programs set them.
 CHARACTER_SET_VARIABLES = ("character_set_client", "character_set_connection", "character_set_results")
 """The variables that SET NAMES sets."""
 
-GLOBAL_VARIABLES: dict[str, Value] = {
-    "character_set_system": "utf8mb3",
-    "default_storage_engine": "PERFORMANCE_SCHEMA",
-    "have_ssl": "YES",
-    "init_connect": "",
-    "license": "",
-    "lower_case_table_names": 0,
-    "max_allowed_packet": MAX_ALLOWED_PACKET,
-    "net_buffer_length": 16384,
-    "performance_schema": 1,
-    "port": 0,
-    "system_time_zone": time.tzname[0],
-    "version_comment": "dumpfilter",
-}
+GLOBAL_VARIABLES = _by_name(
+    {
+        0: "lower_case_table_names port",
+        1: "performance_schema",
+        16384: "net_buffer_length",
+        MAX_ALLOWED_PACKET: "max_allowed_packet",
+        "": "init_connect license",
+        "PERFORMANCE_SCHEMA": "default_storage_engine",
+        "YES": "have_ssl",
+        "dumpfilter": "version_comment",
+        "utf8mb3": "character_set_system",
+        time.tzname[0]: "system_time_zone",
+    }
+)
 """The system variables that no client can set, with their values."""
 
-
 _LONGEST_VALUE = 1024
-
-
-COLLATION = "utf8mb4_0900_ai_ci"
 
 ENGINE = "PERFORMANCE_SCHEMA"
 """The storage engine that all tables of a console show."""
@@ -117,7 +99,7 @@ _COLLATION_ID = 255
 
 _TYPES = {"INT": ColumnType.INTEGER, "TEXT": ColumnType.TEXT}
 
-_COLUMN_TYPES = {
+SQL_TYPES = {
     ColumnType.TEXT: "longtext",
     ColumnType.INTEGER: "bigint unsigned",
     ColumnType.DOUBLE: "double",
@@ -138,6 +120,8 @@ _READS = re.compile(r"\b(?:FROM|TABLE|VALUES)\b", re.IGNORECASE)
 """The pattern of a SELECT that may read tables. Any other one has a single row, such as a variable or a function that
 waits for replication.
 """
+MOST_SECONDS = 600.0
+"""The longest time limit of a SELECT of tables that a session can set by ``max_execution_time``, seconds."""
 _MILLISECONDS = 1000
 
 
@@ -196,39 +180,28 @@ def _tables(executor: Executor) -> Iterable[Row]:
         }
 
 
-def _table_columns(executor: Executor) -> Iterable[Row]:
+def _columns(executor: Executor) -> Iterable[Row]:
     for schema, name in _names(executor):
-        columns = (
-            _COLUMNS[name.lower()]
-            if schema == INFORMATION_SCHEMA
-            else executor.tables[schema, name]().columns
-        )
-        yield from column_rows(schema, name, columns)
-
-
-def column_rows(schema: str, table: str, columns: Iterable[Column]) -> Iterable[Row]:
-    """Yield the rows of information_schema.COLUMNS for the columns of one table, each as a dictionary by the names in
-    that view.
-    """
-    for position, column in enumerate(columns, 1):
-        is_text = column.type is ColumnType.TEXT
-        column_type = _COLUMN_TYPES[column.type]
-        yield {
-            "TABLE_CATALOG": "def",
-            "TABLE_SCHEMA": schema,
-            "TABLE_NAME": table,
-            "COLUMN_NAME": column.name,
-            "ORDINAL_POSITION": position,
-            "IS_NULLABLE": "YES",
-            "DATA_TYPE": column_type.split("(")[0].split()[0],
-            "CHARACTER_SET_NAME": "utf8mb4" if is_text else None,
-            "COLLATION_NAME": COLLATION if is_text else None,
-            "COLUMN_TYPE": column_type,
-            "COLUMN_KEY": "",
-            "EXTRA": "",
-            "PRIVILEGES": "select",
-            "COLUMN_COMMENT": "",
-        }
+        inner = schema == INFORMATION_SCHEMA
+        columns = _COLUMNS[name.lower()] if inner else executor.tables[schema, name]().columns
+        for position, column in enumerate(columns, 1):
+            is_text = column.type is ColumnType.TEXT
+            yield {
+                "TABLE_CATALOG": "def",
+                "TABLE_SCHEMA": schema,
+                "TABLE_NAME": name,
+                "COLUMN_NAME": column.name,
+                "ORDINAL_POSITION": position,
+                "IS_NULLABLE": "YES",
+                "DATA_TYPE": re.split("[ (]", SQL_TYPES[column.type])[0],
+                "CHARACTER_SET_NAME": "utf8mb4" if is_text else None,
+                "COLLATION_NAME": COLLATION if is_text else None,
+                "COLUMN_TYPE": SQL_TYPES[column.type],
+                "COLUMN_KEY": "",
+                "EXTRA": "",
+                "PRIVILEGES": "select",
+                "COLUMN_COMMENT": "",
+            }
 
 
 def _constant(table: str, *values: object) -> Callable[[Executor], list[Row]]:
@@ -240,7 +213,7 @@ def _constant(table: str, *values: object) -> Callable[[Executor], list[Row]]:
 ROWS: Mapping[str, Callable[[Executor], Iterable[Row]]] = {
     "character_sets": _constant("character_sets", "utf8mb4", COLLATION, "UTF-8 Unicode", 4),
     "collations": _constant("collations", COLLATION, "utf8mb4", _COLLATION_ID, "Yes", "Yes", 0, "NO PAD"),
-    "columns": _table_columns,
+    "columns": _columns,
     "engines": _constant("engines", ENGINE, "DEFAULT", "Performance Schema", "NO", "NO", "NO"),
     "schemata": _schemata,
     "tables": _tables,
@@ -258,14 +231,7 @@ class Session:
         user, host: the account that has logged in.
     """
 
-    def __init__(
-        self,
-        port: ClientPort,
-        share: Memory,
-        connection_id: int,
-        user: str,
-        host: str,
-    ) -> None:
+    def __init__(self, port: ClientPort, share: Memory, connection_id: int, user: str, host: str) -> None:
         self._share = share
         self.user = user
         self.host = host

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from dumpfilter.base.security.audit import audit
 from dumpfilter.binlog.statement.tokens import Lexer, Token, TokenKind, tokens
-from dumpfilter.console.session import CHARACTER_SET_VARIABLES, COLLATION, ENGINE, Session, Value, column_rows
+from dumpfilter.console.session import CHARACTER_SET_VARIABLES, COLLATION, ENGINE, SQL_TYPES, Session, Value
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.commands import GRAMMAR, Command, parse_statement
 from dumpfilter.console.sql.grammar import Cursor, Need, Role
@@ -414,9 +414,9 @@ def _create_database(session: Session, schema: str) -> Result:
 
 def _create_table(session: Session, name: str, schema: str | None = None) -> Result:
     fields = ",\n".join(
-        f"  {quoted(row['COLUMN_NAME'])} {row['COLUMN_TYPE']}"
-        + ("" if "text" in row["COLUMN_TYPE"] else " DEFAULT NULL")
-        for row in column_rows("", name, session.table(schema, name).columns)
+        f"  {quoted(column.name)} {SQL_TYPES[column.type]}"
+        + ("" if column.type is ColumnType.TEXT else " DEFAULT NULL")
+        for column in session.table(schema, name).columns
     )
     options = f"ENGINE={ENGINE} DEFAULT CHARSET=utf8mb4 COLLATE={COLLATION}"
     statement = f"CREATE TABLE {quoted(name)} (\n{fields}\n) {options}"

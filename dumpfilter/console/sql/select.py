@@ -34,7 +34,7 @@ from sqlglot.dialects.sqlite import SQLite
 from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.parsers.mysql import MySQLParser
 
-from dumpfilter.binlog.statement.tokens import TokenKind, tokens
+from dumpfilter.binlog.statement.tokens import tokens
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.functions import CLOCKS, FUNCTIONS, called, clock
 from dumpfilter.console.sql.interruption import turns
@@ -43,8 +43,6 @@ from dumpfilter.console.sql.server_errors import SqlError
 
 DEFAULT_SECONDS = 60.0
 """The time limit of a SELECT in a session that has not set ``max_execution_time``, seconds."""
-MOST_SECONDS = 600.0
-"""The longest time limit of a SELECT of tables that a session can set by ``max_execution_time``, seconds."""
 
 MAX_RESULT_SIZE = 16 << 20
 """The limit of the memory of a result, bytes."""
@@ -145,12 +143,8 @@ def parse(text: str) -> exp.Expr:
 
     Raises SqlError for a syntax error, for more than one statement and for a text that is too long.
     """
-    words = list(islice(tokens(text), _MOST_TOKENS + 1)) if len(text) <= MAX_STATEMENT else []
-    if len(text) > MAX_STATEMENT or len(words) > _MOST_TOKENS:
+    if len(text) > MAX_STATEMENT or next(islice(tokens(text), _MOST_TOKENS, None), None) is not None:
         raise server_errors.too_long(MAX_STATEMENT)
-    bad = next((token.start for token in words if token.kind is TokenKind.BAD), None)
-    if bad is not None:
-        raise server_errors.syntax_error(text, bad)
     if "/*!" in text:
         # sqlglot would skip the SQL in version comments (/*!50000 … */), which a server executes.
         raise server_errors.ER_NOT_SUPPORTED_YET("/*! in a SELECT")
