@@ -75,7 +75,7 @@ CHARACTER_SET_VARIABLES = ("character_set_client", "character_set_connection", "
 
 GLOBAL_VARIABLES = _by_name(
     {
-        0: "lower_case_table_names port",
+        0: "lower_case_table_names port warning_count",
         1: "performance_schema",
         16384: "net_buffer_length",
         MAX_ALLOWED_PACKET: "max_allowed_packet",
@@ -267,7 +267,8 @@ class Session:
     def variables(self) -> Mapping[str, Value]:
         """Return the present values of all system variables (``@@x``) of the session by their names."""
         of_process = cast("dict[str, Value]", self.executor.variables())
-        return ChainMap(of_process, self._variables, SESSION_VARIABLES, GLOBAL_VARIABLES)
+        own: dict[str, Value] = {"pseudo_thread_id": self.connection_id}
+        return ChainMap(own, of_process, self._variables, SESSION_VARIABLES, GLOBAL_VARIABLES)
 
     def set_variable(self, name: str, value: Value, *, globally: bool) -> None:
         """Set a system variable for this session. A ``value`` of None sets the default.
@@ -362,10 +363,7 @@ class Session:
         return Environment(
             find_table=self.find_table,
             database=self.database,
-            variables=ChainMap(
-                {"warning_count": len(self.diagnostics), "pseudo_thread_id": self.connection_id},
-                cast("dict[str, object]", variables),
-            ),
+            variables=variables,
             user_variables=self.user_variables,
             functions={
                 **{name: lambda value=value: value for name, value in values.items()},

@@ -218,7 +218,7 @@ def execute_statement(session: Session, text: str, interrupt: Interrupt) -> Resu
         need = STATEMENTS["KILL" if function is _kill else "SELECT"]
     outcome, is_allowed = "ok", session.role.includes(need.role)
     with interruptible(interrupt):
-        if function not in (diagnostics, count_diagnostics) and not interrupt.is_set():
+        if function is not diagnostics and not interrupt.is_set():
             session.diagnostics = ()
         try:
             if not is_allowed:
@@ -319,27 +319,27 @@ def _computed(session: Session, source: str) -> Value:
     return value
 
 
-def _skip_rest(cursor: Cursor) -> dict[str, str]:
-    """Consume all remaining tokens, which have no effect."""
-    while not cursor.at_end:
-        cursor.advance()
-    return {}
-
-
 def _rest_of(cursor: Cursor) -> str:
-    """Consume all remaining tokens, and return their text. Raises SqlError 1064 if no token is left."""
-    begin = cursor.token.start
-    if cursor.at_end:
-        cursor.fail()
-    _skip_rest(cursor)
+    """Consume the rest of the statement without reading its tokens, and return its text."""
+    begin, end = cursor.token.start, len(cursor.text)
+    cursor.token = Token(TokenKind.END, "", end, end)
     return cursor.text[begin:]
 
 
-def _condition(cursor: Cursor) -> dict[str, str]:
+def _skip_rest(cursor: Cursor) -> dict[str, str]:
+    _rest_of(cursor)
+    return {}
+
+
+Condition = tuple[str, str, str]
+"""A condition of SHOW: the pattern of LIKE, the text after LIKE, and the text after WHERE."""
+
+
+def _condition(cursor: Cursor) -> Condition:
     if cursor.accept("WHERE"):
-        return {"where": _rest_of(cursor)}
+        return "", "", _rest_of(cursor) or cursor.fail()
     cursor.expect("LIKE")
-    return {"pattern": cursor.token.value, "like": _rest_of(cursor)}
+    return cursor.token.value, _rest_of(cursor) or cursor.fail(), ""
 
 
 def _table_name(cursor: Cursor) -> dict[str, str]:
@@ -354,13 +354,6 @@ def _number(cursor: Cursor) -> int:
     return cursor.unsigned() if cursor.token.kind is TokenKind.INTEGER else cursor.fail()
 
 
-def _whole(cursor: Cursor) -> dict[str, str]:
-    """Consume the rest of the statement without reading its tokens, and return the whole text."""
-    end = len(cursor.text)
-    cursor.token = Token(TokenKind.END, "", end, end)
-    return {"text": cursor.text}
-
-
 GRAMMAR.readers.update(
     condition=_condition,
     identifier=Cursor.identifier,
@@ -369,7 +362,7 @@ GRAMMAR.readers.update(
     settings=_settings,
     table=_table_name,
     text=_rest_of,
-    whole=_whole,
+    whole=lambda cursor: _skip_rest(cursor) | {"text": cursor.text},
 )
 GRAMMAR.optional["condition"] = ("LIKE", "WHERE")
 
@@ -377,14 +370,12 @@ GRAMMAR.optional["condition"] = ("LIKE", "WHERE")
 def _show(
     view: str,
     session: Session,
-    *,
     schema: str | None = None,
     name: str = "",
-    pattern: str = "",
-    like: str = "",
-    where: str = "",
+    condition: Condition = ("", "", ""),
 ) -> Result:
     """Return the result of a SHOW statement of :data:`_VIEWS`, whose text is ``view``."""
+    pattern, like, where = condition
     if name:
         session.table(schema, name)
     if "{schema}" in view:
@@ -451,15 +442,6 @@ def diagnostics(
     return Result(columns, rows[offset:end])
 
 
-def count_diagnostics(session: Session, *, errors: bool = False) -> Result:
-    """Return the result of SHOW COUNT(*) WARNINGS: the number of errors, warnings and notes of the previous statement.
-
-    With ``errors`` only the errors are counted, as for SHOW COUNT(*) ERRORS.
-    """
-    name = f"@@session.{'error' if errors else 'warning'}_count"
-    return Result([Column(name, ColumnType.INTEGER)], [(len(diagnostics(session, errors=errors).rows),)])
-
-
 def _use(session: Session, database: str) -> Result:
     session.database = session.schema(database)
     return OK
@@ -486,12 +468,11 @@ def _accept(session: Session) -> Result:
 
 
 for _words, _text in _VIEWS.items():
-    GRAMMAR.call(f"SHOW {_words} [*:condition]", _show, _text)
+    GRAMMAR.call(f"SHOW {_words} [condition:condition]", _show, _text)
 for _word, _names in _EMPTY.items():
     GRAMMAR.call(f"SHOW {_word} *:rest", _empty, _names)
 for _word in ("WARNINGS", "errors:ERRORS"):
     GRAMMAR.call(f"SHOW {_word} [LIMIT *:limit]", diagnostics)
-    GRAMMAR.call(f"SHOW COUNT ( * ) {_word}", count_diagnostics)
 GRAMMAR.call("SHOW GRANTS *:rest", _grants)
 GRAMMAR.call("SHOW CREATE DATABASE|SCHEMA schema:identifier", _create_database)
 GRAMMAR.call("SHOW CREATE TABLE *:table", _create_table)

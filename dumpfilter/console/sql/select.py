@@ -153,8 +153,6 @@ def parse(text: str) -> exp.Expr:
             trees = [tree for tree in _Reader().parse(text) if tree is not None]
     except SqlglotError as failed:
         raise server_errors.syntax_error(text, len(text)) from failed
-    except RecursionError:
-        raise server_errors.ER_STACK_OVERRUN_NEED_MORE() from None
     if len(trees) != 1:
         raise server_errors.syntax_error(text, text.find(";") + 1)
     return trees[0]

@@ -74,18 +74,9 @@ def _first_bytes(text: str, limit: int) -> str:
         return data[: half.start].decode("utf-8", "surrogatepass") + data[half.start :].decode("latin-1")
 
 
-def _read_table() -> dict[str, Message]:
-    lines = (
-        resources.files("dumpfilter.console.sql")
-        .joinpath("server_errors.tsv")
-        .read_text("utf-8")
-        .splitlines()
-    )
-    rows = (line.split("\t") for line in lines if not line.startswith("#"))
-    return {name: Message(int(number), state, text) for number, state, name, text in rows}
-
-
-MESSAGES = _read_table()
+_TABLE = resources.files("dumpfilter.console.sql").joinpath("server_errors.tsv").read_text("utf-8")
+_ROWS = (line.split("\t") for line in _TABLE.splitlines() if not line.startswith("#"))
+MESSAGES = {name: Message(int(number), state, text) for number, state, name, text in _ROWS}
 """The messages by their names, such as ``ER_PARSE_ERROR``. Each is an attribute of this module, too."""
 
 
