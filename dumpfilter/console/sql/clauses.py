@@ -46,14 +46,7 @@ _LONG_AGO = datetime(1970, 1, 1)
 """
 _MAX_PRECISION = 6
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
-_SPANS = {
-    "MICROSECOND": timedelta(microseconds=1),
-    "SECOND": timedelta(seconds=1),
-    "MINUTE": timedelta(minutes=1),
-    "HOUR": timedelta(hours=1),
-    "DAY": timedelta(days=1),
-    "WEEK": timedelta(weeks=1),
-}
+_SPANS = ("MICROSECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK")
 _LITERAL = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?", re.ASCII)
 
 NAME_CHARS = 64
@@ -142,7 +135,7 @@ def _operand(cursor: Cursor, warnings: list[Note]) -> Value:
 def _shifted(value: datetime, count: int, unit: str) -> datetime:
     """Return ``value`` plus ``count`` units, such as MONTH. Raises OverflowError for a result out of range."""
     if unit in _SPANS:
-        return value + count * _SPANS[unit]
+        return value + timedelta(**{f"{unit.lower()}s": count})
     year, month = divmod(value.year * 12 + value.month - 1 + count * _MONTHS[unit], 12)
     if not 1 <= year <= 9999:
         raise OverflowError
