@@ -9,8 +9,6 @@ The grammar is that of MySQL 9.7 (``sql_yacc.yy``). The older words MASTER and S
 forms with a connection name (``STOP SLAVE 'name'``). Filter options are added, too, such as ``REPLICATE-DO-DB``
 (proposed by WL#2387) and ``DO`` (WL#2516).
 
-In all commands, a ``channel`` of None means that the statement has no FOR CHANNEL clause. The default channel is "".
-``old`` is true for a statement with the older words SLAVE or MASTER. The result then has the older column names.
 """
 
 from __future__ import annotations
@@ -208,11 +206,18 @@ def statement(name: str, role: Role, *forms: str, changes: bool = False) -> Call
     return declare
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Command:
     """The base class of parsed statements about replication. An object holds the values of one statement, such as START
     REPLICA.
     """
+
+    channel: str | None = None
+    """The channel in the statement, in lower case. None without a FOR CHANNEL clause. The default channel is ""."""
+    old: bool = False
+    """Whether the statement has the older words SLAVE or MASTER. The result then has the older column names."""
+    every: bool = False
+    """Whether the statement is one of MariaDB's for all channels, such as START ALL SLAVES."""
 
 
 @statement("CHANGE REPLICATION FILTER", Role.REPLICATE_ADMIN, changes=True)
@@ -224,7 +229,6 @@ class ChangeReplicationFilter(Command):
     """
 
     clauses: tuple[FilterClause, ...]
-    channel: str | None = None
 
 
 @statement("CHANGE REPLICATION FILTER … FOR REPLICA", Role.ALL, changes=True)
@@ -239,7 +243,6 @@ class ChangeReplicaFilter(Command):
     clauses: tuple[FilterClause, ...]
     user: str
     server_id: int | None = None
-    channel: str | None = None
 
 
 def _change_filter(clauses: tuple[FilterClause, ...], user: str | None = None, **more: Any) -> Command:
@@ -280,8 +283,6 @@ class ChangeSource(Command):
 
     ``REPLICATE-DO-DB='a', REPLICATE-DO-DB='b'`` is one clause of two rules.
     """
-    channel: str | None = None
-    old: bool = False
 
 
 @statement("CHANGE BINLOG", Role.ALL, "CHANGE BINLOG name:line TO clauses:effective", changes=True)
@@ -307,17 +308,12 @@ class ChangeBinlog(Command):
     changes=True,
 )
 class StartReplica(Command):
-    """The statement ``START {SLAVE|REPLICA}``.
-
-    ``every`` is true for MariaDB's START ALL SLAVES, which starts all channels.
-    """
+    """The statement ``START {SLAVE|REPLICA}``."""
 
     threads: Threads = Threads.BOTH
-    channel: str | None = None
     until: Until | None = None
     user: str | None = None
     password: str | None = None
-    every: bool = False
     default_auth: InitVar[str | None] = None
     plugin_dir: InitVar[str | None] = None
 
@@ -337,14 +333,9 @@ class StartReplica(Command):
     changes=True,
 )
 class StopReplica(Command):
-    """The statement ``STOP {SLAVE|REPLICA}``.
-
-    ``every`` is true for MariaDB's STOP ALL SLAVES, which stops all channels.
-    """
+    """The statement ``STOP {SLAVE|REPLICA}``."""
 
     threads: Threads = Threads.BOTH
-    channel: str | None = None
-    every: bool = False
 
 
 @statement(
@@ -360,7 +351,6 @@ class ResetReplica(Command):
     """
 
     all: bool = False
-    channel: str | None = None
 
 
 @statement(
@@ -372,21 +362,12 @@ class ResetReplica(Command):
     "SHOW every:ALL old:SLAVES STATUS",
 )
 class ShowReplicaStatus(Command):
-    """The statement ``SHOW {SLAVE|REPLICA} STATUS``.
-
-    ``every`` is true for MariaDB's SHOW ALL SLAVES STATUS, which shows all channels.
-    """
-
-    channel: str | None = None
-    old: bool = False
-    every: bool = False
+    """The statement ``SHOW {SLAVE|REPLICA} STATUS``."""
 
 
 @statement("SHOW REPLICAS", Role.READ, "SHOW REPLICAS", "SHOW REPLICA HOSTS", "SHOW old:SLAVE HOSTS")
 class ShowReplicas(Command):
     """The statement ``SHOW SLAVE HOSTS`` or ``SHOW REPLICAS``, which lists the slaves of a master."""
-
-    old: bool = False
 
 
 @statement(
@@ -400,8 +381,6 @@ class ShowBinaryLogStatus(Command):
     """The statement ``SHOW MASTER STATUS`` or ``SHOW BINARY LOG STATUS``, which shows the end of the newest binlog
     file.
     """
-
-    old: bool = False
 
 
 @statement("SHOW BINARY LOGS", Role.READ, "SHOW BINARY|MASTER LOGS")
@@ -427,7 +406,6 @@ class ShowBinlogEvents(Command):
     offset: int = 0
     count: int | None = None
     relay_log: bool = False
-    channel: str | None = None
 
 
 @statement(
@@ -472,7 +450,7 @@ def parse_statement(text: str) -> Any:
     server's parser raises.
 
     >>> parse_statement("stop replica sql_thread for channel 'Ch1'")
-    StopReplica(threads=<Threads.SQL: 2>, channel='ch1', every=False)
+    StopReplica(channel='ch1', old=False, every=False, threads=<Threads.SQL: 2>)
     >>> parse_statement("RESET REPLICA NONE")
     Traceback (most recent call last):
     dumpfilter.console.sql.server_errors.SqlError: ERROR 1064 (42000): You have an error in your SQL syntax; check \

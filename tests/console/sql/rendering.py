@@ -89,7 +89,7 @@ _OPTIONS = (
 def _sources(draw: DRAW) -> ChangeSource:
     clauses = draw(_clauses([*RuleKind, *EffectiveRuleKind], unique=True))
     options = tuple(draw(st.lists(_OPTIONS, max_size=4, min_size=0 if clauses else 1)))
-    return ChangeSource(options, clauses, draw(_CHANNELS), draw(st.booleans()))
+    return ChangeSource(options, clauses, channel=draw(_CHANNELS), old=draw(st.booleans()))
 
 
 _THREADS = st.sampled_from([Threads.IO, Threads.SQL, Threads.BOTH])
@@ -98,10 +98,10 @@ _UNTIL = (
     | st.builds(Until, st.just("Relay"), _LINES, _NUMBERS)
     | st.builds(Until, gtids=_LINES.filter(bool), before_gtids=st.booleans())
 )
-_STARTS = st.builds(StartReplica, _THREADS, _CHANNELS, st.none() | _UNTIL) | st.builds(
+_STARTS = st.builds(StartReplica, _THREADS, st.none() | _UNTIL, channel=_CHANNELS) | st.builds(
     StartReplica,
     st.sampled_from([Threads.IO, Threads.BOTH]),
-    _CHANNELS,
+    channel=_CHANNELS,
     user=st.none() | _LINES,
     password=st.none() | _LINES,
 )
@@ -114,26 +114,30 @@ _EVENTS = st.builds(
     _NUMBERS,
     _NUMBERS,
     st.just(True),
-    _CHANNELS,
+    channel=_CHANNELS,
 )
 _OLD = st.booleans()
 
 commands: st.SearchStrategy[Command] = st.one_of(
-    st.builds(ChangeReplicationFilter, _clauses(list(RuleKind), unique=False), _CHANNELS),
+    st.builds(ChangeReplicationFilter, _clauses(list(RuleKind), unique=False), channel=_CHANNELS),
     st.builds(
-        ChangeReplicaFilter, _clauses(list(RuleKind), unique=False), _LINES, st.none() | _NUMBERS, _CHANNELS
+        ChangeReplicaFilter,
+        _clauses(list(RuleKind), unique=False),
+        _LINES,
+        st.none() | _NUMBERS,
+        channel=_CHANNELS,
     ),
     _sources(),
     st.builds(ChangeBinlog, _LINES, _clauses(list(EffectiveRuleKind), unique=True).filter(bool)),
     _STARTS,
     st.builds(StartReplica, _THREADS, every=st.just(True)),
-    st.builds(StopReplica, _THREADS, _CHANNELS),
+    st.builds(StopReplica, _THREADS, channel=_CHANNELS),
     st.builds(StopReplica, _THREADS, every=st.just(True)),
-    st.builds(ResetReplica, st.booleans(), _CHANNELS),
-    st.builds(ShowReplicaStatus, _CHANNELS, _OLD),
+    st.builds(ResetReplica, st.booleans(), channel=_CHANNELS),
+    st.builds(ShowReplicaStatus, channel=_CHANNELS, old=_OLD),
     st.builds(ShowReplicaStatus, old=_OLD, every=st.just(True)),
-    st.builds(ShowReplicas, _OLD),
-    st.builds(ShowBinaryLogStatus, _OLD),
+    st.builds(ShowReplicas, old=_OLD),
+    st.builds(ShowBinaryLogStatus, old=_OLD),
     st.just(ShowBinaryLogs()),
     _EVENTS,
     st.builds(PurgeBinaryLogs, to=_LINES),
@@ -289,15 +293,15 @@ def _until_words(speller: Speller, until: Until | None) -> list[str]:
 def _words(speller: Speller, command: Command) -> list[str]:
     replica = speller.one_of("REPLICA", "SLAVE")
     match command:
-        case ChangeReplicationFilter(clauses, channel):
+        case ChangeReplicationFilter(clauses, channel=channel):
             filters = _commas(_clause(speller, clause) for clause in clauses)
             return ["CHANGE", "REPLICATION", "FILTER", *filters, *_channel(speller, channel)]
-        case ChangeReplicaFilter(clauses, user, server_id, channel):
+        case ChangeReplicaFilter(clauses, user, server_id, channel=channel):
             filters = _commas(_clause(speller, clause) for clause in clauses)
             number = [] if server_id is None else ["SERVER_ID", str(server_id)]
             head = ["CHANGE", "REPLICATION", "FILTER", *filters, "FOR", replica]
             return [*head, speller.string(user), *number, *_channel(speller, channel)]
-        case ChangeSource(options, clauses, channel, old):
+        case ChangeSource(options, clauses, channel=channel, old=old):
             listed = _commas(
                 [
                     *(_option(speller, name, value) for name, value in options),
@@ -312,7 +316,7 @@ def _words(speller: Speller, command: Command) -> list[str]:
             return ["CHANGE", "BINLOG", speller.string(name), "TO", *listed]
         case StartReplica(threads, every=True):
             return ["START", "ALL", speller.one_of("SLAVES", "REPLICAS"), *_thread_words(speller, threads)]
-        case StartReplica(threads, channel, until, user, password):
+        case StartReplica(threads, until, user, password, channel=channel):
             name, end = _named(speller, channel)
             given = {"USER": user, "PASSWORD": password}
             login = [[key, "=", speller.string(value)] for key, value in given.items() if value is not None]
@@ -324,24 +328,24 @@ def _words(speller: Speller, command: Command) -> list[str]:
             return ["START", replica, *name, *body, *end]
         case StopReplica(threads, every=True):
             return ["STOP", "ALL", speller.one_of("SLAVES", "REPLICAS"), *_thread_words(speller, threads)]
-        case StopReplica(threads, channel):
+        case StopReplica(threads, channel=channel):
             name, end = _named(speller, channel)
             return ["STOP", replica, *name, *_thread_words(speller, threads), *end]
-        case ResetReplica(everything, channel):
+        case ResetReplica(everything, channel=channel):
             name, end = _named(speller, channel)
             return ["RESET", replica, *name, *(["ALL"] if everything else []), *end]
         case ShowReplicaStatus(old=old, every=True):
             return ["SHOW", "ALL", "SLAVES" if old else "REPLICAS", "STATUS"]
-        case ShowReplicaStatus(channel, old):
+        case ShowReplicaStatus(channel=channel, old=old):
             name, end = _named(speller, channel)
             return ["SHOW", "SLAVE" if old else "REPLICA", *name, "STATUS", *end]
-        case ShowReplicas(old):
+        case ShowReplicas(old=old):
             return ["SHOW", "SLAVE", "HOSTS"] if old else ["SHOW", "REPLICAS"]
-        case ShowBinaryLogStatus(old):
+        case ShowBinaryLogStatus(old=old):
             return ["SHOW", "MASTER", "STATUS"] if old else ["SHOW", "BINARY", "LOG", "STATUS"]
         case ShowBinaryLogs():
             return ["SHOW", speller.one_of("BINARY", "MASTER"), "LOGS"]
-        case ShowBinlogEvents(file, position, offset, count, relay_log, channel):
+        case ShowBinlogEvents(file, position, offset, count, relay_log, channel=channel):
             where = [] if file is None else ["IN", speller.string(file)]
             if count is None:
                 limit = []

@@ -78,10 +78,10 @@ def refusal(text: str) -> str:
 FILTERS: dict[str, Command] = {
     # WL#7361's own
     "CHANGE REPLICATION FILTER REPLICATE_IGNORE_TABLE=(`db3`.initfilet3) FOR CHANNEL 'ch_1';": (
-        ChangeReplicationFilter((clause(RuleKind.IGNORE_TABLE, "db3.initfilet3"),), "ch_1")
+        ChangeReplicationFilter((clause(RuleKind.IGNORE_TABLE, "db3.initfilet3"),), channel="ch_1")
     ),
     "CHANGE REPLICATION FILTER REPLICATE_WILD_DO_TABLE=('initfiled%.t%') FOR CHANNEL 'CH_1'": (
-        ChangeReplicationFilter((clause(RuleKind.WILD_DO_TABLE, "initfiled%.t%"),), "ch_1")
+        ChangeReplicationFilter((clause(RuleKind.WILD_DO_TABLE, "initfiled%.t%"),), channel="ch_1")
     ),
     "CHANGE REPLICATION FILTER REPLICATE_DO_DB=(db1,`db,3`), REPLICATE_DO_DB = (my_db3), Replicate_Ignore_DB = ()": (
         ChangeReplicationFilter(
@@ -93,7 +93,7 @@ FILTERS: dict[str, Command] = {
         )
     ),
     "change replication filter replicate_rewrite_db=((a,b),(`c d`,`e`)) for channel ''": (
-        ChangeReplicationFilter((clause(RuleKind.REWRITE_DB, "a->b", "c d->e"),), "")
+        ChangeReplicationFilter((clause(RuleKind.REWRITE_DB, "a->b", "c d->e"),), channel="")
     ),
     "change replication filter replicate_rewrite_db=((`a,b`,`c->d`),(`e-`,`>f`))": (
         ChangeReplicationFilter((clause(RuleKind.REWRITE_DB, "a,b->c->d", "e-->>f"),))
@@ -109,12 +109,12 @@ FILTERS: dict[str, Command] = {
 SOURCES: dict[str, Command] = {
     # WL#2387's and WL#2516's own
     "CHANGE MASTER 'foo' TO MASTER_HOST=127.0.0.1, REPLICATE-DO-DB='mydb';": ChangeSource(
-        (("HOST", "127.0.0.1"),), (clause(RuleKind.DO_DB, "mydb"),), "foo", old=True
+        (("HOST", "127.0.0.1"),), (clause(RuleKind.DO_DB, "mydb"),), channel="foo", old=True
     ),
     "CHANGE MASTER 'foo' TO \n DO='db1.%',\n IGNORE='%.table2',\n REWRITE=db1.%->db2.%;": ChangeSource(
         (),
         (clause(DO, "db1.%"), clause(IGNORE, "%.table2"), clause(REWRITE, "db1.%->db2.%")),
-        "foo",
+        channel="foo",
         old=True,
     ),
     "CHANGE BINLOG 'bar' TO DO='db1.%', IGNORE='%_backup.table2'; ": ChangeBinlog(
@@ -185,10 +185,10 @@ SOURCES: dict[str, Command] = {
 
 THREADS: dict[str, Command] = {
     "start replica": StartReplica(),
-    "START SLAVE IO_THREAD FOR CHANNEL 'x'": StartReplica(Threads.IO, "x"),
+    "START SLAVE IO_THREAD FOR CHANNEL 'x'": StartReplica(Threads.IO, channel="x"),
     "start replica sql_thread, io_thread": StartReplica(),
     "start slave relay_thread": StartReplica(Threads.IO),
-    "start slave 'Conn' sql_thread": StartReplica(Threads.SQL, "conn"),
+    "start slave 'Conn' sql_thread": StartReplica(Threads.SQL, channel="conn"),
     "start all slaves": StartReplica(every=True),
     "start all replicas sql_thread": StartReplica(Threads.SQL, every=True),
     "start replica user='u' password='p' default_auth='d' plugin_dir='/' for channel ''": (
@@ -205,8 +205,8 @@ THREADS: dict[str, Command] = {
     "start replica until sql_after_gtids='g'": StartReplica(until=Until(gtids="g")),
     "start slave until master_gtid_pos='0-1-5'": StartReplica(until=Until(gtids="0-1-5")),
     "stop slave": StopReplica(),
-    "STOP REPLICA SQL_THREAD FOR CHANNEL 'ch1'": StopReplica(Threads.SQL, "ch1"),
-    "stop slave 'a' io_thread": StopReplica(Threads.IO, "a"),
+    "STOP REPLICA SQL_THREAD FOR CHANNEL 'ch1'": StopReplica(Threads.SQL, channel="ch1"),
+    "stop slave 'a' io_thread": StopReplica(Threads.IO, channel="a"),
     "stop all slaves": StopReplica(every=True),
     "reset slave": ResetReplica(),
     "RESET REPLICA ALL FOR CHANNEL 'x'": ResetReplica(all=True, channel="x"),
@@ -218,7 +218,7 @@ THREADS: dict[str, Command] = {
         (clause(RuleKind.DO_DB, "a"),), "Repl"
     ),
     "CHANGE REPLICATION FILTER REPLICATE_DO_DB=() FOR REPLICA 'r' SERVER_ID 7 FOR CHANNEL 'C'": ChangeReplicaFilter(
-        (clause(RuleKind.DO_DB),), "r", 7, "c"
+        (clause(RuleKind.DO_DB),), "r", 7, channel="c"
     ),
     "DRAIN REPLICA 101": DrainReplicas(Who.of("server_id", 101)),
     "drain slave 'A-b' for channel 'Ch1' reason 'soon'": DrainReplicas(Who.of("uuid", "A-b", "ch1"), "soon"),
@@ -234,8 +234,8 @@ THREADS: dict[str, Command] = {
 
 SHOWS: dict[str, Command] = {
     "show slave status": ShowReplicaStatus(old=True),
-    "SHOW REPLICA STATUS FOR CHANNEL 'x'": ShowReplicaStatus("x"),
-    "show slave 'A' status": ShowReplicaStatus("a", old=True),
+    "SHOW REPLICA STATUS FOR CHANNEL 'x'": ShowReplicaStatus(channel="x"),
+    "show slave 'A' status": ShowReplicaStatus(channel="a", old=True),
     "show all slaves status": ShowReplicaStatus(old=True, every=True),
     "show all replicas status": ShowReplicaStatus(every=True),
     "show slave hosts": ShowReplicas(old=True),
