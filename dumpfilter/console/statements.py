@@ -29,16 +29,13 @@ from dumpfilter.console.sql.server_errors import SqlError
 COMMANDS: Mapping[type[Command], Need] = GRAMMAR.needs
 """The required role of each replication command, and whether the command changes anything."""
 
+_ALLOWED = (
+    "SELECT, WITH, VALUES, TABLE, (SELECT …), SHOW …, DESCRIBE, DESC, EXPLAIN, USE, DO, SET, BEGIN, "
+    "START TRANSACTION, COMMIT, ROLLBACK, UNLOCK TABLES, KILL"
+)
 STATEMENTS: Mapping[str, Need] = {
-    **{word: Need(word, Role.READ) for word in ("SELECT", "WITH", "VALUES", "TABLE")},
-    "(": Need("(SELECT …)", Role.READ),
-    "SHOW": Need("SHOW …", Role.READ),
-    **{word: Need(word, Role.READ) for word in ("DESCRIBE", "DESC", "EXPLAIN", "USE", "DO", "SET")},
-    "BEGIN": Need("BEGIN", Role.READ),
-    "START": Need("START TRANSACTION", Role.READ),
-    **{word: Need(word, Role.READ) for word in ("COMMIT", "ROLLBACK")},
-    "UNLOCK": Need("UNLOCK TABLES", Role.READ),
-    "KILL": Need("KILL", Role.READ, changes=True),
+    name.replace("(SELECT", "(").split()[0]: Need(name, Role.READ, changes=name == "KILL")
+    for name in _ALLOWED.split(", ")
 }
 """The required role of each other statement that the console carries out, by the statement's first word.
 
@@ -122,6 +119,16 @@ _REFUSED = """
 """
 """The beginnings of further statements that a server has and a console refuses with error 1235."""
 
+_PRIVILEGES = {
+    Role.READ: ("SELECT, REPLICATION CLIENT",),
+    Role.REPLICATE_ADMIN: ("SELECT, REPLICATION SLAVE, REPLICATION CLIENT", "REPLICATION_SLAVE_ADMIN"),
+    Role.ALL: (
+        "SELECT, PROCESS, SUPER, REPLICATION SLAVE, REPLICATION CLIENT",
+        "BINLOG_ADMIN,CONNECTION_ADMIN,REPLICATION_SLAVE_ADMIN",
+    ),
+}
+"""The static and the dynamic privileges of a server that come closest to each role."""
+
 # A console cannot explain queries, which begin with these words.
 _QUERIES = "SELECT|WITH|(|FORMAT|ANALYZE|INSERT|UPDATE|DELETE|TABLE|FOR"
 
@@ -137,15 +144,10 @@ def grants(role: Role, user: str, host: str) -> list[str]:
     GRANT `read`@`%` TO `monitor`@`localhost`
     """
     account = f"`{user}`@`{host}`"
-    static = "SELECT, REPLICATION CLIENT"
-    dynamic = []
-    if role.includes(Role.REPLICATE_ADMIN):
-        static = "SELECT, REPLICATION SLAVE, REPLICATION CLIENT"
-        dynamic = [f"GRANT REPLICATION_SLAVE_ADMIN ON *.* TO {account}"]
-    if role.includes(Role.ALL):
-        static = "SELECT, PROCESS, SUPER, REPLICATION SLAVE, REPLICATION CLIENT"
-        dynamic = [f"GRANT BINLOG_ADMIN,CONNECTION_ADMIN,REPLICATION_SLAVE_ADMIN ON *.* TO {account}"]
-    return [f"GRANT {static} ON *.* TO {account}", *dynamic, f"GRANT `{role}`@`%` TO {account}"]
+    return [
+        *(f"GRANT {one} ON *.* TO {account}" for one in _PRIVILEGES[role]),
+        f"GRANT `{role}`@`%` TO {account}",
+    ]
 
 
 def for_audit_log(text: str, longest: int) -> str:
@@ -356,7 +358,6 @@ def _number(cursor: Cursor) -> int:
 
 GRAMMAR.readers.update(
     condition=_condition,
-    identifier=Cursor.identifier,
     number=_number,
     rest=_skip_rest,
     settings=_settings,

@@ -32,12 +32,14 @@ from dumpfilter.filter.rules import FilterClause as FilterClause
 _UNTIL_LOGS: Mapping[str, UntilLog] = {"SOURCE": "Source", "MASTER": "Source", "RELAY": "Relay"}
 _UNTIL_OTHER = ("SQL_BEFORE_GTIDS", "SQL_AFTER_GTIDS", "MASTER_GTID_POS", "SQL_AFTER_MTS_GAPS")
 _UNTIL_PLACE = {
-    f"{word}_LOG_{field}": (log, field) for word, log in _UNTIL_LOGS.items() for field in ("FILE", "POS")
+    f"{word}_LOG_{field}": (log, name)
+    for word, log in _UNTIL_LOGS.items()
+    for field, name in (("FILE", "file"), ("POS", "position"))
 }
 
 T = TypeVar("T")
 
-_FOR_CHANNEL = "[FOR CHANNEL channel:name]"
+_FOR_CHANNEL = "[FOR CHANNEL channel:channel]"
 _EVENTS = "EVENTS [IN file:string] [FROM position:position] [LIMIT *:limit]"
 
 _CAPITAL = re.compile("[A-Z]")
@@ -96,6 +98,7 @@ def _threads(cursor: Cursor) -> Threads:
 
 def _until(cursor: Cursor) -> Until:
     given: dict[str, Any] = {}
+    logs: set[UntilLog] = set()
 
     def member() -> None:
         option = cursor.expect(*_UNTIL_PLACE, *(() if given else _UNTIL_OTHER))
@@ -103,21 +106,17 @@ def _until(cursor: Cursor) -> Until:
             given["after_gaps"] = True
             return
         cursor.expect("=")
-        if option in _UNTIL_PLACE:
-            log, field = _UNTIL_PLACE[option]
-            given.setdefault("log", log)
-            given[log + field] = cursor.line() if field == "FILE" else cursor.position()
-        else:
-            given["gtids"] = cursor.line()
-            given["before_gtids"] = option == "SQL_BEFORE_GTIDS"
+        if option in _UNTIL_OTHER:
+            given.update(gtids=cursor.line(), before_gtids=option == "SQL_BEFORE_GTIDS")
+            return
+        log, field = _UNTIL_PLACE[option]
+        logs.add(log)
+        given[field] = cursor.line() if field == "file" else cursor.position()
 
     cursor.separated(member)
-    log = given.pop("log", None)
-    if log is None:
-        return Until(**given)
-    if given.keys() != {f"{log}FILE", f"{log}POS"}:
+    if logs and (len(logs) > 1 or given.keys() != {"file", "position"}):
         raise server_errors.ER_BAD_REPLICA_UNTIL_COND()
-    return Until(log, given[f"{log}FILE"], given[f"{log}POS"])
+    return Until(next(iter(logs), None), **given)
 
 
 def limit(cursor: Cursor) -> Mapping[str, int]:
@@ -146,7 +145,7 @@ def for_channel(cursor: Cursor) -> str | None:
     if not cursor.accept("FOR"):
         return None
     cursor.expect("CHANNEL")
-    return cursor.line().lower()
+    return cursor.channel()
 
 
 def _owner(cursor: Cursor) -> Mapping[str, Any]:
@@ -157,7 +156,7 @@ def _owner(cursor: Cursor) -> Mapping[str, Any]:
     if not cursor.accept("FOR"):
         return {}
     if cursor.accept("CHANNEL"):
-        return {"channel": cursor.line().lower()}
+        return {"channel": cursor.channel()}
     cursor.expect("REPLICA", "SLAVE")
     user = cursor.line()
     server_id = cursor.integer() if cursor.accept("SERVER_ID") else None
@@ -168,15 +167,10 @@ GRAMMAR = Grammar(
     {
         "effective": effective_rules,
         "filters": filter_clauses,
-        "integer": Cursor.integer,
         "limit": limit,
-        "line": Cursor.line,
         "moment": moment,
-        "name": lambda cursor: cursor.line().lower(),
         "owner": _owner,
-        "position": Cursor.position,
         "source": source,
-        "string": Cursor.string,
         "threads": _threads,
         "until": _until,
     },
@@ -259,7 +253,7 @@ GRAMMAR.form("CHANGE REPLICATION FILTER clauses:filters *:owner", _change_filter
     "CHANGE REPLICATION SOURCE TO",
     Role.REPLICATE_ADMIN,
     f"CHANGE REPLICATION SOURCE TO *:source {_FOR_CHANNEL}",
-    f"CHANGE old:MASTER [channel:name] TO *:source {_FOR_CHANNEL}",
+    f"CHANGE old:MASTER [channel:channel] TO *:source {_FOR_CHANNEL}",
     changes=True,
 )
 class ChangeSource(Command):
@@ -301,7 +295,7 @@ class ChangeBinlog(Command):
 @statement(
     "START REPLICA",
     Role.REPLICATE_ADMIN,
-    "START REPLICA|SLAVE [channel:name] [threads:threads] [UNTIL until:until] [USER = user:line] "
+    "START REPLICA|SLAVE [channel:channel] [threads:threads] [UNTIL until:until] [USER = user:line] "
     "[PASSWORD = password:line] [DEFAULT_AUTH = default_auth:line] [PLUGIN_DIR = plugin_dir:line] "
     f"{_FOR_CHANNEL}",
     "START every:ALL SLAVES|REPLICAS [threads:threads]",
@@ -328,7 +322,7 @@ class StartReplica(Command):
 @statement(
     "STOP REPLICA",
     Role.REPLICATE_ADMIN,
-    f"STOP REPLICA|SLAVE [channel:name] [threads:threads] {_FOR_CHANNEL}",
+    f"STOP REPLICA|SLAVE [channel:channel] [threads:threads] {_FOR_CHANNEL}",
     "STOP every:ALL SLAVES|REPLICAS [threads:threads]",
     changes=True,
 )
@@ -341,7 +335,7 @@ class StopReplica(Command):
 @statement(
     "RESET REPLICA",
     Role.REPLICATE_ADMIN,
-    f"RESET REPLICA|SLAVE [channel:name] [all:ALL] {_FOR_CHANNEL}",
+    f"RESET REPLICA|SLAVE [channel:channel] [all:ALL] {_FOR_CHANNEL}",
     changes=True,
 )
 class ResetReplica(Command):
@@ -356,8 +350,8 @@ class ResetReplica(Command):
 @statement(
     "SHOW REPLICA STATUS",
     Role.READ,
-    f"SHOW REPLICA [channel:name] STATUS {_FOR_CHANNEL}",
-    f"SHOW old:SLAVE [channel:name] STATUS {_FOR_CHANNEL}",
+    f"SHOW REPLICA [channel:channel] STATUS {_FOR_CHANNEL}",
+    f"SHOW old:SLAVE [channel:channel] STATUS {_FOR_CHANNEL}",
     "SHOW every:ALL REPLICAS STATUS",
     "SHOW every:ALL old:SLAVES STATUS",
 )
@@ -392,7 +386,7 @@ class ShowBinaryLogs(Command):
     "SHOW BINLOG EVENTS, SHOW RELAYLOG EVENTS",
     Role.REPLICATE_ADMIN,
     f"SHOW BINLOG {_EVENTS}",
-    f"SHOW relay_log:RELAYLOG [channel:name] {_EVENTS} {_FOR_CHANNEL}",
+    f"SHOW relay_log:RELAYLOG [channel:channel] {_EVENTS} {_FOR_CHANNEL}",
 )
 class ShowBinlogEvents(Command):
     """The statement ``SHOW BINLOG EVENTS [IN 'file'] [FROM position] [LIMIT [offset,] count]``.

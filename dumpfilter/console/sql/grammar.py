@@ -6,7 +6,7 @@ A statement that the console itself answers is declared at the function that car
 of these words:
 
 - ``START`` or ``REPLICA|SLAVE``: a keyword, or one of several keywords,
-- ``channel:name``: the value of the field ``channel``, which the reader function ``name`` parses,
+- ``user:line``: the value of the field ``user``, which the reader function ``line`` parses,
 - ``*:limit``: the values of several fields, which the reader function returns as a mapping,
 - ``all:ALL``: a keyword, and a field that is true if the statement has the keyword,
 - ``[…]``: an optional group of words, which is present if the next token begins its first word.
@@ -135,6 +135,10 @@ class Cursor(TokenReader):
             raise server_errors.ER_WRONG_ARGUMENT_LF(value.partition("\0")[0])
         return value
 
+    def channel(self) -> str:
+        """Consume the name of a replication channel, a string without line feeds, and return it in lower case."""
+        return self.line().lower()
+
     def identifier(self) -> str:
         """Consume the name of a database, table or similar (``ident`` in the server's grammar), and return it.
 
@@ -229,9 +233,10 @@ Reader = Callable[[Cursor], Any]
 class Grammar:
     """The syntax of the statements that the console (a port for MySQL clients) accepts, and the parser for them.
 
-    ``readers`` has the functions that parse one value of a statement. In the syntax text ``channel:name``, the reader
-    function ``name`` parses the value of the field ``channel``. ``optional`` has, for some readers, the keywords with
-    which an optional value begins. Other optional values must begin with a string in quotes.
+    A reader function parses one value of a statement. In the syntax text ``user:line``, the method ``line`` of
+    :class:`Cursor` parses the value of the field ``user``. ``readers`` has further functions, by name.
+    ``optional`` has, for some readers, the keywords with which an optional value begins. Other optional values must
+    begin with a string in quotes.
     """
 
     def __init__(self, readers: Mapping[str, Reader], optional: Mapping[str, tuple[str, ...]]) -> None:
@@ -310,10 +315,9 @@ class Grammar:
             elif reader.isupper():
                 cursor.expect(reader)
                 values[field] = True
-            elif field == "*":
-                values |= self.readers[reader](cursor)
             else:
-                values[field] = self.readers[reader](cursor)
+                value = (self.readers.get(reader) or getattr(Cursor, reader))(cursor)
+                values |= value if field == "*" else {field: value}
         return values
 
     def _begins(self, word: str, cursor: Cursor) -> bool:

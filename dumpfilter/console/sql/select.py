@@ -206,8 +206,6 @@ class _Rewriting:
         self._common = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
         nodes = list(tree.bfs())
         for node in reversed(nodes):
-            if isinstance(node, exp.Limit | exp.Offset):
-                _check_limit(node.expression, text)
             new = self._translated(node)
             if new is not node:
                 node.replace(new)
@@ -226,6 +224,8 @@ class _Rewriting:
         match node:
             case exp.Table():
                 self._find_table(node)
+            case exp.Limit() | exp.Offset():
+                _check_limit(node.expression)
             case exp.SetOperation():
                 # SQLite allows no parentheses around the parts of a UNION, so each such part becomes a subquery.
                 for side in ("this", "expression"):
@@ -314,9 +314,9 @@ def _prepare_columns(select: exp.Select) -> None:
             alias.set("this", item)
 
 
-def _check_limit(limit: exp.Expr, text: str) -> None:
+def _check_limit(limit: exp.Expr) -> None:
     if not isinstance(limit, exp.Literal) or limit.is_string:
-        raise server_errors.syntax_error(text, len(text))
+        raise server_errors.syntax_error("", 0)
     if len(limit.name) > _MOST_DIGITS:
         # The largest number of rows in MySQL, 2**64 - 1, stands for no limit. SQLite refuses such a number.
         limit.set("this", str(_INT64 - 1))
