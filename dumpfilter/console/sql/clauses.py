@@ -242,8 +242,8 @@ def _rule_option(cursor: Cursor, kinds: Mapping[str, BaseRuleKind], rules: _Rule
     Examples of rules are ``REPLICATE-DO-DB='mydb'``, ``REWRITE=db1.%->db2.%`` and ``IGNORE=()``. An empty string or
     list removes all rules of the kind. Raises SqlError.
     """
-    is_word = cursor.token.kind is TokenKind.WORD
-    kind = kinds.get(cursor.peek(_OPTION_NAME).upper().replace("-", "_")) if is_word else None
+    written = _OPTION_NAME.match(cursor.text, cursor.token.start)
+    kind = kinds.get(written[0].upper().replace("-", "_")) if written else None
     if kind is None:
         return False
     cursor.take(_OPTION_NAME)

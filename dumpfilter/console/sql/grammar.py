@@ -84,11 +84,6 @@ class Cursor(TokenReader):
         self.token = self._lexer.next()
         return taken
 
-    def peek(self, pattern: re.Pattern[str]) -> str:
-        """Return the text that ``pattern`` matches at the start of the next token, or "", without consuming it."""
-        match = pattern.match(self.text, self.token.start)
-        return "" if match is None else match[0]
-
     def end(self) -> None:
         """Check that at most a semicolon follows the tokens consumed so far. Raises a syntax error for other text."""
         self.accept(";")
@@ -120,9 +115,7 @@ class Cursor(TokenReader):
 
         Raises a syntax error for any other token.
         """
-        if not self.at_string():
-            self.fail()
-        return self.advance().value
+        return self._of_kind(TokenKind.STRING).value
 
     def line(self) -> str:
         """Consume a string in quotes that has no line feed, and return its value.
@@ -144,12 +137,9 @@ class Cursor(TokenReader):
 
         A name is a word that is not reserved, or any text in backticks. Raises a syntax error for any other token.
         """
-        token = self.token
-        if token.kind not in (TokenKind.NAME, TokenKind.QUOTED) and (
-            token.kind is not TokenKind.WORD or token.word in reserved()
-        ):
+        if self.token.kind is TokenKind.WORD and self.token.word in reserved():
             self.fail()
-        return self.advance().value
+        return self._of_kind(TokenKind.NAME, TokenKind.QUOTED, TokenKind.WORD).value
 
     def unsigned(self) -> int:
         """Consume a number (``ulong_num`` in the server's grammar), and return it as an integer.
@@ -167,7 +157,7 @@ class Cursor(TokenReader):
         The server cuts off a fraction and an exponent, and reduces larger values to 2**64 - 1. Raises a syntax error
         for any other token.
         """
-        return min(_number(re.split(r"[.eE]", self._decimal().value)[0]), MAX_UNSIGNED)
+        return min(_number(re.split(r"[.eE]", self._decimal())[0]), MAX_UNSIGNED)
 
     def integer(self) -> int:
         """Consume an unsigned integer of at most 64 bits, and return it. Raises a syntax error for any other token."""
@@ -180,12 +170,13 @@ class Cursor(TokenReader):
 
         Raises a syntax error for any other token, also for a hexadecimal number.
         """
-        return float(self._decimal().value)
+        return float(self._decimal())
 
-    def _decimal(self) -> Token:
-        if self.token.kind not in (TokenKind.INTEGER, TokenKind.DECIMAL, TokenKind.FLOAT):
-            self.fail()
-        return self.advance()
+    def _decimal(self) -> str:
+        return self._of_kind(TokenKind.INTEGER, TokenKind.DECIMAL, TokenKind.FLOAT).value
+
+    def _of_kind(self, *kinds: TokenKind) -> Token:
+        return self.advance() if self.token.kind in kinds else self.fail()
 
 
 def _number(digits: str, base: int = 10) -> int:
