@@ -312,8 +312,7 @@ class Session:
         """
         self.diagnostics = ()
         self._variables.clear()
-        for name, value in self.user_variables.items():
-            self._share.give_back(self._variable_size(name, value))
+        self._share.give_back(sum(self._variable_size(*item) for item in self.user_variables.items()))
         self.user_variables.clear()
 
     def schema(self, name: str | None) -> str:
@@ -423,13 +422,11 @@ def _status(session: Session) -> Result:
 
 def _processlist(session: Session) -> Result:
     rows = [client.row() for _, client in sorted(session.port.listed.copy().items())]
-    return Result(_PROCESS_COLUMNS, [row for row in rows if session.may_see(row[1])])
+    return Result(
+        _texts("Id User Host db Command Time State Info"), [row for row in rows if session.may_see(row[1])]
+    )
 
 
-_PROCESS_COLUMNS = [
-    Column(name, ColumnType.INTEGER if name in ("Id", "Time") else ColumnType.TEXT)
-    for name in ["Id", "User", "Host", "db", "Command", "Time", "State", "Info"]
-]
 _OWN_TABLES: Mapping[str, Callable[[Session], Result]] = {
     "processlist": _processlist,
     "status": _status,

@@ -79,6 +79,7 @@ _DESCRIBED = (
     "COLUMN_NAME AS Field, COLUMN_TYPE AS Type, IS_NULLABLE AS `Null`, COLUMN_KEY AS `Key`, "
     f"COLUMN_DEFAULT AS `Default`, EXTRA AS Extra {_COLUMNS}"
 )
+_PROCESS = "Id + 0 AS Id, User, Host, db, Command, Time + 0 AS Time, State"
 _CHARACTER_SETS = (
     "CHARACTER_SET_NAME AS `Charset`, DESCRIPTION AS Description, DEFAULT_COLLATE_NAME AS `Default collation`, "
     "MAXLEN AS Maxlen FROM information_schema.character_sets"
@@ -93,8 +94,8 @@ _VIEWS: Mapping[str, str] = {
     "IS_COMPILED AS Compiled, SORTLEN AS Sortlen, PAD_ATTRIBUTE AS Pad_attribute FROM information_schema.collations",
     f"{_SCOPE} VARIABLES": "Variable_name, Value FROM `@`.variables",
     f"{_SCOPE} STATUS": "Variable_name, Value FROM `@`.status",
-    "PROCESSLIST": "Id, User, Host, db, Command, Time, State, LEFT(Info, 100) AS Info FROM `@`.processlist",
-    "FULL PROCESSLIST": "Id, User, Host, db, Command, Time, State, Info FROM `@`.processlist",
+    "PROCESSLIST": f"{_PROCESS}, LEFT(Info, 100) AS Info FROM `@`.processlist",
+    "FULL PROCESSLIST": f"{_PROCESS}, Info FROM `@`.processlist",
     f"[EXTENDED] TABLES {_IN_SCHEMA}": f"TABLE_NAME AS `Tables_in_{{schema}}{{like}}` {_TABLES}",
     f"[EXTENDED] FULL TABLES {_IN_SCHEMA}": f"TABLE_NAME AS `Tables_in_{{schema}}{{like}}`, TABLE_TYPE AS Table_type "
     f"{_TABLES}",

@@ -132,9 +132,7 @@ class _Reader(MySQL):
     class Parser(MySQLParser):
         FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
-            name: parser
-            for name, parser in MySQLParser.FUNCTION_PARSERS.items()
-            if name in ("CAST", "CONVERT", "GROUP_CONCAT")
+            name: MySQLParser.FUNCTION_PARSERS[name] for name in ("CAST", "CONVERT", "GROUP_CONCAT")
         }
 
 
@@ -355,11 +353,7 @@ def _group_concat(node: exp.GroupConcat) -> exp.Expr:
 
 
 def select(
-    text: str,
-    environment: Environment,
-    *,
-    stop: threading.Event | None = None,
-    seconds: float = DEFAULT_SECONDS,
+    text: str, environment: Environment, stop: threading.Event | None = None, seconds: float = DEFAULT_SECONDS
 ) -> Result:
     """Run a client's SELECT, written in MySQL's SQL, and return its result.
 
