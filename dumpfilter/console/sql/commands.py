@@ -489,7 +489,7 @@ class Executor(Protocol):
             self, _CAPITAL.sub(r"_\g<0>", kind).lower(), None
         )
         if method is None:
-            raise ER_NOT_SUPPORTED_YET(kind)
+            raise server_errors.ER_NOT_SUPPORTED_YET(kind)
         return method(command)
 
     @property
