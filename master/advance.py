@@ -323,8 +323,8 @@ class Encoding(ABC):
         """
 
     def notice(self, place: DumpPlace, why: Notice) -> bytes:
-        """Return the message without events that tells a slave why it gets one at ``place``, the position that the dump
-        has reached. Return empty bytes if the format has no such message.
+        """Return a message without events, which tells a slave the dump's position, ``place``, and the reason ``why``
+        the message is sent. Return empty bytes if the format has no such message.
         """
         return b""
 

@@ -256,8 +256,8 @@ class IndexedFile:
     def boundary_before(self, position: int) -> int:
         """Return the byte offset in this file of the last known transaction boundary at or before ``position``.
 
-        ``position`` is a position in the writer's binlog (the server's that wrote the events). Only the boundaries
-        between segments that were scanned so far are known. Without one, return the offset of the first event.
+        ``position`` is a position in the binlog of the server that wrote the events. Only the boundaries between the
+        segments that were scanned so far are known. If none of them fits, return the offset of the first event.
         """
         for place in reversed(self._places):
             writer = place.point.writer

@@ -102,7 +102,7 @@ class SlaveCounts:
     counts: Counts = field(default_factory=Counts)
     file: str = ""
     position: NonNegativeInt = 0
-    """The binlog file and position that the slave's dumps have reached."""
+    """The position in the binlog file ``file`` that the slave's dumps have reached, bytes."""
     filter_digest: str = ""
     """A digest of the filters that selected the events of the slave's last dump. When the slave registers again, the
     master learns from the digest whether the filters have changed.
@@ -779,7 +779,7 @@ class KnownSlaves:
             self._refused[peer.identity] = KnownSlave(peer, presence=Presence.REFUSED, refusal=reason)
 
     def forget(self, who: Who) -> list[KnownSlave]:
-        """Delete the records that the master refused the slaves which ``who`` selects. Return these slaves."""
+        """Delete the records of refused slaves that ``who`` selects. Return these slaves."""
         with self._lock:
             gone = [slave for slave in self._refused.values() if who.fits(slave.peer)]
             for slave in gone:

@@ -390,8 +390,8 @@ class CountersInfo(Info):
     counts: dict[str, NonNegativeInt] = Field(
         default_factory=lambda: dict.fromkeys(pb.Counts.DESCRIPTOR.fields_by_name, 0)
     )
-    """The numbers of events, bytes and transactions that the master has read, sent and dropped for the channel, as it
-    says.
+    """The numbers of events, bytes and transactions that the master has read, sent and dropped for the channel.
+    They are the sums of the numbers in the master's messages.
 
     The keys are the names of the fields of the protobuf message ``Counts``.
     """

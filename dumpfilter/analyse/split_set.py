@@ -53,7 +53,7 @@ class SourceFile(_Model):
     beginning: str = ""
     """A SHA-256 digest of the file's first events, which distinguishes files of equal name."""
     ranges: int = Field(default=0, exclude=True)
-    """A number of tables that earlier versions wrote beside the manifest. It is read from their manifests only."""
+    """A number in the manifests of earlier versions. A reader accepts the number, and nothing uses or writes it."""
 
 
 class BinlogPart(_Model):

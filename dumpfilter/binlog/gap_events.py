@@ -100,7 +100,8 @@ class Head(NamedTuple):
     """The content of a head event, with which each relay log file of dumpfilter begins. It tells from which master the
     file's events came.
 
-    ``members`` is a JSON object.
+    ``members`` are the members of its JSON object: ``master_uuid``, ``names`` (the collation by which the master
+    compares names), and ``retrieved`` (the GTIDs that the slave had received before).
     """
 
     members: dict[str, Any]

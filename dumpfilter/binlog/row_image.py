@@ -173,7 +173,9 @@ class Layouts(NamedTuple):
     partial_bytes: Int32s
     """The size of the bitmap ``partial_bits`` in a partial update of JSON values, bytes; -1 for other changes."""
     column: Int64s
-    """The number of each column, which its values get in :attr:`~dumpfilter.binlog.row_walk.FoundRows.column`."""
+    """For each column, the number that identifies it for the caller of :func:`~dumpfilter.binlog.row_walk.find_rows`.
+    The result has this number for each of the column's values.
+    """
     head: Int64s
     """The column numbers of the additional NULL with which a row image begins, two for each layout: one for
     before-images, one for after-images. -1 means that these images have no additional NULL.
@@ -223,8 +225,8 @@ def as_arrays(
 
     Parameters:
         layouts: the layouts, which keep their order.
-        columns: for each column of each layout, the column number that the result of
-            :func:`~dumpfilter.binlog.row_walk.find_rows` has for its values.
+        columns: for each column of each layout, a number of the caller's choice. The result of
+            :func:`~dumpfilter.binlog.row_walk.find_rows` has this number for each of the column's values.
         heads: for each layout two column numbers of additional NULLs, one before the values of each image; -1 for none.
         fill_unchanged: whether a JSON value that a partial update leaves unchanged is taken from the before-image. If
             not, the value is an empty list of changes.

@@ -119,8 +119,9 @@ T_GTID, T_RUN, T_READ = range(3)
 """The columns of a transaction's row in :class:`Transactions`.
 
 - T_GTID: the number of GTIDs of all earlier transactions.
-- T_RUN: the index of the run with the last earlier GTID, or 0.
-- T_READ: the number of earlier transactions, without events that belong to the file and no transaction.
+- T_RUN: the index in ``run`` of the run of GTIDs that has the last earlier GTID; 0 without an earlier one.
+- T_READ: the number of earlier transactions. An event between transactions, such as Rotate, has a row but is not
+  counted.
 """
 TRANSACTION_COLUMNS = 3
 

@@ -55,8 +55,9 @@ class Converted:
     queries: int = 0
     """The number of Query events that were converted, with or without names of tables."""
     untold: int = 0
-    """The number of Query events written with an empty list of tables, because the tables are not known or do not fit
-    into the format."""
+    """The number of converted Query events whose list of tables was left empty, although the statement may have tables.
+    The text does not tell the tables, or their names do not fit into the list.
+    """
 
 
 def has_tables_info(fd: FormatDescription) -> bool:

@@ -122,8 +122,8 @@ class Earlier(NamedTuple):
     filters: tuple[TableFlags, ...]
     """The filters of earlier dumps, of which one selected each transaction before :attr:`position` in :attr:`file`."""
     older: tuple[TableFlags, ...]
-    """The filters of earlier dumps. Each transaction before this dump's first segment (part of a binlog file) was
-    selected by one of them.
+    """All filters of earlier dumps, one of which selected each transaction before the start of this dump. They are
+    :attr:`filters`, and the present filter if earlier dumps have used it.
     """
     file: str = ""
     """The binlog file that the slave's dumps had reached when its filter last changed. Empty: one of :attr:`filters`

@@ -80,7 +80,7 @@ class Known(Generic[C]):
     differ.
     """
     is_stale: bool = False
-    """Whether both servers have the object, but with different definitions or different rows."""
+    """Whether both source and replica have the object, but with different definitions or different rows."""
     source: Key | None = None
     """The object's key on the source, if the binlog set tells it. Rewrite rules can map several objects of the source
     to one object of the replica.

@@ -259,9 +259,10 @@ _U = np.uintp
 
 
 WRITER = np.dtype([("position", np.int64), ("sequence", np.int64), ("time", np.int64), ("rows", np.int64)])
-"""The data type of the record that :func:`follow_writer` updates: the position in the binlog of the server that wrote
-the events, the last sequence_number and the last time (the fields of
-:class:`~dumpfilter.index.segment.WriterPoint`), and the number of rows of GTIDs.
+"""The data type of the record that :func:`follow_writer` updates.
+
+``position``, ``sequence`` and ``time`` are the fields of :class:`~dumpfilter.index.segment.WriterPoint`, a position in
+the binlog of the server that wrote the events. ``rows`` is the number of runs of GTIDs that were read from Gap events.
 """
 
 

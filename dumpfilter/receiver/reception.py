@@ -111,8 +111,8 @@ class Turns(Protocol):
     """
 
     def run(self, stream: socket.socket, turn: Callable[[], bool], tick: Callable[[], None]) -> None:
-        """Let the loop call ``turn`` whenever the socket ``stream`` has data, and ``tick`` once a second. ``turn``
-        receives the data, and the receiving thread waits in this call.
+        """Let the master's asyncio loop call ``turn`` whenever the socket ``stream`` has data, and ``tick`` once a
+        second. ``turn`` receives the data. Meanwhile the receiving thread waits in this method.
 
         Return when ``turn`` returns False, or when the loop ends. Raises the errors of both functions.
         """

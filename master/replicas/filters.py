@@ -353,7 +353,9 @@ class ChangedFilter:
     semantics: FilterSemantics
     rules: tuple[str, ...]
     in_place_of: tuple[str, ...]
-    """The rules of the file at the time of the change. If the file has other rules later, the change ends."""
+    """The table's rules in the configuration file when the operator changed them. If the file has other rules later,
+    the rules of the file apply again.
+    """
     changed_at: float
 
     def applied(self, entry: ReplicaEntry | None) -> ReplicaEntry | None:

@@ -360,12 +360,13 @@ class MeasuredSet:
         return self.measured.tallied
 
     def numbers_of(self, filters: Mapping[str, ReplicationFilter]) -> list[int] | None:
-        """Return for each of ``filters`` the number by which :meth:`~dumpfilter.analyse.traffic.facts.Facts.sent`
-        identifies it. Return None if the measurements are not valid for all of them.
+        """Return the number of each filter, which :meth:`~dumpfilter.analyse.traffic.facts.Facts.sent` needs to compute
+        the filter's traffic from these measurements. Return None if they are not valid for all of the filters.
 
-        ``filters`` has the filters by their digests. Usually the measurements are valid for every filter, and the
-        numbers are 0, 1, 2 and so on. If the set has compressed transactions of several tables
-        (``tallied.given_only``), they are valid only for the filters that were measured.
+        ``filters`` has the filters by their digests. Usually measurements are valid for every filter, and the numbers
+        are 0, 1, 2 and so on. If :attr:`~dumpfilter.analyse.traffic.facts.Facts.given_only` is set, they are valid only
+        for the filters that were measured, and for filters without rules. A number is then the index of a measured
+        filter.
         """
         if not self.tallied.given_only:
             return list(range(len(filters)))

@@ -32,11 +32,11 @@ class Figures(Model):
     """An amount of binlog traffic: bytes, events and transactions."""
 
     bytes: int
-    """Bytes of events."""
+    """Bytes of this traffic."""
     events: int
-    """Number of events."""
+    """Number of this traffic's events."""
     transactions: int
-    """Number of transactions with such events."""
+    """Number of transactions in this traffic."""
 
 
 class Ways(Model):
@@ -48,13 +48,13 @@ class Ways(Model):
     """
 
     no_filter: int
-    """The traffic or its price without a filter."""
+    """Bytes without filter and compression."""
     filter: int
-    """The traffic or its price with the filter on the master."""
+    """Bytes with the filter on the master."""
     compression: int
-    """The traffic or its price with zstd compression and without a filter."""
+    """Bytes with compression, without a filter."""
     both: int
-    """The traffic or its price with the filter on the master and zstd compression."""
+    """Bytes with filter and compression."""
 
 
 class Savings(Model):
@@ -73,13 +73,13 @@ class Prices(Model):
     """
 
     no_filter: float
-    """The traffic or its price without a filter."""
+    """Price without filter and compression."""
     filter: float
-    """The traffic or its price with the filter on the master."""
+    """Price with the filter on the master."""
     compression: float
-    """The traffic or its price with zstd compression and without a filter."""
+    """Price with compression, without a filter."""
     both: float
-    """The traffic or its price with the filter on the master and zstd compression."""
+    """Price with filter and compression."""
 
 
 class Month(Model):
@@ -127,11 +127,11 @@ class Peak(Model):
     """The time bucket in which a slave receives the most traffic, with the bytes and the mean rate in this bucket."""
 
     start: UnixTime
-    """Start of the bucket."""
+    """Start of the peak's bucket."""
     bytes: int
-    """Bytes in the bucket."""
+    """Bytes in the peak's bucket."""
     bytes_per_second: float
-    """Bytes a second in the bucket."""
+    """Bytes a second in the peak's bucket."""
 
 
 class RuleSaving(Model):
@@ -171,9 +171,9 @@ class RealReplica(Model):
     bytes: int
     """Bytes of the events that pass the filter, and of stand-ins (empty transactions for dropped ones)."""
     bytes_gtid: int
-    """Bytes of stand-ins, the empty transactions with the GTIDs of dropped ones."""
+    """Bytes of the stand-ins (empty transactions for dropped ones)."""
     stand_ins: int
-    """Number of stand-ins, with three events each for MySQL, two for MariaDB."""
+    """Number of stand-ins (empty transactions for dropped ones)."""
     bytes_from_source: int
     """Bytes of all events, as the source itself sends them to a replica."""
     compressed: int = 0
@@ -207,14 +207,15 @@ class SlaveFigures(Model):
     If only the slave filters, the master sends ``no_filter``, and the slave applies this traffic.
     """
     real_replica: RealReplica | None
-    """For a real replica. None for a filter over binlogs of MySQL without GTIDs, because
-    a real replica of MySQL that is sent filtered events needs GTIDs."""
+    """A real replica's traffic. None for a filter over binlogs of MySQL without GTIDs, because a real replica of MySQL
+    that is sent filtered events needs GTIDs.
+    """
     undecided_events: int
     """Events in ``master_side`` that the master sends because only the slave can decide."""
     compressed_no_filter: int
     """Bytes of ``no_filter`` as zstd (level 3, chunks of 256 KiB), estimated from samples."""
     compressed: int
-    """Bytes of ``master_side`` as zstd, estimated in the same way."""
+    """Bytes of ``master_side`` as zstd, estimated like ``compressed_no_filter``."""
     split: int
     """The bytes that the slave would read after a split by schema: the whole binlog of each schema that it needs."""
     split_sets: tuple[str, ...]
@@ -222,9 +223,9 @@ class SlaveFigures(Model):
     schema.
     """
     peak_no_filter: Peak | None
-    """The busiest time bucket without a filter."""
+    """The peak without a filter. None without traffic, or if no event has a timestamp."""
     peak: Peak | None
-    """The busiest time bucket with the filter."""
+    """The peak with the filter. None without traffic, or if no event has a timestamp."""
     rule_savings: tuple[RuleSaving, ...]
     tables: tuple[TableShare, ...]
     """The traffic of each database table that the slave receives with its filter on the master, the largest first."""
@@ -233,7 +234,7 @@ class SlaveFigures(Model):
     warnings: tuple[str, ...] = ()
     """Warnings about the slave's filter."""
     month: Month | None = None
-    """A month's traffic; None if unknown."""
+    """A month's traffic. None if the binlogs span too little time."""
 
 
 class TableFigures(Model):
@@ -252,7 +253,7 @@ class TableFigures(Model):
     events: int
     """Number of the table's events in the binlog."""
     transactions: int
-    """Number of transactions with such events."""
+    """Number of transactions with events of the table."""
 
 
 class Series(Model):

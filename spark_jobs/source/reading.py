@@ -76,7 +76,11 @@ class Predicate(NamedTuple):
     test: Callable[[pa.Array], pa.Array]
     """Return whether the condition holds for each of the values: true, false, or null for unknown, as in SQL."""
     limits: tuple[Any, ...] | None = None
-    """The values that limit the numbers for which the condition is true. None: any numbers can be between them."""
+    """The values with which the condition compares the column, such as 5 in ``position > 5``. None for a NOT.
+
+    If the condition is true for a number of an interval, it is true at an end of the interval, or at one of the values
+    inside. So a few tests decide about a whole interval.
+    """
 
 
 def read_batches(

@@ -79,11 +79,11 @@ class Mix:
     """
 
     stored: int = 0
-    """The bytes of the transactions' Transaction_payload events."""
+    """The bytes that the transactions take in the binlog: the sizes of their Transaction_payload events."""
     uncompressed: int = 0
-    """The bytes of all events inside, without compression."""
+    """The bytes of the events inside the transactions, before compression."""
     of_subject: dict[Subject, int] = field(default_factory=dict)
-    """The bytes of the events of each table and statement, without compression."""
+    """The bytes of the events of each table and statement, before compression."""
 
     def add(self, other: Mix) -> None:
         """Add the bytes of ``other``, which counts transactions with the same set of tables and statements."""

@@ -186,7 +186,7 @@ class Conditions(_Narrow):
         return Conditions(required, _starts(times)[self.start], member)
 
     def folded(self, alike: Ints | None = None) -> tuple[Conditions, Ints]:
-        """Return the distinct conditions with sorted members, and for each old condition its new number.
+        """Return the distinct conditions, and an array with the new number of each old condition.
 
         The members of a condition are the tables and statements of which a filter must send one. ``alike`` maps each
         table or statement to one that stands for it, so that more conditions become equal (None: no change). Only
@@ -379,8 +379,8 @@ class Facts(_Narrow):
         """Return the counts with equal conditions (such as "this table is sent") merged, and then rows with equal
         condition, origin and time bucket merged.
 
-        ``alike`` maps each table or statement to another one that stands for it in conditions about several (None: no
-        change).
+        ``alike`` maps each table or statement to the one that replaces it in conditions about several tables or
+        statements (None: no change).
         """
         conditions, numbers = self.conditions.folded(alike)
         return replace(self, conditions=conditions, condition=numbers[self.condition]).summed()

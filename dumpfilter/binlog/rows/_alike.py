@@ -53,11 +53,16 @@ class Alike(NamedTuple):
     number: Int64s
     begin: Int64s
     end: Int64s
-    """The content of each event that is compared: table id, a number, and the byte offsets of its begin and end."""
+    """The fields by which each event is compared. Two events are equal if they have the same ``number`` and equal bytes
+    from offset ``begin`` to ``end``.
+
+    ``number`` is -1 for a Table_map event. For a rows event it combines the type with the index of the first Table_map
+    event that is equal to the rows event's. ``id`` is the table id.
+    """
     maps: Int64s
     contents: Int64s
-    """Two hash tables with open addressing. ``maps`` finds the latest Table_map event by table id, ``contents`` the
-    first event with a content.
+    """Two hash tables of event indexes, with open addressing. ``maps`` finds the latest Table_map event by table id.
+    ``contents`` finds the first event of equal content.
     """
 
     @classmethod

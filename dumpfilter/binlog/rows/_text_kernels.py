@@ -143,7 +143,7 @@ class Columns(NamedTuple):
     (:attr:`room_per_byte`) and texts from Python code are not included.
     """
     room_per_byte: Int64s
-    """The additional size of a cell's text for each byte of the value, at most."""
+    """The largest number of bytes by which a cell's text grows with each byte of the value."""
 
 
 @inlined

@@ -335,7 +335,7 @@ class Images(NamedTuple):
     described: list[tuple[Column, Family]]
     """For each column of ``styled``, its description and the family of its server."""
     names: pa.DictionaryArray
-    """The name of each column of ``styled``."""
+    """The names of the columns of ``styled``, in their order. :meth:`maps` uses them as the keys of the maps."""
     has: Bools
     """For each row, whether it has an image of this kind (before or after the change). Inserts have no before-image,
     and deletes have no after-image.

@@ -76,7 +76,10 @@ class KnownTable:
     table: Table
     first_column: int
     layouts: dict[tuple[int, bytes], int] = field(default_factory=dict)
-    """The layout numbers of the table's rows events, by event type and the bytes of the header after the flags."""
+    """The numbers of the layouts that rows events of the table have had so far.
+
+    The key is an event's type, with the bytes of its header after the flags. Events with equal keys have one layout.
+    """
 
 
 class LayoutTable:
@@ -183,7 +186,9 @@ class RowsEvents(NamedTuple):
     end: Int64s
     """The byte offset in :attr:`data` at which the event's rows end."""
     map: Int64s
-    """The position of the event's Table_map event."""
+    """The position of the event's Table_map event in the binlog file, bytes. If the caller gave no positions, it is an
+    index in the arguments.
+    """
     data: Bytes
     """The bytes that the caller gave, followed by the uncompressed rows of events that MariaDB compressed."""
 
