@@ -92,16 +92,13 @@ class MasterOptions(Settings):
         """Return the running server that the master follows, or None for a set of files. Raises OptionError for options
         that contradict each other.
         """
-        from dumpfilter.receiver.url import is_source_url, parse_source_url
+        from dumpfilter.receiver.url import source_url_in
 
-        addresses = [each for each in self._named if is_source_url(each)]
-        if not addresses:
+        url = source_url_in(self._named)
+        if url is None:
             if self.store is not None:
                 raise OptionError("--store goes with the address of a server, mysql://USER@HOST:PORT/")
             return None
-        url = parse_source_url(addresses[0])
-        if len(self._named) > 1:
-            raise OptionError(f"{url}: name one server, and no files beside it")
         if self.store is None:
             raise OptionError(f"{url}: --store=DIRECTORY is missing, the directory for the server's binlogs")
         if url.last:

@@ -8,7 +8,7 @@ from pathlib import Path
 from dumpfilter.analyse.printing.options import SelectionOptions, TextOptions
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, repeated, setting
-from dumpfilter.commands.option_groups import BinlogArguments, Rules, VerifyOptions, rule_option
+from dumpfilter.commands.option_groups import BinlogArguments, Rules, VerifyOptions, rule_options
 from dumpfilter.filter.filter import FilterOptions
 from dumpfilter.filter.rules import Rule, RuleKind, WriteRuleKind, make_rule, make_rules
 
@@ -23,11 +23,13 @@ class BinlogFilterOptions(Settings, panel="Filter"):
     statement.
     """
 
-    rules: Rules = repeated(rule_option(kind, _REWRITE if kind.is_rewrite else "") for kind in RuleKind)
+    rules: Rules = rule_options(RuleKind, {kind: _REWRITE for kind in RuleKind if kind.is_rewrite})
     worklog_rules: Rules = repeated(
-        rule_option(kind, f"The same as --{kind.option}.", kind.worklog_option)
-        for kind in RuleKind
-        if kind.worklog_option
+        {
+            kind.worklog_option: (kind, f"The same as --{kind.option}.", kind.metavar)
+            for kind in RuleKind
+            if kind.worklog_option
+        }
     )
     lower_case_table_names: int = setting(0, min=0, max=2)
     """The comparison of names of databases and tables: 0 with case, 1 and 2 without case."""
@@ -39,11 +41,12 @@ class BinlogFilterOptions(Settings, panel="Filter"):
     """Only statements of this kind (INSERT, create-table …); ROWS stands for row events. Repeatable."""
     ignore_statement_kind: list[str] | None = setting(None, metavar="KIND")
     """No statements of this kind. Repeatable."""
-    write_rules: Rules = repeated(
-        [
-            rule_option(WriteRuleKind.DO_DB, "Keep only what a master with this rule would have written."),
-            rule_option(WriteRuleKind.IGNORE_DB, "Drop what a master with this rule would not have written."),
-        ]
+    write_rules: Rules = rule_options(
+        WriteRuleKind,
+        {
+            WriteRuleKind.DO_DB: "Keep only what a master with this rule would have written.",
+            WriteRuleKind.IGNORE_DB: "Drop what a master with this rule would not have written.",
+        },
     )
 
     def filter_options(self) -> FilterOptions:

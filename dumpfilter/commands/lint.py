@@ -56,13 +56,10 @@ def lint_command(
         "": rules.filter_options().slave_filter(written_by)
     }
     knowledge = gather(source, verify=read.verify_checksum, console=Console(stderr=True))
-    alike: dict[tuple[object, ...], list[FilterWarning]] = {}
-    found: dict[str, list[FilterWarning]] = {}
-    for name, one in filters.items():
-        key = type(one), one.rules, one.names
-        if key not in alike:
-            alike[key] = lint(one, knowledge)
-        found[name] = alike[key]
+    keys = {name: (type(one), one.rules, one.names) for name, one in filters.items()}
+    alike = {keys[name]: one for name, one in filters.items()}
+    warned = {key: lint(one, knowledge) for key, one in alike.items()}
+    found = {name: warned[key] for name, key in keys.items()}
     if given.as_json:
         listed = [
             {

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -17,7 +17,7 @@ from pydantic import SkipValidation
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.logs import Format, Level, configure
 from dumpfilter.base.options.config_files import read_password
-from dumpfilter.base.options.settings import Repeated, Settings, repeated, setting, until_end_of_command
+from dumpfilter.base.options.settings import Settings, repeated, setting, until_end_of_command
 from dumpfilter.filter import rules as R
 
 if TYPE_CHECKING:
@@ -98,16 +98,13 @@ def fetched(binlogs: list[str], store: Path | None) -> list[str]:
 
     The files are kept in ``store``. With None they are temporary, until the end of the command. Raises OptionError.
     """
-    from dumpfilter.receiver.url import is_source_url, parse_source_url
+    from dumpfilter.receiver.url import source_url_in
 
-    addresses = [each for each in binlogs if is_source_url(each)]
-    if not addresses:
+    url = source_url_in(binlogs)
+    if url is None:
         if store is not None:
             raise OptionError("--store goes with the address of a server, mysql://…")
         return binlogs
-    url = parse_source_url(addresses[0])
-    if len(binlogs) > 1:
-        raise OptionError(f"{url}: name one server, and no files beside it")
     from rich.console import Console
 
     from dumpfilter.commands.reception import fetch
@@ -146,9 +143,9 @@ class EngineOptions(Settings, panel=PANEL):
     with its settings.
     """
 
-    engine: Engine | None = setting(None, show_default="spark", rich_help_panel=None)
+    engine: Engine | None = setting(None, rich_help_panel=None)
     """The engine that runs the job: local uses threads of this process, spark uses Apache Spark, which needs Java 17 or
-    newer.
+    newer. Default: local for a simulation and for bandwidth with --slave, spark otherwise.
     """
     spark_master: str = setting("local[*]", metavar="URL")
     """Spark master: local[N] (N cores of this machine) or spark://host:port."""
@@ -184,15 +181,6 @@ class EngineOptions(Settings, panel=PANEL):
         return nullcontext(ThreadRunner(console=progress))
 
 
-class LocalEngineOptions(EngineOptions):
-    """The options of the engine (threads of this process, or Spark) for commands that use threads by default."""
-
-    engine: Engine | None = setting(None, show_default="local", rich_help_panel=None)
-    """The engine that runs the job: local uses threads of this process, spark uses Apache Spark, which needs Java 17 or
-    newer.
-    """
-
-
 @contextmanager
 def telling_interruption(progress: Console, output: Path) -> Iterator[None]:
     """Print on the console ``progress`` at Ctrl-C that the directory ``output`` is unchanged, and raise
@@ -215,18 +203,18 @@ Rules = Annotated[Mapping[R.BaseRuleKind, Sequence[str]], SkipValidation]
 WRITE_PANEL = "Write side"
 
 
-def rule_option(kind: R.BaseRuleKind, help: str = "", name: str = "") -> Repeated:
-    """Return the command line option for a kind of filter rule, such as ``--replicate-do-db`` for Replicate_Do_DB.
+def rule_options(kinds: Iterable[R.BaseRuleKind], helps: Mapping[R.BaseRuleKind, str] | None = None) -> Any:
+    """Return a settings field with the option of each kind of filter rule, such as ``--replicate-do-db``.
 
-    ``help`` and ``name``, unless empty, replace the help text and the option's name that the kind itself has.
+    ``helps`` replace the help texts of some kinds.
     """
-    return Repeated(name or kind.option, kind, help or kind.help, kind.metavar)
+    return repeated({kind.option: (kind, (helps or {}).get(kind, kind.help), kind.metavar) for kind in kinds})
 
 
 class SlaveFilterOptions(Settings, panel="Filter"):
     """The options of a slave's filter: rules such as ``--replicate-do-db``, their semantics, and how names compare."""
 
-    rules: Rules = repeated(map(rule_option, R.SLAVE_RULE_KINDS))
+    rules: Rules = rule_options(R.SLAVE_RULE_KINDS)
     filter_semantics: R.FilterSemantics = R.FilterSemantics.CLASSIC
     """classic: the --replicate-* rules. effective: --do, --ignore and --rewrite, which look at what a statement changes
     and never at the current database."""
@@ -271,7 +259,7 @@ class SlaveFilterOptions(Settings, panel="Filter"):
 class WriteRuleOptions(Settings, panel=WRITE_PANEL):
     """The rules by which the server that writes a binlog keeps databases out of it, such as ``--binlog-do-db``."""
 
-    write_rules: Rules = repeated(map(rule_option, R.WriteRuleKind))
+    write_rules: Rules = rule_options(R.WriteRuleKind)
     binlog_filter_semantics: R.WriteSemantics = R.WriteSemantics.SERVER
     """Statements without a current database, under any rule: server: as the binlog's server does (MySQL writes them; in
     MariaDB they are in no database). worklog: not written. effective: --binlog-do and --binlog-ignore, by what is
@@ -292,13 +280,11 @@ class MasterRuleOptions(WriteRuleOptions, panel=WRITE_PANEL):
     """
 
     write_rules: Rules = repeated(
-        [
-            *map(rule_option, R.WriteRuleKind),
-            *(
-                rule_option(kind, f"{text} Effective semantics.", kind.binlog_option)
-                for kind, text in _EFFECTIVE.items()
-            ),
-        ]
+        {kind.option: (kind, kind.help, kind.metavar) for kind in R.WriteRuleKind}
+        | {
+            kind.binlog_option: (kind, f"{text} Effective semantics.", kind.metavar)
+            for kind, text in _EFFECTIVE.items()
+        }
     )
     lower_case_table_names: int = setting(0, min=0, max=2)
     """The comparison of names in the --binlog-do-db and --binlog-ignore-db rules: 0 with case, 1 and 2 without case."""
@@ -516,19 +502,22 @@ class ConsoleLogin(Settings):
         option, address = ("--slave", self.slave) if self.slave else ("--console", self.console)
         if not address:
             return None
-        host, port = parse_address(option, address)
+        _, host, port = parse_address(option, address)
         password = read_password(self.password_file, PASSWORD_VARIABLE)
         return console_login(host, port, self.user, password, self.tls_ca)
 
 
-def parse_address(option: str, value: str) -> tuple[str, int]:
-    """Parse the value ``HOST:PORT`` of the command line option ``option``, and return host and port. Raises OptionError
-    for another form.
+def parse_address(option: str, value: str, form: str = "HOST:PORT") -> tuple[str, str, int]:
+    """Parse the value ``HOST:PORT`` or ``CHANNEL=HOST:PORT`` of the command line option ``option``, and return the part
+    with the channel, the host and the port.
+
+    Raises OptionError for a value that has not the form ``form``.
 
     >>> parse_address("--slave", "[::1]:3308")
-    ('::1', 3308)
+    ('', '::1', 3308)
     """
-    host, colon, port = value.rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port[:6]) < 65536:
-        raise OptionError(f"{option}={value}: it is HOST:PORT")
-    return host.strip("[]"), int(port)
+    named, address = value[: value.rfind("=") + 1], value[value.rfind("=") + 1 :]
+    host, colon, port = address.rpartition(":")
+    if (named and "=" not in form) or not (colon and host and port.isdecimal() and 0 < int(port[:6]) < 65536):
+        raise OptionError(f"{option}={value}: write {form}")
+    return named, host.strip("[]"), int(port)

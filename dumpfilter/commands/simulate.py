@@ -155,7 +155,7 @@ def simulate_command(
     inputs: Inputs,
     scenarios: ScenarioOptions,
     read: shared.JobReadOptions,
-    engine: shared.LocalEngineOptions,
+    engine: shared.EngineOptions,
     given: SimulationOutput,
 ) -> None:
     r"""Work out the lag of each slave and the bytes on each link of a topology, from a binlog alone.

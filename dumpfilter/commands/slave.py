@@ -72,18 +72,15 @@ def parse_masters(masters: Sequence[str], channel: str) -> list[tuple[str, str, 
 
     found: list[tuple[str, str, int]] = []
     for master in masters:
-        name, equals, address = master.rpartition("=")
-        host, colon, port = address.rpartition(":")
-        if not (colon and host and port.isascii() and port.isdigit() and int(port[:6]) <= 65535):
-            raise OptionError(f"--master={master}: write [CHANNEL=]HOST:PORT")
-        name = fold_channel(name if equals else channel)
+        named, host, port = shared.parse_address("--master", master, "[CHANNEL=]HOST:PORT")
+        name = fold_channel(named[:-1] if named else channel)
         if name in GROUP_REPLICATION_CHANNELS or not is_channel_name(name):
             raise OptionError(f"--master={master}: no channel can have the name {name!r}")
         if any(name == other for other, _, _ in found):
             raise OptionError(
                 f"--master={master}: there is another one for channel {name!r}; give each a name"
             )
-        found.append((name, host.removeprefix("[").removesuffix("]"), int(port)))
+        found.append((name, host, port))
     return found
 
 

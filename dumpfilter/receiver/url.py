@@ -5,6 +5,7 @@ the path of a binlog set.
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -84,6 +85,20 @@ class SourceUrl(Model):
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+
+def source_url_in(named: Sequence[str]) -> SourceUrl | None:
+    """Return the server's address that stands in place of binlog files, or None for files.
+
+    Raises OptionError for a wrong address, and for one with other names beside it.
+    """
+    addresses = [each for each in named if is_source_url(each)]
+    if not addresses:
+        return None
+    url = parse_source_url(addresses[0])
+    if len(named) > 1:
+        raise OptionError(f"{url}: name one server, and no files beside it")
+    return url
 
 
 def is_source_url(text: object) -> bool:

@@ -14,7 +14,7 @@ from tests.commands.in_process import run
 def test_address(address: str) -> None:
     done = run("sql", "--console", address)
     assert done.returncode == 2
-    assert f"--console={address}: it is HOST:PORT" in done.stderr
+    assert f"--console={address}: write HOST:PORT" in done.stderr
 
 
 def test_a_script_that_is_not_utf8(tmp_path: Path) -> None:

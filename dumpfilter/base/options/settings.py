@@ -7,11 +7,11 @@ parameter for each class of settings, and gets the options' values as objects. S
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, get_type_hints
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_type_hints
 
 import typer
 from pydantic import BaseModel, ConfigDict, Field
@@ -20,26 +20,6 @@ from pydantic_core import PydanticUndefined
 from dumpfilter.base.options.docstrings import attribute_texts
 
 T = TypeVar("T")
-
-
-class Repeated(NamedTuple):
-    """A command-line option that may be given several times, such as ``--do-db``.
-
-    A field made with :func:`repeated` is a mapping that collects the values of several such options. The values of
-    this option are under ``key``.
-    """
-
-    name: str
-    """The option's name without dashes at the front."""
-    key: Any
-    """The key under which the settings field holds the values of this option."""
-    help: str
-    metavar: str
-
-    @property
-    def parameter(self) -> str:
-        """The option's name as Python spells it: ``do_db`` for ``do-db``."""
-        return self.name.replace("-", "_")
 
 
 class Settings(BaseModel):
@@ -73,11 +53,12 @@ class Settings(BaseModel):
             extra = texts[name] | _properties(field)
             if not extra.pop("is_option", True):
                 continue
-            for one in extra.pop("repeated", ()):
-                about = {"help": f"{one.help} Repeatable.", "metavar": one.metavar}
-                info = typer.Option(f"--{one.name}", **extra | about)
-                yield _parameter(one.parameter, Annotated[list[str] | None, info], None)
-            if "repeated" in _properties(field):
+            if repeated := extra.pop("repeated", None):
+                for option, (_, help, metavar) in repeated.items():
+                    info = typer.Option(
+                        f"--{option}", **extra | {"help": f"{help} Repeatable.", "metavar": metavar}
+                    )
+                    yield _parameter(_python_name(option), Annotated[list[str] | None, info], None)
                 continue
             names = extra.pop("names", ())
             if not names and hints[name] is bool and field.default is False:
@@ -95,8 +76,8 @@ class Settings(BaseModel):
         """
         members = dict(values)
         for name, field in cls.model_fields.items():
-            if "repeated" in (properties := _properties(field)):
-                given = {one.key: members.pop(one.parameter) for one in properties["repeated"]}
+            if repeated := _properties(field).get("repeated"):
+                given = {key: members.pop(_python_name(option)) for option, (key, *_) in repeated.items()}
                 members[name] = {key: texts for key, texts in given.items() if texts}
         return cls(**members)
 
@@ -113,12 +94,18 @@ def setting(default: Any = PydanticUndefined, *names: str, **properties: Any) ->
     return Field(default, json_schema_extra=extra)
 
 
-def repeated(options: Iterable[Repeated]) -> Any:
-    """Return the default of a settings field that collects several repeatable options in a mapping.
+def repeated(options: Mapping[str, tuple[Any, str, str]]) -> Any:
+    """Return the default of a settings field that collects several repeatable options, such as ``--do-db``, in a
+    mapping.
 
-    The field maps each option's key to the list of its values. An option that is not given has no item.
+    ``options`` has the key, the help and the metavar of each option, by the option's name without dashes in front. The
+    field maps each option's key to the list of its values. An option that is not given has no item.
     """
-    return Field({}, json_schema_extra={"repeated": tuple(options)})  # type: ignore[dict-item]
+    return Field({}, json_schema_extra={"repeated": dict(options)})  # type: ignore[arg-type]
+
+
+def _python_name(option: str) -> str:
+    return option.replace("-", "_")
 
 
 current_context: ContextVar[typer.Context] = ContextVar("the context of the running command")
