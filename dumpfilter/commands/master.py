@@ -106,18 +106,18 @@ def master_command(
     run = RunOptions(
         listen=protection.endpoint(
             ListenAddress,
-            listen.host,
             port,
-            listen.port_file,
             tls,
+            host=listen.host,
+            port_file=listen.port_file,
             require_slave_certificate=listen.tls_require_slave_cert,
         ),
         console=console.endpoint(listen.host, console_user.console_user, protection, tls),
         audit_file=console.audit_log,
         replicas=protection.endpoint(
-            Endpoint, replica_host, replicas.replica_port, replicas.replica_port_file, tls
+            Endpoint, replicas.replica_port, tls, host=replica_host, port_file=replicas.replica_port_file
         ),
-        metrics=monitoring.metrics(tls),
+        metrics=monitoring.metrics(protection, tls),
         write_rules=make_rules(rules.write_rules),
         write_semantics=rules.binlog_filter_semantics,
         lower_case_table_names=rules.lower_case_table_names,

@@ -345,25 +345,16 @@ class ProtectionOptions(Settings, panel=TLS_PANEL):
         return ReloadingTls(TlsFiles(self.tls_cert, self.tls_key, self.tls_ca), for_grpc=for_grpc)
 
     def endpoint(
-        self,
-        made: Callable[..., T],
-        host: str,
-        port: int | None,
-        port_file: Path | None,
-        tls: TlsSource | None,
-        **more: Any,
+        self, made: Callable[..., T], port: int | None, tls: TlsSource | None, **more: Any
     ) -> T | None:
         """Return the settings of a listening port (address, TLS, login of clients), or None if ``port`` is None.
 
         ``made`` is the class of the settings: :class:`~dumpfilter.base.security.listening.Endpoint` or a subclass.
-        ``port_file`` is the file to which the port is written. ``tls`` is the certificate from the files of these
-        options, or None. ``more`` are further arguments of the class.
+        ``tls`` is the certificate from the files of these options, or None. ``more`` are further arguments of the
+        class, such as ``host`` and ``port_file``.
         """
-        if port is None:
-            return None
-        return made(
-            host=host, port=port, port_file=port_file, tls=tls, ca=self.tls_ca, insecure=self.insecure, **more
-        )
+        protection = {"tls": tls, "ca": self.tls_ca, "insecure": self.insecure}
+        return None if port is None else made(port=port, **protection | more)
 
 
 class SlaveConsoleOptions(Settings, panel=_CONSOLE_PANEL):
@@ -416,10 +407,10 @@ class ConsoleOptions(Settings, panel=_CONSOLE_PANEL):
         made = path is not None and make_password(path)
         return protection.endpoint(
             ConsoleEndpoint,
-            host,
             self.console_port,
-            self.console_port_file,
             tls,
+            host=host,
+            port_file=self.console_port_file,
             user=user,
             password=read_password(path, CONSOLE_VARIABLE),
             new_password_file=path if made else None,
@@ -453,20 +444,15 @@ class MetricsOptions(Settings, panel="Metrics"):
     """Show the metrics to other machines over plain HTTP. Everybody on the network can then read the names of
     slaves, channels and users."""
 
-    def metrics(self, tls: TlsSource | None) -> MetricsEndpoint | None:
+    def metrics(self, protection: ProtectionOptions, tls: TlsSource | None) -> MetricsEndpoint | None:
         """Return the settings of the HTTP endpoint for Prometheus, or None without ``--metrics-port``. ``tls`` is the
         process's certificate, or None.
         """
         from dumpfilter.console.metrics import MetricsEndpoint
 
-        if self.metrics_port is None:
-            return None
-        return MetricsEndpoint(
-            self.metrics_address,
-            self.metrics_port,
-            port_file=self.metrics_port_file,
-            tls=tls,
-            insecure=self.metrics_insecure,
+        where = {"host": self.metrics_address, "port_file": self.metrics_port_file}
+        return protection.endpoint(
+            MetricsEndpoint, self.metrics_port, tls, insecure=self.metrics_insecure, **where
         )
 
 

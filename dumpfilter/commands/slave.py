@@ -155,7 +155,7 @@ def slave_command(
             insecure=protection.insecure,
             lower_case_table_names=rules.lower_case_table_names,
         )
-    filters, metrics = rules.channel_filters(), monitoring.metrics(tls)
+    filters, metrics = rules.channel_filters(), monitoring.metrics(protection, tls)
     options = slave.model_copy(
         update={"lower_case_table_names": rules.lower_case_table_names, "alone": endpoint is not None}
     )
