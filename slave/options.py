@@ -5,6 +5,7 @@ The options of a channel are for the command line and for CHANGE REPLICATION SOU
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -172,27 +173,41 @@ class EdgeOptions(Settings, panel=REPLICAS_PANEL):
     (docs/edge.md)."""
 
 
+def values_of_channels(texts: Sequence[str] | None, option: str, unnamed: str = "") -> dict[str, str]:
+    """Return the value of each channel, from option values such as ``m1=3310``. A value without ``=`` has the channel
+    ``unnamed``. None stands for no values.
+
+    Raises OptionError, which names ``option``, for an impossible channel and for two values of one channel. Channels
+    have lower-case names, as on a server.
+    """
+    # Help texts need this module, and no filter.
+    from dumpfilter.filter.channels import GROUP_REPLICATION_CHANNELS, fold_channel, is_channel_name
+
+    values: dict[str, str] = {}
+    for text in texts or []:
+        name, equals, value = text.rpartition("=")
+        channel = fold_channel(name if equals else unnamed)
+        if channel in GROUP_REPLICATION_CHANNELS or not is_channel_name(channel):
+            raise OptionError(f"{option}={text}: no channel can have the name {channel!r}")
+        if channel in values:
+            raise OptionError(
+                f"{option}={text}: there is another one for channel {channel!r}; give each a name"
+            )
+        values[channel] = value
+    return values
+
+
 def parse_ports(texts: list[str] | None, option: str) -> dict[str, int]:
-    """Return the TCP port of each channel, from option values such as ``m1=3310``. A value without ``=`` has the
-    channel ``""``. None stands for no values.
+    """Return the TCP port of each channel, from option values such as ``m1=3310``.
 
-    Raises OptionError, which names ``option``, for an invalid port and for two ports of one channel.
-
-    Channels have lower-case names, as on a server.
+    Raises OptionError, which names ``option``, for an invalid port or channel, and for two ports of one channel.
 
     >>> parse_ports(["3309", "m1=3310"], "--replica-port")
     {'': 3309, 'm1': 3310}
     """
-    # Help texts need this module, and no filter.
-    from dumpfilter.filter.channels import fold_channel
-
-    ports: dict[str, int] = {}
-    for text in texts or []:
-        name, _, port = text.rpartition("=")
-        channel = fold_channel(name)
-        if not port.isascii() or not port.isdigit() or int(port) > _MOST_PORT:
-            raise OptionError(f"{option}={text}: give a port from 0 to {_MOST_PORT}, or CHANNEL=PORT")
-        if channel in ports:
-            raise OptionError(f"{option}={text}: channel {channel!r} has two ports: keep one")
-        ports[channel] = int(port)
-    return ports
+    ports = values_of_channels(texts, option)
+    for channel, port in ports.items():
+        if not port.isascii() or not port.isdigit() or int(port[:6]) > _MOST_PORT:
+            named = f"{channel}={port}" if channel else port
+            raise OptionError(f"{option}={named}: give a port from 0 to {_MOST_PORT}, or CHANNEL=PORT")
+    return {channel: int(port) for channel, port in ports.items()}

@@ -488,22 +488,19 @@ class ConsoleLogin(Settings):
         option, address = ("--slave", self.slave) if self.slave else ("--console", self.console)
         if not address:
             return None
-        _, host, port = parse_address(option, address)
+        host, port = parse_address(option, address)
         password = read_password(self.password_file, PASSWORD_VARIABLE)
         return console_login(host, port, self.user, password, self.tls_ca)
 
 
-def parse_address(option: str, value: str, form: str = "HOST:PORT") -> tuple[str, str, int]:
-    """Parse the value ``HOST:PORT`` or ``CHANNEL=HOST:PORT`` of the command line option ``option``, and return the part
-    with the channel, the host and the port.
-
-    Raises OptionError for a value that has not the form ``form``.
+def parse_address(option: str, value: str, form: str = "HOST:PORT") -> tuple[str, int]:
+    """Parse the value ``HOST:PORT`` of the command line option ``option``, and return host and port. Raises OptionError
+    for another form, with the text ``form`` of the right one.
 
     >>> parse_address("--slave", "[::1]:3308")
-    ('', '::1', 3308)
+    ('::1', 3308)
     """
-    named, address = value[: value.rfind("=") + 1], value[value.rfind("=") + 1 :]
-    host, colon, port = address.rpartition(":")
-    if (named and "=" not in form) or not (colon and host and port.isdecimal() and 0 < int(port[:6]) < 65536):
+    host, _, port = value.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port[:6]) < 65536:
         raise OptionError(f"{option}={value}: write {form}")
-    return named, host.strip("[]"), int(port)
+    return host.strip("[]"), int(port)

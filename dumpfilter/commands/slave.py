@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -19,6 +18,7 @@ from dumpfilter.slave.options import (
     SlaveOptions,
     SourceOptions,
     TlsOptions,
+    values_of_channels,
 )
 
 if TYPE_CHECKING:
@@ -53,35 +53,12 @@ class MasterOptions(Settings, panel=MASTER_PANEL):
             )
         password = read_password(self.source_password_file, SOURCE_VARIABLE) if source.user else ""
         members = source.members() | tls.members() | {"password": password, "heartbeat_period": period}
-        return [
-            SourceInfo(channel=channel, host=host, port=port, **members)
-            for channel, host, port in parse_masters(self.master or [], self.channel)
-        ]
-
-
-def parse_masters(masters: Sequence[str], channel: str) -> list[tuple[str, str, int]]:
-    """Parse the values ``[CHANNEL=]HOST:PORT`` of ``--master``, and return channel, host and port of each.
-
-    ``channel`` is the channel of a value that names none. Raises OptionError for another form, and for two masters of
-    one channel.
-
-    >>> parse_masters(["127.0.0.1:3307", "m2=[::1]:3308"], "")
-    [('', '127.0.0.1', 3307), ('m2', '::1', 3308)]
-    """
-    from dumpfilter.filter.channels import GROUP_REPLICATION_CHANNELS, fold_channel, is_channel_name
-
-    found: list[tuple[str, str, int]] = []
-    for master in masters:
-        named, host, port = shared.parse_address("--master", master, "[CHANNEL=]HOST:PORT")
-        name = fold_channel(named[:-1] if named else channel)
-        if name in GROUP_REPLICATION_CHANNELS or not is_channel_name(name):
-            raise OptionError(f"--master={master}: no channel can have the name {name!r}")
-        if any(name == other for other, _, _ in found):
-            raise OptionError(
-                f"--master={master}: there is another one for channel {name!r}; give each a name"
-            )
-        found.append((name, host, port))
-    return found
+        infos = []
+        for channel, address in values_of_channels(self.master, "--master", self.channel).items():
+            option = f"--master={channel}" if channel else "--master"
+            host, port = shared.parse_address(option, address, "[CHANNEL=]HOST:PORT")
+            infos.append(SourceInfo(channel=channel, host=host, port=port, **members))
+        return infos
 
 
 class SummaryOptions(Settings):

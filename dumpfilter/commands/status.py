@@ -90,7 +90,7 @@ class AskedOptions(ConsoleLogin):
         from dumpfilter.slave.options import SlaveOptions
         from dumpfilter.slave.state import SourceInfo
 
-        _, host, port = parse_address("--master", self.master)
+        host, port = parse_address("--master", self.master)
         password = read_password(self.source_password_file, SOURCE_VARIABLE) if self.source_user else ""
         info = SourceInfo(host=host, port=port, user=self.source_user, password=password, **members)
         info.check_tls()

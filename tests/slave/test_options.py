@@ -16,7 +16,10 @@ def test_channels_have_lower_case_names() -> None:
 @pytest.mark.parametrize(
     ("texts", "wrong"),
     [
-        (["m1=3310", "M1=3311"], "--serve-port=M1=3311: channel 'm1' has two ports: keep one"),
+        (
+            ["m1=3310", "M1=3311"],
+            "--serve-port=M1=3311: there is another one for channel 'm1'; give each a name",
+        ),
         (["m1=x"], "--serve-port=m1=x: give a port from 0 to 65535, or CHANNEL=PORT"),
         (["65536"], "--serve-port=65536: give a port from 0 to 65535, or CHANNEL=PORT"),
     ],
