@@ -5,7 +5,6 @@ A sub-command imports its part only when it runs, so that ``--help`` answers at 
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import importlib
 import inspect
@@ -83,16 +82,14 @@ class Dumpfilter(CommandGroup):
         """Return two texts about the command ``name`` for ``--help``: the heading of its group of commands, and its
         description.
 
-        The command's module is not imported. The description is the docstring of the command's function, and is empty
-        without a docstring.
+        The command's module is not imported. The description is the docstring of the command's function.
         """
         del ctx
         module = name.replace("-", "_")
-        tree = ast.parse(Path(__file__).with_name("commands").joinpath(f"{module}.py").read_text("utf-8"))
-        functions = (
-            one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == f"{module}_command"
-        )
-        return "Commands", ast.get_docstring(next(functions, tree)) or ""
+        text = Path(__file__).with_name("commands").joinpath(f"{module}.py").read_text("utf-8")
+        # To parse the modules would take as long as all else. The docstring of a group of commands is its module's.
+        after = text.partition(f"\ndef {module}_command(")[2] or text
+        return "Commands", inspect.cleandoc(after.split('"""', 2)[1])
 
 
 def _made(name: str) -> Any:
