@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dumpfilter.base.compiler.notice import TEXT, on_compilation_by_default
+from dumpfilter.base.compiler.notice import TEXT, on_compilation
 from dumpfilter.testbed.directory import kept_directory, take
 from dumpfilter.testbed.keeper import shared_keeper
 from dumpfilter.topology.links.client import LinkProcess
@@ -50,7 +50,7 @@ def up(
     Raises OptionError for a topology that is not valid, NotRunnable for one that the testbed cannot run, ServerMissing,
     StartFailed, and TopologyBusy.
     """
-    on_compilation_by_default(_tell_of_compilation)
+    on_compilation(_tell_of_compilation, by_default=True)
     keeper = shared_keeper()
     if directory is None and keep:
         directory = kept_directory()

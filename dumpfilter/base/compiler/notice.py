@@ -18,20 +18,14 @@ class _State:
     """Whether :func:`on_compilation` has set the function to call, or None."""
 
 
-def on_compilation(tell: Callable[[], object] | None) -> None:
+def on_compilation(tell: Callable[[], object] | None, *, by_default: bool = False) -> None:
     """Set the function that is called once, when this process begins to compile kernels (numba functions).
 
     A compilation can take a minute, and the function tells the user why the program waits. None: nothing is called.
+    With ``by_default`` a function that was set before stays.
     """
-    _State.tell, _State.is_chosen = tell, True
-
-
-def on_compilation_by_default(tell: Callable[[], object]) -> None:
-    """Set the function that is called once, when this process begins to compile kernels (numba functions). Do nothing
-    if :func:`on_compilation` has been called before.
-    """
-    if not _State.is_chosen:
-        on_compilation(tell)
+    if not (by_default and _State.is_chosen):
+        _State.tell, _State.is_chosen = tell, True
 
 
 def told_once() -> None:
