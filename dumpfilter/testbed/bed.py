@@ -33,103 +33,16 @@ from dumpfilter.testbed.values import TestbedStatus, sum_known
 from dumpfilter.topology.links.client import LinkProcess
 from dumpfilter.topology.model import Kind
 
-# -- the monitor
-
 END_PERIOD = 0.025
 """The interval at which the ends of the binlogs are sampled, seconds. It is the resolution of the lag."""
 SAMPLE_PERIOD = 0.5
 """The interval at which the lag of nodes and the bytes of links are sampled, seconds."""
 MOST_SAMPLES = 7200
 """The limit of the lag samples that are kept for a node, an hour's. Beyond it, older samples are thinned out."""
-_RATE_SPAN = 2.0
+_MOST_PASSED = 5
+"""The samples of a link's bytes from which its present rate follows. They span two seconds."""
 _MOST_PLOTTED = 300
 
-
-class Monitor:
-    """The measurements of a running topology at intervals: the ends of the nodes' binlogs, each node's lag, and the
-    bytes of each link. It keeps the lags for the report.
-    """
-
-    def __init__(
-        self, nodes: Mapping[str, TestbedNode], links: Mapping[str, TestbedLink], process: LinkProcess
-    ) -> None:
-        self._nodes = nodes
-        self._links = links
-        self._process = process
-        self._samples: dict[str, list[tuple[float, float, int]]] = {
-            name: [] for name, node in nodes.items() if node.feeds
-        }
-        """The Unix time of each sample of a node, and the node's lag in seconds and bytes."""
-        self._down: dict[str, deque[tuple[float, int]]] = {name: deque() for name in links}
-
-    def run(self, over: threading.Event) -> None:
-        """Measure at intervals, until the event ``over`` is set."""
-        next_sample = 0.0
-        while not over.wait(END_PERIOD):
-            # A node that is being killed at this moment has no status. The next sample may have it again.
-            for node in self._nodes.values():
-                if node.writes_binlog:
-                    with contextlib.suppress(DumpfilterError, OSError):
-                        node.watched.note()
-            now = time.monotonic()
-            if now >= next_sample:
-                next_sample = now + SAMPLE_PERIOD
-                self._sample(now)
-
-    def _sample(self, now: float) -> None:
-        with contextlib.suppress(DumpfilterError, OSError):
-            for name, counters in self._process.counters().items():
-                seen = self._down[name]
-                seen.append((now, counters.down))
-                while seen[0][0] < now - _RATE_SPAN and len(seen) > 2:
-                    seen.popleft()
-                (first, before), (last, after) = seen[0], seen[-1]
-                self._links[name].throughput = (after - before) / (last - first) if last > first else 0.0
-        for name, samples in self._samples.items():
-            with contextlib.suppress(DumpfilterError, OSError):
-                if lags := [channel.lag for channel in self._nodes[name].channels()]:
-                    samples.append((time.time(), *max(lags)))
-                if len(samples) > MOST_SAMPLES:
-                    samples[: MOST_SAMPLES // 2] = samples[: MOST_SAMPLES // 2 : 2]
-
-    def report(self, status: TestbedStatus) -> dict[str, Any]:
-        """Return the report of the run as values that JSON can represent.
-
-        The report has the bytes of each link. For each node with sources it has the bytes that filters saved, and the
-        lag over time. ``status`` is the present status of the topology.
-        """
-        nodes = {}
-        for name, samples in self._samples.items():
-            found, plain = status.nodes[name], status.nodes[name].as_dict()
-            lags = sorted(seconds for _, seconds, _ in samples) or [0.0]
-            nodes[name] = {
-                **{key: plain[key] for key in ("kind", "state", "place", "gtids")},
-                "bytes_received": sum_known(channel.bytes_received for channel in found.channels),
-                "bytes_saved": found.saved,
-                "lag": {
-                    "now": found.lag.seconds,
-                    "p50": _quantile(lags, 0.50),
-                    "p95": _quantile(lags, 0.95),
-                    "worst": lags[-1],
-                    "mean": statistics.fmean(lags),
-                    "samples": len(samples),
-                },
-                "lag_over_time": [list(one) for one in samples[:: max(len(samples) // _MOST_PLOTTED, 1)]],
-            }
-        return {
-            "name": status.name,
-            "seconds": status.uptime,
-            "nodes": nodes,
-            "links": {name: link.as_dict() for name, link in status.links.items()},
-            "problems": list(status.problems),
-        }
-
-
-def _quantile(values: list[float], share: float) -> float:
-    return values[min(int(share * len(values)), len(values) - 1)]
-
-
-# -- the topology
 
 _Result = TypeVar("_Result")
 
@@ -181,7 +94,14 @@ class Testbed(AbstractContextManager["Testbed"]):
             nodes[node.name] = _KINDS[node.kind](ground, node, feeds)
         self.nodes: Mapping[str, TestbedNode] = nodes
         """All nodes by name, sources before their readers."""
-        self._monitor = Monitor(self.nodes, self.links, links)
+        self._samples: dict[str, list[tuple[float, float, int]]] = {
+            name: [] for name, node in nodes.items() if node.feeds
+        }
+        """The Unix time of each sample of a node, and the node's lag in seconds and bytes."""
+        self._passed: dict[str, deque[tuple[float, int]]] = {
+            name: deque(maxlen=_MOST_PASSED) for name in self.links
+        }
+        """The latest times at which the bytes of each link were read, and these bytes."""
         self._watching = contextlib.ExitStack()
         """The thread of the monitor, from the end of the start on."""
 
@@ -205,7 +125,7 @@ class Testbed(AbstractContextManager["Testbed"]):
                 raise
         if not self._ground.holds_files:
             self.release()
-        self._watching.enter_context(watching(self._monitor.run, "monitor"))
+        self._watching.enter_context(watching(self._monitor, "monitor"))
 
     def _start(self, node: TestbedNode, started: Mapping[str, Future[None]]) -> None:
         for feed in node.feeds:
@@ -346,7 +266,62 @@ class Testbed(AbstractContextManager["Testbed"]):
 
         It has the bytes of each link, and for each node the bytes that filters saved and the lag over time.
         """
-        return self._monitor.report(self.status())
+        status = self.status()
+        nodes = {}
+        for name, samples in self._samples.items():
+            found, plain = status.nodes[name], status.nodes[name].as_dict()
+            lags = sorted(seconds for _, seconds, _ in samples) or [0.0]
+            nodes[name] = {
+                **{key: plain[key] for key in ("kind", "state", "place", "gtids")},
+                "bytes_received": sum_known(channel.bytes_received for channel in found.channels),
+                "bytes_saved": found.saved,
+                "lag": {
+                    "now": found.lag.seconds,
+                    "p50": _quantile(lags, 0.50),
+                    "p95": _quantile(lags, 0.95),
+                    "worst": lags[-1],
+                    "mean": statistics.fmean(lags),
+                    "samples": len(samples),
+                },
+                "lag_over_time": [list(one) for one in samples[:: max(len(samples) // _MOST_PLOTTED, 1)]],
+            }
+        return {
+            "name": status.name,
+            "seconds": status.uptime,
+            "nodes": nodes,
+            "links": {name: link.as_dict() for name, link in status.links.items()},
+            "problems": list(status.problems),
+        }
+
+    def _monitor(self, over: threading.Event) -> None:
+        """Sample at intervals the ends of the nodes' binlogs, each node's lag and each link's bytes, until ``over`` is
+        set.
+        """
+        next_sample = 0.0
+        while not over.wait(END_PERIOD):
+            # A node that is being killed at this moment has no status. The next sample may have it again.
+            for node in self:
+                if node.writes_binlog:
+                    with contextlib.suppress(DumpfilterError, OSError):
+                        node.watched.note()
+            now = time.monotonic()
+            if now >= next_sample:
+                next_sample = now + SAMPLE_PERIOD
+                self._sample(now)
+
+    def _sample(self, now: float) -> None:
+        with contextlib.suppress(DumpfilterError, OSError):
+            for name, counters in self._link_process.counters().items():
+                seen = self._passed[name]
+                seen.append((now, counters.down))
+                (first, before), (last, after) = seen[0], seen[-1]
+                self.links[name].throughput = (after - before) / (last - first) if last > first else 0.0
+        for name, samples in self._samples.items():
+            with contextlib.suppress(DumpfilterError, OSError):
+                if lags := [channel.lag for channel in self.nodes[name].channels()]:
+                    samples.append((time.time(), *max(lags)))
+                if len(samples) > MOST_SAMPLES:
+                    samples[: MOST_SAMPLES // 2] = samples[: MOST_SAMPLES // 2 : 2]
 
     # -- the end
 
@@ -424,3 +399,7 @@ def _is_ours(node: TestbedNode) -> bool:
     if not node.feeds:
         return isinstance(node, StartedServer)
     return all(_is_ours(feed.origin) for feed in node.feeds)
+
+
+def _quantile(values: list[float], share: float) -> float:
+    return values[min(int(share * len(values)), len(values) - 1)]

@@ -38,7 +38,10 @@ class WatchedSet:
         self.source = source
         self._lock = threading.Lock()
         self._opened: BinlogSet | None = None
-        self.history = EndHistory()
+        self._keys: list[tuple[int, int]] = []
+        """The sort keys of the ends that the binlog had, in order."""
+        self._times: list[float] = []
+        """The times at which the ends were noticed, seconds of ``time.monotonic``."""
 
     def opened(self) -> BinlogSet | None:
         """Open the node's binlog files as they are at this moment, and return them. None if there are none yet."""
@@ -68,15 +71,39 @@ class WatchedSet:
         """
         files = self.files()
         if files:
-            self.history.note(end_of(files), time.monotonic())
+            self.note_end(end_of(files), time.monotonic())
         return files
+
+    def note_end(self, end: Place, now: float) -> None:
+        """Record that the binlog ends at the position ``end`` at the time ``now`` (of ``time.monotonic``)."""
+        with self._lock:
+            if self._keys and end.key <= self._keys[-1]:
+                return
+            self._keys.append(end.key)
+            self._times.append(now)
+            if len(self._keys) > _MOST_ENDS:
+                half = len(self._keys) // 2
+                self._keys[:half] = self._keys[1:half:2]
+                self._times[:half] = self._times[1:half:2]
 
     def lag_of(self, place: Place) -> Lag:
         """Return how far the position ``place`` of a reader is behind the end of the node's binlog, in seconds and
         bytes.
         """
         behind = bytes_after(self.note(), place)
-        return Lag(self.history.age_after(place, time.monotonic()), behind) if behind else NO_LAG
+        return Lag(self.age_after(place, time.monotonic()), behind) if behind else NO_LAG
+
+    def age_after(self, place: Place, now: float) -> float:
+        """Return the time since the set's end advanced beyond a position, seconds; 0 if the position is the end.
+
+        >>> watched = WatchedSet(Path("b.index"))
+        >>> watched.note_end(Place("b.1", 100), 1.0); watched.note_end(Place("b.1", 200), 2.0)
+        >>> watched.age_after(Place("b.1", 100), 5.0), watched.age_after(Place("b.1", 200), 5.0)
+        (3.0, 0.0)
+        """
+        with self._lock:
+            at = bisect.bisect_right(self._keys, place.key)
+            return max(now - self._times[at], 0.0) if at < len(self._times) else 0.0
 
 
 def end_of(files: Files) -> Place:
@@ -94,41 +121,6 @@ def bytes_after(files: Files, place: Place) -> int:
     number, position = place.key
     later = ((Place(path.name, 0).key[0], size) for path, size in files)
     return sum(max(size - position, 0) if its == number else size for its, size in later if its >= number)
-
-
-class EndHistory:
-    """A record of the times at which the end of a binlog advanced. From the record follows how long a reader's next
-    transaction has been in the binlog, which is the reader's lag.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._keys: list[tuple[int, int]] = []
-        self._times: list[float] = []
-
-    def note(self, end: Place, now: float) -> None:
-        """Record that the binlog ends at the position ``end`` at the time ``now`` (of ``time.monotonic``)."""
-        with self._lock:
-            if self._keys and end.key <= self._keys[-1]:
-                return
-            self._keys.append(end.key)
-            self._times.append(now)
-            if len(self._keys) > _MOST_ENDS:
-                half = len(self._keys) // 2
-                self._keys[:half] = self._keys[1:half:2]
-                self._times[:half] = self._times[1:half:2]
-
-    def age_after(self, place: Place, now: float) -> float:
-        """Return the time since the set's end advanced beyond a position, seconds; 0 if the position is the end.
-
-        >>> history = EndHistory()
-        >>> history.note(Place("b.1", 100), 1.0); history.note(Place("b.1", 200), 2.0)
-        >>> history.age_after(Place("b.1", 100), 5.0), history.age_after(Place("b.1", 200), 5.0)
-        (3.0, 0.0)
-        """
-        with self._lock:
-            at = bisect.bisect_right(self._keys, place.key)
-            return max(now - self._times[at], 0.0) if at < len(self._times) else 0.0
 
 
 def applied_place(
