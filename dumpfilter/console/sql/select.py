@@ -1,8 +1,8 @@
 """The execution of a client's SELECT on the console's tables, by SQLite.
 
 The library sqlglot parses the MySQL text into a syntax tree, and writes the tree as SQLite text. In between,
-:class:`Rewriting` changes the tree: it replaces table names, variables and functions, and names the result's columns.
-It refuses an expression that SQLite would evaluate in another way than MySQL, with error 1235.
+:class:`_Rewriting` replaces table names, variables and functions in the tree, and names the result's columns. It
+refuses an expression that SQLite would evaluate in another way than MySQL, with error 1235.
 
 An SQLite database in memory is made for the one statement. The tables that the statement names are copied into this
 database, and SQLite runs the statement there. Texts compare without the case of ASCII letters.
