@@ -7,11 +7,10 @@ the node. An experiment measures them. Both use this module for the figures.
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import heapq
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,16 +19,16 @@ import numpy.typing as npt
 from dumpfilter.simulation import lag
 from dumpfilter.simulation._hop import Dropped
 from dumpfilter.simulation.lag import Window
-from dumpfilter.simulation.plan import AT_ONCE, PlannedNode
+from dumpfilter.simulation.plan import PlannedNode
 from dumpfilter.simulation.results import LinkFigures, NodeFigures, OutageFigures, Run, Series, Setting
 from dumpfilter.simulation.route import (
     AGAIN,
     MICROSECOND,
     NEVER,
     Crossed,
+    Down,
     Form,
     Hop,
-    Passage,
     Route,
     cross,
     looks,
@@ -40,6 +39,9 @@ from dumpfilter.simulation.traffic import Ints, SetTraffic
 
 POINTS = 400
 """The maximum number of intervals in a series (figures over time)."""
+MOST_SERIES = 24
+"""The maximum number of nodes with a series (figures over time) in a run. The nodes with the greatest lag are chosen.
+"""
 _WIDTHS = [step * 10**power for power in range(3, 13) for step in (1, 2, 5)]
 """The interval widths that a series may have, microseconds."""
 
@@ -113,16 +115,14 @@ class Outcome(NamedTuple):
     """The time at which the node had received everything, microseconds since the start of the run."""
 
 
-def window_of(outcomes: Iterable[Outcome]) -> Window:
+def window_of(duration: int) -> Window:
     """Return the intervals of time into which the plots of a run are divided. A plot shows one value for each interval.
 
-    There are at most ``POINTS`` intervals, all of the same round width in microseconds. ``outcomes`` has the figures of
-    all nodes of the run, including the duration of the run.
+    There are at most ``POINTS`` intervals, all of the same round width. ``duration`` is that of the run, microseconds.
 
-    >>> window_of([Outcome([], [], 60_000_000)])
+    >>> window_of(60_000_000)
     Window(width=200000, count=301)
     """
-    duration = max(outcome.duration for outcome in outcomes)
     width = next((each for each in _WIDTHS if duration // each < POINTS), _WIDTHS[-1])
     return Window(width, duration // width + 1)
 
@@ -156,54 +156,47 @@ def outcomes_of(groups: Sequence[Group], flows: Sequence[Flow], *, limit: int) -
             )
             for n, arrived in enumerate(arrivals)
         ]
-        links: dict[str, LinkFigures] = {}
-        for n, flow in enumerate(flows):
-            link = _link(group, n, flow)
-            links[link.name] = _added(links[link.name], link) if link.name in links else link
-        found.append(Outcome(nodes, list(links.values()), 0 if last is None else last + group.delay))
+        shared: dict[str, list[int]] = {}
+        for n, channel in enumerate(channels):
+            shared.setdefault(channel.legs[-1].link, []).append(n)
+        links = [_link(group, numbers, [flows[n] for n in numbers]) for numbers in shared.values()]
+        found.append(Outcome(nodes, links, 0 if last is None else last + group.delay))
     return found
 
 
-def _link(group: Group, number: int, flow: Flow) -> LinkFigures:
-    """Return the figures of the last link of a channel, as far as the channel's transactions are concerned."""
-    leg, last = group.nodes[0].channels[number].legs[-1], group.routes[number].passages[-1]
-    arrived = flow.arrived
-    outages = []
-    for start, end in flow.outages:
-        caught_up = None
-        if end is not None and not arrived.missing:
-            caught_up = lag.catch_up(arrived.committed, arrived.received, start, end)
-        outages.append(OutageFigures(start=start, end=end, catch_up=caught_up))
+def _link(group: Group, numbers: Sequence[int], flows: Sequence[Flow]) -> LinkFigures:
+    """Return the figures of the last link of a node's channels ``numbers``, which share this link. ``flows`` has the
+    transactions of each of them.
+    """
+    leg, hop = group.nodes[0].channels[numbers[0]].legs[-1], group.routes[numbers[0]].hops[-1]
     return LinkFigures(
         name=leg.link,
         source=leg.source,
         target=leg.target,
         count=len(group.nodes),
-        rate=last.hop.rate,
-        delay=last.hop.delay // 1000 + group.delay,
-        jitter=last.hop.jitter // 1000,
-        bytes=flow.bytes,
-        estimated=last.form is Form.COMPRESSED,
-        transactions=len(arrived.transaction),
-        messages=flow.messages,
-        overhead=flow.overhead,
-        outages=tuple(outages),
+        rate=hop.rate,
+        delay=hop.delay // MICROSECOND + group.delay,
+        jitter=hop.jitter // MICROSECOND,
+        bytes=sum(flow.bytes for flow in flows),
+        estimated=hop.form is Form.COMPRESSED,
+        transactions=sum(len(flow.arrived.transaction) for flow in flows),
+        messages=_sum(flow.messages for flow in flows),
+        overhead=_sum(flow.overhead for flow in flows),
+        outages=tuple(_outage(flows, *outage) for outage in flows[0].outages),
     )
 
 
-def _added(one: LinkFigures, other: LinkFigures) -> LinkFigures:
-    """Return the figures of a link that carries two channels, from those of each channel."""
-    changes: dict[str, Any] = {}
-    for name in ("bytes", "transactions", "messages", "overhead"):
-        values = (getattr(one, name), getattr(other, name))
-        changes[name] = None if None in values else sum(values)
-    pairs = zip(one.outages, other.outages, strict=True)
-    changes["outages"] = tuple(max(pair, key=_catch_up) for pair in pairs)
-    return one.model_copy(update=changes)
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = list(values)
+    return sum(one for one in known if one is not None) if None not in known else None
 
 
-def _catch_up(outage: OutageFigures) -> float:
-    return math.inf if outage.catch_up is None else outage.catch_up
+def _outage(flows: Sequence[Flow], start: int, end: int | None) -> OutageFigures:
+    caught_up = None
+    if end is not None and not any(flow.arrived.missing for flow in flows):
+        of = [flow.arrived for flow in flows]
+        caught_up = max(lag.catch_up(one.committed, one.received, start, end) for one in of)
+    return OutageFigures(start=start, end=end, catch_up=caught_up)
 
 
 def at_node(group: Group, flows: Sequence[Flow]) -> Arrived:
@@ -253,22 +246,38 @@ def curves_of(group: Group, flows: Sequence[Flow], window: Window) -> Series:
     )
 
 
-def run_of(outcomes: Sequence[Outcome], curves: Sequence[Series], window: Window, **fields: Any) -> Run:
-    """Combine the figures of all groups of equal nodes, and the plot data of some nodes, into the results of one run.
+def run_of(
+    groups: Sequence[Group],
+    outcomes: Sequence[Outcome],
+    flows_of: Callable[[Group], Sequence[Flow]],
+    **fields: Any,
+) -> Run:
+    """Combine the figures of all groups of equal nodes into the results of one run, with data for the plots of the
+    nodes with the greatest lag.
 
-    ``window`` has the intervals of the plots. ``fields`` are further fields of the :class:`Run`, such as its setting.
+    ``flows_of`` returns the flows of a group. ``fields`` are further fields of the :class:`Run`.
     """
-    series = {
-        name: dict(chain.from_iterable(getattr(one, name).items() for one in curves))
-        for name in ("offered", "carried", "lag")
-    }
+    duration = max(outcome.duration for outcome in outcomes)
+    window = window_of(duration)
+    worst = heapq.nsmallest(MOST_SERIES, range(len(groups)), key=lambda number: _rank(outcomes[number]))
+    series: dict[str, dict[str, Any]] = {"offered": {}, "carried": {}, "lag": {}}
+    for group in (groups[number] for number in sorted(worst)):
+        curves = curves_of(group, flows_of(group), window)
+        for name, of_name in series.items():
+            of_name |= getattr(curves, name)
     return Run(
-        duration=max(outcome.duration for outcome in outcomes),
-        links=tuple(chain.from_iterable(outcome.links for outcome in outcomes)),
-        nodes=tuple(chain.from_iterable(outcome.nodes for outcome in outcomes)),
+        setting=groups[0].setting,
+        duration=duration,
+        links=tuple(link for outcome in outcomes for link in outcome.links),
+        nodes=tuple(node for outcome in outcomes for node in outcome.nodes),
         series=Series(start=0, width=window.width, **series),
         **fields,
     )
+
+
+def _rank(outcome: Outcome) -> tuple[int, str]:
+    """Return a sort key that puts groups of nodes with a great lag before others."""
+    return -outcome.nodes[0].lag.p99, outcome.nodes[0].name
 
 
 PACKET_BYTES = 5
@@ -417,15 +426,21 @@ def told_at(transaction: Ints, polls: Polls, crossed: Crossed, hop: Hop, empty_c
 
 
 class Departing(NamedTuple):
-    """The transactions that a sender sends over a link, with the time of each commit, and the time at which the sender
-    has each.
+    """The transactions that a sender sends over a link, with the times at which the sender has them. The arrays have
+    one entry for each transaction.
     """
 
     content: Content
     committed: Ints
     """The time of each commit, microseconds since the start of the run."""
     ready: Ints
-    """The time at which the sender has each transaction, nanoseconds."""
+    """The time at which each transaction is in the sender's binlog, nanoseconds."""
+    seen: Ints
+    """The time at which the sender finds each transaction in its binlog, nanoseconds."""
+    room: Ints
+    """The number of transactions that must have left before there is room for each one (see :func:`room_of`)."""
+    dropped: Dropped | None
+    """The sender's reports about dropped transactions. None: no reports."""
 
 
 class Schedule:
@@ -445,98 +460,74 @@ class Schedule:
         self.overhead = MESSAGE_OVERHEAD[traffic.family]
         self.committed = _committed(traffic.time, load)
         """The commit time of each transaction in the origin's binlog, microseconds since the start of the run."""
-        self._from_start = self.committed * MICROSECOND
         kept = functools.lru_cache(_KEPT)
+        self.reached = kept(self._reached)
         self._departing = kept(self._make_departing)
-        self._reached = kept(self._make_reached)
         self._seen = kept(self._make_seen)
         self._polls = kept(lambda *sender: Polls.of(self._seen(*sender)))
-        self._room = kept(self._make_room)
-        self._sent_from = kept(self._make_sent_from)
-        self._dropped = kept(self._make_dropped)
 
-    def passed(self, passages: tuple[Passage, ...]) -> tuple[Departing, Crossed]:
-        """Simulate sending this binlog's transactions over consecutive links, each with its filter (``passages``).
+    def passed(self, hops: tuple[Hop, ...]) -> tuple[Departing, Crossed]:
+        """Simulate sending this binlog's transactions over consecutive links (``hops``), each with its filter.
 
         Return the transactions that crossed the last link, and their times of departure and arrival.
         """
-        *before, last = passages
-        way, hop = tuple(before), last.hop
-        together = None
-        if last.form is Form.STAND_INS and self.traffic.stand_ins_joined:
-            # The rate and the delay do not matter, so that more routes have the same content.
-            together = Hop(tick=hop.tick or AT_ONCE, downs=last.idle)
-        sent = (last.form, last.filter, way, together)
-        departing = self._departing(*sent)
-        seen = self._sent_from(hop.tick, *sent)
-        dropped = None
-        if last.form is Form.EVENTS and last.filter is not None:
-            dropped = self._dropped(way, hop.tick, last.filter)
+        *way, hop = hops
+        # Links that differ in other properties, such as the rate, are sent the same.
+        departing = self._departing(tuple(way), hop.tick, hop.form, hop.filter, hop.ahead, hop.idle)
         if hop.message:
             hop = hop._replace(message_overhead=self.overhead)
-        return departing, cross(seen, departing.content.bytes, hop, dropped, self._room(hop.ahead, *sent))
+        return departing, cross(
+            departing.seen, departing.content.bytes, hop, departing.dropped, departing.room
+        )
 
-    def reached(self, passages: tuple[Passage, ...]) -> Ints:
+    def _reached(self, hops: tuple[Hop, ...]) -> Ints:
         """Return the time at which each transaction of this binlog reaches the end of consecutive links, nanoseconds.
 
-        ``passages`` are the links with their filters. Without links the result is the time of the commit.
+        ``hops`` are the links with their filters. Without links the result is the time of the commit.
         """
-        return self._reached(passages) if passages else self._from_start
-
-    def _make_departing(
-        self, form: Form, number: int | None, way: tuple[Passage, ...], hop: Hop | None
-    ) -> Departing:
-        """Return the transactions that cross a link in a given form. ``number`` is the index of the filter (None: no
-        filter), and ``way`` has the hops to the link's sender.
-
-        If ``hop`` is given, transactions that reach the sender during an outage of this hop are seen together when the
-        outage is over.
-        """
-        seen = None
-        if hop is not None:
-            seen = self._seen(way, hop.tick)
-            for down in hop.downs:
-                seen = np.where((seen >= down.start) & (seen < down.restart), down.restart, seen)
-        found = content(self.traffic, form, number, seen)
-        return Departing(found, self.committed[found.transaction], self.reached(way)[found.transaction])
-
-    def _make_sent_from(self, tick: int, *sent: Any) -> Ints:
-        """Return the time from which on a sender can send each transaction, nanoseconds. See :meth:`_make_seen`."""
-        departing = self._departing(*sent)
-        if not tick:
-            return departing.ready
-        # The sender looks for the transactions of all filters.
-        *_, way, _ = sent
-        return self._seen(way, tick)[departing.content.transaction]
-
-    def _make_room(self, ahead: int, *sent: Any) -> Ints:
-        return room_of(self._departing(*sent).content.bytes, ahead)
-
-    def _make_reached(self, passages: tuple[Passage, ...]) -> Ints:
-        departing, crossed = self.passed(passages)
+        if not hops:
+            return self.committed * MICROSECOND
+        departing, crossed = self.passed(hops)
         transaction = departing.content.transaction
-        *before, last = passages
-        if last.form is Form.EVENTS and last.filter is not None and last.hop.tick:
-            polls = self._polls(tuple(before), last.hop.tick)
-            return told_at(transaction, polls, crossed, last.hop, self.overhead + EMPTY_BYTES)
+        *way, hop = hops
+        if hop.form is Form.EVENTS and hop.filter is not None and hop.tick:
+            polls = self._polls(tuple(way), hop.tick)
+            return told_at(transaction, polls, crossed, hop, self.overhead + EMPTY_BYTES)
         # A transaction that this reader was not sent takes the time of the one before it, so that the times ascend.
         at = np.full(len(self.traffic), -1, np.int64)
         at[transaction] = crossed.received
         reached: Ints = np.maximum.accumulate(at)
         return reached
 
-    def _make_dropped(self, passages: tuple[Passage, ...], tick: int, number: int) -> Dropped:
-        """Return the reports about dropped transactions that the sender at the end of ``passages`` makes. ``number``
-        is the index of the filter.
+    def _make_departing(
+        self,
+        way: tuple[Hop, ...],
+        tick: int,
+        form: Form,
+        number: int | None,
+        ahead: int,
+        idle: tuple[Down, ...],
+    ) -> Departing:
+        """Return the transactions that cross a link in a given form. ``number`` is the index of the filter (None: no
+        filter), and ``way`` has the links to the link's sender. The other parameters are those of :class:`Hop`.
         """
-        polls = self._polls(passages, tick) if tick else None
-        return dropped_before(self.traffic.filtered[number].transaction, polls, self.overhead + EMPTY_BYTES)
+        together = seen = self._seen(way, tick)
+        for down in idle:
+            together = np.where((together >= down.start) & (together < down.restart), down.restart, together)
+        found = content(self.traffic, form, number, together)
+        sent = found.transaction
+        dropped = None
+        if form is Form.EVENTS and number is not None:
+            polls = self._polls(way, tick) if tick else None
+            dropped = dropped_before(sent, polls, self.overhead + EMPTY_BYTES)
+        ready = self.reached(way)[sent]
+        return Departing(found, self.committed[sent], ready, seen[sent], room_of(found.bytes, ahead), dropped)
 
-    def _make_seen(self, passages: tuple[Passage, ...], tick: int) -> Ints:
-        """Return the time at which the sender at the end of ``passages`` sees each transaction, nanoseconds. It
+    def _make_seen(self, way: tuple[Hop, ...], tick: int) -> Ints:
+        """Return the time at which the sender at the end of ``way`` sees each transaction, nanoseconds. It
         does not look for ``tick`` nanoseconds after it found some.
         """
-        return looks(self.reached(passages), tick, AGAIN)
+        return looks(self.reached(way), tick, AGAIN) if tick else self.reached(way)
 
 
 def _committed(times: Ints, load: Fraction | None) -> Ints:
@@ -551,21 +542,16 @@ def _committed(times: Ints, load: Fraction | None) -> Ints:
     return committed
 
 
-def flows_of(routes: Sequence[Route], schedules: Mapping[str, Schedule]) -> list[Flow]:
-    """Simulate each of ``routes``, which are the links from an origin (a node that writes binlogs) to another node.
-
-    Return the arrivals and the bytes of each route, in order. ``schedules`` has the commit times of each origin, by
-    the origin's name.
+def travel(route: Route, schedule: Schedule) -> Flow:
+    """Simulate ``route``, which has the links from an origin (a node that writes binlogs) to another node. Return the
+    arrivals and bytes. ``schedule`` has the origin's commit times.
     """
-    return [_travel(route, schedules[route.origin]) for route in routes]
-
-
-def _travel(route: Route, schedule: Schedule) -> Flow:
-    last = route.passages[-1]
-    ((transaction, sizes, counts), committed, ready), crossed = schedule.passed(route.passages)
+    hop = route.hops[-1]
+    departing, crossed = schedule.passed(route.hops)
+    transaction, sizes, counts = departing.content
     received = crossed.received
     if route.apply is not None:
-        received = _applied(schedule.traffic, route.apply, route.applied, transaction, received)
+        received = _applied(schedule.traffic, route.apply, transaction, received)
     # Times ascend, so that those of a link that stays down are at the end.
     came = _before_never(received)
     kept = came if counts is None else np.flatnonzero(counts[came])
@@ -573,24 +559,24 @@ def _travel(route: Route, schedule: Schedule) -> Flow:
     missing = (len(transaction) if counts is None else int(counts.sum())) - len(arrived)
 
     def offered() -> tuple[Ints, Ints]:
-        there = _before_never(ready)
-        return ready[there] // MICROSECOND, sizes[there]
+        there = _before_never(departing.ready)
+        return departing.ready[there] // MICROSECOND, sizes[there]
 
     def carried() -> tuple[Ints, Ints, Ints]:
         gone = _before_never(crossed.departed)
-        needed = times_of(sizes[gone], last.hop)
+        needed = times_of(sizes[gone], hop)
         return crossed.departed[gone] // MICROSECOND, sizes[gone], needed // MICROSECOND
 
     # Each transaction of MySQL's protocol is a message of its own, and the protocol's bytes count with its events.
-    has_messages = last.hop.message > 0
+    has_messages = hop.message > 0
     return Flow(
-        Arrived(transaction[kept], committed[kept], arrived, missing),
+        Arrived(transaction[kept], departing.committed[kept], arrived, missing),
         int(sizes[_before_never(crossed.received)].sum()),
         crossed.messages if has_messages else None,
         crossed.messages * schedule.overhead + crossed.told if has_messages else None,
         [
             (down.start // MICROSECOND, None if down.end >= NEVER else down.end // MICROSECOND)
-            for down in last.hop.downs
+            for down in hop.downs
         ],
         offered,
         carried,
@@ -601,13 +587,9 @@ def _before_never(ascending: Ints) -> slice:
     return slice(int(ascending.searchsorted(NEVER)))
 
 
-def _applied(
-    traffic: SetTraffic, applier: Hop, number: int | None, transaction: Ints, received: Ints
-) -> Ints:
-    """Return the time at which a node has applied each transaction that it received, nanoseconds. ``number`` is the
-    index of the filter of what it applies (None: everything).
-    """
-    passes = traffic.everything if number is None else traffic.filtered[number]
+def _applied(traffic: SetTraffic, applier: Hop, transaction: Ints, received: Ints) -> Ints:
+    """Return the time at which a node has applied each transaction that it received, nanoseconds."""
+    passes = traffic.everything if applier.filter is None else traffic.filtered[applier.filter]
     sizes = np.zeros(len(traffic), np.int64)
     sizes[passes.transaction] = passes.bytes
     wanted = sizes[transaction] > 0

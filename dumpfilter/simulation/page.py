@@ -7,8 +7,8 @@ variant, which is a way to bring the binlog to the slaves, such as filtered on t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from dumpfilter.analyse.report.html import Chart, Json, environment, page_parts
 from dumpfilter.analyse.report.text import (
@@ -20,7 +20,6 @@ from dumpfilter.analyse.report.text import (
 )
 from dumpfilter.base.printable import visible
 from dumpfilter.simulation.results import (
-    LagFigures,
     LinkFigures,
     Method,
     NodeFigures,
@@ -31,14 +30,12 @@ from dumpfilter.simulation.results import (
     title_of,
     value_of,
 )
-from dumpfilter.simulation.traffic import Clock
 
 _SECOND = 1_000_000
 """The number of microseconds in a second."""
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(NamedTuple):
     """The line style of a variant (a way to bring the binlog to the slaves) in all plots. Colours are names of CSS
     properties.
     """
@@ -50,15 +47,15 @@ class Look:
     is_measured: bool = False
 
 
-_VARIANTS = {
-    Variant.NONE: ("no filter", "whole-line", "whole-area", "solid"),
-    Variant.SLAVE: ("filter on the slave", "applied", "whole-area", "dot"),
-    Variant.MASTER: ("filter on the master", "master", "master-area", "solid"),
-    Variant.NONE_COMPRESSED: ("no filter, zstd", "whole-line", "whole-area", "dash"),
-    Variant.MASTER_COMPRESSED: ("filter on the master, zstd", "master", "master-area", "dash"),
-    Variant.SPLIT: ("split binlogs", "split", "whole-area", "dashdot"),
-    Variant.REPLICA: ("real replicas, filter on the master", "replica", "master-area", "dot"),
-    Variant.PLAIN: ("real replicas, no dumpfilter", "replica", "whole-area", "dash"),
+_LOOKS = {
+    Variant.NONE: Look("no filter", "whole-line", "whole-area", "solid"),
+    Variant.SLAVE: Look("filter on the slave", "applied", "whole-area", "dot"),
+    Variant.MASTER: Look("filter on the master", "master", "master-area", "solid"),
+    Variant.NONE_COMPRESSED: Look("no filter, zstd", "whole-line", "whole-area", "dash"),
+    Variant.MASTER_COMPRESSED: Look("filter on the master, zstd", "master", "master-area", "dash"),
+    Variant.SPLIT: Look("split binlogs", "split", "whole-area", "dashdot"),
+    Variant.REPLICA: Look("real replicas, filter on the master", "replica", "master-area", "dot"),
+    Variant.PLAIN: Look("real replicas, no dumpfilter", "replica", "whole-area", "dash"),
 }
 
 
@@ -68,37 +65,28 @@ def look_of(run: Run) -> Look:
     The style depends on the run's variant (the way to bring the binlog to the slaves), and on whether the run was
     measured or simulated. A measured run has a solid line and its own colour.
     """
-    name, colour, area, dash = _VARIANTS[run.setting.variant]
+    name, colour, area, *_ = look = _LOOKS[run.setting.variant]
     if run.method is Method.MEASURED:
         return Look(f"{name}, measured", f"{colour}-measured", area, "solid", True)
-    return Look(name, colour, area, dash)
+    return look
 
 
 def nodes_by_name(run: Run) -> dict[str, NodeFigures]:
     """Return the lag and bytes of each node in a run by the node's name. Nodes with equal figures have separate
     entries.
     """
-    return {name: node for node in whole_nodes(run) for name in (node.members or (node.name,))}
+    return {name: node for node in run.whole_nodes for name in (node.members or (node.name,))}
 
 
-def whole_nodes(run: Run) -> list[NodeFigures]:
-    """Return the figures of each node (or group of equal nodes) of a run, without the figures of a node's single
-    sources.
-    """
-    return [node for node in run.nodes if node.channel is None]
-
-
-def worst_nodes(runs: Sequence[Run], most: int) -> list[str]:
-    """Return the names of the ``most`` nodes with the greatest lag in any of the runs, in descending order of lag."""
+def worst_nodes(runs: Sequence[Run]) -> list[str]:
+    """Return the names of the nodes with the greatest lag in any of the runs, in descending order of lag."""
     worst: dict[str, int] = {}
-    for run in runs:
-        for node in whole_nodes(run):
-            worst[node.name] = max(worst.get(node.name, 0), node.lag.worst)
-    return sorted(worst, key=lambda name: (-worst[name], name))[:most]
+    for node in itertools.chain.from_iterable(run.whole_nodes for run in runs):
+        worst[node.name] = max(worst.get(node.name, 0), node.lag.worst)
+    return sorted(worst, key=lambda name: (-worst[name], name))[:MOST_CHOICES]
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """One row of the summary: the bytes of all links and the lag of all nodes for one variant.
 
     A variant is a way to bring the binlog to the slaves, such as filtered on the master. The lag is in microseconds.
@@ -107,12 +95,12 @@ class Way:
     look: Look
     bytes: int
     estimated: bool
+    gigabytes_a_month: float | None
+    """The projected traffic of a month, GB. None: the binlog is too short for a projection."""
     worst: int
     p99: int
     above: int
     """The longest time that the lag of any node was above the limit, microseconds."""
-    gigabytes_a_month: float | None
-    """The projected traffic of a month, GB. None: the binlog is too short for a projection."""
 
 
 def ways(results: Results) -> list[Way]:
@@ -122,55 +110,24 @@ def ways(results: Results) -> list[Way]:
     rates, delays or loads.
     """
     found: dict[Look, Way] = {}
-    seconds = active_seconds_of(results)
     for run in results.runs:
-        nodes = whole_nodes(run)
-        if not run.setting.is_plain or run.repetition > 1 or not nodes:
-            continue
-        total = total_bytes(run)
-        month = bytes_of_month(total, seconds)
-        found[look_of(run)] = Way(
-            look_of(run),
-            total,
-            any(link.estimated for link in run.links),
-            max(node.lag.worst for node in nodes),
-            max(node.lag.p99 for node in nodes),
-            max(node.lag.above for node in nodes),
-            None if month is None else month / GIGABYTE,
-        )
+        if run.setting.is_plain and run.repetition == 1 and run.whole_nodes:
+            total = sum(link.bytes * link.count for link in run.links)
+            month = bytes_of_month(total, results.active_seconds)
+            found[look_of(run)] = Way(
+                look_of(run),
+                total,
+                any(link.estimated for link in run.links),
+                None if month is None else month / GIGABYTE,
+                *(
+                    max(getattr(node.lag, name) for node in run.whole_nodes)
+                    for name in ("worst", "p99", "above")
+                ),
+            )
     return list(found.values())
 
 
-def total_bytes(run: Run) -> int:
-    """Return the sum of the bytes that all links of the topology carried in a run."""
-    return sum(link.bytes * link.count for link in run.links)
-
-
-def duration_of(results: Results) -> float | None:
-    """Return the longest time from the first to the last commit of any node that writes a binlog, seconds. None: there
-    are no commits.
-    """
-    longest = max(
-        (
-            one.last_time - one.first_time
-            for one in results.sources
-            if one.first_time is not None and one.last_time is not None
-        ),
-        default=0,
-    )
-    return longest / _SECOND if longest > 0 else None
-
-
-def active_seconds_of(results: Results) -> int:
-    """Return the time in which binlogs were written, without pauses of more than a day, seconds.
-
-    With several origins (nodes that write binlogs), the longest time counts.
-    """
-    return max((source.active_seconds for source in results.sources), default=0)
-
-
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A figure that was measured, with the simulated value of the same figure. Both are in bytes, or in microseconds if
     ``is_time``.
     """
@@ -194,25 +151,27 @@ def comparisons(results: Results) -> list[Comparison]:
     simulated = {run.setting: run for run in results.runs if run.method is Method.SIMULATED}
     found = []
     for run in results.runs:
-        other = simulated.get(run.setting)
-        if run.method is not Method.MEASURED or other is None:
-            continue
-        variant = run.setting.variant.value + (f", run {run.repetition}" if run.repetition > 1 else "")
-        nodes: Mapping[str, NodeFigures] = nodes_by_name(other)
-        links: Mapping[str, LinkFigures] = {link.name: link for link in other.links}
-        for link in run.links:
-            if link.name in links:
-                its = links[link.name]
-                found.append(Comparison(f"bytes {link.name}", variant, link.bytes, its.bytes, False))
-                for outage, other_outage in zip(link.outages, its.outages, strict=False):
-                    if outage.catch_up is not None and other_outage.catch_up is not None:
-                        what = f"catch-up {link.target}"
-                        found.append(Comparison(what, variant, outage.catch_up, other_outage.catch_up, True))
-        for node in whole_nodes(run):
-            if node.name in nodes:
-                for share in ("p50", "p99"):
-                    mine, theirs = (getattr(each.lag, share) for each in (node, nodes[node.name]))
-                    found.append(Comparison(f"{share} {node.name}", variant, mine, theirs, True))
+        if run.method is Method.MEASURED and run.setting in simulated:
+            variant = run.setting.variant.value + (f", run {run.repetition}" if run.repetition > 1 else "")
+            its = _compared(simulated[run.setting])
+            found += [
+                Comparison(key[0], variant, value, its[key], not key[0].startswith("bytes"))
+                for key, value in _compared(run).items()
+                if key in its
+            ]
+    return found
+
+
+def _compared(run: Run) -> dict[tuple[str, str, int], int]:
+    """Return the figures of a run that are compared with those of another one. A key begins with the figure's title."""
+    found = {}
+    for link in run.links:
+        found[f"bytes {link.name}", link.name, 0] = link.bytes
+        for number, outage in enumerate(link.outages):
+            if outage.catch_up is not None:
+                found[f"catch-up {link.target}", link.name, number] = outage.catch_up
+    for name, node in nodes_by_name(run).items():
+        found |= {(f"{share} {name}", name, 0): getattr(node.lag, share) for share in ("p50", "p99")}
     return found
 
 
@@ -225,8 +184,7 @@ _BITS = 8
 _LAG_AXIS = {"kind": "duration", "unit": "seconds", "log": True}
 
 
-@dataclass(frozen=True)
-class ChoicePlot:
+class ChoicePlot(NamedTuple):
     """A chart with a menu, in which the user chooses the node or link to show. ``looks`` has the colours and dashes of
     the lines for the legend.
     """
@@ -243,15 +201,14 @@ def lag_plot(results: Results) -> ChoicePlot | None:
     """
     runs = _with_own_links(results)
     looks = _looks(runs)
-    drawn = _drawn(looks)
     choices: dict[str, Json] = {}
-    for node in worst_nodes(runs, MOST_CHOICES):
-        for load in sorted({run.setting.load for run in runs}):
-            found = {look_of(run): run for run in runs if run.setting.load == load}
-            if any(any(run.series.lag.get(node, ())) for run in found.values()):
-                lines = [_lag_line(found.get(look), node) for look in looks]
-                name = node if load == 1 else f"{node}, load × {load:g}"
-                choices[name] = {"lines": lines, "segments": _span(lines), "level": _limit(results)}
+    for node, load in itertools.product(worst_nodes(runs), sorted({run.setting.load for run in runs})):
+        found = {look_of(run): run for run in runs if run.setting.load == load}
+        if any(any(run.series.lag.get(node, ())) for run in found.values()):
+            lines = [_lag_line(found.get(look), node) for look in looks]
+            name = node if load == 1 else f"{node}, load × {load:g}"
+            choices[name] = {"lines": lines, "segments": _span(lines), "level": _limit(results)}
+    drawn = _drawn(looks)
     return _plot(drawn, list(map(_line, drawn)), choices, height=360, x={"kind": "duration"}, y=_LAG_AXIS)
 
 
@@ -282,12 +239,14 @@ def rate_plot(results: Results) -> ChoicePlot | None:
             if link.rate is not None:
                 text = f"the link's rate, {human_rate_of_bits(link.rate)}"
                 choices[name]["level"] = {"value": link.rate / _BITS, "text": text}
-    looks = _drawn(list(found))
+    looks = _drawn(found)
     shown: list[Json] = []
     for look in looks:
         offered = {"name": f"{look.name}, committed", "area": look.area, "width": 0}
-        carried = {"name": f"{look.name}, on the link"}
-        shown += [{**_line(look), "step": True, **offered}, {**_line(look), "step": True, **carried}]
+        shown += [
+            _line(look) | {"step": True} | changed
+            for changed in (offered, {"name": f"{look.name}, on the link"})
+        ]
     y = {"kind": "rate", "unit": "bits"}
     return _plot(looks, shown, choices, height=340, x={"kind": "duration"}, y=y)
 
@@ -297,36 +256,31 @@ def frontier_plot(results: Results) -> ChoicePlot | None:
 
     None: the runs have fewer than two rates.
     """
-    runs = [(run.setting.rate, run) for run in results.runs if run.setting.rate is not None]
-    runs.sort(key=lambda each: each[0])
-    rates = list(dict.fromkeys(rate for rate, _ in runs))
+    runs = [run for run in results.runs if run.setting.rate is not None]
+    looks = _looks(runs)
+    runs.sort(key=lambda run: run.setting.rate or 0)
+    rates = list(dict.fromkeys(run.setting.rate for run in runs))
     if len(rates) < 2:
         return None
-    loads = sorted({run.setting.load for _, run in runs})
-    delays = sorted({run.setting.delay for _, run in runs}, key=lambda delay: -1 if delay is None else delay)
-    looks = _looks([run for run in results.runs if run.setting.rate is not None])
-    figures = [(rate, run, nodes_by_name(run)) for rate, run in runs]
+    loads = sorted({run.setting.load for run in runs})
+    delays = sorted({run.setting.delay for run in runs}, key=lambda delay: -1 if delay is None else delay)
+    figures = [(run, nodes_by_name(run)) for run in runs]
     choices: dict[str, Json] = {}
-    for node in worst_nodes([run for _, run in runs], MOST_CHOICES):
-        for load, delay in itertools.product(loads, delays):
-            points = [
-                (look_of(run), rate, nodes[node].lag)
-                for rate, run, nodes in figures
-                if node in nodes and (run.setting.load, run.setting.delay) == (load, delay)
-            ]
-            parts = [node]
-            parts += [f"load × {load:g}"] * (len(loads) > 1)
-            parts += [f"delay {microseconds(delay)}"] * (len(delays) > 1)
-            choices[", ".join(parts)] = {
-                "lines": [
-                    _frontier_line([(rate, lag) for of, rate, lag in points if of == look]) for look in looks
-                ],
-                "level": _limit(results),
-            }
+    for node, load, delay in itertools.product(worst_nodes(runs), loads, delays):
+        points: dict[Look, list[tuple[int | None, NodeFigures]]] = {look: [] for look in looks}
+        for run, nodes in figures:
+            if node in nodes and (run.setting.load, run.setting.delay) == (load, delay):
+                points[look_of(run)].append((run.setting.rate, nodes[node]))
+        parts = [node]
+        parts += [f"load × {load:g}"] * (len(loads) > 1)
+        parts += [f"delay {microseconds(delay)}"] * (len(delays) > 1)
+        choices[", ".join(parts)] = {
+            "lines": list(map(_frontier_line, points.values())),
+            "level": _limit(results),
+        }
     shown = [{**_line(look), "points": True} for look in _drawn(looks)]
-    return _plot(
-        looks, shown, choices, height=360, x={"kind": "bits", "log": True, "ticks": rates}, y=_LAG_AXIS
-    )
+    x = {"kind": "bits", "log": True, "ticks": rates}
+    return _plot(looks, shown, choices, height=360, x=x, y=_LAG_AXIS)
 
 
 def _with_own_links(results: Results) -> list[Run]:
@@ -363,24 +317,26 @@ def _span(lines: Sequence[Json]) -> list[list[float]]:
     return [[0, max((line["dx"] * len(line["y"]) for line in lines), default=0) or 1]]
 
 
-def _frontier_line(points: Sequence[tuple[int, LagFigures]]) -> Json:
+def _frontier_line(points: Sequence[tuple[int | None, NodeFigures]]) -> Json:
+    lags = [node.lag for _, node in points]
     return {
         "x": [rate for rate, _ in points],
-        "y": [round(max(lag.worst / _SECOND, LEAST_LAG), 4) for _, lag in points],
+        "y": [round(max(lag.worst / _SECOND, LEAST_LAG), 4) for lag in lags],
         "notes": [
             f"p50 {microseconds(lag.p50)}, p99 {microseconds(lag.p99)}, worst {microseconds(lag.worst)}"
-            for _, lag in points
+            for lag in lags
         ],
     }
 
 
-def _drawn(looks: Sequence[Look]) -> list[Look]:
+def _drawn(looks: Iterable[Look]) -> list[Look]:
     """Return the line styles for drawing. If some styles are for measured runs, those for simulated runs become
     dotted.
     """
-    if not any(look.is_measured for look in looks):
-        return list(looks)
-    return [look if look.is_measured else replace(look, dash="dot") for look in looks]
+    given = list(looks)
+    if not any(look.is_measured for look in given):
+        return given
+    return [look if look.is_measured else look._replace(dash="dot") for look in given]
 
 
 def _line(look: Look) -> Json:
@@ -422,12 +378,12 @@ def render_page(results: Results) -> str:
         results=results,
         ways=compared,
         whole=max((way.bytes for way in compared), default=0),
-        seconds=duration_of(results),
+        seconds=max((source.duration for source in results.sources), default=0) / _SECOND,
         month_hours=MONTH_HOURS,
-        month_remark=remark_on_month(active_seconds_of(results)),
+        month_remark=remark_on_month(results.active_seconds),
         is_measured=any(run.method is Method.MEASURED for run in results.runs),
         chosen=chosen,
-        node_rows=[(run, node) for run in results.runs for node in whole_nodes(run)],
+        node_rows=[(run, node) for run in results.runs for node in run.whole_nodes],
         channel_rows=[(run, node) for run in results.runs for node in run.nodes if node.channel is not None],
         link_rows=[(run, link) for run in results.runs for link in run.links],
         outage_rows=[
@@ -436,11 +392,5 @@ def render_page(results: Results) -> str:
         comparisons=comparisons(results),
         title_of=lambda run: title_of(run.setting, run.method),
         value_of=value_of,
-        look_of=look_of,
-        total_bytes=total_bytes,
-        whole_seconds=any(source.clock == Clock.SECONDS for source in results.sources),
         most_lines=MOST_LINES,
     )
-
-
-__all__ = ["render_page"]

@@ -202,6 +202,11 @@ class Run(Model):
     nodes: tuple[NodeFigures, ...]
     series: Series
 
+    @property
+    def whole_nodes(self) -> list[NodeFigures]:
+        """The figures of each node (or group of equal nodes), without the figures of a node's single sources."""
+        return [node for node in self.nodes if node.channel is None]
+
 
 class Found(Model):
     """The result of a search for one node: a rate or a delay of links with which the node's lag stays within the
@@ -245,6 +250,11 @@ class SourceFigures(Model):
     active_seconds: int
     """The time from the first to the last commit, without pauses of more than a day, seconds."""
 
+    @property
+    def duration(self) -> int:
+        """The time from the first to the last commit, microseconds."""
+        return (self.last_time or 0) - (self.first_time or 0)
+
 
 class NodeDescription(Model):
     """One node of the topology, with its kind (such as slave), the nodes that it reads from, and its filter rules."""
@@ -272,6 +282,13 @@ class Results(Model):
     runs: tuple[Run, ...]
     found: tuple[Found, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def active_seconds(self) -> int:
+        """The time in which binlogs were written, without pauses of more than a day, seconds. The longest time of all
+        origins (nodes that write binlogs) counts.
+        """
+        return max((source.active_seconds for source in self.sources), default=0)
 
 
 def microseconds(value: int | None) -> str:

@@ -56,9 +56,27 @@ class Down(NamedTuple):
     """
 
 
+class Form(enum.StrEnum):
+    """The encodings in which transactions cross a simulated link, for example gRPC messages or packets of MySQL's
+    protocol.
+    """
+
+    EVENTS = "events"
+    """Chunks of events over gRPC, as dumpfilter slaves receive them."""
+    COMPRESSED = "compressed"
+    """Chunks of events over gRPC, compressed by zstd. Their sizes are estimates."""
+    PACKETS = "packets"
+    """Packets of MySQL's replication protocol, one for each event."""
+    STAND_INS = "stand-ins"
+    """Packets of MySQL's replication protocol, with stand-ins (empty transactions) for dropped transactions."""
+    SPLIT = "split"
+    """The events of those per-schema binlogs of a split that the reader needs."""
+
+
 class Hop(NamedTuple):
-    """The properties of a simulated link between two nodes. The applier of a node is simulated as a link without delay.
-    Times are nanoseconds.
+    """One link on the path from a binlog's writer to a node, in one run of a simulation, with the filter of its sender.
+
+    The applier of a node is simulated as a link without delay. Times are nanoseconds.
     """
 
     rate: int | None = None
@@ -70,18 +88,20 @@ class Hop(NamedTuple):
     """
     seed: int = 0
     """The seed of the random numbers for the jitter."""
-    downs: tuple[Down, ...] = ()
-    """The outages in ascending order, without overlap."""
     message: int = 0
     """The size at which the sender ends a message, bytes. A transaction is received when its whole message has
     arrived. 0: each transaction is one message.
     """
+    message_overhead: int = 0
+    """The bytes that each message adds to its events on the link."""
+    fixed: int = 0
+    """The constant time that each transaction takes in addition to the time for its bytes, nanoseconds."""
+    downs: tuple[Down, ...] = ()
+    """The outages in ascending order, without overlap."""
     most_message: int = 0
     """The limit of the message size after an outage, bytes. After an outage the message size follows the rate that
     the reader reports.
     """
-    message_overhead: int = 0
-    """The bytes that each message adds to its events on the link."""
     ahead: int = 0
     """The capacity of the connection's send buffers, bytes. The sender makes messages until they are full. 0: no
     limit.
@@ -90,8 +110,14 @@ class Hop(NamedTuple):
     """The time in which the sender does not look for new transactions after it found some, nanoseconds (see
     :func:`looks`). 0: the sender sees each transaction at once.
     """
-    fixed: int = 0
-    """The constant time that each transaction takes in addition to the time for its bytes, nanoseconds."""
+    form: Form = Form.EVENTS
+    """The encoding of transactions on the link, such as gRPC chunks or packets of MySQL's protocol."""
+    filter: int | None = None
+    """The index, in the plan's filters, of the filter on this link. None: no filter."""
+    idle: tuple[Down, ...] = ()
+    """The intervals in which the sender had no reader. The sender sees all transactions of an interval together at
+    its end.
+    """
 
 
 class Crossed(NamedTuple):
@@ -144,7 +170,7 @@ def cross(
         np.ascontiguousarray(sizes, np.int64),
         room_of(sizes, hop.ahead) if room is None else room,
         dropped,
-        _parameters(hop),
+        Parameters(*nanoseconds_of_a_byte(hop.rate), *hop[1:7]),
         _outages(arrived, sizes, hop),
         departed,
         received,
@@ -163,18 +189,6 @@ def room_of(sizes: Ints, ahead: int) -> Ints:
         return np.zeros(len(sizes), np.int64)
     ends = np.cumsum(sizes)
     return np.searchsorted(ends, ends - sizes - ahead).astype(np.int64) + (ends - sizes > ahead)
-
-
-def _parameters(hop: Hop) -> Parameters:
-    return Parameters(
-        *nanoseconds_of_a_byte(hop.rate),
-        hop.delay,
-        hop.jitter,
-        hop.seed,
-        hop.message,
-        hop.message_overhead,
-        hop.fixed,
-    )
 
 
 def _outages(arrived: Ints, sizes: Ints, hop: Hop) -> Ints:
@@ -230,23 +244,6 @@ _FINEST = 1_000_000
 """The largest denominator of a load as a fraction. Its inverse is the smallest load."""
 
 
-class Form(enum.StrEnum):
-    """The encodings in which transactions cross a simulated link, for example gRPC messages or packets of MySQL's
-    protocol.
-    """
-
-    EVENTS = "events"
-    """Chunks of events over gRPC, as dumpfilter slaves receive them."""
-    COMPRESSED = "compressed"
-    """Chunks of events over gRPC, compressed by zstd. Their sizes are estimates."""
-    PACKETS = "packets"
-    """Packets of MySQL's replication protocol, one for each event."""
-    STAND_INS = "stand-ins"
-    """Packets of MySQL's replication protocol, with stand-ins (empty transactions) for dropped transactions."""
-    SPLIT = "split"
-    """The events of those per-schema binlogs of a split that the reader needs."""
-
-
 _WAYS: Mapping[Variant, tuple[Callable[[Leg], FilterKey], Form]] = {
     Variant.NONE: (attrgetter("unfiltered"), Form.EVENTS),
     Variant.SLAVE: (attrgetter("logged"), Form.EVENTS),
@@ -264,34 +261,14 @@ _UNFILTERED = (Variant.NONE, Variant.NONE_COMPRESSED)
 """The variants in which a node applies all events."""
 
 
-class Passage(NamedTuple):
-    """One link on the path from a binlog's writer to a node, in one run of a simulation, with the filter of its sender.
-
-    ``form`` is the encoding of transactions on the link, such as gRPC chunks or packets of MySQL's protocol.
-    """
-
-    form: Form
-    filter: int | None
-    """The index of the filter on this hop in the plan's filters. None: no filter."""
-    hop: Hop
-    idle: tuple[Down, ...] = ()
-    """The intervals in which the sender had no reader. The sender sees all transactions of an interval together at
-    its end.
-    """
-
-
 class Route(NamedTuple):
     """The links over which transactions come from one origin (a node that writes binlogs) to a node, in one run."""
 
     origin: str
-    passages: tuple[Passage, ...]
+    hops: tuple[Hop, ...]
     apply: Hop | None = None
-    """The node's applier, treated as one more hop after the links. None: a transaction counts as applied when it is
-    received.
-    """
-    applied: int | None = None
-    """The index, in the plan's filters, of the filter that decides which transactions the node applies. None: the node
-    applies all.
+    """The node's applier, treated as one more hop after the links, with the filter of the transactions that the node
+    applies. None: a transaction counts as applied when it is received.
     """
 
 
@@ -307,8 +284,8 @@ class Router:
         self._numbers = {key: number for number, key in enumerate(plan.filters)}
         self._applier = applier
         self._seed = seed
-        # All nodes behind a link share its passage.
-        self._passage = functools.cache(self._make_passage)
+        # All nodes behind a link share its hop.
+        self._hop = functools.cache(self._make_hop)
 
     def routes(self, node: PlannedNode, setting: Setting) -> tuple[Route, ...]:
         """Return the links over which ``node`` gets its transactions, with their properties in one run.
@@ -316,18 +293,17 @@ class Router:
         The result has one :class:`Route` for each path from a binlog's writer to the node. ``setting`` has the
         parameters of the run.
         """
-        is_filtered = self._applier and setting.variant not in _UNFILTERED
+        numbers = {} if setting.variant in _UNFILTERED else self._numbers
         return tuple(
             Route(
                 channel.origin,
-                tuple(self._passage(leg, setting) for leg in channel.legs),
-                self._applier,
-                self._numbers.get(channel.applied) if is_filtered else None,
+                tuple(self._hop(leg, setting) for leg in channel.legs),
+                self._applier and self._applier._replace(filter=numbers.get(channel.applied)),
             )
             for channel in node.channels
         )
 
-    def _make_passage(self, leg: Leg, setting: Setting) -> Passage:
+    def _make_hop(self, leg: Leg, setting: Setting) -> Hop:
         filter_of, form = _WAYS[setting.variant]
         # A filter without rules has no number.
         number = self._numbers.get(filter_of(leg))
@@ -341,27 +317,24 @@ class Router:
             shape = replace(
                 shape, rate=rate, delay=shape.delay if setting.delay is None else setting.delay / 1e6
             )
-        most = message = ahead = 0
-        if form not in (Form.PACKETS, Form.STAND_INS):
-            most, ahead = leg.chunk_size or LARGEST, BUFFERS
-            message = message_size(told_rate(shape), most)
-        hop = Hop(
+        has_messages = form not in (Form.PACKETS, Form.STAND_INS)
+        most = (leg.chunk_size or LARGEST) if has_messages else 0
+        idle = ((_nanoseconds(start), _nanoseconds(end)) for start, end in leg.idle)
+        return Hop(
             shape.rate,
             _nanoseconds(shape.delay),
             _nanoseconds(shape.jitter),
             # Without jitter equal links have equal seeds, so that they are computed once.
             self._seed ^ zlib.crc32(leg.link.encode()) if shape.jitter else 0,
-            tuple(_downs(shape, leg.retries)),
-            message,
-            most,
-            ahead=ahead,
+            message_size(told_rate(shape), most) if has_messages else 0,
+            downs=tuple(_downs(shape, leg.retries)),
+            most_message=most,
+            ahead=BUFFERS if has_messages else 0,
             tick=leg.tick,
+            form=form,
+            filter=number,
+            idle=tuple(Down(start, end, end) for start, end in idle) if form is Form.STAND_INS else (),
         )
-        idle: list[Down] = []
-        if form is Form.STAND_INS:
-            for start, end in leg.idle:
-                idle.append(Down(_nanoseconds(start), _nanoseconds(end), _nanoseconds(end)))
-        return Passage(form, number, hop, tuple(idle))
 
 
 def without_delay(routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], int]:
@@ -372,12 +345,10 @@ def without_delay(routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], int]:
     are computed together. If the last link has jitter or outages, or the node has several routes, return ``routes``
     unchanged and 0.
     """
-    *before, last = routes[0].passages
-    hop = last.hop
+    *before, hop = routes[0].hops
     if len(routes) > 1 or hop.jitter or hop.downs or hop.delay % MICROSECOND:
         return routes, 0
-    passages = (*before, last._replace(hop=hop._replace(delay=0)))
-    return (routes[0]._replace(passages=passages),), hop.delay // MICROSECOND
+    return (routes[0]._replace(hops=(*before, hop._replace(delay=0))),), hop.delay // MICROSECOND
 
 
 def told_rate(shape: LinkShape) -> float:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import bisect
 import functools
 import gc
-import heapq
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,18 +24,7 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.values import did_you_mean, parse_rate, parse_time
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.index.time_spans import active_seconds, spans_of
-from dumpfilter.simulation.flow import (
-    Flow,
-    Group,
-    Outcome,
-    Schedule,
-    at_node,
-    curves_of,
-    flows_of,
-    outcomes_of,
-    run_of,
-    window_of,
-)
+from dumpfilter.simulation.flow import Flow, Group, Outcome, Schedule, at_node, outcomes_of, run_of, travel
 from dumpfilter.simulation.plan import Plan, PlannedNode
 from dumpfilter.simulation.results import (
     SIMULATED,
@@ -53,9 +41,6 @@ from dumpfilter.simulation.route import Hop, Route, Router, scaled, without_dela
 from dumpfilter.simulation.traffic import Clock, SetTraffic
 from dumpfilter.topology.model import Topology
 
-MOST_SERIES = 24
-"""The maximum number of nodes with a series (figures over time) in a run. The nodes with the greatest lag are chosen.
-"""
 _BATCHES = 128
 """The least number of batches into which many items are divided, so that all threads end at about the same time."""
 _SECOND = 1_000_000
@@ -180,52 +165,43 @@ class _Simulation:
         of nodes that differ only in the delay of their last hop are computed once.
         """
         groups = [self._groups(self.plan.nodes, setting) for setting in settings]
-        families: dict[tuple[float, tuple[Route, ...]], list[Group]] = {}
-        for group in chain.from_iterable(groups):
-            families.setdefault((group.setting.load, group.routes), []).append(group)
-        outcome = dict(chain.from_iterable(self._ordered(self._outcomes, list(families.values()))))
-        windows = [window_of(outcome[group] for group in each) for each in groups]
-        chosen = [
-            (group, window)
-            for each, window in zip(groups, windows, strict=True)
-            for group in heapq.nsmallest(MOST_SERIES, each, key=lambda group: _rank(outcome[group]))
-        ]
-        curves = self._ordered(lambda of: curves_of(of[0], self._flows(of[0]), of[1]), chosen)
-        curve = dict(zip((group for group, _ in chosen), curves, strict=True))
-        return tuple(
-            run_of(
-                [outcome[group] for group in each],
-                [curve[group] for group in each if group in curve],
-                window,
-                method=Method.SIMULATED,
-                setting=setting,
-                basis=Basis.APPLIED if self.options.applier else Basis.RECEIVED,
-            )
-            for setting, each, window in zip(settings, groups, windows, strict=True)
-        )
+        outcome = self._outcomes(chain.from_iterable(groups))
 
-    def _ordered(self, function: Callable[[Any], _Result], items: Sequence[Sequence[Any]]) -> list[_Result]:
-        """Call ``function`` with each item, and return the results in the items' order. Items whose first groups have
-        equal traffic are called one after the other in one thread, so that caches help.
+        def run_with(each: Sequence[Group]) -> Run:
+            basis = Basis.APPLIED if self.options.applier else Basis.RECEIVED
+            outcomes = [outcome[group] for group in each]
+            return run_of(each, outcomes, self._flows, method=Method.SIMULATED, basis=basis)
+
+        return tuple(self.run(run_with, groups))
+
+    def _outcomes(self, groups: Iterable[Group]) -> dict[Group, Outcome]:
+        """Return the figures of each group. One thread computes groups of equal traffic one after another, so that
+        caches help.
         """
-        order = sorted(range(len(items)), key=lambda k: _traffic_of(items[k][0]))
-        size = -(-len(items) // _BATCHES)
+        families: dict[tuple[float, tuple[Route, ...]], list[Group]] = {}
+        for group in groups:
+            families.setdefault((group.setting.load, group.routes), []).append(group)
+        ordered = sorted(families.values(), key=lambda family: _traffic_of(family[0]))
+        size = -(-len(ordered) // _BATCHES)
         batches = [
             alike[start : start + size]
-            for _, each in itertools.groupby(order, key=lambda k: _traffic_of(items[k][0]))
-            for alike in [list(each)]
+            for alike in (
+                list(each)
+                for _, each in itertools.groupby(ordered, key=lambda family: _traffic_of(family[0]))
+            )
             for start in range(0, len(alike), size)
         ]
-        done = self.run(lambda batch: [function(items[k]) for k in batch], batches)
-        found = dict(zip(order, chain.from_iterable(done), strict=True))
-        return [found[k] for k in range(len(items))]
 
-    def _outcomes(self, groups: Sequence[Group]) -> list[tuple[Group, Outcome]]:
-        outcomes = outcomes_of(groups, self._flows(groups[0]), limit=self.options.limit)
-        return list(zip(groups, outcomes, strict=True))
+        def outcomes(batch: Sequence[Sequence[Group]]) -> list[tuple[Group, Outcome]]:
+            limit = self.options.limit
+            found = [outcomes_of(family, self._flows(family[0]), limit=limit) for family in batch]
+            return list(zip(chain.from_iterable(batch), chain.from_iterable(found), strict=True))
+
+        return dict(chain.from_iterable(self.run(outcomes, batches)))
 
     def _flows(self, group: Group) -> list[Flow]:
-        return flows_of(group.routes, self.schedules[group.setting.load])
+        schedules = self.schedules[group.setting.load]
+        return [travel(route, schedules[route.origin]) for route in group.routes]
 
     def search(self, search: Search) -> list[Found]:
         """Run a search. Return the rate or delay that was found for each group of equal nodes."""
@@ -281,22 +257,14 @@ class _Simulation:
         return [Group(setting, routes, tuple(each), delay) for (routes, delay), each in found.items()]
 
 
-_Result = TypeVar("_Result")
-
-
 def _traffic_of(group: Group) -> tuple[object, ...]:
     """Return a sort key that puts groups with equal traffic next to one another."""
     traffic = tuple(
-        (route.origin, passage.form.value, -1 if passage.filter is None else passage.filter)
+        (route.origin, hop.form.value, -1 if hop.filter is None else hop.filter)
         for route in group.routes
-        for passage in reversed(route.passages)
+        for hop in reversed(route.hops)
     )
     return traffic, group.setting.load
-
-
-def _rank(outcome: Outcome) -> tuple[int, str]:
-    """Return a sort key that puts groups of nodes with a great lag before others."""
-    return -outcome.nodes[0].lag.p99, outcome.nodes[0].name
 
 
 def _factor(load: float, speed: float | None) -> Fraction | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dumpfilter.simulation.flow import Group, Outcome, Schedule, flows_of, outcomes_of
+from dumpfilter.simulation.flow import Flow, Group, Outcome, Schedule, outcomes_of, travel
 from dumpfilter.simulation.plan import TICK, Channel, FilterKey, Leg, PlannedNode, Retries
 from dumpfilter.simulation.results import Setting, Variant
 from dumpfilter.simulation.route import Route
@@ -75,3 +75,8 @@ def outcome_of(
     group = group_of(routes, shared=shared)
     (outcome,) = outcomes_of([group], flows_of(routes, schedules), limit=limit)
     return outcome
+
+
+def flows_of(routes: Sequence[Route], schedules: Mapping[str, Schedule]) -> list[Flow]:
+    """Simulate each of the routes, and return its arrivals and bytes."""
+    return [travel(route, schedules[route.origin]) for route in routes]

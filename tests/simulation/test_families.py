@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.simulation import lag
-from dumpfilter.simulation.flow import Schedule, flows_of, outcomes_of
-from dumpfilter.simulation.route import MICROSECOND, Down, Form, Hop, Passage, Route, without_delay
+from dumpfilter.simulation.flow import Schedule, outcomes_of
+from dumpfilter.simulation.route import MICROSECOND, Down, Form, Hop, Route, without_delay
 from dumpfilter.simulation.traffic import Clock, Ints, Sent, SetTraffic
-from tests.simulation.sets import group_of, outcome_of
+from tests.simulation.sets import flows_of, group_of, outcome_of
 
 
 def _sent(numbers: list[int], sizes: list[int]) -> Sent:
@@ -44,18 +44,23 @@ RATES = st.sampled_from([None, 999_983, 8_000_000, 10**9])
 
 @st.composite
 def hops(draw: st.DrawFn) -> Hop:
-    plain = Hop(draw(RATES), draw(DELAYS), message=draw(st.sampled_from([0, 1 << 18])), message_overhead=150)
+    plain = Hop(
+        draw(RATES),
+        draw(DELAYS),
+        message=draw(st.sampled_from([0, 1 << 18])),
+        message_overhead=150,
+        form=draw(st.sampled_from([Form.EVENTS, Form.COMPRESSED, Form.STAND_INS])),
+        filter=draw(st.sampled_from([None, 0])),
+    )
     jittery, cut = plain._replace(jitter=3_000_000), plain._replace(downs=(Down(10**7, 10**8, 2 * 10**8),))
     return draw(st.sampled_from([plain, plain, jittery, cut]))
 
 
 @st.composite
 def routes(draw: st.DrawFn) -> Route:
-    forms = st.sampled_from([Form.EVENTS, Form.COMPRESSED, Form.STAND_INS])
-    passages = st.builds(Passage, forms, st.sampled_from([None, 0]), hops(), st.just(()))
     return Route(
         "m",
-        tuple(draw(st.lists(passages, min_size=1, max_size=2))),
+        tuple(draw(st.lists(hops(), min_size=1, max_size=2))),
         draw(st.sampled_from([None, Hop(4_000_000, fixed=50_000)])),
     )
 
@@ -67,10 +72,8 @@ def test_nodes_that_differ_in_a_delay_have_the_outcomes_that_each_has_alone(
     limit = data.draw(st.integers(0, 400_000))
     # Copies that differ only in the delay of their last hop.
     for node in nodes[:4]:
-        last = node[-1].passages[-1]
-        hop = last.hop._replace(delay=data.draw(DELAYS))
-        passages = (*node[-1].passages[:-1], last._replace(hop=hop))
-        nodes.append([*node[:-1], node[-1]._replace(passages=passages)])
+        *before, last = node[-1].hops
+        nodes.append([*node[:-1], node[-1]._replace(hops=(*before, last._replace(delay=data.draw(DELAYS))))])
     together: dict[tuple[Route, ...], list[tuple[int, int]]] = {}
     for number, each in enumerate(nodes):
         alike, delay = without_delay(tuple(each))
@@ -83,7 +86,7 @@ def test_nodes_that_differ_in_a_delay_have_the_outcomes_that_each_has_alone(
 
 
 def test_slaves_that_differ_in_their_delays_are_computed_together() -> None:
-    nodes = [(Route("m", (Passage(Form.EVENTS, 0, Hop(10**6, delay * MICROSECOND)),)),) for delay in range(9)]
+    nodes = [(Route("m", (Hop(10**6, delay * MICROSECOND, filter=0),)),) for delay in range(9)]
     assert {without_delay(each)[0] for each in nodes} == {nodes[0]}
     assert [without_delay(each)[1] for each in nodes] == list(range(9))
 

@@ -13,11 +13,10 @@ from dumpfilter.simulation.flow import (
     content,
     curves_of,
     dropped_before,
-    flows_of,
 )
 from dumpfilter.simulation.lag import Window
-from dumpfilter.simulation.route import NEVER, Down, Form, Hop, Passage, Route, cross, scaled
-from tests.simulation.sets import SECOND, group_of, outcome_of, traffic
+from dumpfilter.simulation.route import NEVER, Down, Form, Hop, Route, cross, scaled
+from tests.simulation.sets import SECOND, flows_of, group_of, outcome_of, traffic
 
 MILLISECOND = 1_000_000
 """The nanoseconds of a millisecond."""
@@ -44,14 +43,16 @@ def test_one_stand_in_serves_dropped_transactions_that_the_master_sees_together(
     """MariaDB's stand-ins for a live source: one for each dropped commit, and one for those without a reader."""
     given = traffic([second * SECOND for second in range(8)], [100] * 8, [[0, 7]], stand_in=50, joined=True)
     for downs, expected in (((), 8), ((Down(1_500_000_000, 4_000_000_000, 4_500_000_000),), 6)):
-        route = Route("m", (Passage(Form.STAND_INS, 0, Hop(KILOBYTE_IN_8_MS, downs=downs, tick=1), downs),))
-        departing, _ = Schedule(given).passed(route.passages)
+        route = Route(
+            "m", (Hop(KILOBYTE_IN_8_MS, downs=downs, tick=1, form=Form.STAND_INS, filter=0, idle=downs),)
+        )
+        departing, _ = Schedule(given).passed(route.hops)
         assert len(departing.content.transaction) == expected
 
 
 def test_a_transaction_counts_once_and_stand_ins_do_not_count() -> None:
     given = traffic([0, SECOND, 2 * SECOND], [1000] * 3, [[1]], stand_in=50)
-    route = Route("m", (Passage(Form.STAND_INS, 0, Hop(KILOBYTE_IN_8_MS)),))
+    route = Route("m", (Hop(KILOBYTE_IN_8_MS, form=Form.STAND_INS, filter=0),))
     outcome = outcome_of([route], {"m": Schedule(given)}, limit=SECOND)
     assert outcome.nodes[0].transactions == 1
     assert outcome.nodes[0].lag.worst == 8 * (1000 + 2 * PACKET_BYTES)
@@ -60,8 +61,8 @@ def test_a_transaction_counts_once_and_stand_ins_do_not_count() -> None:
 
 def test_a_chain_passes_on_what_has_arrived() -> None:
     given = traffic([0, 0], [1000, 1000], [[0, 1], [1]])
-    first = Passage(Form.EVENTS, 0, Hop(KILOBYTE_IN_8_MS, delay=5 * MILLISECOND))
-    second = Passage(Form.EVENTS, 1, Hop(2 * KILOBYTE_IN_8_MS))
+    first = Hop(KILOBYTE_IN_8_MS, delay=5 * MILLISECOND, filter=0)
+    second = Hop(2 * KILOBYTE_IN_8_MS, filter=1)
     outcome = outcome_of([Route("m", (first, second))], {"m": Schedule(given)}, limit=0)
     assert outcome.nodes[0].transactions == 1
     # The second link also tells that the first transaction was dropped.
@@ -72,7 +73,7 @@ def test_a_chain_passes_on_what_has_arrived() -> None:
 def test_what_never_arrives_is_missing_at_all_nodes_behind() -> None:
     given = traffic([0, SECOND], [1000, 1000])
     down = Hop(downs=(Down(SECOND * 1000 // 2, NEVER, NEVER),))
-    route = Route("m", (Passage(Form.EVENTS, None, down), Passage(Form.EVENTS, None, Hop())))
+    route = Route("m", (down, Hop()))
     outcome = outcome_of([route], {"m": Schedule(given)}, limit=0)
     assert (outcome.nodes[0].transactions, outcome.nodes[0].missing) == (1, 1)
     assert outcome.links[0].bytes == 1000
@@ -91,8 +92,8 @@ def test_the_smallest_load_is_no_standstill() -> None:
 
 def test_two_ways_to_an_origin_bring_a_transaction_once_as_soon_as_the_first_brings_it() -> None:
     given = traffic([0, 0], [1000, 1000], [[0], [0, 1]])
-    fast = Route("m", (Passage(Form.EVENTS, 0, Hop(delay=MILLISECOND)),))
-    slow = Route("m", (Passage(Form.EVENTS, 1, Hop(delay=9 * MILLISECOND)),))
+    fast = Route("m", (Hop(delay=MILLISECOND, filter=0),))
+    slow = Route("m", (Hop(delay=9 * MILLISECOND, filter=1),))
     outcome = outcome_of([fast, slow], {"m": Schedule(given)}, limit=0)
     assert outcome.nodes[0].transactions == 2
     assert (outcome.nodes[0].lag.p50, outcome.nodes[0].lag.worst) == (1000, 9000)
@@ -102,7 +103,7 @@ def test_two_ways_to_an_origin_bring_a_transaction_once_as_soon_as_the_first_bri
 def test_two_origins_of_one_source_share_a_link() -> None:
     given = {"m": Schedule(traffic([0, 10], [100, 100])), "n": Schedule(traffic([0], [1000]))}
     downs = (Down(5_000, 20_000, 30_000),)
-    routes = [Route(name, (Passage(Form.EVENTS, None, Hop(message=2048, downs=downs)),)) for name in "mn"]
+    routes = [Route(name, (Hop(message=2048, downs=downs),)) for name in "mn"]
     outcome = outcome_of(routes, given, limit=0, shared=True)
     (link,) = outcome.links
     assert (link.bytes, link.transactions, link.messages, link.overhead) == (1200, 3, 3, 3 * 93)
@@ -115,8 +116,8 @@ def test_two_origins_of_one_source_share_a_link() -> None:
 def test_a_node_with_two_origins_is_above_the_limit_when_one_of_them_is() -> None:
     given = {"m": Schedule(traffic([0], [1])), "n": Schedule(traffic([0, 30_000], [1, 1]))}
     routes = [
-        Route("m", (Passage(Form.EVENTS, None, Hop(delay=20 * MILLISECOND)),)),
-        Route("n", (Passage(Form.EVENTS, None, Hop(delay=15 * MILLISECOND)),)),
+        Route("m", (Hop(delay=20 * MILLISECOND),)),
+        Route("n", (Hop(delay=15 * MILLISECOND),)),
     ]
     outcome = outcome_of(routes, given, limit=5_000)
     # From 5 to 20 ms for both origins, and from 35 to 45 ms for the second one.
@@ -126,7 +127,7 @@ def test_a_node_with_two_origins_is_above_the_limit_when_one_of_them_is() -> Non
 
 def test_applying_takes_its_time_and_only_for_what_passes() -> None:
     given = traffic([0, 0, 0], [1000] * 3, [[0, 2]])
-    route = Route("m", (Passage(Form.EVENTS, None, Hop()),), Hop(KILOBYTE_IN_8_MS, fixed=MILLISECOND), 0)
+    route = Route("m", (Hop(),), Hop(KILOBYTE_IN_8_MS, fixed=MILLISECOND, filter=0))
     outcome = outcome_of([route], {"m": Schedule(given)}, limit=0)
     assert (outcome.nodes[0].lag.p50, outcome.nodes[0].lag.worst, outcome.nodes[0].transactions) == (
         9000,
@@ -143,7 +144,7 @@ def test_applying_takes_its_time_and_only_for_what_passes() -> None:
 def test_curves_have_all_bytes_and_the_worst_lag(gaps: list[int], load: float, messages: bool) -> None:
     given = traffic(np.cumsum(gaps).tolist(), [1000] * len(gaps))
     hop = Hop(20_000, delay=MILLISECOND, message=1 << 18 if messages else 0)
-    route = Route("m", (Passage(Form.EVENTS, None, hop),))
+    route = Route("m", (hop,))
     schedules = {"m": Schedule(given, scaled(load))}
     outcome = outcome_of([route], schedules, limit=0)
     window = Window(SECOND, outcome.duration // SECOND + 1)
@@ -176,8 +177,7 @@ def test_what_tells_of_dropped_transactions_is_sent_when_they_are_seen(interval:
 def test_the_third_tier_hears_of_what_was_dropped_for_the_second() -> None:
     """A chunk without events takes 16 ms on a line, and the transaction behind it 12.875 ms."""
     given = traffic([0, SECOND], [10, 10], [[1]])
-    hop = Hop(64_000, delay=5 * MILLISECOND, message=4096, tick=1)
-    first = Passage(Form.EVENTS, 0, hop)
+    first = Hop(64_000, delay=5 * MILLISECOND, message=4096, tick=1, filter=0)
     schedule = Schedule(given)
     reached = schedule.reached((first,))
     assert reached.tolist() == [16 * MILLISECOND + 5 * MILLISECOND, 10**9 + 12_875_000 + 5 * MILLISECOND]

@@ -36,10 +36,8 @@ from dumpfilter.simulation.flow import (
     Flow,
     Group,
     content,
-    curves_of,
     outcomes_of,
     run_of,
-    window_of,
 )
 from dumpfilter.simulation.plan import Plan, PlannedNode, describe, plan_topology
 from dumpfilter.simulation.results import Method, Results, Run, Setting, SourceFigures, Variant
@@ -547,16 +545,12 @@ def figures(measured: Measured, *, limit: int) -> Run:
     """
     router, setting = Router(measured.plan), measured.setting
     groups = [Group(setting, router.routes(node, setting), (node,)) for node in measured.plan.nodes]
-    flows = [[_flow(measured, group.nodes[0], *each) for each in enumerate(group.routes)] for group in groups]
-    outcomes = [outcomes_of([group], each, limit=limit)[0] for group, each in zip(groups, flows, strict=True)]
-    window = window_of(outcomes)
-    return run_of(
-        outcomes,
-        [curves_of(*each, window) for each in zip(groups, flows, strict=True)],
-        window,
-        method=Method.MEASURED,
-        setting=setting,
-    )
+    flows = {
+        group: [_flow(measured, group.nodes[0], *each) for each in enumerate(group.routes)]
+        for group in groups
+    }
+    outcomes = [outcomes_of([group], of_group, limit=limit)[0] for group, of_group in flows.items()]
+    return run_of(groups, outcomes, flows.__getitem__, method=Method.MEASURED)
 
 
 def _flow(measured: Measured, node: PlannedNode, number: int, route: Route) -> Flow:
@@ -565,7 +559,7 @@ def _flow(measured: Measured, node: PlannedNode, number: int, route: Route) -> F
 
     The first of several channels that share a link has the bytes that belong to none of them, too.
     """
-    channel, last = node.channels[number], route.passages[-1]
+    channel, last = node.channels[number], route.hops[-1]
     leg = channel.legs[-1]
     sharing = [one for one in node.channels if one.legs[-1].link == leg.link]
     is_first = channel is sharing[0]
