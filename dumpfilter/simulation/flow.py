@@ -222,28 +222,28 @@ def at_node(group: Group, flows: Sequence[Flow]) -> Arrived:
     return Arrived(transaction[kept], committed[kept], received[kept], sum(missing.values()))
 
 
-def curves_of(group: Group, flows: Sequence[Flow], window: Window) -> Series:
-    """Return the data of the plots for the first node of a group of equal nodes.
+def curves_of(nodes: Iterable[tuple[Group, Sequence[Flow]]], window: Window) -> Series:
+    """Return the data of the plots for the first node of each of several groups of equal nodes.
 
-    They are the bytes on each link and the greatest lag in each interval of ``window``. ``flows`` has the arrivals over
-    each path from a binlog's writer to the node.
+    They are the bytes on each link and the greatest lag in each interval of ``window``. Each group has the arrivals
+    over each path from a binlog's writer to its nodes.
     """
-    node = group.nodes[0]
-    arrived = at_node(group, flows)
-    lags = lag.series(arrived.committed, arrived.received + group.delay, window)
-    offered: dict[str, Ints] = {}
-    carried: dict[str, Ints] = {}
-    for channel, flow in zip(node.channels, flows, strict=True):
-        name = channel.legs[-1].link
-        offered[name] = lag.offered(*flow.offered(), window) + offered.get(name, 0)
-        carried[name] = lag.carried(*flow.carried(), window) + carried.get(name, 0)
-    return Series(
-        start=0,
-        width=window.width,
-        offered={name: tuple(values.tolist()) for name, values in offered.items()},
-        carried={name: tuple(values.tolist()) for name, values in carried.items()},
-        lag={node.name: tuple(lags.tolist())},
-    )
+    found: dict[str, dict[str, Ints]] = {"offered": {}, "carried": {}, "lag": {}}
+    for group, flows in nodes:
+        node = group.nodes[0]
+        arrived = at_node(group, flows)
+        found["lag"][node.name] = lag.series(arrived.committed, arrived.received + group.delay, window)
+        for channel, flow in zip(node.channels, flows, strict=True):
+            of_flow = {
+                "offered": lag.offered(*flow.offered(), window),
+                "carried": lag.carried(*flow.carried(), window),
+            }
+            for what, values in of_flow.items():
+                found[what][channel.legs[-1].link] = values + found[what].get(channel.legs[-1].link, 0)
+    columns = {
+        what: {name: tuple(values.tolist()) for name, values in of.items()} for what, of in found.items()
+    }
+    return Series(start=0, width=window.width, **columns)
 
 
 def run_of(
@@ -258,19 +258,14 @@ def run_of(
     ``flows_of`` returns the flows of a group. ``fields`` are further fields of the :class:`Run`.
     """
     duration = max(outcome.duration for outcome in outcomes)
-    window = window_of(duration)
     worst = heapq.nsmallest(MOST_SERIES, range(len(groups)), key=lambda number: _rank(outcomes[number]))
-    series: dict[str, dict[str, Any]] = {"offered": {}, "carried": {}, "lag": {}}
-    for group in (groups[number] for number in sorted(worst)):
-        curves = curves_of(group, flows_of(group), window)
-        for name, of_name in series.items():
-            of_name |= getattr(curves, name)
+    curves = ((groups[number], flows_of(groups[number])) for number in sorted(worst))
     return Run(
         setting=groups[0].setting,
         duration=duration,
         links=tuple(link for outcome in outcomes for link in outcome.links),
         nodes=tuple(node for outcome in outcomes for node in outcome.nodes),
-        series=Series(start=0, width=window.width, **series),
+        series=curves_of(curves, window_of(duration)),
         **fields,
     )
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from dumpfilter.analyse.report.output import REPORT, RESULTS, written_together
@@ -124,26 +123,19 @@ def _series(
     link's or node's name.
     """
     found: list[dict[str, tuple[int, ...]]] = [getattr(series, column) for column in columns]
-    for name, values in found[0].items():
-        lists = [of.get(name, (None,) * len(values)) for of in found]
-        for k, row in enumerate(zip(*lists, strict=True)):
-            own = dict(zip(columns, row, strict=True))
-            yield {
-                **setting,
-                key: name,
-                "start": series.start + k * series.width,
-                "width": series.width,
-                **own,
-            }
+    for name in found[0]:
+        for k, values in enumerate(zip(*(of[name] for of in found), strict=True)):
+            span = {"start": series.start + k * series.width, "width": series.width}
+            yield {**setting, key: name, **span, **dict(zip(columns, values, strict=True))}
 
 
-def write_results(results: Results, directory: Path, *, page: bool = True) -> None:
-    """Write the results of a simulation as results.json, Parquet tables and report.html into ``directory``: all files
-    or none.
+def show_results(results: Results, output: Path, progress: Console, *, page: bool, json: bool) -> None:
+    """Write results.json and the Parquet tables of a simulation or an experiment to the directory ``output``, all files
+    or none, and print the results as tables or, with ``json``, as JSON.
 
-    With ``page`` False, report.html is left out.
+    With ``page`` the directory also gets report.html. Warnings are printed to the console ``progress``.
     """
-    with written_together(directory) as beside:
+    with written_together(output) as beside:
         (beside / RESULTS).write_text(results.model_dump_json(indent=1) + "\n", "utf-8")
         if page:
             # Jinja takes long to load.
@@ -151,15 +143,6 @@ def write_results(results: Results, directory: Path, *, page: bool = True) -> No
 
             (beside / REPORT).write_text(render_page(results), "utf-8")
         write_tables(FORMS, tables(results), beside)
-
-
-def show_results(results: Results, output: Path, progress: Console, *, page: bool, json: bool) -> None:
-    """Write the results of a simulation or an experiment to the directory ``output``, and print them as tables or, with
-    ``json``, as JSON.
-
-    With ``page`` the directory also gets report.html. Warnings are printed to the console ``progress``.
-    """
-    write_results(results, output, page=page)
     if json:
         print_json(results)
     else:
@@ -179,65 +162,57 @@ LEAST_ROWS = 3
 
 
 def print_results(results: Results, console: Console) -> None:
-    """Print the results of a simulation: a table of nodes and links for each run, and the rates or delays that searches
-    found.
+    """Print the results of a simulation: a table of the nodes with the greatest lag for each run, and the rates or
+    delays that searches found.
     """
     most = max(MOST_ROWS // max(len(results.runs), 1), LEAST_ROWS)
     hidden = 0
     for run in results.runs:
-        hidden += _print_run(run, results.limit, most, console)
+        repetition = f", run {run.repetition}" if run.repetition > 1 else ""
+        console.print(Text(title_of(run.setting, run.method) + repetition, "bold"))
+        figures = ["bytes", "p50", "p95", "p99", "worst", f"> {microseconds(results.limit)}"]
+        figures += ["catch-up"] * any(link.outages for link in run.links)
+        nodes = sorted(run.whole_nodes, key=lambda node: (-node.lag.p99, -node.lag.worst, node.name))
+        rows = [_row(node, run)[: len(figures) + 1] for node in nodes[:most]]
+        console.print(table(("node", *figures), rows, numbers=figures, framed=False))
+        console.print()
+        hidden += max(len(nodes) - most, 0)
     if hidden:
         console.print(f"{hidden:,} rows with a smaller lag are not shown. results.json has all of them.")
     if results.found:
-        console.print(_found_table(results.found, results.limit))
-
-
-def _print_run(run: Run, limit: int, most: int, console: Console) -> int:
-    """Print the ``most`` nodes of a run that have the greatest lag. Return the number of nodes left out.
-
-    ``limit`` is the lag limit in microseconds, for the column's heading.
-    """
-    repetition = f", run {run.repetition}" if run.repetition > 1 else ""
-    has_outages = any(link.outages for link in run.links)
-    figures = ["bytes", "p50", "p95", "p99", "worst", f"> {microseconds(limit)}"]
-    figures += ["catch-up"] * has_outages
-    catch_ups: dict[str, list[str]] = {}
-    for link in run.links:
-        for outage in link.outages:
-            text = "never" if outage.catch_up is None else microseconds(outage.catch_up)
-            catch_ups.setdefault(link.target, []).append(text)
-    nodes = [node for node in run.nodes if node.channel is None]
-    nodes.sort(key=lambda node: (-node.lag.p99, -node.lag.worst, node.name))
-    rows = []
-    for node in nodes[:most]:
-        alike = f" and {node.count - 1:,} alike" if node.count > 1 else ""
-        missing = f" ({node.missing:,} missing)" if node.missing else ""
-        rows.append(
+        heads = (
+            f"lag at most {microseconds(results.limit)}",
+            "variant",
+            "load",
+            "link",
+            "found",
+            "worst lag",
+        )
+        rows = [
             (
-                node.name + alike + missing,
-                human_bytes(node.bytes),
-                *(microseconds(each) for each in (node.lag.p50, node.lag.p95, node.lag.p99, node.lag.worst)),
-                microseconds(node.lag.above),
-                *([", ".join(catch_ups.get(node.name, []))] if has_outages else []),
+                one.node + _alike(one.count),
+                one.variant.value,
+                f"× {one.load:g}",
+                one.link or "all",
+                value_of(one),
+                microseconds(one.worst),
             )
-        )
-    console.print(Text(title_of(run.setting, run.method) + repetition, "bold"))
-    console.print(table(("node", *figures), rows, numbers=figures, framed=False))
-    console.print()
-    return max(len(nodes) - most, 0)
+            for one in results.found[:MOST_ROWS]
+        ]
+        console.print(table(heads, rows, framed=False))
 
 
-def _found_table(found: Sequence[Found], limit: int) -> Table:
-    rows = [
-        (
-            one.node + (f" and {one.count - 1:,} alike" if one.count > 1 else ""),
-            one.variant.value,
-            f"× {one.load:g}",
-            one.link or "all",
-            value_of(one),
-            microseconds(one.worst),
-        )
-        for one in found[:MOST_ROWS]
-    ]
-    heads = (f"lag at most {microseconds(limit)}", "variant", "load", "link", "found", "worst lag")
-    return table(heads, rows, framed=False)
+def _row(node: NodeFigures, run: Run) -> tuple[str, ...]:
+    """Return the cells of a node in the table of a run."""
+    outages = [outage for link in run.links if link.target == node.name for outage in link.outages]
+    return (
+        node.name + _alike(node.count) + (f" ({node.missing:,} missing)" if node.missing else ""),
+        human_bytes(node.bytes),
+        # The figures of the lag are in the order of the columns.
+        *(microseconds(value) for _, value in node.lag),
+        ", ".join("never" if one.catch_up is None else microseconds(one.catch_up) for one in outages),
+    )
+
+
+def _alike(count: int) -> str:
+    return f" and {count - 1:,} alike" if count > 1 else ""

@@ -178,12 +178,14 @@ def plan_topology(topology: Topology) -> Plan:
     depth: dict[str, int] = {}
     for node in topology.nodes:
         depth[node.name] = max((depth[reading.source] + 1 for reading in node.reads), default=0)
-    contents: dict[str, list[_Content]] = {}
+    # For each way from an origin to a node, the origin, the links, and the filters that events passed: of what the node
+    # was sent, and of what it logged.
+    contents: dict[str, list[tuple[str, tuple[Leg, ...], Layers, Layers]]] = {}
     planned = []
     # The results list the nodes by their distance from the origins.
     for node in sorted(topology.nodes, key=lambda node: depth[node.name]):
         if not node.reads:
-            contents[node.name] = [_Content(node.name, (), (), ())]
+            contents[node.name] = [(node.name, (), (), ())]
             continue
         ways = [(reading, content) for reading in node.reads for content in contents[reading.source]]
         if len(ways) > MOST_WAYS:
@@ -193,10 +195,10 @@ def plan_topology(topology: Topology) -> Plan:
             )
         contents[node.name] = []
         channels = []
-        for reading, content in ways:
-            source, legs = topology[reading.source], content.legs
-            own = (*content.sent, *((reading.rules,) if reading.rules else ()))
-            sent = own if source.is_own else content.sent
+        for reading, (origin, legs, passed, logged) in ways:
+            source = topology[reading.source]
+            own = (*passed, *((reading.rules,) if reading.rules else ()))
+            sent = own if source.is_own else passed
             if not source.is_files:
                 leg = Leg(
                     source.name,
@@ -205,16 +207,15 @@ def plan_topology(topology: Topology) -> Plan:
                     source.is_own and node.kind == "slave",
                     _tick(topology, source),
                     FilterKey(sent),
-                    FilterKey(content.logged),
+                    FilterKey(logged),
                     retries_of(node),
                     int(number_of(node, "--chunk-size") or 0),
                     idle.get(source.name, ()),
                 )
                 legs = (*legs, leg)
-                channels.append(Channel(source.name, content.origin, legs, FilterKey(own)))
+                channels.append(Channel(source.name, origin, legs, FilterKey(own)))
             # A server logs what it applied. A slave of dumpfilter serves what it was sent.
-            sent, logged = (own, own) if node.server else (sent, content.logged)
-            contents[node.name].append(_Content(content.origin, legs, sent, logged))
+            contents[node.name].append((origin, legs, *((own, own) if node.server else (sent, logged))))
         if channels:
             planned.append(PlannedNode(node.name, tuple(channels)))
     if not planned:
@@ -268,18 +269,6 @@ def plan_slaves(definitions: Sequence[SlaveDefinition], name: str) -> Plan:
         leg = Leg(MASTER, one.name, one.link, True, TICK, key, origin, Retries())
         nodes.append(PlannedNode(one.name, (Channel(MASTER, MASTER, (leg,), key),)))
     return Plan(name, (MASTER,), tuple(nodes))
-
-
-@dataclass(frozen=True)
-class _Content:
-    """The transactions of one origin that a node can serve: the links over which they came, and the filters that
-    they passed.
-    """
-
-    origin: str
-    legs: tuple[Leg, ...]
-    sent: Layers
-    logged: Layers
 
 
 _MEAN = 0.75

@@ -181,15 +181,12 @@ class _Simulation:
         families: dict[tuple[float, tuple[Route, ...]], list[Group]] = {}
         for group in groups:
             families.setdefault((group.setting.load, group.routes), []).append(group)
-        ordered = sorted(families.values(), key=lambda family: _traffic_of(family[0]))
-        size = -(-len(ordered) // _BATCHES)
+        alike: dict[tuple[object, ...], list[list[Group]]] = {}
+        for family in families.values():
+            alike.setdefault(_traffic_of(family[0]), []).append(family)
+        size = -(-len(families) // _BATCHES)
         batches = [
-            alike[start : start + size]
-            for alike in (
-                list(each)
-                for _, each in itertools.groupby(ordered, key=lambda family: _traffic_of(family[0]))
-            )
-            for start in range(0, len(alike), size)
+            each[start : start + size] for each in alike.values() for start in range(0, len(each), size)
         ]
 
         def outcomes(batch: Sequence[Sequence[Group]]) -> list[tuple[Group, Outcome]]:
@@ -258,13 +255,9 @@ class _Simulation:
 
 
 def _traffic_of(group: Group) -> tuple[object, ...]:
-    """Return a sort key that puts groups with equal traffic next to one another."""
-    traffic = tuple(
-        (route.origin, hop.form.value, -1 if hop.filter is None else hop.filter)
-        for route in group.routes
-        for hop in reversed(route.hops)
-    )
-    return traffic, group.setting.load
+    """Return a key that is equal for groups with equal traffic."""
+    traffic = ((route.origin, hop.form, hop.filter) for route in group.routes for hop in route.hops)
+    return group.setting.load, *traffic
 
 
 def _factor(load: float, speed: float | None) -> Fraction | None:

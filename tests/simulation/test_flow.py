@@ -109,7 +109,7 @@ def test_two_origins_of_one_source_share_a_link() -> None:
     assert (link.bytes, link.transactions, link.messages, link.overhead) == (1200, 3, 3, 3 * 93)
     assert [outage.catch_up for outage in link.outages] == [10]
     assert [node.bytes for node in outcome.nodes] == [1200, 200, 1000]
-    curves = curves_of(group_of(routes, shared=True), flows_of(routes, given), Window(1000, 1))
+    curves = curves_of([(group_of(routes, shared=True), flows_of(routes, given))], Window(1000, 1))
     assert curves.offered == curves.carried == {"s0:web": (1200,)}
 
 
@@ -148,7 +148,7 @@ def test_curves_have_all_bytes_and_the_worst_lag(gaps: list[int], load: float, m
     schedules = {"m": Schedule(given, scaled(load))}
     outcome = outcome_of([route], schedules, limit=0)
     window = Window(SECOND, outcome.duration // SECOND + 1)
-    curves = curves_of(group_of([route]), flows_of([route], schedules), window)
+    curves = curves_of([(group_of([route]), flows_of([route], schedules))], window)
     carried = curves.carried["s0:web"]
     assert sum(curves.offered["s0:web"]) == sum(carried) == outcome.links[0].bytes
     assert max(curves.lag["web"]) == outcome.nodes[0].lag.worst
