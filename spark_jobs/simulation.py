@@ -11,10 +11,10 @@ the compressed sizes of transactions are estimated.
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.analyse.traffic.transactions import (
     MILLION,
     GivenFilter,
+    Sent,
     TransactionTally,
     TransactionTraffic,
     Verdicts,
@@ -34,7 +35,7 @@ from dumpfilter.dump.packets.stand_ins import EVENTS
 from dumpfilter.index.fileset import open_file
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.simulation.plan import FilterKey
-from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
+from dumpfilter.simulation.traffic import Clock, SetTraffic
 from dumpfilter.spark_jobs.engines import Runner
 from dumpfilter.spark_jobs.ranges import (
     Range,
@@ -98,25 +99,19 @@ class CountRanges(ReadRanges):
         return join(parts or [tally.take()]), samples, senders
 
     def _state(self) -> tuple[Subjects, SourceNumbers, TransactionTally]:
-        with _lock:
-            if self.job not in _verdicts:
-                _verdicts.clear()
-                _verdicts[self.job] = Verdicts([one for one, _ in self.filters])
-            verdicts = _verdicts[self.job]
         subjects, sources, options = Subjects(), SourceNumbers(), self.options
         tally = TransactionTally(
             subjects,
             sources,
             filters=self.filters,
-            verdicts=verdicts,
+            verdicts=_verdicts.setdefault(self.job, Verdicts([one for one, _ in self.filters])),
             schemas_of=encoded_schemas if options.compressed or options.split else None,
         )
         return subjects, sources, tally
 
 
-_verdicts: dict[str, Verdicts] = {}
-"""The cached verdicts of the filters of this process's latest job, by the job's id. All threads share them."""
-_lock = threading.Lock()
+_verdicts: WeakValueDictionary[str, Verdicts] = WeakValueDictionary()
+"""The cached verdicts of the filters of each job, by the job's id. All threads of this process share them."""
 
 
 def read_traffic(
@@ -145,7 +140,7 @@ def read_traffic(
     }
     whole = by_schema.pop(WHOLE, MILLION)
     ratio = traffic.ratios(encoded_schemas, by_schema, whole) if options.compressed else None
-    everything = Sent(*traffic.weighted(traffic.facts.sent(None)))
+    everything = traffic.weighted(traffic.facts.sent(None))
     time, clock = times_of(traffic)
     return SetTraffic(
         time=time,
@@ -154,7 +149,7 @@ def read_traffic(
         file=traffic.file.astype(np.int64),
         files=tuple(replace_invalid_utf8(one.name) for one in indexed.files),
         everything=everything._replace(compressed=everything.bytes * whole // MILLION),
-        filtered=Made(lambda number: Sent(*traffic.of_filter(given[number], number, ratio)), len(given)),
+        filtered=Made(lambda number: traffic.of_filter(given[number], number, ratio), len(given)),
         split=_split(traffic, [senders for *_, senders in counted], len(given), ratio)
         if options.split
         else (),
@@ -181,7 +176,7 @@ def _split(
 
     def of_filter(number: int) -> Sent:
         binlogs = np.array([len(needed[number] & schemas) for schemas in of_condition], np.int64)
-        return Sent(*traffic.weighted(binlogs[traffic.facts.condition], ratio))
+        return traffic.weighted(binlogs[traffic.facts.condition], ratio)
 
     return Made(of_filter, filters)
 

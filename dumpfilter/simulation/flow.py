@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.simulation import lag
 from dumpfilter.simulation._hop import Dropped
 from dumpfilter.simulation.lag import Window
@@ -35,7 +36,7 @@ from dumpfilter.simulation.route import (
     room_of,
     times_of,
 )
-from dumpfilter.simulation.traffic import Ints, SetTraffic
+from dumpfilter.simulation.traffic import SetTraffic
 
 POINTS = 400
 """The maximum number of intervals in a series (figures over time)."""

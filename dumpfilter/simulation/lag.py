@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.simulation.results import LagFigures
-from dumpfilter.simulation.traffic import Ints
 
 CAUGHT_UP_SHARE = 99
 """The percentile of the lag before an outage at or below which a node counts as caught up after the outage."""

@@ -130,8 +130,8 @@ def _series(
 
 
 def show_results(results: Results, output: Path, progress: Console, *, page: bool, json: bool) -> None:
-    """Write results.json and the Parquet tables of a simulation or an experiment to the directory ``output``, all files
-    or none, and print the results as tables or, with ``json``, as JSON.
+    """Write the results of a simulation or an experiment to the directory ``output``, all files or none, and print the
+    results as tables or, with ``json``, as JSON.
 
     With ``page`` the directory also gets report.html. Warnings are printed to the console ``progress``.
     """

@@ -23,12 +23,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.dump.stream.pace import BUFFERS, LARGEST, message_size
 from dumpfilter.simulation import _hop
 from dumpfilter.simulation._hop import Dropped, Parameters
 from dumpfilter.simulation.plan import FilterKey, Leg, Plan, PlannedNode, Retries
 from dumpfilter.simulation.results import Setting, Variant
-from dumpfilter.simulation.traffic import Ints
 from dumpfilter.topology.links.line import BITS
 from dumpfilter.topology.links.shape import LinkShape
 

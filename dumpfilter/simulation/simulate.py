@@ -423,9 +423,8 @@ def binlog_sets(plan: Plan, topology: Topology | None, binlogs: Sequence[str]) -
             if node.binlogs:
                 found[origin] = str(node.binlogs)
             # A workload or recording is often known by the name of the master that reads it.
-            names.update(
-                (reader.name, origin) for reader in topology.readers(origin) if reader.name not in names
-            )
+            for reader in topology.readers(origin):
+                names.setdefault(reader.name, origin)
     for text in binlogs:
         name, equals, path = text.partition("=")
         # A path or an address can have an equals sign, and the name of a node has no slash.
@@ -435,13 +434,12 @@ def binlog_sets(plan: Plan, topology: Topology | None, binlogs: Sequence[str]) -
                 raise OptionError(
                     f"--binlog {text}: the topology has several origins ({origins}); write NODE={text}"
                 )
-            found[plan.origins[0]] = text
-        elif name in names:
-            found[names[name]] = path
-        else:
+            name, path = plan.origins[0], text
+        if name not in names:
             raise OptionError(
                 f"--binlog {text}: there is no origin {name!r}{did_you_mean(name, sorted(names))}"
             )
+        found[names[name]] = path
     for origin in plan.origins:
         if origin not in found:
             option = "--binlog SET" if len(plan.origins) == 1 else f"--binlog {origin}=SET"

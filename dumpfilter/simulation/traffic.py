@@ -8,12 +8,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+from dumpfilter.analyse.traffic.facts import Ints
+from dumpfilter.analyse.traffic.transactions import Sent
 
 
 class Clock(enum.StrEnum):
@@ -27,24 +26,6 @@ class Clock(enum.StrEnum):
     """
     GIVEN = "measured"
     """The times at which a program saw the transactions arrive in the binlog, in microseconds."""
-
-
-class Sent(NamedTuple):
-    """The transactions of a binlog set of which a filter passes at least one byte, with the bytes that it passes.
-
-    The arrays have one entry for each of these transactions.
-    """
-
-    transaction: Ints
-    """The indexes of the transactions in the binlog set, ascending."""
-    bytes: Ints
-    """The bytes of each transaction's events. Events outside transactions (format descriptions, rotations) count
-    with the transaction before them. Those before the first transaction count with the first sent one.
-    """
-    events: Ints
-    """The number of each transaction's events. MySQL's replication protocol adds some bytes to each event."""
-    compressed: Ints
-    """The estimated size of each transaction's events after zstd compression, bytes."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
+from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.binlog.events import OF_FILES
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.workload import START, GeneratedSet, Span, generate
 from dumpfilter.index.fileset import BinlogFile, BinlogSet
 from dumpfilter.receiver.store import OpenFile
-from dumpfilter.simulation.traffic import Ints
 from dumpfilter.testbed.binlogs import WatchedSet, end_of
 from dumpfilter.testbed.node import Feed, Goal, Ground, TestbedNode
 from dumpfilter.testbed.values import NOWHERE, ChannelState, Place

@@ -6,10 +6,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter.analyse.traffic.facts import Ints
+from dumpfilter.analyse.traffic.transactions import Sent
 from dumpfilter.simulation import lag
 from dumpfilter.simulation.flow import Schedule, outcomes_of
 from dumpfilter.simulation.route import MICROSECOND, Down, Form, Hop, Route, without_delay
-from dumpfilter.simulation.traffic import Clock, Ints, Sent, SetTraffic
+from dumpfilter.simulation.traffic import Clock, SetTraffic
 from tests.simulation.sets import flows_of, group_of, outcome_of
 
 

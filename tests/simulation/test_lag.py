@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.simulation import lag
 from dumpfilter.simulation.results import LagFigures
-from dumpfilter.simulation.traffic import Ints
 
 
 @st.composite

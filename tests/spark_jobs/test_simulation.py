@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dumpfilter.analyse.traffic.transactions import Sent
 from dumpfilter.binlog.workload import GeneratedSet, generate, schema_names
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.base import OriginFilter
-from dumpfilter.simulation.traffic import Clock, Sent, SetTraffic
+from dumpfilter.simulation.traffic import Clock, SetTraffic
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
 from dumpfilter.spark_jobs.bandwidth.results import Results

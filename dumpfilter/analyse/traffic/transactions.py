@@ -52,12 +52,20 @@ MILLION = 1_000_000
 _SECOND = int(MICROSECONDS)
 
 
-class Sums(NamedTuple):
-    """The bytes and events that one slave is sent, with one entry for each transaction that it is sent."""
+class Sent(NamedTuple):
+    """The transactions of a binlog set of which a filter passes at least one byte, with the bytes that it passes.
+
+    The arrays have one entry for each of these transactions.
+    """
 
     transaction: Ints
+    """The indexes of the transactions in the binlog set, ascending."""
     bytes: Ints
+    """The bytes of each transaction's events. Events outside transactions (format descriptions, rotations) count
+    with the transaction before them. Those before the first transaction count with the first sent one.
+    """
     events: Ints
+    """The number of each transaction's events. MySQL's replication protocol adds some bytes to each event."""
     compressed: Ints
     """The size of the events after zstd compression, bytes, estimated from the compression ratios of their schemas."""
 
@@ -91,7 +99,7 @@ class TransactionTraffic:
     def __len__(self) -> int:
         return len(self.time)
 
-    def of_filter(self, given: GivenFilter, number: int, ratio: Ints | None = None) -> Sums:
+    def of_filter(self, given: GivenFilter, number: int, ratio: Ints | None = None) -> Sent:
         """Return the bytes and events of each transaction that a slave receives if it has the filter ``given``.
 
         ``number`` is the filter's index in the list of filters for which the transactions were counted. ``ratio`` has
@@ -100,7 +108,7 @@ class TransactionTraffic:
         flags = flags_of(given[0], self.facts.subjects)
         return self.weighted(self.facts.sent(flags, given[1], number), ratio)
 
-    def weighted(self, weight: npt.NDArray[Any], ratio: Ints | None = None) -> Sums:
+    def weighted(self, weight: npt.NDArray[Any], ratio: Ints | None = None) -> Sent:
         """Return the bytes and events of each transaction that is sent. Row ``k`` of the counts is sent ``weight[k]``
         times, and dropped if this is 0.
 
@@ -115,15 +123,15 @@ class TransactionTraffic:
         own = of[facts.transactions[sent] > 0]
         transactions = own[np.diff(own, prepend=-1) > 0]
         if not len(transactions):
-            return Sums(*np.zeros((4, 0), np.int64))
+            return Sent(*np.zeros((4, 0), np.int64))
         first = np.searchsorted(of, transactions)
         first[0] = 0
         size = weight * facts.bytes[sent]
         nbytes, events = np.add.reduceat(size, first), np.add.reduceat(weight * facts.events[sent], first)
         if ratio is None:
-            return Sums(transactions, nbytes, events, nbytes)
+            return Sent(transactions, nbytes, events, nbytes)
         compressed = np.add.reduceat(size * ratio[facts.condition[sent]], first)
-        return Sums(transactions, nbytes, events, compressed // MILLION)
+        return Sent(transactions, nbytes, events, compressed // MILLION)
 
     def schemas(self, schemas_of: SchemasOf) -> list[frozenset[str]]:
         """Return for each condition (such as "this table is sent") the schemas to which the events under it belong.

@@ -23,6 +23,8 @@ from typing import NamedTuple
 import numpy as np
 import pymysql
 
+from dumpfilter.analyse.traffic.facts import Ints
+from dumpfilter.analyse.traffic.transactions import Sent
 from dumpfilter.base.errors import BinlogTruncated, DumpfilterError
 from dumpfilter.base.waiting import watching
 from dumpfilter.binlog.context_events import decode_rotate
@@ -43,7 +45,7 @@ from dumpfilter.simulation.plan import Plan, PlannedNode, describe, plan_topolog
 from dumpfilter.simulation.results import Method, Results, Run, Setting, SourceFigures, Variant
 from dumpfilter.simulation.route import Form, Route, Router
 from dumpfilter.simulation.simulate import Options, simulate
-from dumpfilter.simulation.traffic import Clock, Ints, Sent, SetTraffic
+from dumpfilter.simulation.traffic import Clock, SetTraffic
 from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.simulation import read_traffic
 from dumpfilter.testbed import Testbed, TestbedError, TestbedLink, TestbedNode, up
@@ -169,20 +171,19 @@ class Logged:
     path: Path
     end: int = 0
     """The byte offset in the file after the transaction."""
+    time: int = -1
+    """The time at which the transaction was complete in its file, microseconds (``time.monotonic``); -1: never."""
     bytes: int = 0
     """The bytes of the transaction's events, and of the events between it and the next transaction."""
     events: int = 0
 
 
 class Log(NamedTuple):
-    """The transactions of a binlog or relay log, in the order of the log, with the times at which they were written."""
+    """The transactions of a binlog or relay log, in the order of the log."""
 
+    before: Logged
+    """The events of the source before the first transaction, as one entry."""
     transactions: list[Logged]
-    time: Ints
-    """The time at which each transaction was complete in its file, microseconds (``time.monotonic``); -1: never."""
-    bytes_before: int
-    """The bytes of events of the source before the first transaction."""
-    events_before: int
 
 
 def read_log(grown: Grown) -> Log:
@@ -197,11 +198,12 @@ def read_log(grown: Grown) -> Log:
     transactions = [
         one for one, following in zip_longest(read, read[1:]) if not following or one.key != following.key
     ]
-    times = [
-        reached(grown[path], np.array([one.end for one in some]))
-        for path, some in groupby(transactions, lambda one: one.path)
-    ]
-    return Log(transactions, np.concatenate([np.empty(0, np.int64), *times]), before.bytes, before.events)
+    for path, some in groupby(transactions, lambda one: one.path):
+        written = list(some)
+        times = reached(grown[path], np.array([one.end for one in written])).tolist()
+        for one, at in zip(written, times, strict=True):
+            one.time = at
+    return Log(before, transactions)
 
 
 def _read(paths: Iterable[Path]) -> list[Logged]:
@@ -487,15 +489,14 @@ def _committed(node: TestbedNode, plan: Plan, grown: Grown, begin: int) -> Commi
     """
     traffic: SetTraffic = read_traffic(node.watched.source, plan.filters, ThreadRunner())
     log = read_log(grown)
-    by_place = {(one.path.name, one.end): number for number, one in enumerate(log.transactions)}
+    by_place = {(one.path.name, one.end): one for one in log.transactions}
     places = zip(traffic.file.tolist(), traffic.end.tolist(), strict=True)
-    numbers = np.array([by_place[traffic.files[file], end] for file, end in places], np.int64)
-    times = np.maximum.accumulate(log.time[numbers])
+    found = [by_place[traffic.files[file], end] for file, end in places]
+    times = np.maximum.accumulate(np.array([one.time for one in found], np.int64))
     first = int(np.searchsorted(times, begin))
-    keys = [log.transactions[number].key for number in numbers[first:].tolist()]
     return Committed(
         replace(_since(traffic, first), time=times[first:], clock=Clock.GIVEN),
-        {key: number for number, key in enumerate(keys)},
+        {one.key: number for number, one in enumerate(found[first:])},
         is_whole=not first,
     )
 
@@ -569,25 +570,21 @@ def _flow(measured: Measured, node: PlannedNode, number: int, route: Route) -> F
     sizes = np.zeros(len(traffic), np.int64)
     sizes[crossed.transaction] = crossed.bytes
 
-    received = np.array(
-        [
-            (origin.keys[one.key], time, one.bytes, one.events)
-            for one, time in zip(log.transactions, log.time.tolist(), strict=True)
-            if one.key in origin.keys
-        ],
-        np.int64,
-    ).reshape(-1, 4)
+    received = [(origin.keys[one.key], one) for one in log.transactions if one.key in origin.keys]
     times = np.full(len(traffic), -1, np.int64)
-    times[received[:, 0]] = received[:, 1]
+    for transaction, one in received:
+        times[transaction] = one.time
     expected = crossed.transaction if crossed.counts is None else crossed.transaction[crossed.counts]
     came = expected[times[expected] >= 0]
     committed = traffic.time[came] - traffic.time[:1]
 
-    nbytes, events = received[:, 2:].sum(axis=0).tolist()
+    parts = [one for _, one in received]
     if is_first and all(measured.committed[one.origin].is_whole for one in sharing):
-        nbytes, events = nbytes + log.bytes_before, events + log.events_before
+        parts.append(log.before)
+    nbytes = sum(one.bytes for one in parts)
     # A real replica in place of a slave reads MySQL's protocol, too.
-    nbytes += PACKET_BYTES * events if last.form in (Form.PACKETS, Form.STAND_INS) else 0
+    if last.form in (Form.PACKETS, Form.STAND_INS):
+        nbytes += PACKET_BYTES * sum(one.events for one in parts)
     return Flow(
         Arrived(
             came,

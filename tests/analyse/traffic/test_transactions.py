@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dumpfilter.analyse.traffic.transactions import (
     MILLION,
-    Sums,
+    Sent,
     TransactionTally,
     TransactionTraffic,
     join,
@@ -120,7 +120,7 @@ def _with_between(sent: dict[int, list[int]], between: list[tuple[int, int]]) ->
     return [(t, *sent[t]) for t in numbers]  # type: ignore[misc]
 
 
-def rows_of(sums: Sums) -> list[Row]:
+def rows_of(sums: Sent) -> list[Row]:
     return list(zip(sums.transaction.tolist(), sums.bytes.tolist(), sums.events.tolist(), strict=True))
 
 

@@ -30,8 +30,8 @@ def test_a_log_has_the_transactions_and_bytes_that_a_dump_counts(made: Generated
     assert len(made.files) > 1
     assert len(log.transactions) == len(traffic) == made.transactions
     assert [one.end for one in log.transactions] == traffic.end.tolist()
-    assert log.bytes_before + sum(one.bytes for one in log.transactions) == traffic.everything.bytes.sum()
-    assert log.events_before + sum(one.events for one in log.transactions) == traffic.everything.events.sum()
+    assert log.before.bytes + sum(one.bytes for one in log.transactions) == traffic.everything.bytes.sum()
+    assert log.before.events + sum(one.events for one in log.transactions) == traffic.everything.events.sum()
     assert len({one.key for one in log.transactions}) == len(log.transactions)
 
 
@@ -40,9 +40,9 @@ def test_a_transaction_is_there_when_its_file_has_its_last_byte(made: GeneratedS
     own = [one for one in read_log(_at_once(*made.files)).transactions if one.path == first]
     last = own[-1].end
     log = read_log({first: [(5, 0), (10, last - 1), (20, last)], **dict.fromkeys(others, ())})
-    assert log.time[: len(own) - 1].tolist() == [10] * (len(own) - 1)
-    assert log.time[len(own) - 1] == 20
-    assert set(log.time[len(own) :].tolist()) == {-1}
+    times = [one.time for one in log.transactions]
+    assert times[: len(own)] == [10] * (len(own) - 1) + [20]
+    assert set(times[len(own) :]) == {-1}
 
 
 def test_a_log_whose_last_event_is_being_written_ends_before_it(made: GeneratedSet, tmp_path: Path) -> None:
@@ -62,4 +62,4 @@ def test_a_transaction_that_an_outage_cut_counts_once(made: GeneratedSet, tmp_pa
     cut.write_bytes(made.files[0].read_bytes()[: first.end - 1])
     assert read_log(_at_once(cut)).transactions[0].bytes < first.bytes
     found = read_log(_at_once(cut, made.files[0]))
-    assert (found.transactions, found.bytes_before) == (whole.transactions, whole.bytes_before)
+    assert (found.transactions, found.before.bytes) == (whole.transactions, whole.before.bytes)
