@@ -11,7 +11,7 @@ the compressed sizes of transactions are estimated.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -53,6 +53,7 @@ _SECOND = int(MICROSECONDS)
 
 _KEPT = 8
 """The number of filters whose traffic is cached. Slaves with equal filters are computed one after the other."""
+_REST = frozenset({REST})
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,22 @@ def read_traffic(
     whole = by_schema.pop(WHOLE, MILLION)
     ratio = traffic.ratios(encoded_schemas, by_schema, whole) if options.compressed else None
     everything = traffic.weighted(traffic.facts.sent(None))
+    everything = everything._replace(compressed=everything.bytes * whole // MILLION)
+    senders = Senders().union(*(one for *_, one in counted))
+    of_condition = traffic.schemas(encoded_schemas) if options.split else []
+
+    @functools.lru_cache(_KEPT)
+    def sent(number: int | None, of_split: bool) -> Sent:
+        if number is None:
+            return everything
+        if not of_split:
+            return traffic.of_filter(given[number], number, ratio)
+        needed = frozenset[str]().union(
+            *(schemas or _REST for numbers, schemas in senders if numbers >> number & 1)
+        )
+        binlogs = np.array([len(needed & (schemas or _REST)) for schemas in of_condition], np.int64)
+        return traffic.weighted(binlogs[traffic.facts.condition], ratio)
+
     time, clock = times_of(traffic)
     return SetTraffic(
         time=time,
@@ -148,11 +165,7 @@ def read_traffic(
         end=traffic.end,
         file=traffic.file.astype(np.int64),
         files=tuple(replace_invalid_utf8(one.name) for one in indexed.files),
-        everything=everything._replace(compressed=everything.bytes * whole // MILLION),
-        filtered=Made(lambda number: traffic.of_filter(given[number], number, ratio), len(given)),
-        split=_split(traffic, [senders for *_, senders in counted], len(given), ratio)
-        if options.split
-        else (),
+        sent=sent,
         stand_in_bytes=traffic.stand_in.astype(np.int64),
         stand_in_events=EVENTS[indexed.newest.family],
         stand_ins_joined=indexed.newest.family == "mariadb",
@@ -161,43 +174,6 @@ def read_traffic(
         family=indexed.newest.family,
         nbytes=sum(one.size for one in indexed.files),
     )
-
-
-def _split(
-    traffic: TransactionTraffic, senders: Sequence[Senders], filters: int, ratio: Ints | None
-) -> Sequence[Sent]:
-    """Return for each filter the traffic of the binlogs that its slave must read after a split by schema."""
-    needed: list[set[str]] = [set() for _ in range(filters)]
-    for numbers, schemas in frozenset().union(*senders):
-        for number in range(filters):
-            if numbers >> number & 1:
-                needed[number] |= schemas or {REST}
-    of_condition = [schemas or {REST} for schemas in traffic.schemas(encoded_schemas)]
-
-    def of_filter(number: int) -> Sent:
-        binlogs = np.array([len(needed[number] & schemas) for schemas in of_condition], np.int64)
-        return traffic.weighted(binlogs[traffic.facts.condition], ratio)
-
-    return Made(of_filter, filters)
-
-
-class Made(Sequence[Sent]):
-    """For each filter, the transactions that the filter passes, as a sequence whose items are computed at access.
-
-    The latest items are cached. Slices are not supported.
-    """
-
-    def __init__(self, make: Callable[[int], Sent], length: int) -> None:
-        self._make = functools.lru_cache(_KEPT)(make)
-        self._length = length
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __getitem__(self, number: int) -> Sent:  # type: ignore[override]
-        if not 0 <= number < self._length:
-            raise IndexError(number)
-        return self._make(number)
 
 
 def times_of(traffic: TransactionTraffic) -> tuple[Ints, Clock]:

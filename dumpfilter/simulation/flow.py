@@ -315,8 +315,7 @@ def content(traffic: SetTraffic, form: Form, number: int | None, seen: Ints | No
     no filter). ``seen`` has the time at which the sender finds each transaction in its binlog. It matters only for
     empty transactions that replace dropped ones. None means that the sender finds all transactions together.
     """
-    filtered = traffic.split if form is Form.SPLIT else traffic.filtered
-    sent = traffic.everything if number is None else filtered[number]
+    sent = traffic.sent(number, form is Form.SPLIT)
     if form is Form.COMPRESSED:
         return Content(sent.transaction, sent.compressed, None)
     if form in (Form.EVENTS, Form.SPLIT):
@@ -585,7 +584,7 @@ def _before_never(ascending: Ints) -> slice:
 
 def _applied(traffic: SetTraffic, applier: Hop, transaction: Ints, received: Ints) -> Ints:
     """Return the time at which a node has applied each transaction that it received, nanoseconds."""
-    passes = traffic.everything if applier.filter is None else traffic.filtered[applier.filter]
+    passes = traffic.sent(applier.filter, False)
     sizes = np.zeros(len(traffic), np.int64)
     sizes[passes.transaction] = passes.bytes
     wanted = sizes[transaction] > 0

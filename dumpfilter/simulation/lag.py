@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dumpfilter.analyse.traffic.facts import Ints
+from dumpfilter.analyse.traffic.facts import Ints, sums
 from dumpfilter.simulation.results import LagFigures
 
 CAUGHT_UP_SHARE = 99
@@ -78,7 +78,7 @@ def measure(committed: Ints, received: Ints, delays: Sequence[int] = (0,), *, li
 
 def _above(lags: Ints, limit: int) -> int:
     """Return the sum of the parts of ``lags`` above ``limit``."""
-    return int(np.maximum(lags - limit, 0).sum())
+    return int((lags[lags > limit] - limit).sum())
 
 
 def _oldest_missing(committed: Ints) -> Ints:
@@ -143,9 +143,7 @@ def offered(committed: Ints, sizes: Ints, window: Window) -> Ints:
     ``committed`` has the time at which the link's sender had each transaction (microseconds), and ``sizes`` the bytes
     of the same transactions.
     """
-    found = np.zeros(window.count, np.int64)
-    np.add.at(found, np.clip(committed // window.width, 0, window.count - 1), sizes)
-    return found
+    return sums(np.clip(committed // window.width, 0, window.count - 1), sizes, window.count)
 
 
 def catch_up(committed: Ints, received: Ints, start: int, end: int) -> int:

@@ -6,7 +6,7 @@ One pass over the binlogs makes a :class:`SetTraffic`. The simulation needs noth
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -42,14 +42,9 @@ class SetTraffic:
     file: Ints
     """The index in ``files`` of the binlog file in which each transaction ends."""
     files: tuple[str, ...]
-    everything: Sent
-    """The traffic of a slave without a filter."""
-    filtered: Sequence[Sent] = ()
-    """The traffic that each distinct filter passes, by the filter's index. The sequence may compute an item at each
-    access.
-    """
-    split: Sequence[Sent] = ()
-    """For each distinct filter, the traffic of the per-schema binlogs of a split that a slave with this filter reads.
+    sent: Callable[[int | None, bool], Sent]
+    """A function that returns the traffic of a slave, by the index of the slave's filter (None: no filter). With True
+    as the second argument it is the traffic of the per-schema binlogs of a split that such a slave reads.
     """
     stand_in_bytes: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """For each transaction, the bytes of the stand-in (empty transaction) that a real replica gets when the

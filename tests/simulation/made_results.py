@@ -31,8 +31,7 @@ def _traffic(filters: int, n: int = 2000) -> SetTraffic:
     times = np.sort(random.integers(0, 120 * SECOND, n)).tolist()
     sizes = random.integers(300, 9000, n).tolist()
     chosen = [np.flatnonzero(random.random(n) < 1 / (2 + k % 5)).tolist() for k in range(filters)]
-    found = traffic(times, sizes, chosen, stand_in=60)
-    return SetTraffic(**{**vars(found), "split": found.filtered})
+    return traffic(times, sizes, chosen, stand_in=60)
 
 
 @functools.cache

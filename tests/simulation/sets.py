@@ -34,6 +34,8 @@ def traffic(
 ) -> SetTraffic:
     """Return a binlog set whose filters send the transactions with the given numbers."""
     n = len(times)
+    everything = sent(range(n), sizes)
+    filtered = [sent(numbers, [sizes[k] for k in numbers]) for numbers in filters]
     ends: Ints = np.cumsum(np.array(sizes, np.int64))
     return SetTraffic(
         time=np.array(times, np.int64) + 10**15,
@@ -41,8 +43,7 @@ def traffic(
         end=ends,
         file=np.zeros(n, np.int64),
         files=("binlog.000001",),
-        everything=sent(range(n), sizes),
-        filtered=tuple(sent(numbers, [sizes[k] for k in numbers]) for numbers in filters),
+        sent=lambda number, of_split: everything if number is None else filtered[number],
         stand_in_bytes=np.full(n, stand_in, np.int64),
         stand_in_events=3 if stand_in else 0,
         stand_ins_joined=joined,

@@ -26,6 +26,7 @@ def traffics(draw: st.DrawFn) -> SetTraffic:
     time = np.cumsum(draw(st.lists(st.integers(0, 50_000), min_size=n, max_size=n)), dtype=np.int64)
     sizes = draw(st.lists(st.integers(1, 300_000), min_size=n, max_size=n))
     chosen = sorted(draw(st.sets(st.integers(0, n - 1))))
+    everything, filtered = _sent(list(range(n)), sizes), _sent(chosen, sizes)
     none = np.zeros(n, np.int64)
     return SetTraffic(
         time,
@@ -33,8 +34,7 @@ def traffics(draw: st.DrawFn) -> SetTraffic:
         none,
         none,
         ("a",),
-        _sent(list(range(n)), sizes),
-        (_sent(chosen, sizes),),
+        lambda number, of_split: everything if number is None else filtered,
         stand_in_bytes=np.full(n, 100, np.int64),
         stand_in_events=3,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
 from dumpfilter.spark_jobs.bandwidth.results import Results
 from dumpfilter.spark_jobs.engines import ThreadRunner, run_here
-from dumpfilter.spark_jobs.simulation import Made, TrafficOptions, read_traffic
+from dumpfilter.spark_jobs.simulation import TrafficOptions, read_traffic
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from tests.spark_jobs.here import shuffled
 
@@ -50,14 +51,18 @@ def sums(one: Sent) -> tuple[int, int, int]:
     return int(one.bytes.sum()), int(one.events.sum()), len(one.transaction)
 
 
-def check_equal(one: SetTraffic, other: SetTraffic) -> None:
-    """Check that two results are equal, entry by entry."""
+def of_filters(traffic: SetTraffic) -> list[Sent]:
+    return [traffic.sent(number, False) for number in range(len(slaves()))]
+
+
+def check_equal(one: SetTraffic, other: SetTraffic, *, of_split: bool) -> None:
+    """Check that two results are equal, entry by entry, and with ``of_split`` also those of a split."""
     for name in ("time", "end", "file", "stand_in_bytes"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
     for name in ("clock", "files", "family", "nbytes", "warnings", "stand_in_events", "stand_ins_joined"):
         assert getattr(one, name) == getattr(other, name)
-    pairs = [(one.everything, other.everything), *zip(one.filtered, other.filtered, strict=True)]
-    for mine, its in pairs + list(zip(one.split, other.split, strict=True)):
+    for number, split in itertools.product((None, *range(5)), {False, of_split}):
+        mine, its = one.sent(number, split), other.sent(number, split)
         for name in ("transaction", "bytes", "events", "compressed"):
             np.testing.assert_array_equal(getattr(mine, name), getattr(its, name), name)
 
@@ -69,10 +74,10 @@ def bandwidths(made: GeneratedSet) -> Results:
 
 def test_the_sums_are_those_of_the_bandwidth_job(made: GeneratedSet, bandwidths: Results) -> None:
     found = read_traffic(made.index, slaves(), run_here, TrafficOptions(range_size=SMALL))
-    assert sums(found.everything) == tuple(bandwidths.slaves[0].no_filter.model_dump().values())
+    assert sums(found.sent(None, False)) == tuple(bandwidths.slaves[0].no_filter.model_dump().values())
     expected = [tuple(one.master_side.model_dump().values()) for one in bandwidths.slaves]
     between = bandwidths.slaves[-1].master_side.bytes
-    for got, (size, events, transactions) in zip(map(sums, found.filtered), expected, strict=True):
+    for got, (size, events, transactions) in zip(map(sums, of_filters(found)), expected, strict=True):
         # Events between transactions have no transaction with which they travel if nothing else is sent.
         assert got == (size, events, transactions) or (got == (0, 0, 0) and size == between)
 
@@ -81,14 +86,14 @@ def test_the_result_does_not_depend_on_how_the_set_is_divided(made: GeneratedSet
     whole = read_traffic(made.index, slaves(), run_here, TrafficOptions(split=True))
     for run in (run_here, shuffled, ThreadRunner(2)):
         parts = read_traffic(made.index, slaves(), run, TrafficOptions(range_size=SMALL, split=True))
-        check_equal(parts, whole)
+        check_equal(parts, whole, of_split=True)
 
 
 def test_engines_estimate_compressed_sizes_alike(made: GeneratedSet) -> None:
     options = TrafficOptions(range_size=SMALL, compressed=True)
     one = read_traffic(made.index, slaves(), run_here, options)
-    check_equal(read_traffic(made.index, slaves(), ThreadRunner(3), options), one)
-    for sent in [one.everything, *list(one.filtered)[:4]]:
+    check_equal(read_traffic(made.index, slaves(), ThreadRunner(3), options), one, of_split=False)
+    for sent in [one.sent(None, False), *of_filters(one)[:4]]:
         assert 0 < sent.compressed.sum() < 0.9 * sent.bytes.sum()
 
 
@@ -105,23 +110,19 @@ def test_positions_and_times_ascend(made: GeneratedSet) -> None:
 def test_a_slave_does_not_get_its_own_transactions(made: GeneratedSet) -> None:
     found = read_traffic(made.index, slaves(own_server=1), run_here)
     expected = bandwidth(made.index, slaves(own_server=1), run_here)
-    for sent, one in zip(found.filtered, expected.slaves, strict=True):
+    for sent, one in zip(of_filters(found), expected.slaves, strict=True):
         assert len(sent.transaction) == one.master_side.transactions
 
 
 def test_a_split_sends_the_whole_of_each_schema(made: GeneratedSet) -> None:
     found = read_traffic(made.index, slaves(), run_here, TrafficOptions(split=True))
-    one, two = found.split[1], found.split[2]
-    assert one is not None
-    assert two is not None
+    one, two, nothing = (found.sent(number, True) for number in (1, 2, 4))
     # A filter by database needs its schemas' binlogs, and is sent everything in them.
-    np.testing.assert_array_equal(one.transaction, found.filtered[1].transaction)
-    np.testing.assert_array_equal(two.transaction, found.filtered[2].transaction)
+    np.testing.assert_array_equal(one.transaction, found.sent(1, False).transaction)
+    np.testing.assert_array_equal(two.transaction, found.sent(2, False).transaction)
     # Two binlogs have the events around a transaction of both schemas twice. Only the binlog of events without a
     # schema has those between transactions, which are about a hundred bytes in each file.
-    assert two.bytes.sum() >= found.filtered[2].bytes.sum() - 200 * len(found.files)
-    (nothing,) = (found.split[4],)
-    assert nothing is not None
+    assert two.bytes.sum() >= found.sent(2, False).bytes.sum() - 200 * len(found.files)
     assert not len(nothing.transaction)
 
 
@@ -134,17 +135,10 @@ def test_seconds_are_spread_over_the_second(made: GeneratedSet) -> None:
             assert here.tolist() == [k * 1_000_000 // len(here) for k in range(len(here))]
 
 
-def test_the_traffic_of_few_filters_stays_in_memory() -> None:
-    asked: list[int] = []
-
-    def make(number: int) -> Sent:
-        asked.append(number)
-        none = np.zeros(0, np.int64)
-        return Sent(none, none, none, none)
-
-    found = Made(make, 100)
-    assert found[0] is found[0]
-    assert len([found[number] for number in range(20)]) == 20
-    assert asked == list(range(20))
-    with pytest.raises(IndexError):
-        found[100]
+def test_the_traffic_of_few_filters_stays_in_memory(made: GeneratedSet) -> None:
+    found = read_traffic(made.index, slaves() * 3, run_here)
+    first = found.sent(0, False)
+    assert found.sent(0, False) is first
+    for number in range(15):
+        found.sent(number, False)
+    assert found.sent(0, False) is not first

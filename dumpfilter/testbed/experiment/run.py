@@ -506,14 +506,14 @@ def _since(traffic: SetTraffic, first: int) -> SetTraffic:
     if not first:
         return traffic
 
-    def sent(one: Sent) -> Sent:
+    def sent(number: int | None, of_split: bool) -> Sent:
+        one = traffic.sent(number, of_split)
         kept = one.transaction >= first
         return Sent(one.transaction[kept] - first, one.bytes[kept], one.events[kept], one.compressed[kept])
 
     return replace(
         traffic,
-        everything=sent(traffic.everything),
-        filtered=tuple(map(sent, traffic.filtered)),
+        sent=sent,
         **{name: getattr(traffic, name)[first:] for name in ("time", "end", "file", "stand_in_bytes")},
     )
 
