@@ -83,7 +83,7 @@ def test_a_workload_passes_tls_to_its_master_and_a_server_to_the_master_between(
 
 def test_what_has_no_certificate_cannot_say_tls() -> None:
     with pytest.raises(
-        OptionError, match="db\\[tls\\]: db is a running, to which the topology gives no certificate"
+        OptionError, match="db\\[tls\\]: db is a running server, to which the topology gives no certificate"
     ):
         parse_string("db[connect=mysql://repl@db1/, tls=yes] >> f[role=master] >> web")
     with pytest.raises(
