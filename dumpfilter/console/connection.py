@@ -28,7 +28,7 @@ from pymysql.converters import escape_string
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.security.audit import audit
 from dumpfilter.base.security.listening import is_loopback
-from dumpfilter.base.security.passwords import MOST_PASSWORD, StoredPassword
+from dumpfilter.base.security.passwords import MOST_PASSWORD, Sha2Crypt, StoredPassword
 from dumpfilter.base.security.tls import ServerTls
 from dumpfilter.binlog.statement.tokens import TokenKind, tokens
 from dumpfilter.console import answers, auth
@@ -42,14 +42,12 @@ from dumpfilter.console.sql.result import Column, Note, Result
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.statements import execute_statement, without_passwords
 from dumpfilter.console.wire import (
-    LOGIN_PACKET,
     MAX_ALLOWED_PACKET,
     ClientGone,
     Fields,
     Login,
     MalformedPacket,
     PacketStream,
-    TlsFailed,
     asks_for_tls,
     greet,
     open_stream,
@@ -95,12 +93,6 @@ _LOGGED_CHARACTERS = 200
 """The number of characters that the log quotes of a statement that failed by a defect of the console."""
 
 T = TypeVar("T")
-
-
-class Refused(Exception):
-    """The exception that closes the connection of a client whose login was refused. The client has already received the
-    error.
-    """
 
 
 @dataclass
@@ -267,7 +259,7 @@ class Connection:
             await self._serve_commands()
         except TimeoutError:
             self.log.info("client.login_timeout")
-        except (ClientGone, Refused):
+        except ClientGone:
             pass
         finally:
             self.kill_query()
@@ -340,7 +332,7 @@ class Connection:
     async def _log_in(self) -> None:
         """Greet the client, start TLS if the client asks for it, check the password, and begin the session.
 
-        Raises Refused after telling the client of an error, and ClientGone when the client leaves.
+        Raises ClientGone when the client leaves, or has been told of an error.
         """
         nonce = auth.new_nonce()
         try:
@@ -355,11 +347,12 @@ class Connection:
         session.character_set = _character_set(login.collation)
         if (tls := self.stream.tls) is not None:
             session.tls_version, session.tls_cipher = tls.version() or "", (tls.cipher() or ("",))[0]
-        if login.database:
-            try:
+        try:
+            self.port.admit(self.id, login.user)
+            if login.database:
                 session.database = session.schema(login.database)
-            except SqlError as unknown:
-                await self._refuse(unknown)
+        except SqlError as error:
+            await self._refuse(error)
         self.session = session
         self.log.info("client.connected", user=login.user, tls=session.tls_version or None)
         await self.stream.send(answers.ok(login.capabilities, Result(), info))
@@ -376,38 +369,35 @@ class Connection:
             auth_plugin_name=greeting.plugin,
         )
         answer = await greet(self._socket, packet)
+        with_tls = asks_for_tls(answer)
+        self._tls = self.port.tls.current()
         try:
-            if with_tls := asks_for_tls(answer):
-                self._tls = self.port.tls.current()
-                self._stream = await open_stream(self._socket, _AFTER_LOGIN, self._tls.context)
-                answer = await self.stream.read_reply(LOGIN_PACKET)
-            else:
-                self._stream = await open_stream(self._socket, _AFTER_LOGIN)
-            if not (with_tls or self.port.endpoint.insecure or is_loopback(self.address[0])):
-                self.log.warning("client.tls_demanded")
-                await self._refuse(server_errors.ER_SECURE_TRANSPORT_REQUIRED())
-            return parse_login(answer, greeting.capabilities)
-        except TlsFailed as failed:
-            self.log.warning("client.tls_failed", reason=str(failed))
-            raise Refused from failed
-        except ClientGone:
-            self.log.warning(
-                "client.tls_failed", reason="no login came: the client may not trust the certificate"
-            )
+            context = self._tls.context if with_tls else None
+            self._stream = await open_stream(self._socket, _AFTER_LOGIN, context)
+            answer = await self.stream.read_reply() if with_tls else answer
+        except ClientGone as gone:
+            no_login = "no login came: the client may not trust the certificate"
+            self.log.warning("client.tls_failed", reason=no_login if self._stream else str(gone))
             raise
-        except (MalformedPacket, SqlError):
+        if not (with_tls or self.port.endpoint.insecure or is_loopback(self.address[0])):
+            self.log.warning("client.tls_demanded")
+            await self._refuse(server_errors.ER_SECURE_TRANSPORT_REQUIRED())
+        try:
+            return parse_login(answer, greeting.capabilities, is_encrypted=with_tls)
+        except MalformedPacket:
             self.log.info("client.bad_handshake")
-            self._stream = self._stream or await open_stream(self._socket, _AFTER_LOGIN)
             await self._refuse(server_errors.ER_HANDSHAKE_ERROR())
 
     async def _verify(self, login: Login, preferred: str, nonce: bytes) -> bytes:
         """Check the password of a login, and return the text for the OK packet that accepts the client.
 
-        The text lets MariaDB's clients verify the console's certificate, and can be empty. Raises Refused after telling
-        the client of a wrong password (error 1045) or of too many connections.
+        The text lets MariaDB's clients verify the console's certificate, and can be empty. Raises ClientGone after
+        telling the client of a wrong password (error 1045). The client is asked for the password itself if the stored
+        hash cannot verify a digest.
         """
-        port = self.port
-        password = auth.password_of(port.users, login.user)
+        port, user = self.port, login.user
+        # For an unknown user this is the password of another one.
+        password = auth.password_of(port.users, user)
         if password.crypt is not None and password.sha2 is None:
             password = replace(password, sha2=port.proved.get(password.crypt))
         plugins = auth.plugins_for(password, preferred=preferred)
@@ -418,43 +408,36 @@ class Connection:
             plugin = plugin if plugin in plugins else plugins[0]
             switch = packets.make_auth_switch_request(CharacterSet.utf8mb4, plugin, nonce + b"\0")
             await self.stream.send(bytes(switch))
-            response = await self._reply()
+            response = await self.stream.read_reply()
         # The password is checked before all other parts of the login. So a client with a wrong password does not learn,
         # for example, whether a database exists.
-        guesser = (self.peer, login.user)
+        guesser = (self.peer, user)
+        is_sha2 = plugin == auth.CACHING_SHA2 and bool(response.strip(b"\0"))
         async with port.guesses.turn(guesser):
-            proved = await self._prove(login.user, password, plugin, nonce, response)
+            by_digest = auth.proves_password(password, plugin, nonce, response)
+            proved = by_digest or (
+                is_sha2
+                and password.crypt is not None
+                and password.sha2 is None
+                and await self._prove_in_full(password.crypt, nonce)
+            )
             # The client chose how long the login took. The user may have another password by now.
-            proved = proved and port.users.get(login.user) == password
-            if not proved:
+            if not (proved and port.users.get(user) == password):
                 port.guesses.failed(guesser)
+                proved = False
         if not proved:
-            await self._deny(login.user, with_password=bool(response.strip(b"\0")))
-        try:
-            port.admit(self.id, login.user)
-        except SqlError as full:
-            await self._refuse(full)
+            await self._deny(user, with_password=bool(response.strip(b"\0")))
+        if is_sha2 and by_digest:
+            self.stream.put(bytes(packets.make_auth_more_data(auth.FAST_AUTH_SUCCESS)))
         if self.stream.tls is None:
             return b""
         return auth.certificate_proof(password, plugin, nonce, self._tls.fingerprint)
 
-    async def _prove(
-        self, user: str, password: StoredPassword, plugin: str, nonce: bytes, response: bytes
-    ) -> bool:
-        """Tell whether the client knows the user's password.
+    async def _prove_in_full(self, crypt: Sha2Crypt, nonce: bytes) -> bool:
+        """Ask the client for the password itself, and tell whether the stored hash ``crypt`` is of that password.
 
-        ``response`` is the client's digest of the password. The client is asked for the password itself if the stored
-        hash cannot verify the digest. For an unknown user, ``password`` is another user's, and the result is False.
+        Without TLS the client encrypts the password with the port's RSA key.
         """
-        known = user in self.port.users
-        with_password = bool(response.strip(b"\0"))
-        crypt = password.crypt if plugin == auth.CACHING_SHA2 and password.sha2 is None else None
-        if auth.proves_password(password, plugin, nonce, response):
-            if known and plugin == auth.CACHING_SHA2 and with_password:
-                self.stream.put(bytes(packets.make_auth_more_data(auth.FAST_AUTH_SUCCESS)))
-            return known
-        if crypt is None or not with_password:
-            return False
         given = await self._ask(auth.PERFORM_FULL_AUTHENTICATION)
         if self.stream.tls is None:
             rsa = self.port.rsa
@@ -468,26 +451,20 @@ class Connection:
             )
             return False
         text = given[:-1].decode("utf-8", "surrogateescape")
-        proved = len(given) <= MOST_PASSWORD + 1 and await asyncio.to_thread(crypt.matches, text) and known
+        proved = len(given) <= MOST_PASSWORD + 1 and await asyncio.to_thread(crypt.matches, text)
         if proved:
             self.port.proved[crypt] = StoredPassword.plain(text).sha2
         return proved
 
-    async def _refuse(self, error: SqlError, *, is_greeted: bool = True) -> NoReturn:
-        """Send an error packet to the client, and raise Refused, which ends the login."""
-        await self.stream.send(answers.error(error, is_greeted=is_greeted))
-        raise Refused
-
     async def _ask(self, data: bytes) -> bytes:
         """Send further data of the authentication plugin, and return the client's answer."""
         await self.stream.send(bytes(packets.make_auth_more_data(data)))
-        return await self._reply()
+        return await self.stream.read_reply()
 
-    async def _reply(self) -> bytes:
-        try:
-            return await self.stream.read_reply(LOGIN_PACKET)
-        except SqlError as failed:
-            raise Refused from failed
+    async def _refuse(self, error: SqlError, *, is_greeted: bool = True) -> NoReturn:
+        """Send an error packet to the client, and raise ClientGone, which ends the login."""
+        await self.stream.send(answers.error(error, is_greeted=is_greeted))
+        raise ClientGone("refused")
 
     async def _deny(self, user: str, *, with_password: bool) -> NoReturn:
         self.log.warning("client.access_denied", user=user[:80])
@@ -509,10 +486,8 @@ class Connection:
                 if number == Commands.COM_QUIT:
                     return
                 if number == Commands.COM_STMT_SEND_LONG_DATA:
-                    # The protocol has no answer to this command. The client takes the error for the answer to its next
-                    # command, so that the connection must end.
-                    await self._send_error(server_errors.ER_UNKNOWN_COM_ERROR())
-                    return
+                    # The command has no answer. The execution lacks the value then, which is an error.
+                    continue
                 handler = self._commands.get(number)
                 if handler is None:
                     raise server_errors.ER_UNKNOWN_COM_ERROR()

@@ -6,7 +6,7 @@ A user's expensive commands delay only that user.
 from __future__ import annotations
 
 import asyncio
-import datetime
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -32,10 +32,6 @@ MOST_SELECTS = 2
 """The limit of concurrent SELECTs of one user that read tables. A further one waits, and its waiting counts as running
 time.
 """
-
-_ROW_SIZE = 64
-_VALUE_SIZE = 40
-_REST_OF_TEXT = 49
 
 T = TypeVar("T")
 SHARE = 0.25
@@ -105,16 +101,7 @@ class Memory:
 
 def size_of(result: Result) -> int:
     """Return the approximate memory that the rows of a result take, bytes."""
-    return sum(_ROW_SIZE + sum(map(_size_of_value, row)) for row in result.rows)
-
-
-def _size_of_value(value: object) -> int:
-    if isinstance(value, str):
-        # Python keeps a text with 1, 2 or 4 bytes for each character.
-        return _REST_OF_TEXT + len(value) * (1 if value.isascii() else 4)
-    if isinstance(value, bytes):
-        return _REST_OF_TEXT + len(value)
-    return _VALUE_SIZE if not isinstance(value, datetime.datetime) else 2 * _VALUE_SIZE
+    return sum(sys.getsizeof(row) + sum(map(sys.getsizeof, row)) for row in result.rows)
 
 
 class Costs:

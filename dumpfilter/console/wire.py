@@ -198,10 +198,6 @@ class CompressedChannel:
         return struct.pack("<I", len(content) | number << 24) + before.to_bytes(3, "little") + content
 
 
-class TlsFailed(Exception):
-    """The error of a TLS handshake. The text gives the reason."""
-
-
 class ClientGone(Exception):
     """The exception that ends a connection: the client left, sent packets in a wrong order, or did not read in time."""
 
@@ -269,12 +265,13 @@ class PacketStream:
         finally:
             writer.transport.abort()
 
-    async def read_reply(self, limit: int) -> bytes:
+    async def read_reply(self) -> bytes:
         """Return the packet with which the client answers the console's last packet, during the login.
 
-        Raises ClientGone when the client leaves, and SqlError 1153 for a packet of more than ``limit`` bytes.
+        The result is empty for a packet that is too long for a login. Raises ClientGone when the client leaves.
         """
-        return await self._read(await self._length(self.sequence, limit), NET_READ_SECONDS)
+        length = await self._length(self.sequence)
+        return await self._read(length, NET_READ_SECONDS) if length <= LOGIN_PACKET else b""
 
     async def read_command(self, admit: Callable[[int, int], Awaitable[None]]) -> tuple[int, bytes]:
         """Return the client's next command: its number in MySQL's protocol (such as 3 for COM_QUERY), and the rest of
@@ -286,7 +283,7 @@ class PacketStream:
 
         Raises ClientGone when the client leaves, and MalformedPacket for a command without a number.
         """
-        length = await self._length(0, _FULL)
+        length = await self._length(0)
         if not length:
             raise MalformedPacket
         (number,) = await self._read(1, NET_READ_SECONDS)
@@ -333,19 +330,15 @@ class PacketStream:
         except _LOST as error:
             raise ClientGone("closed") from error
 
-    async def _length(self, number: int, limit: int) -> int:
+    async def _length(self, number: int) -> int:
         """Read the header of the packet with the sequence number ``number``, and return the packet's length in bytes.
-
-        Raises ClientGone, and SqlError 1153 for a packet of more than ``limit`` bytes.
+        Raises ClientGone.
         """
         header = await self._read(_HEADER, None)
         if header[3] != number:
             raise ClientGone(f"packet number {header[3]} instead of {number}")
         self.sequence = (number + 1) & 0xFF
-        length = int.from_bytes(header[:3], "little")
-        if length > limit:
-            raise ER_NET_PACKET_TOO_LARGE()
-        return length
+        return int.from_bytes(header[:3], "little")
 
     async def _read(self, length: int, seconds: float | None) -> bytes:
         try:
@@ -432,17 +425,17 @@ async def open_stream(
 ) -> PacketStream:
     """Return the stream of a client's packets from the packet number ``sequence`` on.
 
-    With ``context`` the client and the console first carry out the TLS handshake. Raises TlsFailed if it fails.
+    With ``context`` the client and the console first carry out the TLS handshake. Raises ClientGone with the reason if
+    it fails.
     """
     loop = asyncio.get_running_loop()
     reader = ClientReader()
     protocol = asyncio.StreamReaderProtocol(reader)
     try:
         transport, _ = await loop.connect_accepted_socket(lambda: protocol, client, ssl=context)
-    except ssl.SSLError as error:
-        raise TlsFailed(ssl_reason(error)) from None
-    except OSError:
-        raise TlsFailed("the client left") from None
+    except OSError as error:
+        reason = ssl_reason(error) if isinstance(error, ssl.SSLError) else "the client left"
+        raise ClientGone(reason) from None
     transport.set_write_buffer_limits(_UNSENT)
     return PacketStream(reader, asyncio.StreamWriter(transport, protocol, reader, loop), sequence)
 
@@ -501,26 +494,21 @@ class Login:
 
 
 def asks_for_tls(data: bytes) -> bool:
-    """Tell whether the client's first packet asks for TLS, instead of being a login.
-
-    Raises MalformedPacket for a login that has CLIENT_SSL set but was not encrypted.
-    """
-    if Capabilities.CLIENT_SSL not in Capabilities(Fields(data).uint(4)):
-        return False
-    if len(data) != _TLS_REQUEST:
-        raise MalformedPacket
-    return True
+    """Tell whether the client's first packet asks for TLS, instead of being a login."""
+    return len(data) == _TLS_REQUEST and bool(Fields(data).uint(4) & Capabilities.CLIENT_SSL)
 
 
-def parse_login(data: bytes, server: Capabilities) -> Login:
+def parse_login(data: bytes, server: Capabilities, *, is_encrypted: bool) -> Login:
     """Parse the login packet of a new connection (HandshakeResponse41), and return its fields.
 
     ``server`` has the capabilities that the console announced. Raises MalformedPacket, also for clients older than
-    MySQL 4.1.
+    MySQL 4.1, and for a client that names TLS without having begun it.
     """
     fields = Fields(data)
     capabilities = Capabilities(fields.uint(4)) & server
     if Capabilities.CLIENT_PROTOCOL_41 not in capabilities:
+        raise MalformedPacket
+    if Capabilities.CLIENT_SSL in capabilities and not is_encrypted:
         raise MalformedPacket
     # The client's max_packet_size has no meaning for the console.
     fields.take(4)

@@ -6,14 +6,10 @@ with the name ``audit``. Callers must not pass passwords. Any thread may write.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import logging
 import os
-import sys
+import threading
 from datetime import UTC, datetime
-from io import TextIOWrapper
-from logging.handlers import WatchedFileHandler
 from pathlib import Path
 
 import structlog
@@ -27,35 +23,19 @@ _LONGEST_TEXT = 1000
 log = structlog.get_logger("dumpfilter.audit")
 
 
-class _AuditFile(WatchedFileHandler):
-    """The handler that writes to the file of the audit log. If logrotate has renamed the file, the next line goes to a
-    new file of the old name.
-    """
-
-    def _open(self) -> TextIOWrapper:
-        # A new file can be read by its owner only.
-        return open(
-            self.baseFilename,
-            "a",
-            encoding="utf-8",
-            errors="replace",
-            opener=lambda path, flags: os.open(path, flags | os.O_CLOEXEC, 0o600),
-        )
-
-    def handleError(self, record: logging.LogRecord) -> None:
-        """Raise the error, so that :func:`audit` writes the line to the ordinary log."""
-        error, stream = sys.exception(), self.stream
-        # The next line opens the file again. Otherwise the file might get this line later, beside the ordinary log.
-        self.stream = None
-        if stream is not None:
-            with contextlib.suppress(OSError):
-                stream.close()
-        assert error is not None
-        raise error
-
-
 class _State:
-    file: _AuditFile | None = None
+    path: Path | None = None
+    lock = threading.Lock()
+
+
+def _append(path: Path, text: str) -> None:
+    """Append a text to the file. A missing file, as after logrotate has renamed it, is made for its owner only."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_CLOEXEC, 0o600)
+
+    with _State.lock, open(path, "a", encoding="utf-8", errors="replace", opener=opener) as file:
+        file.write(text)
 
 
 def open_audit_log(path: Path | None) -> None:
@@ -63,16 +43,14 @@ def open_audit_log(path: Path | None) -> None:
 
     Raises OptionError if the file cannot be opened.
     """
-    old, _State.file = _State.file, None
-    if old is not None:
-        old.close()
-    if path is not None:
-        try:
-            _State.file = _AuditFile(path)
-        except OSError as error:
-            raise OptionError(
-                f"{path}: the audit log cannot be written: {error.strerror}; name another file with --audit-log"
-            ) from error
+    _State.path = path
+    try:
+        if path is not None:
+            _append(path, "")
+    except OSError as error:
+        raise OptionError(
+            f"{path}: the audit log cannot be written: {error.strerror}; name another file with --audit-log"
+        ) from error
 
 
 def audit(what: str, *, account: str, peer: str, result: str = "ok", **details: str | int) -> None:
@@ -90,14 +68,12 @@ def audit(what: str, *, account: str, peer: str, result: str = "ok", **details: 
         name: printable(value, _LONGEST_TEXT) if isinstance(value, str) else value
         for name, value in given.items()
     }
-    file = _State.file
-    if file is not None:
+    if _State.path is not None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        line = json.dumps({"time": now, **fields}, ensure_ascii=False)
         try:
-            file.handle(logging.makeLogRecord({"msg": line}))
+            _append(_State.path, json.dumps({"time": now, **fields}, ensure_ascii=False) + "\n")
         except OSError as error:
-            log.error("audit.not_written", file=file.baseFilename, reason=error.strerror)
+            log.error("audit.not_written", file=str(_State.path), reason=error.strerror)
         else:
             return
     log.info("audit", **fields)

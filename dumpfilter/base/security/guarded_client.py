@@ -13,7 +13,7 @@ import math
 import struct
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import pymysql
 from pymysql.connections import Connection
@@ -77,22 +77,16 @@ class TooManyBytes(pymysql.err.InterfaceError):  # type: ignore[misc]
     """The error when a server sends more bytes than the limit of the connection."""
 
 
-class _NoClearPassword:
-    """A handler for PyMySQL that refuses the authentication plugins which send the password itself, or a weak form of
-    it.
+def _refuse_plugin(connection: Any) -> NoReturn:
+    """Refuse an authentication plugin that sends the password itself, or a weak form of it. PyMySQL calls the function
+    to make the plugin's handler. Always raises ClearPasswordRefused.
     """
-
-    def __init__(self, connection: Any) -> None:
-        del connection
-
-    def authenticate(self, packet: Any) -> Any:
-        """Refuse the authentication plugin. Always raises ClearPasswordRefused."""
-        del packet
-        raise ClearPasswordRefused(
-            REQUIRES_SECURE_CONNECTION,
-            "the server asks for the password in the clear (mysql_clear_password, mysql_old_password or dialog), which "
-            "dumpfilter never sends",
-        )
+    del connection
+    raise ClearPasswordRefused(
+        REQUIRES_SECURE_CONNECTION,
+        "the server asks for the password in the clear (mysql_clear_password, mysql_old_password or dialog), which "
+        "dumpfilter never sends",
+    )
 
 
 class GuardedConnection(Connection):  # type: ignore[misc]
@@ -120,7 +114,7 @@ class GuardedConnection(Connection):  # type: ignore[misc]
         self._trusted_key = login.public_key
         self._asks_for_key = login.asks_for_key
         self._sent_key: bytes | None = None
-        refused = dict.fromkeys(("mysql_clear_password", "mysql_old_password", "dialog"), _NoClearPassword)
+        refused = dict.fromkeys(("mysql_clear_password", "mysql_old_password", "dialog"), _refuse_plugin)
         self._context = context = login.tls.context()
         is_optional = login.tls.mode is TlsMode.PREFERRED or bool(login.socket)
         arguments = {
@@ -131,14 +125,12 @@ class GuardedConnection(Connection):  # type: ignore[misc]
             "password": login.password,
             "ssl": None if is_optional else context,
             "ssl_disabled": context is None or bool(login.socket),
-            "charset": "utf8mb4",
             "autocommit": None,
             "connect_timeout": seconds,
             "read_timeout": seconds,
             "write_timeout": seconds,
             "defer_connect": True,
             "auth_plugin_map": refused,
-            "local_infile": False,
             "program_name": "dumpfilter",
         }
         super().__init__(**arguments | options)
@@ -190,34 +182,26 @@ class GuardedConnection(Connection):  # type: ignore[misc]
 
     def _read_bytes(self, num_bytes: int) -> bytes:
         self._left -= num_bytes
-        if self._left < 0:
-            self._force_close()
-            raise TooManyBytes(f"the answer has more than {self._limit} bytes")
         data = bytearray()
-        # PyMySQL would wait for each byte anew, so that a server that sends one now and then would hold the thread.
-        while len(data) < num_bytes:
-            data += self._read_some(num_bytes - len(data))
-        return bytes(data)
-
-    def _read_some(self, most: int) -> bytes:
-        """Wait for the next bytes of an answer, at most ``most``, and return them. Raises OperationalError at the end
-        of the connection and at a timeout.
-        """
         try:
-            if time.monotonic() > self._due:
-                raise TimeoutError("the answer does not end in time")
-            data: bytes = self._rfile.read1(most)
+            if self._left < 0:
+                raise TooManyBytes(f"the answer has more than {self._limit} bytes")
+            # PyMySQL would wait for each byte anew, so that a server that sends one now and then would hold the thread.
+            while len(data) < num_bytes:
+                if time.monotonic() > self._due:
+                    raise TimeoutError("the answer does not end in time")
+                more = self._rfile.read1(num_bytes - len(data))
+                if not more:
+                    raise pymysql.err.OperationalError(CR.CR_SERVER_LOST, _LOST)
+                self._due += len(more) / _LEAST_RATE
+                data += more
         except OSError as error:
             self._force_close()
             raise pymysql.err.OperationalError(CR.CR_SERVER_LOST, f"{_LOST} ({error})") from None
         except BaseException:
             self._force_close()
             raise
-        if not data:
-            self._force_close()
-            raise pymysql.err.OperationalError(CR.CR_SERVER_LOST, _LOST)
-        self._due += len(data) / _LEAST_RATE
-        return data
+        return bytes(data)
 
 
 _LOST = "Lost connection to MySQL server during query"
