@@ -438,13 +438,11 @@ class ListenAddress(Endpoint):
         be used.
         """
         # gRPC would write a line with the name of its source file to standard error.
-        reason = why_not(self.host, self.port)
-        if reason is not None:
-            raise listening_error(
-                f"{self.owner} cannot listen on {self}: {reason}; choose others with {self.host_option} and "
-                f"{self.port_option}",
-                reason,
-            )
+        cannot = f"{self.owner} cannot listen on"
+        cure = f"choose others with {self.host_option} and {self.port_option}"
+        error = why_not(self.host, self.port)
+        if error is not None:
+            raise listening_error(cannot, self.host, self.port, error, cure)
         try:
             if self.tls is None:
                 port = server.add_insecure_port(str(self))
@@ -455,8 +453,7 @@ class ListenAddress(Endpoint):
         if not port:
             unusable = "" if self.tls is None else ", or gRPC cannot use the certificate of --tls-cert"
             raise OptionError(
-                f"{self.owner} cannot listen on {self}: the port is taken, or the address is not this machine's"
-                f"{unusable}; choose others with {self.host_option} and {self.port_option}"
+                f"{cannot} {self}: the port is taken, or the address is not this machine's{unusable}; {cure}"
             )
         return port
 

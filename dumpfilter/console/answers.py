@@ -6,11 +6,12 @@ Rows have two forms. Plain statements get rows in the protocol's text form, and 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from mysql_mimic import packets
 from mysql_mimic.charset import CharacterSet
+from mysql_mimic.results import ResultColumn
 from mysql_mimic.types import Capabilities, ServerStatus, str_len, uint_len
 from mysql_mimic.types import ColumnType as WireType
 
@@ -23,6 +24,24 @@ _WIRE = {
     ColumnType.DOUBLE: (WireType.DOUBLE, 31),
     ColumnType.TIMESTAMP: (WireType.TIMESTAMP, 6),
 }
+
+
+def _text(column: ResultColumn, value: Any) -> bytes:
+    return value if isinstance(value, bytes) else text_of(value).encode(column.codec, "replace")
+
+
+def _timestamp(column: ResultColumn, value: Any) -> bytes:
+    # The zero timestamp (a text such as 0000-00-00) is sent as a value of length 0.
+    return b"\0" if isinstance(value, str) else ResultColumn("", WireType.TIMESTAMP).binary_encode(value)
+
+
+_BINARY: dict[ColumnType, Callable[[ResultColumn, Any], bytes]] = {
+    ColumnType.TEXT: lambda column, value: str_len(_text(column, value)),
+    # Columns are declared signed to the client, so the client reads a value of 2**63 or more as a negative number.
+    ColumnType.INTEGER: lambda _, value: struct.pack("<Q", int(value) & 0xFFFFFFFFFFFFFFFF),
+    ColumnType.TIMESTAMP: _timestamp,
+}
+"""The binary form of a value by the type of its column, where the library's form does not fit."""
 
 _STATUS = ServerStatus.SERVER_STATUS_AUTOCOMMIT
 """The status that packets tell the client. Each statement of a console is a transaction."""
@@ -79,9 +98,13 @@ def result_set(
         yield column_definition(column, charset)
     if Capabilities.CLIENT_DEPRECATE_EOF not in capabilities:
         yield end_of_rows(capabilities, result)
-    encode = _binary_row if binary else _text_row
+    columns = [
+        ResultColumn(column.name, _WIRE[column.type][0], charset, _text, _BINARY.get(column.type))
+        for column in result.columns
+    ]
+    encode = packets.make_binary_resultrow if binary else packets.make_text_resultset_row
     for row in result.rows:
-        yield encode(row, result.columns, charset)
+        yield encode(row, columns)
     yield end_of_rows(capabilities, result)
 
 
@@ -99,42 +122,3 @@ def column_definition(column: Column, charset: CharacterSet) -> bytes:
             decimals=decimals,
         )
     )
-
-
-def _encoded(value: object, charset: CharacterSet) -> bytes:
-    return value if isinstance(value, bytes) else text_of(value).encode(charset.codec, "replace")
-
-
-def _text_row(row: Sequence[Any], columns: Sequence[Column], charset: CharacterSet) -> bytes:
-    return b"".join(b"\xfb" if value is None else str_len(_encoded(value, charset)) for value in row)
-
-
-def _binary_timestamp(value: Any, charset: CharacterSet) -> bytes:
-    if isinstance(value, str):
-        # The zero timestamp (a text such as 0000-00-00) is sent as a value of length 0.
-        return b"\0"
-    return struct.pack(
-        "<BHBBBBBI",
-        11,
-        *(value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond),
-    )
-
-
-_BINARY: dict[ColumnType, Callable[[Any, CharacterSet], bytes]] = {
-    ColumnType.TEXT: lambda value, charset: str_len(_encoded(value, charset)),
-    # Columns are declared signed to the client, so the client reads a value of 2**63 or more as a negative number.
-    ColumnType.INTEGER: lambda value, _: struct.pack("<Q", int(value) & 0xFFFFFFFFFFFFFFFF),
-    ColumnType.DOUBLE: lambda value, _: struct.pack("<d", value),
-    ColumnType.TIMESTAMP: _binary_timestamp,
-}
-
-
-def _binary_row(row: Sequence[Any], columns: Sequence[Column], charset: CharacterSet) -> bytes:
-    nulls = bytearray((len(columns) + 9) // 8)
-    values = []
-    for at, (value, column) in enumerate(zip(row, columns, strict=True)):
-        if value is None:
-            nulls[(at + 2) // 8] |= 1 << (at + 2) % 8
-        else:
-            values.append(_BINARY[column.type](value, charset))
-    return b"\0" + bytes(nulls) + b"".join(values)

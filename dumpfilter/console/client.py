@@ -77,9 +77,11 @@ They mean that the server could not be reached or that the connection broke. A s
 """
 
 _SERVER_GONE = 2013
-_INTEGERS = (FIELD_TYPE.TINY, FIELD_TYPE.SHORT, FIELD_TYPE.LONG, FIELD_TYPE.LONGLONG)
-_FLOATS = (FIELD_TYPE.DOUBLE, FIELD_TYPE.FLOAT)
-_RIGHT_ALIGNED = (FIELD_TYPE.LONGLONG, FIELD_TYPE.LONG, FIELD_TYPE.DOUBLE)
+_NUMBERS: dict[int, type[int | float]] = {
+    **dict.fromkeys((FIELD_TYPE.TINY, FIELD_TYPE.SHORT, FIELD_TYPE.LONG, FIELD_TYPE.LONGLONG), int),
+    **dict.fromkeys((FIELD_TYPE.DOUBLE, FIELD_TYPE.FLOAT), float),
+}
+"""The types of columns whose values become Python's numbers. Times and texts stay as the server wrote them."""
 
 
 def console_login(host: str, port: int, user: str, password: str, ca: Path | None = None) -> Login:
@@ -124,18 +126,18 @@ def run_statements(
     """
     line = 0
     try:
-        # Only numbers are converted to Python's types. Times and texts stay as the server wrote them.
-        types = {**dict.fromkeys(_INTEGERS, int), **dict.fromkeys(_FLOATS, float)}
         with GuardedConnection(
-            login, most_bytes=_MOST_BYTES, seconds=_CONNECT_SECONDS, read_timeout=seconds, conv=types
+            login, most_bytes=_MOST_BYTES, seconds=_CONNECT_SECONDS, read_timeout=seconds, conv=_NUMBERS
         ) as connection:
             connection.connect()
             for statement in statements:
                 line = statement.line
                 with connection.cursor() as cursor:
                     cursor.execute(statement.text)
-                    if cursor.description is not None:
-                        yield _result(statement, cursor)
+                    if (columns := cursor.description) is not None:
+                        names = [column[0] for column in columns]
+                        numeric = [column[1] in _NUMBERS for column in columns]
+                        yield ResultSet(statement, names, numeric, cursor.fetchall())
     except pymysql.err.Error as error:
         if speaks_no_mysql(error):
             raise ConnectionLost(
@@ -151,13 +153,3 @@ def run_statements(
         raise ConnectionLost(
             f"{login.address}: no console answers here ({error}); name the address of --console-port"
         ) from error
-
-
-def _result(statement: ScriptStatement, cursor: Any) -> ResultSet:
-    columns = cursor.description
-    return ResultSet(
-        statement,
-        [column[0] for column in columns],
-        [column[1] in _RIGHT_ALIGNED for column in columns],
-        cursor.fetchall(),
-    )

@@ -62,12 +62,9 @@ class Memory:
         self.most = most
         self._refusal = f"{what} may have {most >> 20} MiB; {advice}"
         self._within = within
-        self._held = 0
+        self.held = 0
+        """The number of reserved bytes."""
         self._lock = threading.RLock()
-
-    @property
-    def held(self) -> int:
-        return self._held
 
     def take(self, size: int) -> None:
         """Count ``size`` bytes as reserved. Raises SqlError 1041 if the limit of this counter or of all clients would
@@ -76,16 +73,16 @@ class Memory:
         After :meth:`close` every reservation raises this error.
         """
         with self._lock:
-            if self._held + size > self.most:
+            if self.held + size > self.most:
                 raise ER_OUT_OF_CONSOLE_MEMORY(self._refusal)
             if self._within is not None:
                 self._within.take(size)
-            self._held += size
+            self.held += size
 
     def give_back(self, size: int) -> None:
         with self._lock:
-            size = min(size, self._held)
-            self._held -= size
+            size = min(size, self.held)
+            self.held -= size
             if self._within is not None:
                 self._within.give_back(size)
 
@@ -96,7 +93,7 @@ class Memory:
         """
         with self._lock:
             self.most = 0
-            self.give_back(self._held)
+            self.give_back(self.held)
 
 
 def size_of(result: Result) -> int:

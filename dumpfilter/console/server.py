@@ -148,12 +148,6 @@ class ConsoleServer(ClientPort):
         try:
             with self.serving(loop):
                 log.info("console.listening", host=self.endpoint.host, port=self.port)
-                for user in sorted(user for user, password in self.users.items() if password.is_empty):
-                    log.info(
-                        "console.no_password",
-                        user=user,
-                        hint="MariaDB's clients since 11.4 verify a self-signed certificate by the password",
-                    )
                 yield self
         finally:
             loop.end(_STOP_SECONDS)

@@ -56,12 +56,16 @@ def reason_not_to_listen(error: Exception) -> str:
     return os.strerror(error.errno)
 
 
-def listening_error(text: str, reason: str) -> OptionError:
-    """Return an error with the message ``text`` about an address on which a server cannot listen.
+def listening_error(cannot: str, host: str, port: int, error: Exception, cure: str) -> OptionError:
+    """Return the error for an address on which a server cannot listen: PortTaken if another program listens on the
+    port, otherwise OptionError.
 
-    The error is PortTaken if another program listens on the port (``reason`` is PORT_TAKEN), otherwise OptionError.
+    ``cannot`` begins the error's text, as in "the console cannot listen on", and ``cure`` ends it. ``error`` is the
+    exception that the attempt to listen has raised.
     """
-    return PortTaken(text) if reason == PORT_TAKEN else OptionError(text)
+    reason = reason_not_to_listen(error)
+    kind = PortTaken if reason == PORT_TAKEN else OptionError
+    return kind(f"{cannot} {host_and_port(host, port)}: {reason}; {cure}")
 
 
 def listening_socket(
@@ -69,39 +73,36 @@ def listening_socket(
 ) -> socket.socket:
     """Return a socket that listens on an address.
 
-    ``cannot`` begins the text of an error, as in "the console cannot listen on", and ``cure`` ends it. Raises
-    OptionError, such as PortTaken, if the address cannot be listened on.
+    ``cannot`` and ``cure`` are parts of an error's text (:func:`listening_error`). Raises OptionError, such as
+    PortTaken, if the address cannot be listened on.
     """
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except CANNOT_LISTEN as error:
-        reason = reason_not_to_listen(error)
-        raise listening_error(f"{cannot} {host_and_port(host, port)}: {reason}; {cure}", reason) from error
+        raise listening_error(cannot, host, port, error, cure) from error
 
 
-def why_not(host: str, port: int) -> str | None:
-    """Return the reason why no server can listen on a TCP address now, as a text for users. Return None if one can.
+def why_not(host: str, port: int) -> Exception | None:
+    """Return the error for which no server can listen on a TCP address now. Return None if one can.
 
     ``host`` is an address or a name. With port 0 only the host is tried. A name may have addresses that this machine
     lacks, such as ::1 where IPv6 is off. One address that a server can listen on is enough.
     """
     bare = host.removeprefix("[").removesuffix("]")
+    lacking: list[Exception] = []
     try:
         found = socket.getaddrinfo(bare or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, _, _, _, address in found:
+            try:
+                socket.create_server(address, family=family, backlog=1).close()
+            except OSError as error:
+                if error.errno not in _LACKING:
+                    raise
+                lacking.append(error)
     except CANNOT_LISTEN as error:
-        return reason_not_to_listen(error)
-    lacking: list[OSError] = []
-    for family, _, _, _, address in found:
-        try:
-            socket.create_server(address, family=family, backlog=1).close()
-        except OverflowError as error:
-            return str(error)
-        except OSError as error:
-            if error.errno not in _LACKING:
-                return reason_not_to_listen(error)
-            lacking.append(error)
-    return reason_not_to_listen(lacking[0]) if len(lacking) == len(found) else None
+        return error
+    return lacking[0] if len(lacking) == len(found) else None
 
 
 @dataclass(frozen=True)
@@ -168,14 +169,9 @@ def is_loopback(host: str) -> bool:
         found = socket.getaddrinfo(host.removeprefix("[").removesuffix("]"), None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError, ValueError):
         return False
-    return all(_is_loopback_address(str(address[0])) for *_, address in found)
-
-
-def _is_loopback_address(address: str) -> bool:
-    parsed = ipaddress.ip_address(address)
+    addresses = (ipaddress.ip_address(str(address[0])) for *_, address in found)
     # Before Python 3.13, is_loopback is False for ::ffff:127.0.0.1.
-    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
-    return (mapped or parsed).is_loopback
+    return all((getattr(one, "ipv4_mapped", None) or one).is_loopback for one in addresses)
 
 
 def check_listener(

@@ -7,7 +7,13 @@ import socket
 
 import pytest
 
-from dumpfilter.base.security.listening import PORT_TAKEN, reason_not_to_listen, why_not
+from dumpfilter.base.security import listening
+from dumpfilter.base.security.listening import PORT_TAKEN, reason_not_to_listen
+
+
+def why_not(host: str, port: int) -> str | None:
+    error = listening.why_not(host, port)
+    return None if error is None else reason_not_to_listen(error)
 
 
 def test_a_port_in_use() -> None:
