@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import asyncio
 import contextlib
 import itertools
@@ -12,7 +11,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor as ThreadPool
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
@@ -81,6 +80,7 @@ MOST_LARGE_STATEMENTS = 2
 _FREE_FAILURES = 2
 """The number of wrong passwords of a user and an address after which the next check is delayed."""
 
+_LOOPBACK = Endpoint()
 _COMPLAINT_SECONDS = 60.0
 _ACCEPT_AGAIN_SECONDS = 1.0
 
@@ -113,51 +113,59 @@ class ConnectionDirectory(dict[int, Any]):
         """The numbers (connection ids) of the next connections."""
 
 
-class ClientPort(abc.ABC):
+class ClientPort:
     """A TCP port for MySQL clients in an asyncio loop, with everything that its connections share, such as users and
     limits.
 
-    A subclass decides how clients are greeted, and which master or slave carries out their statements. Any thread may
-    call :meth:`start`, :meth:`stop` and :meth:`change_users`.
+    A subclass may decide how clients are greeted, and which master or slave carries out their statements. Any thread
+    may call :meth:`change_users`.
 
     Parameters:
+        executor: the master or slave that carries out the clients' statements.
         endpoint: the address, and the certificate. Without one a temporary self-signed certificate is made. Clients on
             other machines must use TLS, unless the endpoint is insecure.
-        users: a password for each user who may log in; a text is a password in the clear.
-        directory: the registry of all connections of the process, to which the port adds its connections.
-        pool: the worker threads that run the statements.
+        users: a password for each user who may log in; a text is a password in the clear. None: nobody can log in.
+        roles: the role of each user. A user without an entry has the role ``read``. None: every user has the role
+            ``all``.
+        directory: the registry of connections that the process's ports share. None: one for this port alone.
         max_connections: the limit of the number of connected clients.
         denial_seconds: the time that a client with a wrong password waits for its error, seconds.
+        threads: the number of threads that run statements. With 0 there are two for each connection: an interrupted
+            statement may hold its thread for a while, and the client can already send the next statement.
         threads_of_user: the limit of concurrent statements of one user.
     """
 
-    name: ClassVar[str]
+    name = "console"
     """The name of the port in the log."""
-    title: ClassVar[str]
+    title = "console"
     """The name of the port in errors."""
     connection: ClassVar[Callable[..., Any]]
     """The subclass of :class:`~dumpfilter.console.connection.Connection` that serves this port's clients."""
 
     def __init__(
         self,
-        endpoint: Endpoint,
-        users: Mapping[str, str | StoredPassword],
-        directory: ConnectionDirectory,
-        pool: ThreadPool,
+        executor: Executor,
+        endpoint: Endpoint = _LOOPBACK,
+        users: Mapping[str, str | StoredPassword] | None = None,
         *,
-        max_connections: int,
-        denial_seconds: float,
+        roles: Mapping[str, Role] | None = None,
+        directory: ConnectionDirectory | None = None,
+        max_connections: int = DEFAULT_MAX_CONNECTIONS,
+        denial_seconds: float = DEFAULT_DENIAL_SECONDS,
+        threads: int = 0,
         threads_of_user: int = sys.maxsize,
     ) -> None:
+        self.executor = executor
         self.endpoint = endpoint
         self.port = endpoint.port
         """The TCP port. If 0 was given, the attribute has the chosen port after the start."""
         self.tls = endpoint.tls or temporary_tls(endpoint.host, endpoint.ca)
         self.users: Mapping[str, StoredPassword] = {
             name: StoredPassword.plain(password) if isinstance(password, str) else password
-            for name, password in users.items()
+            for name, password in (users or {}).items()
         }
         """The stored passwords of all users who may log in, by user name. A change replaces the mapping."""
+        self.roles = roles
         self.proved: dict[Sha2Crypt, bytes | None] = {}
         """The digests of passwords that logins have proved, by the stored hash. With them caching_sha2_password checks
         later logins without the password itself.
@@ -166,8 +174,8 @@ class ClientPort(abc.ABC):
         """The RSA key by which clients without TLS send a password."""
         self.guesses = Throttle(free=_FREE_FAILURES, longest=denial_seconds)
         self.denial_seconds = denial_seconds
-        self.directory = directory
-        self.pool = pool
+        self.directory = ConnectionDirectory() if directory is None else directory
+        self.pool = ThreadPoolExecutor(threads or 2 * max_connections, f"{self.name}-statement")
         self.max_connections = max_connections
         self.kept = Memory(CONSOLE_MEMORY, "prepared statements and variables of all connections")
         self.large = threading.BoundedSemaphore(MOST_LARGE_STATEMENTS)
@@ -176,21 +184,21 @@ class ClientPort(abc.ABC):
         """The limits of each user. Only configured users can log in, so that there are few."""
         self._started = time.monotonic()
 
-    @abc.abstractmethod
     def greeting(self) -> Greeting:
         """Return the contents of the first packet to the next client. An SqlError is sent to the client instead of the
         packet.
         """
+        return Greeting(self.executor.version)
 
-    @abc.abstractmethod
     def executor_of(self, user: str) -> Executor:
         """Return the master or slave that carries out the statements of a user."""
+        return self.executor
 
     def role_of(self, user: str) -> Role:
         """Return the present role of a user, which decides what statements the user may run. Any thread may call the
         method.
         """
-        return Role.READ
+        return Role.ALL if self.roles is None else self.roles.get(user, Role.READ)
 
     @property
     def clients(self) -> dict[int, Any]:
@@ -199,8 +207,10 @@ class ClientPort(abc.ABC):
 
     @property
     def listed(self) -> dict[int, Any]:
-        """The connections that a client of this port may list (SHOW PROCESSLIST) and end (KILL), by number."""
-        return self.clients
+        """The connections that a client of this port may list (SHOW PROCESSLIST) and end (KILL), by number. A console's
+        clients see all connections of the process.
+        """
+        return self.directory
 
     def status(self) -> dict[str, int]:
         """Return the port's status variables Threads_connected, Threads_running and Uptime (seconds) by name."""
@@ -264,12 +274,15 @@ class ClientPort(abc.ABC):
             del self.directory[number]
             await connection.close()
 
-    def change_users(self, users: Mapping[str, StoredPassword]) -> None:
-        """Replace the users who may log in to this port.
+    def change_users(
+        self, users: Mapping[str, StoredPassword], roles: Mapping[str, Role] | None = None
+    ) -> None:
+        """Replace the users who may log in to this port, and their roles (which statements each may run).
 
-        The connections of users who are gone, or who have another password now, are closed.
+        The connections of users who are gone, or who have another password now, are closed. A changed role takes effect
+        at the user's next statement.
         """
-        old, self.users = self.users, dict(users)
+        old, self.users, self.roles = self.users, dict(users), roles
 
         def end(client: Any) -> None:
             if client.user in old and old[client.user] != users.get(client.user):

@@ -5,11 +5,9 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import structlog
 
@@ -17,13 +15,7 @@ from dumpfilter.base.security.listening import Endpoint, Lack, check_listener
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.console.auth import DEFAULT_USER
 from dumpfilter.console.connection import Connection
-from dumpfilter.console.port import (
-    DEFAULT_DENIAL_SECONDS,
-    DEFAULT_MAX_CONNECTIONS,
-    ClientPort,
-    ConnectionDirectory,
-    Greeting,
-)
+from dumpfilter.console.port import ClientPort, ConnectionDirectory
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.sql.commands import Executor
 from dumpfilter.console.sql.grammar import Role
@@ -32,7 +24,6 @@ log = structlog.get_logger("dumpfilter.console")
 
 _STOP_SECONDS = 10.0
 
-_LOOPBACK = Endpoint()
 _SWITCH_SECONDS = 5e-4
 """The time after which Python makes a computing thread release the interpreter lock, seconds
 (``sys.setswitchinterval``).
@@ -97,44 +88,9 @@ class ConsoleEndpoint(Endpoint):
 
 
 class ConsoleServer(ClientPort):
-    """The server of a console, the port on which MySQL clients query and control a master or slave.
+    """The server of a console, the port on which MySQL clients query and control a master or slave."""
 
-    Parameters:
-        executor: the master or slave that carries out the clients' commands.
-        endpoint: the address, the certificate, and whether clients on other machines must use TLS.
-        users: a password for each user name; a text is a password in the clear. None or empty: nobody can log in.
-        roles: the role of each user. A user without an entry has the role ``read``. None: every user has the role
-            ``all``.
-        directory: the registry of connections that the process's ports share. None: one for this port alone.
-        max_connections, denial_seconds: see :class:`~dumpfilter.console.port.ClientPort`.
-    """
-
-    name = title = "console"
     connection = Connection
-
-    def __init__(
-        self,
-        executor: Executor,
-        endpoint: Endpoint = _LOOPBACK,
-        users: Mapping[str, str | StoredPassword] | None = None,
-        *,
-        roles: Mapping[str, Role] | None = None,
-        directory: ConnectionDirectory | None = None,
-        max_connections: int = DEFAULT_MAX_CONNECTIONS,
-        denial_seconds: float = DEFAULT_DENIAL_SECONDS,
-    ) -> None:
-        # The pool has two threads for each connection. An interrupted statement may hold its thread for a while,
-        # and the client can already send the next statement.
-        super().__init__(
-            endpoint,
-            users or {},
-            ConnectionDirectory() if directory is None else directory,
-            ThreadPoolExecutor(2 * max_connections, "console-statement"),
-            max_connections=max_connections,
-            denial_seconds=denial_seconds,
-        )
-        self._executor = executor
-        self._roles = None if roles is None else dict(roles)
 
     @contextmanager
     def running(self) -> Iterator[ConsoleServer]:
@@ -151,39 +107,6 @@ class ConsoleServer(ClientPort):
                 yield self
         finally:
             loop.end(_STOP_SECONDS)
-
-    @property
-    def listed(self) -> dict[int, Any]:
-        """All connections of the process, which a client may list (SHOW PROCESSLIST) and end (KILL), by number."""
-        return self.directory
-
-    def change_users(
-        self, users: Mapping[str, StoredPassword], roles: Mapping[str, Role] | None = None
-    ) -> None:
-        """Replace the users who may log in, and their roles (which statements each may run). Any thread can call this
-        method.
-
-        The connections of users who are gone, or who have another password now, are closed. A changed role takes effect
-        at the user's next statement.
-        """
-        self._roles = None if roles is None else dict(roles)
-        super().change_users(users)
-
-    def role_of(self, user: str) -> Role:
-        """Return the present role of a user, which decides what statements the user may run. Without roles every user
-        has the role ``all``.
-        """
-        return Role.ALL if self._roles is None else self._roles.get(user, Role.READ)
-
-    def executor_of(self, user: str) -> Executor:
-        """Return the master or slave that carries out the statements. It is the same for every user."""
-        return self._executor
-
-    def greeting(self) -> Greeting:
-        """Return the greeting (contents of the first packet to a client), with the server version of the master or
-        slave.
-        """
-        return Greeting(self._executor.version)
 
 
 @contextmanager

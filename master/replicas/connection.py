@@ -14,7 +14,7 @@ import threading
 import uuid as uuids
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -577,12 +577,14 @@ class ReplicaServer(ClientPort):
         denial_seconds: float = DEFAULT_DENIAL_SECONDS,
     ) -> None:
         super().__init__(
+            executor,
             endpoint,
             filters.accounts(),
-            directory,
-            ThreadPoolExecutor(_STATEMENT_THREADS, "replica-statement"),
+            roles={},
+            directory=directory,
             max_connections=max_connections,
             denial_seconds=denial_seconds,
+            threads=_STATEMENT_THREADS,
             threads_of_user=_THREADS_OF_USER,
         )
         self.service = service
@@ -593,7 +595,6 @@ class ReplicaServer(ClientPort):
         recognizes a replica that connects again.
         """
         self._asking = asyncio.Semaphore(_MOST_ASKED)
-        self._executor = executor
 
     @contextmanager
     def running(self, loop: ServingLoop, **log_fields: str) -> Iterator[int]:
@@ -611,7 +612,12 @@ class ReplicaServer(ClientPort):
         """Replace the port's users and passwords by those of the ``[[replica]]`` tables that are in force now, after
         the configuration was read again. Any thread can call this method.
         """
-        self.change_users(self.filters.accounts())
+        self.change_users(self.filters.accounts(), {})
+
+    @property
+    def listed(self) -> dict[int, Any]:
+        """The connections that a client of this port may list and end, by number: those of this port."""
+        return self.clients
 
     def greeting(self) -> Greeting:
         """Return the first packet for a new client, which names the version of the server that wrote the binlog. Raises
@@ -661,4 +667,4 @@ class ReplicaServer(ClientPort):
         """Return the executor of SQL statements for ``user``, which shows only the replicas that log in as this
         user.
         """
-        return OwnReplicas(self._executor, user, self.service.register, Source(self.service.store))
+        return OwnReplicas(self.executor, user, self.service.register, Source(self.service.store))
