@@ -164,39 +164,27 @@ def man_in_the_middle(console: Served, certificate: Path) -> Iterator[tuple[int,
     unverified.verify_mode = ssl.CERT_NONE
     passed_on: list[bytes] = []
 
-    def exactly(source: socket.socket, length: int) -> bytes:
-        data = b""
-        while len(data) < length:
-            if not (part := source.recv(length - len(data))):
-                raise ConnectionError("closed")
-            data += part
-        return data
-
-    def read(source: socket.socket) -> bytes:
-        header = exactly(source, 4)
-        return header + exactly(source, int.from_bytes(header[:3], "little"))
-
-    def copy(source: socket.socket, target: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                passed_on.append(read(source))
-                target.sendall(passed_on[-1])
-        for one in (source, target):
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+    def packet(source: socket.socket) -> bytes:
+        header = source.recv(4, socket.MSG_WAITALL)
+        return header + source.recv(int.from_bytes(header[:3], "little"), socket.MSG_WAITALL)
 
     def serve() -> None:
         server = socket.create_connection(("127.0.0.1", console.port))
         client, _ = listener.accept()
-        client.sendall(read(server))  # the greeting
-        server.sendall(read(client))  # the request for TLS
+        client.sendall(packet(server))  # the greeting
+        server.sendall(packet(client))  # the request for TLS
         with contextlib.suppress(OSError):
-            encrypted = theirs.context.wrap_socket(client, server_side=True)
-            to_server = unverified.wrap_socket(server)
-            other = threading.Thread(target=copy, args=(encrypted, to_server))
-            other.start()
-            copy(to_server, encrypted)
-            other.join()
+            client = theirs.context.wrap_socket(client, server_side=True)
+            server = unverified.wrap_socket(server)
+            # One thread, because two must not use an encrypted socket of Python at the same time.
+            for source, target in itertools.cycle(((client, server), (server, client))):
+                source.settimeout(0.01)
+                with contextlib.suppress(TimeoutError):
+                    if not (data := source.recv(1 << 16)):
+                        break
+                    passed_on.append(data)
+                    target.settimeout(60)
+                    target.sendall(data)
         for one in (client, server):
             one.close()
 
