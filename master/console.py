@@ -13,15 +13,9 @@ from typing import TYPE_CHECKING
 import dumpfilter
 from dumpfilter.analyse.printing.show_events import no_events, show_events
 from dumpfilter.base.errors import BinlogMissing, DumpfilterError, OptionError
+from dumpfilter.console.sql import columns
 from dumpfilter.console.sql import commands as C
 from dumpfilter.console.sql import server_errors as E
-from dumpfilter.console.sql.columns import (
-    BINARY_LOG_STATUS,
-    BINARY_LOGS,
-    PERFORMANCE_SCHEMA,
-    REPLICA_STATUS,
-    REPLICAS,
-)
 from dumpfilter.console.sql.grammar import Cursor, Role
 from dumpfilter.console.sql.result import OK, Result
 from dumpfilter.console.sql.server_errors import SqlError
@@ -149,7 +143,7 @@ class MasterConsole(C.Executor):
             "write_rules": lambda: facts.WriteRules.table(_write_rows(self._register.write_filter)),
         }
         # performance_schema describes replication channels, which a master does not have.
-        empty = {name: functools.partial(Result, columns) for name, columns in PERFORMANCE_SCHEMA.items()}
+        empty = {name: functools.partial(Result, of) for name, of in columns.PERFORMANCE_SCHEMA.items()}
         return {
             **{("dumpfilter", name): rows for name, rows in tables.items()},
             **{("performance_schema", name): rows for name, rows in empty.items()},
@@ -211,7 +205,7 @@ class MasterConsole(C.Executor):
 
     def _show_binary_logs(self, command: C.ShowBinaryLogs) -> Result:
         width = 3 if self._mysql else 2
-        return Result(BINARY_LOGS[:width], [(*file, "No")[:width] for file in self._store.sizes()])
+        return Result(columns.BINARY_LOGS[:width], [(*file, "No")[:width] for file in self._store.sizes()])
 
     def _show_binary_log_status(self, command: C.ShowBinaryLogStatus) -> Result:
         do_db, ignore_db = map(self._write_names, (WriteRuleKind.DO_DB, WriteRuleKind.IGNORE_DB))
@@ -219,7 +213,7 @@ class MasterConsole(C.Executor):
         gtids = "" if logged is None else str(logged.gtids).replace(",", ",\n")
         width = 5 if self._mysql else 4
         row = *self._store.sizes()[-1], do_db, ignore_db, gtids
-        return Result(BINARY_LOG_STATUS[:width], [row[:width]])
+        return Result(columns.BINARY_LOG_STATUS[:width], [row[:width]])
 
     def _write_names(self, kind: WriteRuleKind) -> str:
         write_filter = self._register.write_filter
@@ -338,11 +332,11 @@ class MasterConsole(C.Executor):
         # SHOW SLAVE HOSTS of MariaDB has no column for the slaves' UUIDs.
         width = 5 if self._mysql else 4
         rows = [slave.peer.row(source_id)[:width] for slave in self._register.listed()]
-        return Result(REPLICAS[command.old or not self._mysql][:width], rows)
+        return Result(columns.REPLICAS[command.old or not self._mysql][:width], rows)
 
     def _show_replica_status(self, command: C.ShowReplicaStatus) -> Result:
         self._check_channel(command.channel)
-        return Result(REPLICA_STATUS[command.old or not self._mysql])
+        return Result(columns.REPLICA_STATUS[command.old or not self._mysql])
 
     def _start_replica(self, command: C.StartReplica) -> Result:
         if command.every:

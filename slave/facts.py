@@ -20,15 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from dumpfilter.base.errors import (
-    BinlogError,
-    ConnectionLost,
-    DumpfilterError,
-    DumpTakenOver,
-    RegistrationRefused,
-    SlaveIncident,
-    TlsError,
-)
+from dumpfilter.base import errors as E
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.console.metrics import Fact, Facts, Latency, column, metric
 from dumpfilter.console.sql.columns import PERFORMANCE_SCHEMA, REPLICA_STATUS
@@ -51,11 +43,11 @@ CR_CONN_HOST_ERROR = 2003
 _Numbers = tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], int], ...]
 
 _IO_NUMBERS: _Numbers = (
-    (TlsError, 2026),  # CR_SSL_CONNECTION_ERROR
-    (ConnectionLost, CR_CONN_HOST_ERROR),
-    (RegistrationRefused, 1597),  # ER_REPLICA_SOURCE_COM_FAILURE
-    ((BinlogError, DumpTakenOver), 1236),  # ER_SOURCE_FATAL_ERROR_READING_BINLOG
-    (DumpfilterError, 1593),  # ER_REPLICA_FATAL_ERROR
+    (E.TlsError, 2026),  # CR_SSL_CONNECTION_ERROR
+    (E.ConnectionLost, CR_CONN_HOST_ERROR),
+    (E.RegistrationRefused, 1597),  # ER_REPLICA_SOURCE_COM_FAILURE
+    ((E.BinlogError, E.DumpTakenOver), 1236),  # ER_SOURCE_FATAL_ERROR_READING_BINLOG
+    (E.DumpfilterError, 1593),  # ER_REPLICA_FATAL_ERROR
     (BaseException, 1595),  # ER_REPLICA_RELAY_LOG_WRITE_FAILURE
 )
 """The error numbers that a server shows for errors that end the I/O thread. The first entry with a matching class is
@@ -63,8 +55,8 @@ used.
 """
 
 _SQL_NUMBERS: _Numbers = (
-    (SlaveIncident, 1590),  # ER_REPLICA_INCIDENT
-    (BinlogError, 1594),  # ER_REPLICA_RELAY_LOG_READ_FAILURE
+    (E.SlaveIncident, 1590),  # ER_REPLICA_INCIDENT
+    (E.BinlogError, 1594),  # ER_REPLICA_RELAY_LOG_READ_FAILURE
     (BaseException, 1593),  # ER_REPLICA_FATAL_ERROR
 )
 """The error numbers that a server shows for errors that end the applier. The first entry with a matching class is

@@ -22,9 +22,6 @@ PROBLEM = 4
 master serves nobody.
 """
 
-_TIME = re.compile(r"(s|min|h|d)$", re.IGNORECASE)
-_BYTE = re.compile(r"i?b$", re.IGNORECASE)
-
 
 class MaxLag(NamedTuple):
     """The largest lag that is not a problem, in bytes or in seconds. The default allows any lag."""
@@ -48,10 +45,10 @@ class MaxLag(NamedTuple):
                 f"{minutes}M"
             )
         try:
-            if _TIME.search(text) is not None:
+            if text.lower().endswith(("s", "min", "h", "d")):
                 return cls(seconds=parse_time(text.lower()))
             if minutes == text:
-                return cls(nbytes=parse_size(_BYTE.sub("", text)))
+                return cls(nbytes=parse_size(re.sub("i?b$", "", text, flags=re.IGNORECASE)))
         except OptionError:
             pass
         raise OptionError(f"--max-lag: {text!r} is no lag: write a time (30s, 5min, 1h) or bytes (64M)")

@@ -49,37 +49,27 @@ def master_status(source: Source | None, console: Login | None) -> Record:
         status = status | ask_port(source, whole=console is None)
     if console is None:
         return status
+    tables = "slaves", "drains", "source", "replica_drift", "filter_warnings"
+    statements = [f"SELECT * FROM dumpfilter.{name}" for name in tables]
     version, (server, logs, slaves, drains, received, drift, warnings) = _ask(
-        console,
-        "master",
-        [
-            "SELECT @@version AS version",
-            "SHOW BINARY LOGS",
-            "SELECT * FROM dumpfilter.slaves",
-            "SELECT * FROM dumpfilter.drains",
-            "SELECT * FROM dumpfilter.source",
-            "SELECT * FROM dumpfilter.replica_drift",
-            "SELECT * FROM dumpfilter.filter_warnings",
-        ],
+        console, "master", ["SELECT @@version AS version", "SHOW BINARY LOGS", *statements]
     )
     texts: dict[tuple[str, ...], list[str]] = {}
     for row in warnings:
         end = "" if str(row["cure"]).endswith("?") else "."
         line = f"{row['code']}: {row['rules']}: {row['warning']}. {row['cure']}{end}"
         texts.setdefault(_slave_key(row), []).append(line)
-    return (
-        status
-        | files_record([(row["Log_name"], row["File_size"]) for row in logs])
-        | {
-            "console": console.address,
-            "version": version,
-            "server_version": server[0]["version"],
-            "slaves": [slave_of_master(row, texts.get(_slave_key(row), ())) for row in slaves],
-            "drains": drains,
-            "source": received[0] if received else None,
-            "drift": drift,
-        }
-    )
+    return {
+        **status,
+        **files_record([(row["Log_name"], row["File_size"]) for row in logs]),
+        "console": console.address,
+        "version": version,
+        "server_version": server[0]["version"],
+        "slaves": [slave_of_master(row, texts.get(_slave_key(row), ())) for row in slaves],
+        "drains": drains,
+        "source": received[0] if received else None,
+        "drift": drift,
+    }
 
 
 def _slave_key(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -92,17 +82,13 @@ def slave_status(login: Login) -> Record:
     Raises ConnectionLost when nothing answers, NotAMaster when another program answers, and DumpfilterError when the
     console refuses the login.
     """
-    # As in SHOW REPLICA STATUS, a channel without SOURCE_HOST is none.
-    channels = "SELECT * FROM dumpfilter.channels WHERE SOURCE <> ''"
-    version, ((variables, *_), rows, hits) = _ask(
-        login,
-        "slave",
-        [
-            "SELECT @@server_uuid AS uuid, @@datadir AS datadir",
-            channels,
-            "SELECT * FROM dumpfilter.filter_hits",
-        ],
+    statements = (
+        "SELECT @@server_uuid AS uuid, @@datadir AS datadir",
+        # As in SHOW REPLICA STATUS, a channel without SOURCE_HOST is none.
+        "SELECT * FROM dumpfilter.channels WHERE SOURCE <> ''",
+        "SELECT * FROM dumpfilter.filter_hits",
     )
+    version, ((variables, *_), rows, hits) = _ask(login, "slave", statements)
     uses: dict[str, dict[str, int]] = defaultdict(dict)
     for hit in hits:
         uses[hit["CHANNEL_NAME"]][hit["RULE_KIND"]] = hit["HITS"]
