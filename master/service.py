@@ -42,6 +42,7 @@ from dumpfilter.filter.convert import (
     filter_to_proto,
     origin_from_proto,
 )
+from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.master import dump as dumps
 from dumpfilter.master import limits
@@ -685,9 +686,10 @@ class DumpFilterService(pb_grpc.DumpFilterServicer):  # type: ignore[misc]  # ge
         """
         files = [pb.BinlogFile(name=printable(name), size=size) for name, size in self.store.sizes()]
         status = pb.StatusResponse(server_version=self.store.format_description.server_version, files=files)
+        end = BinlogEnd(self.store.binlogs.paths, time.time())
         for one in slaves:
             texts = () if one.registered is None else self.filter_warnings.texts(one.registered)
-            status.slaves.append(slave_to_proto(one, texts))
+            status.slaves.append(slave_to_proto(SlaveView(one, end), texts))
         return status
 
     async def _begin_dump(self, request: pb.DumpRequest, slave: RegisteredSlave) -> dumps.Dump:
@@ -741,12 +743,12 @@ def check_registration(request: pb.RegisterRequest) -> str:
     return uuid
 
 
-def slave_to_proto(slave: KnownSlave, filter_warnings: Iterable[str] = ()) -> pb.Slave:
+def slave_to_proto(view: SlaveView, filter_warnings: Iterable[str] = ()) -> pb.Slave:
     """Return the gRPC message that describes a slave, registered or not, without its id and secret.
 
     ``filter_warnings`` are the warnings about the slave's filter.
     """
-    view = SlaveView(slave, None)
+    slave = view.slave
     facts = {name: value for name, value in Slaves.document(view, _FACTS).items() if value is not None}
     return pb.Slave(
         **facts,

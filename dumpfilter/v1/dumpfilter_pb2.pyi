@@ -317,7 +317,7 @@ class Chunk(_message.Message):
     def __init__(self, file: _Optional[str] = ..., events: _Optional[bytes] = ..., format_description: _Optional[bytes] = ..., start_position: _Optional[int] = ..., end_position: _Optional[int] = ..., resume_position: _Optional[int] = ..., resume_bytes: _Optional[int] = ..., completed: _Optional[_Union[GtidRunsSet, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., heartbeat: _Optional[bool] = ..., end_of_log: _Optional[bool] = ..., end_of_file: _Optional[bool] = ..., begin_position: _Optional[int] = ..., previous_file: _Optional[str] = ..., gaps: _Optional[_Union[Gaps, _Mapping]] = ..., crc32: _Optional[int] = ..., kept_bytes: _Optional[int] = ...) -> None: ...
 
 class Slave(_message.Message):
-    __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter_version", "dumping", "position", "counts", "registered_at", "last_seen_at", "user", "protocol", "program_version", "bytes_gtid", "filter_warnings", "state", "gone_since", "drained", "entry", "refusal")
+    __slots__ = ("server_id", "uuid", "host", "port", "channel", "filter_version", "dumping", "position", "counts", "registered_at", "last_seen_at", "user", "protocol", "program_version", "bytes_gtid", "filter_warnings", "state", "gone_since", "drained", "entry", "refusal", "lag_bytes", "lag_seconds")
     SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
@@ -339,6 +339,8 @@ class Slave(_message.Message):
     DRAINED_FIELD_NUMBER: _ClassVar[int]
     ENTRY_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    LAG_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LAG_SECONDS_FIELD_NUMBER: _ClassVar[int]
     server_id: int
     uuid: str
     host: str
@@ -360,7 +362,9 @@ class Slave(_message.Message):
     drained: bool
     entry: str
     refusal: str
-    def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter_version: _Optional[int] = ..., dumping: _Optional[bool] = ..., position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., registered_at: _Optional[float] = ..., last_seen_at: _Optional[float] = ..., user: _Optional[str] = ..., protocol: _Optional[int] = ..., program_version: _Optional[str] = ..., bytes_gtid: _Optional[int] = ..., filter_warnings: _Optional[_Iterable[str]] = ..., state: _Optional[str] = ..., gone_since: _Optional[str] = ..., drained: _Optional[bool] = ..., entry: _Optional[str] = ..., refusal: _Optional[str] = ...) -> None: ...
+    lag_bytes: int
+    lag_seconds: float
+    def __init__(self, server_id: _Optional[int] = ..., uuid: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ..., channel: _Optional[str] = ..., filter_version: _Optional[int] = ..., dumping: _Optional[bool] = ..., position: _Optional[_Union[BinlogPosition, _Mapping]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., registered_at: _Optional[float] = ..., last_seen_at: _Optional[float] = ..., user: _Optional[str] = ..., protocol: _Optional[int] = ..., program_version: _Optional[str] = ..., bytes_gtid: _Optional[int] = ..., filter_warnings: _Optional[_Iterable[str]] = ..., state: _Optional[str] = ..., gone_since: _Optional[str] = ..., drained: _Optional[bool] = ..., entry: _Optional[str] = ..., refusal: _Optional[str] = ..., lag_bytes: _Optional[int] = ..., lag_seconds: _Optional[float] = ...) -> None: ...
 
 class StatusRequest(_message.Message):
     __slots__ = ("slave_id", "user", "password")

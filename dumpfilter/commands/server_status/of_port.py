@@ -75,17 +75,11 @@ def _refused(source: Source, error: grpc.RpcError) -> DumpfilterError:
 
 
 def _told(answer: pb.StatusResponse) -> Record:
-    files = [(file.name, file.size) for file in answer.files]
-    slaves = []
-    for slave in answer.slaves:
-        facts = {**_values(slave), **_values(slave.counts), **_values(slave.position), "lag_seconds": None}
-        facts["lag_bytes"] = lag_after(files, facts["file"], facts["position"])
-        slaves.append(slave_of_master(facts, slave.filter_warnings))
     return {
-        **files_record(files),
+        **files_record([(file.name, file.size) for file in answer.files]),
         "server_version": answer.server_version,
-        "slaves": slaves,
-        "hint": "the slaves of this user only, and no lag in seconds: the master's --console tells all",
+        "slaves": [_slave(slave) for slave in answer.slaves],
+        "hint": "the slaves of this user only: the master's --console tells all",
     }
 
 
@@ -93,22 +87,13 @@ _LEFT_OUT = {"registered_at", "last_seen_at", "filter_warnings", "counts"}
 """The members of a slave's message that are not in its record as they are. The console tells the times as text."""
 
 
-def _values(message: pb.Slave | pb.Counts | pb.BinlogPosition) -> dict[str, Any]:
-    return {
-        name: getattr(message, name) for name in message.DESCRIPTOR.fields_by_name if name not in _LEFT_OUT
+def _slave(slave: pb.Slave) -> Record:
+    facts: dict[str, Any] = {
+        field.name: getattr(message, field.name)
+        for message in (slave, slave.counts, slave.position)
+        for field in message.DESCRIPTOR.fields
+        if field.name not in _LEFT_OUT
     }
-
-
-def lag_after(files: list[tuple[str, int]], file: str, position: int) -> int | None:
-    """Return the number of bytes of a binlog set after a position. None if the set does not have the file.
-
-    ``files`` are the names and sizes of the set's files in their order.
-
-    >>> lag_after([("b.1", 100), ("b.2", 50)], "b.1", 90)
-    60
-    """
-    names = [name for name, _ in files]
-    if file not in names:
-        return None
-    first = names.index(file)
-    return max(0, files[first][1] - position) + sum(size for _, size in files[first + 1 :])
+    for name in ("lag_bytes", "lag_seconds"):
+        facts[name] = facts[name] if slave.HasField(name) else None
+    return slave_of_master(facts, slave.filter_warnings)
