@@ -223,10 +223,10 @@ class Channels(Facts[StoredChannel], prefix="dumpfilter_slave_", labels={"channe
     SQL_ERROR = column("sql.text", _TEXT)
     RECEIVED_FILE = column("received.source_file", _TEXT)
     RECEIVED_POSITION = column("received.source_position", metric="received_position_bytes")
-    """Position in the binlog up to which the channel has received everything."""
+    """Position in the binlog that the channel has received."""
     APPLIED_FILE = column("applied.source_file", _TEXT)
     APPLIED_POSITION = column("applied.source_position", metric="applied_position_bytes")
-    """Position in the binlog up to which the applier has applied everything."""
+    """Position in the binlog that the applier has applied."""
     RELAY_FILE = column("applied.relay_file", _TEXT)
     RELAY_POSITION = column("applied.relay_offset")
     RETRIEVED_GTIDS = column("received.retrieved", _TEXT)
