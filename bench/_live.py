@@ -152,8 +152,7 @@ def _io_thread(
     owner: Any = SimpleNamespace(
         receiver=Receiver(log, RelayEnd(), sync_every=sync),
         counters=ChannelCounters(log.directory),
-        received_chunk=lambda chunk: None,
-        connected=lambda stub, answer: None,
+        connected=lambda answer: None,
         io_ended=lambda error: None,
     )
     return IoThread(owner, source)

@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import accumulate
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
 from prometheus_client import CollectorRegistry, MetricsHandler, ProcessCollector
@@ -39,10 +39,6 @@ from dumpfilter.base.options.docstrings import attribute_texts
 from dumpfilter.base.security import listening
 from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.sql.result import Column, ColumnType, Result
-
-# At run time this import would load a large package that an endpoint without TLS does not need.
-if TYPE_CHECKING:
-    pass
 
 log = structlog.get_logger("dumpfilter.console.metrics")
 
