@@ -1,5 +1,7 @@
-"""The options that several commands share: the binlog set and its engine, slaves with their filters, the ports of a
-process that serves others, and the console that a command asks.
+"""The options that several commands share.
+
+They name the binlog set and its engine, slaves with their filters, the ports of a process that serves others, and the
+console that a command asks.
 """
 
 from __future__ import annotations
