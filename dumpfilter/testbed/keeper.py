@@ -153,13 +153,17 @@ class Keeper(Helper):
         )
 
     def end_if_importing(self) -> None:
-        """Kill a keeper that is still starting, so that calls that wait for its first answer end."""
+        """Kill a keeper that is still starting, and the processes that compile for it. Calls that wait for its first
+        answer end.
+        """
         if not self._has_answered:
-            self.process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """End the keeper, which kills the children that still run. In a fork of the keeper's owner, do nothing."""
         if self._owner == os.getpid():
+            self.end_if_importing()
             super().close()
 
 

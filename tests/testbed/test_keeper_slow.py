@@ -67,6 +67,13 @@ def test_a_keeper_that_compiles_tells_it_and_can_be_ended(
         compiles.close()
 
 
+def test_a_keeper_that_has_not_answered_is_not_waited_for() -> None:
+    """A keeper may compile for a minute before it reads the request to end."""
+    keeper = Keeper()
+    keeper.close()
+    assert keeper.process.returncode == -signal.SIGKILL
+
+
 def test_a_fork_runs_dumpfilter(keeper: Keeper, tmp_path: Path) -> None:
     log = tmp_path / "log"
     child = keeper.start(Program("version", ["--version"], log))
