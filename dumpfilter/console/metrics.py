@@ -37,7 +37,7 @@ from prometheus_client.utils import floatToGoString
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.options.docstrings import attribute_texts
 from dumpfilter.base.security import listening
-from dumpfilter.console.serving_loop import ServingLoop
+from dumpfilter.console.serving_loop import ServingLoop, accepted
 from dumpfilter.console.sql.result import Column, ColumnType, Result
 
 log = structlog.get_logger("dumpfilter.console.metrics")
@@ -51,7 +51,6 @@ hours behind.
 """
 
 T = TypeVar("T")
-_ACCEPT_AGAIN_SECONDS = 1.0
 _SAMPLES_A_TURN = 64
 """The number of samples that a scrape formats before it lets other threads run.
 
@@ -333,16 +332,13 @@ def serving_metrics(
     )
     handler = _Request.factory(collected)
     port, loop = listener.getsockname()[1], ServingLoop("metrics")
-    accepting = loop.loop.create_task(_accept(listener, endpoint, handler))
     loop.start()
     try:
-        endpoint.write_port(port)
-        yield endpoint.url(port)
+        with loop.running(_accept(listener, endpoint, handler)):
+            endpoint.write_port(port)
+            yield endpoint.url(port)
     finally:
-        loop.loop.call_soon_threadsafe(accepting.cancel)
-        loop.wait(asyncio.wait([accepting]))
         loop.end()
-        listener.close()
 
 
 class _Request(MetricsHandler):
@@ -385,20 +381,14 @@ async def _accept(listener: socket.socket, endpoint: MetricsEndpoint, handler: C
         finally:
             (transport.abort if transport else client.close)()
 
-    listener.setblocking(False)
-    async with asyncio.TaskGroup() as clients:
-        while True:
-            try:
-                client, address = await loop.sock_accept(listener)
-            except OSError:
-                # The process has no file descriptor left.
-                await asyncio.sleep(_ACCEPT_AGAIN_SECONDS)
-                continue
-            if len(is_silent) >= MAX_SCRAPES:
-                # A client that says nothing must not keep Prometheus out.
-                for oldest in [task for task in is_silent if is_silent[task]][:1]:
-                    oldest.cancel()
-                await asyncio.wait(is_silent, return_when=asyncio.FIRST_COMPLETED)
-            task = clients.create_task(answer(client, address[0]))
-            is_silent[task] = True
-            task.add_done_callback(is_silent.pop)
+    with listener:
+        async with asyncio.TaskGroup() as clients:
+            async for client, address in accepted(listener):
+                if len(is_silent) >= MAX_SCRAPES:
+                    # A client that says nothing must not keep Prometheus out.
+                    for oldest in [task for task in is_silent if is_silent[task]][:1]:
+                        oldest.cancel()
+                    await asyncio.wait(is_silent, return_when=asyncio.FIRST_COMPLETED)
+                task = clients.create_task(answer(client, address[0]))
+                is_silent[task] = True
+                task.add_done_callback(is_silent.pop)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import socket
 import sys
@@ -24,7 +23,7 @@ from dumpfilter.base.security.throttle import Throttle
 from dumpfilter.base.security.tls import temporary_tls
 from dumpfilter.console import auth
 from dumpfilter.console.limits import CONSOLE_MEMORY, RESULT_MEMORY, Memory, UserLimits
-from dumpfilter.console.serving_loop import ServingLoop
+from dumpfilter.console.serving_loop import ServingLoop, accepted
 from dumpfilter.console.sql.commands import Executor
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.server_errors import ER_CON_COUNT_ERROR
@@ -82,7 +81,6 @@ _FREE_FAILURES = 2
 
 _LOOPBACK = Endpoint()
 _COMPLAINT_SECONDS = 60.0
-_ACCEPT_AGAIN_SECONDS = 1.0
 
 
 class Greeting(NamedTuple):
@@ -231,7 +229,6 @@ class ClientPort:
         """
         endpoint = self.endpoint
         listener = listening_socket(f"the {self.title} cannot listen on", endpoint.host, endpoint.port)
-        listener.setblocking(False)
         self.port = listener.getsockname()[1]
         try:
             with loop.running(self._accept_clients(listener)):
@@ -241,38 +238,37 @@ class ClientPort:
             self.pool.shutdown(wait=False, cancel_futures=True)
 
     async def _accept_clients(self, listener: socket.socket) -> None:
-        """Accept clients until this task is cancelled. uvloop's own server would close clients without a word when the
-        process has no file descriptor left; this one lets them wait, and logs the error once a minute.
-        """
+        """Accept clients until this task is cancelled. An error in accepting them is logged once a minute."""
         complained = -_COMPLAINT_SECONDS
+
+        def complain(error: Exception) -> None:
+            nonlocal complained
+            if time.monotonic() - complained >= _COMPLAINT_SECONDS:
+                complained = time.monotonic()
+                hint = "the port goes on; report this error"
+                if isinstance(error, OSError):
+                    hint = "the process may need more file descriptors (ulimit -n)"
+                log.error("console.not_accepted", reason=repr(error), hint=hint)
+
         with listener:
             async with asyncio.TaskGroup() as clients:
-                while True:
-                    try:
-                        client, address = await asyncio.get_running_loop().sock_accept(listener)
-                        _set_up(client)
-                        clients.create_task(self._serve(client, address))
-                    except Exception as error:
-                        # An error that nobody foresaw must not close the port to all later clients.
-                        if time.monotonic() - complained >= _COMPLAINT_SECONDS:
-                            complained = time.monotonic()
-                            hint = "the port goes on; report this error"
-                            if isinstance(error, OSError):
-                                hint = "the process may need more file descriptors (ulimit -n)"
-                            log.error("console.not_accepted", reason=repr(error), hint=hint)
-                        await asyncio.sleep(_ACCEPT_AGAIN_SECONDS)
+                async for client, address in accepted(listener, complain):
+                    clients.create_task(self._serve(client, address))
 
     async def _serve(self, client: socket.socket, address: tuple[Any, ...]) -> None:
-        self._make_room()
-        number = next(self.directory.numbers)
-        connection = self.directory[number] = self.connection(self, client, address, number)
+        # An error that nobody foresaw must not close the port to all later clients, as it would in the task group.
         try:
-            await connection.serve()
+            self._make_room()
+            number = next(self.directory.numbers)
+            connection = self.directory[number] = self.connection(self, client, address, number)
+            try:
+                await connection.serve()
+            finally:
+                del self.directory[number]
+                await connection.close()
         except Exception:
             log.exception("unforeseen error", port=self.name)
-        finally:
-            del self.directory[number]
-            await connection.close()
+            client.close()
 
     def change_users(
         self, users: Mapping[str, StoredPassword], roles: Mapping[str, Role] | None = None
@@ -312,11 +308,3 @@ class ClientPort:
         if others >= self.max_connections + reserved:
             log.warning("client.too_many_connections", port=self.name, user=user, others=others)
             raise ER_CON_COUNT_ERROR()
-
-
-def _set_up(client: socket.socket) -> None:
-    # Keep-alive packets reveal clients that vanished without closing the connection.
-    with contextlib.suppress(OSError):
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        # TCP_NODELAY sends short answers at once.
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ log = structlog.get_logger("dumpfilter.master")
 T = TypeVar("T")
 _END_SECONDS = 12.0
 """The longest time that the end of a coroutine may take, seconds."""
+_ACCEPT_AGAIN_SECONDS = 1.0
 
 
 class ServingLoop:
@@ -88,3 +90,32 @@ class ServingLoop:
         error, message = context.get("exception"), printable(str(context.get("message")))
         if not isinstance(error, BlockingIOError):
             log.error("unforeseen error", message=message, error=repr(error))
+
+
+async def accepted(
+    listener: socket.socket, failed: Callable[[Exception], object] = lambda error: None
+) -> AsyncIterator[tuple[socket.socket, Any]]:
+    """Yield each client of a listening socket, with its address.
+
+    uvloop's own server would close clients without a word when the process has no file descriptor left. Here they wait.
+    An error is passed to ``failed``, and ends nothing.
+    """
+    loop = asyncio.get_running_loop()
+    listener.setblocking(False)
+    while True:
+        try:
+            client, address = await loop.sock_accept(listener)
+            _set_up(client)
+        except Exception as error:
+            failed(error)
+            await asyncio.sleep(_ACCEPT_AGAIN_SECONDS)
+        else:
+            yield client, address
+
+
+def _set_up(client: socket.socket) -> None:
+    # Keep-alive packets reveal clients that vanished without closing the connection.
+    with contextlib.suppress(OSError):
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        # TCP_NODELAY sends short answers at once.
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

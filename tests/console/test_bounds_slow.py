@@ -16,7 +16,7 @@ import structlog
 
 from dumpfilter.console import connection as connections
 from dumpfilter.console import port as ports
-from dumpfilter.console import wire
+from dumpfilter.console import serving_loop, wire
 from dumpfilter.console.limits import CLIENT_MEMORY, MOST_SELECTS, Memory, size_of
 from dumpfilter.console.port import (
     MAX_UNAUTHENTICATED,
@@ -167,7 +167,7 @@ def test_an_unforeseen_error_closes_the_port_to_nobody(
         monkeypatch.undo()
         raise ZeroDivisionError("made")
 
-    monkeypatch.setattr(ports, "_set_up", fail)
+    monkeypatch.setattr(serving_loop, "_set_up", fail)
     address = "127.0.0.1", console.port
     with (
         structlog.testing.capture_logs() as logged,
@@ -177,6 +177,20 @@ def test_an_unforeseen_error_closes_the_port_to_nobody(
         assert answer(again, "SELECT 1") == ((1,),)
     (entry,) = [entry for entry in logged if entry["event"] == "console.not_accepted"]
     assert entry["reason"] == "ZeroDivisionError('made')"
+
+
+def test_an_unforeseen_error_of_a_connection_closes_the_port_to_nobody(
+    console: ConsoleServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(port: ConsoleServer) -> None:
+        monkeypatch.undo()
+        raise ZeroDivisionError("made")
+
+    monkeypatch.setattr(ConsoleServer, "_make_room", fail)
+    with socket.create_connection(("127.0.0.1", console.port)) as lost:
+        assert lost.recv(1) == b""
+    with connect(console) as again:
+        assert answer(again, "SELECT 1") == ((1,),)
 
 
 # Memory
