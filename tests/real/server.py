@@ -176,10 +176,12 @@ class RealServer(Server):
         arguments: Any = None,
         *,
         cursorclass: type[Cursor] = Cursor,
+        use_unicode: bool = True,
         **more: Any,
     ) -> list[Any]:
         if self._connection is None:
             self._connection = self.connect()
+        self._connection.use_unicode = use_unicode
         rows: list[Any] = []
         try:
             for statement in statements:

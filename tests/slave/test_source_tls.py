@@ -22,10 +22,13 @@ from dumpfilter.slave.state import SourceInfo
     ],
 )
 def test_verification(options: dict[str, Any], mode: TlsMode) -> None:
-    tls = SourceInfo(ssl=True, **options).tls
-    assert tls is not None
-    assert tls.mode is mode
-    assert SourceInfo(**options).tls is None
+    info = SourceInfo(ssl=True, **options)
+    assert info.tls is not None
+    assert info.tls.mode is mode
+    assert info.verifies_host == (mode is TlsMode.VERIFY_IDENTITY)
+    plain = SourceInfo(**options)
+    assert plain.tls is None
+    assert plain.verifies_host is False
 
 
 @pytest.mark.parametrize(

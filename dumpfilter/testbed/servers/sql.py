@@ -269,10 +269,14 @@ class SqlServer:
         return self._run(statements, arguments, database=database)
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
-        """Run one statement, and return each row as a dictionary of values by column. Raises NodeIsDown and
+        r"""Run one statement, and return each row as a dictionary of values by column. Raises NodeIsDown and
         SqlFailed.
+
+        Bytes that are not UTF-8 are shown as ``\xe9``. MariaDB's status quotes a failed statement in the character set of
+        its client.
         """
-        return self._run([statement], cursorclass=pymysql.cursors.DictCursor)
+        found = self._run([statement], cursorclass=pymysql.cursors.DictCursor, use_unicode=False)
+        return [{key: _text(value) for key, value in row.items()} for row in found]
 
     def _run(self, statements: Sequence[str], arguments: Any = None, **more: Any) -> list[Any]:
         """Run statements over a new connection. ``more`` has further arguments of ``pymysql.connect``."""
@@ -404,6 +408,10 @@ def status_rows(server: SqlServer) -> list[dict[str, Any]]:
         {key.replace("Slave", "Replica").replace("Master", "Source"): value for key, value in row.items()}
         for row in server.rows(server.dialect.status)
     ]
+
+
+def _text(value: Any) -> Any:
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
 
 
 def _state(named: Mapping[str, Any]) -> ChannelState:

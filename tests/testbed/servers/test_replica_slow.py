@@ -97,3 +97,19 @@ def test_a_source_that_refuses_is_told(server: Make) -> None:
         time.sleep(0.05)
     with pytest.raises(NotCaughtUp, match=r"Access denied"):
         wait_for_gtids(replica, source.binlog_gtids(), 0.1)
+
+
+def test_the_error_about_a_statement_in_latin1_is_shown(server: Make) -> None:
+    source = server("m", options=["--binlog-format=STATEMENT"])
+    replica = server("r")
+    start(source, replica)
+    channel = replica.channel()
+    channel.follow(source.replication_address)
+    source.sql("CREATE DATABASE shop", "CREATE TABLE shop.t (v VARCHAR(9) CHARACTER SET utf8mb4)")
+    wait_for_gtids(replica, source.binlog_gtids(), WAIT)
+    replica.sql("DROP TABLE shop.t")
+    with source.connect(charset="latin1") as session:
+        session.cursor().execute("INSERT INTO shop.t VALUES ('é')")
+    while not (status := channel.status()) or not status.errors:
+        time.sleep(0.05)
+    assert "Query: 'INSERT INTO shop.t VALUES ('\\xe9')'" in status.errors[0]
