@@ -34,6 +34,7 @@ _ROUTINES = (Thing.FUNCTION, Thing.PROCEDURE)
 _WITHOUT_CASE = frozenset({*_ROUTINES, Thing.PACKAGE, Thing.PACKAGE_BODY, Thing.LIBRARY, Thing.EVENT})
 _NEVER_FAILS = frozenset({K.MAINTENANCE, K.FLUSH})
 """The kinds of statement that do not fail on a replica that lacks their tables."""
+_OF_INDEXES = frozenset({K.CREATE_INDEX, K.DROP_INDEX})
 
 
 class DatabaseNames(NamedTuple):
@@ -84,6 +85,10 @@ class Known(Generic[C]):
     source: Key | None = None
     """The object's key on the source, if the binlog set tells it. Rewrite rules can map several objects of the source
     to one object of the replica.
+    """
+    index_cause: C | None = None
+    """The first dropped CREATE INDEX or DROP INDEX on a table whose rows and columns do not differ. None for other
+    objects.
     """
 
     def is_of_another(self, ref: Ref) -> bool:
@@ -588,6 +593,11 @@ class World(Generic[C]):
             without |= facts.kind is K.SEQUENCE and not self._is_strict
             for ref in () if without or facts.renames else refs:
                 yield from self._need(ref, session)
+            # EXCHANGE PARTITION names two tables, and compares their indexes.
+            for ref in refs if len(refs) > 1 else ():
+                known = self._objects.get(ref.replica)
+                if known is not None and known.index_cause is not None:
+                    yield Fault(FaultKind.STALE, ref, known.index_cause, is_sure=False)
             yield from self._need_parts(one)
             for ref in one.absorbed:
                 yield from self._need(ref, session)
@@ -675,6 +685,8 @@ class World(Generic[C]):
                 facts.is_plain_table and not passes and (known is None or (known.has and known.cause is None))
             ):
                 self._objects[ref.replica] = Known(has=True, cause=cause, is_stale=True)
+            elif facts.kind in _OF_INDEXES and not passes and (known is None or known.has):
+                self._objects[ref.replica] = replace(known or Known(has=True), index_cause=cause)
         for ref in one.also_makes:
             self._made(ref, cause, passes=passes)
         for ref in one.absorbed:

@@ -90,6 +90,14 @@ TRAPS = {
         1677,
         13146,
     ),
+    "exchange": Trap(
+        "schema-drift",
+        "do-db=shop",
+        TABLES + "CREATE TABLE p (i INT PRIMARY KEY) PARTITION BY RANGE (i) (PARTITION p0 VALUES LESS THAN MAXVALUE); "
+        "CREATE INDEX x ON p (i); USE hr; CREATE INDEX x ON shop.t (i); USE shop; "
+        "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE t",
+        1736,
+    ),
     "lost": Trap(
         "lost-statement", "do-db=shop", TABLES + STATEMENT + "USE hr; INSERT INTO shop.t VALUES (1)", 0
     ),

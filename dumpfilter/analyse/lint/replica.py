@@ -52,7 +52,7 @@ most common error comes first.
 """
 
 _ERRORS_OF_KEYS = {F.PARENT: (1824, 1005), F.CHILD: (3730, 1451), F.PARENT_ROWS: (1452,)}
-_ERRORS_OF_KINDS = _ERRORS_OF_KEYS | {F.TWICE: (1066,), F.STALE: (1062, 1032, 1677, 13146)}
+_ERRORS_OF_KINDS = _ERRORS_OF_KEYS | {F.TWICE: (1066,), F.STALE: (1062, 1032, 1677, 13146, 1736, 1731)}
 _WORDS = {K.VIEW: "VIEW", K.SEQUENCE: "SEQUENCE", K.ROUTINE: "", K.EVENT: "EVENT", K.ACCOUNT: "USER"}
 """The word after the verb (such as CREATE) for statement kinds that have several verbs.
 
@@ -312,7 +312,7 @@ _PASSES = {
     F.CHILD: "a statement that drops {through}, to which its foreign key refers, passes. The replica stops with error "
     "3730 (MySQL) or 1451 (MariaDB)",
     F.STALE: "later events of the table pass. The replica keeps the old table: its rows differ, or it stops, for "
-    "example with error 1677 or 13146 (another type)",
+    "example with error 1677 or 13146 (another type), or at EXCHANGE PARTITION with 1736 or 1731",
     F.LEFT: "a later statement that makes {names} again passes. A replica that has the old {thing} stops with error "
     "{error}",
 }

@@ -272,8 +272,8 @@ class SqlServer:
         r"""Run one statement, and return each row as a dictionary of values by column. Raises NodeIsDown and
         SqlFailed.
 
-        Bytes that are not UTF-8 are shown as ``\xe9``. MariaDB's status quotes a failed statement in the character set of
-        its client.
+        Bytes that are not UTF-8 are shown as ``\xe9``. MariaDB's status quotes a failed statement as its client
+        sent it.
         """
         found = self._run([statement], cursorclass=pymysql.cursors.DictCursor, use_unicode=False)
         return [{key: _text(value) for key, value in row.items()} for row in found]

@@ -168,6 +168,12 @@ TRIGGER = (
             "wild-do-table=shop.%",
         ),
         (
+            "schema-drift",
+            ("hr: CREATE INDEX x ON shop.t (i)", "shop: ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE t"),
+            "do-db=shop",
+            "wild-do-table=shop.%",
+        ),
+        (
             "lost-statement",
             ("hr: UPDATE shop.t SET i = 1", "rows of shop.t"),
             "do-db=shop",
