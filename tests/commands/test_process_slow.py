@@ -84,6 +84,29 @@ def test_every_command_removes_its_temporary_files(signum: signal.Signals) -> No
     assert not directory.exists()
 
 
+_INTERRUPTED_IMPORT = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == "dumpfilter.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+import runpy
+runpy.run_module("dumpfilter", run_name="__main__")
+"""
+
+
+def test_ctrl_c_during_the_first_imports_is_no_traceback() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED_IMPORT, "--version"], capture_output=True, text=True
+    )
+    assert ended.stderr == ""
+    # A shell's status for this is 130.
+    assert ended.returncode == -signal.SIGINT
+
+
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_master_ends_cleanly(signum: signal.Signals, tmp_path: Path) -> None:
     port_file = tmp_path / "port"
