@@ -12,7 +12,6 @@ import os
 import re
 import sys
 from collections.abc import MutableMapping
-from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -125,7 +124,7 @@ app = typer.Typer(
 )
 
 
-class HiddenPandas(MetaPathFinder):
+class HiddenPandas:
     """Hides pandas from a process without Spark.
 
     pyarrow imports pandas, where it is installed, before it makes its first array. That takes 0.3 seconds, and only
@@ -260,9 +259,7 @@ def _discard_output() -> None:
 def _say(text: str, exit_code: int) -> None:
     """Print an error to standard error, or log it as a JSON line if ``--log-format`` is json."""
     if logs.is_json():
-        import structlog
-
-        structlog.get_logger("dumpfilter").error("ended by an error", error=text, exit_code=exit_code)
+        logs.logger("dumpfilter").error("ended by an error", error=text, exit_code=exit_code)
     else:
         # The text may quote another process, such as a master.
         typer.echo(for_terminal(f"dumpfilter: {text}"), err=True)

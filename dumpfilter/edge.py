@@ -19,9 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from dumpfilter.base.errors import BinlogUnreadable, OptionError
+from dumpfilter.base.logs import logger
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.listening import Endpoint
@@ -42,9 +41,9 @@ from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import ReplicaRow
 from dumpfilter.slave.channels import Slave
 from dumpfilter.slave.options import EdgeOptions, parse_ports
-from dumpfilter.slave.relay_log import BASENAME, RelayPosition, file_number, place_order
+from dumpfilter.slave.relay_position import BASENAME, RelayPosition, file_number, place_order
 
-log = structlog.get_logger("dumpfilter.slave")
+log = logger("dumpfilter.slave")
 
 _GRACE_SECONDS = 1.0
 """The time limit for gRPC calls of slaves to end after the port begins to close, seconds."""

@@ -10,9 +10,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import structlog
-
 from dumpfilter.base.errors import BinlogUnreadable
+from dumpfilter.base.logs import logger
 from dumpfilter.base.options.values import HEARTBEAT_PERIOD
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan
 from dumpfilter.dump.stream.message import NOTHING_KEPT, Kept
@@ -37,7 +36,7 @@ from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import Logged
 from dumpfilter.master.who import Drains
 
-log = structlog.get_logger("dumpfilter.master")
+log = logger("dumpfilter.master")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dumpfilter.base.printable import printable
-from dumpfilter.console.metrics import Fact, Facts, column, metric
+from dumpfilter.console.facts import Fact, Facts, column, metric
 from dumpfilter.console.sql.result import ColumnType
 from dumpfilter.filter import FilterSemantics, ReplicationFilter
 from dumpfilter.filter.effective import EffectiveFilter

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.console.metrics import DELAY_BUCKETS, WORK_BUCKETS, Latency
+from dumpfilter.console.facts import DELAY_BUCKETS, WORK_BUCKETS, Latency
 
 _OF_CALLS = ("dumpfilter.base.errors", "dumpfilter.dump", "dumpfilter.master")
 """The modules with the errors of calls."""

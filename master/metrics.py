@@ -16,7 +16,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from dumpfilter.base.errors import BinlogError
-from dumpfilter.console.metrics import Facts, Latency, metric
+from dumpfilter.console.facts import Facts, Latency, metric
 from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master.facts import PREFIX, Slaves, SlaveView, Source
 from dumpfilter.master.indexed_file import CacheState

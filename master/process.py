@@ -19,7 +19,6 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-import structlog
 from pydantic import Field
 from rich.console import Console
 
@@ -29,6 +28,7 @@ from dumpfilter.base import logs
 from dumpfilter.base.endings import ENDINGS, HANG_UP, TERMINATE, handling
 from dumpfilter.base.errors import OptionError, OutputError
 from dumpfilter.base.files import DirectoryLock
+from dumpfilter.base.logs import logger
 from dumpfilter.base.printable import printable, replace_invalid_utf8
 from dumpfilter.base.security.audit import audit, open_audit_log
 from dumpfilter.base.security.listening import host_and_port
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from dumpfilter.base.security.listening import Endpoint
     from dumpfilter.console.server import ConsoleEndpoint
 
-log = structlog.get_logger("dumpfilter.master")
+log = logger("dumpfilter.master")
 
 SAVE_SECONDS = 5.0
 """The interval at which changed counts are saved, seconds. A crash loses at most the counts of this time."""

@@ -19,9 +19,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-import structlog
-
 from dumpfilter.base.errors import BinlogError, OutputError
+from dumpfilter.base.logs import logger
 from dumpfilter.base.printable import printable
 from dumpfilter.console.sql.result import Note
 from dumpfilter.console.sql.server_errors import (
@@ -192,7 +191,7 @@ def _prohibited(why: str) -> SqlError:
     return SqlError(1375, "HY000", f"Server configuration does not permit binlog purge: {why}")
 
 
-log = structlog.get_logger("dumpfilter.master")
+log = logger("dumpfilter.master")
 
 _LOOK_SECONDS = 60.0
 """The interval between two checks for expired files, seconds."""

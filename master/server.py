@@ -23,13 +23,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import grpc
-import structlog
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio  # type: ignore[attr-defined]  # the package has no types
 
 from dumpfilter.base.errors import BinlogError, DumpfilterError, OptionError
-from dumpfilter.base.logs import Seldom
+from dumpfilter.base.logs import Seldom, logger
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.listening import (
     Endpoint,
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
 
 # At run time this import would load a large package that a master without TLS does not need.
 
-log = structlog.get_logger("dumpfilter.master")
+log = logger("dumpfilter.master")
 
 MAX_ERROR = 1800
 """The longest error text that the master sends to a slave, characters. gRPC limits the text's header to 8 KiB."""

@@ -22,14 +22,13 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import grpc
-import structlog
 
 from dumpfilter import __version__
 from dumpfilter.analyse.lint.findings import FilterWarning, Level
 from dumpfilter.analyse.lint.knowledge import knowledge_of
 from dumpfilter.analyse.lint.linting import lint
 from dumpfilter.base.errors import DumpfilterError, OptionError
-from dumpfilter.base.logs import Seldom
+from dumpfilter.base.logs import Seldom, logger
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.audit import audit
 from dumpfilter.base.security.passwords import MOST_PASSWORD, StoredPassword, to_bytes
@@ -64,7 +63,7 @@ from dumpfilter.master.who import Drained, Drains, Peer, audit_slave, peer_addre
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as pb_grpc
 
-log = structlog.get_logger("dumpfilter.master")
+log = logger("dumpfilter.master")
 
 CHECKS_AT_ONCE = 2
 """The largest number of passwords that are hashed at the same time. Each takes about 3 ms of a processor at MySQL's

@@ -15,8 +15,6 @@ from concurrent.futures import wait
 from dataclasses import dataclass
 from pathlib import Path
 
-import structlog
-
 from dumpfilter.base.errors import (
     BinlogError,
     DumpfilterError,
@@ -24,6 +22,7 @@ from dumpfilter.base.errors import (
     SourceReplaced,
     SourceStreamDamaged,
 )
+from dumpfilter.base.logs import logger
 from dumpfilter.base.printable import printable
 from dumpfilter.binlog.gtid import MariadbGtid, MariadbGtidSet, MysqlGtidSet
 from dumpfilter.master.store import Logged
@@ -32,7 +31,7 @@ from dumpfilter.receiver.reception import Follower, FollowOptions
 from dumpfilter.receiver.store import BinlogDirectory, Sync
 from dumpfilter.receiver.url import SourceUrl
 
-log = structlog.get_logger("dumpfilter.master")
+log = logger("dumpfilter.master")
 
 _RETRY_SECONDS = 30.0
 """The wait after an error that does not disappear by itself, such as a wrong password, seconds."""

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import structlog
 
 from dumpfilter.base.errors import (
     BinlogError,
@@ -32,6 +31,7 @@ from dumpfilter.base.errors import (
 )
 from dumpfilter.base.file_changes import FileChanges
 from dumpfilter.base.files import committed
+from dumpfilter.base.logs import logger
 from dumpfilter.base.printable import printable
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, MysqlGtidSet
@@ -299,7 +299,7 @@ def _kept(index: Path) -> list[Path]:
     return [index.with_name("auto.cnf"), index.with_suffix(".uuid")]
 
 
-log = structlog.get_logger("dumpfilter.master")
+log = logger("dumpfilter.master")
 
 CACHE_BYTES = 32 << 20
 """The default limit on the memory of scanned segments, bytes."""

@@ -17,10 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 from urllib.parse import quote
 
-import structlog
-
 from dumpfilter.base import files
 from dumpfilter.base.errors import OptionError, OutputError, RelayLogDamaged, StateCorrupt
+from dumpfilter.base.logs import logger
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.console.sql.commands import Threads
 from dumpfilter.filter import Filter, FilterSemantics, ReplicationFilter, make_filter
@@ -32,7 +31,8 @@ from dumpfilter.slave.connection import Source
 from dumpfilter.slave.io_thread import IoThread
 from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.receiver import Receiver
-from dumpfilter.slave.relay_log import RelayLog, RelayPosition, file_number, place_order, read_head
+from dumpfilter.slave.relay_log import RelayLog, read_head
+from dumpfilter.slave.relay_position import RelayPosition, file_number, place_order
 from dumpfilter.slave.sql_thread import SAVE_PERIOD, SqlThread, Until
 from dumpfilter.slave.state import (
     CHANNELS,
@@ -50,7 +50,7 @@ from dumpfilter.slave.targets import make_target
 from dumpfilter.slave.threads import ChannelCounters, ChannelMeasurements, ChannelThread, Progress, RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-log = structlog.get_logger("dumpfilter.slave")
+log = logger("dumpfilter.slave")
 
 MOST_REFETCHES = 3
 """The number of times that a slave fetches its relay log again from one position because of damage there. After that

@@ -22,12 +22,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import grpc
-import structlog
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.x509.oid import NameOID
 
 from dumpfilter.base.errors import NotAMaster, OptionError, TlsError
+from dumpfilter.base.logs import logger
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.client_tls import ClientTls, TlsFileError, TlsMode, read_tls_file, ssl_reason
 from dumpfilter.base.security.listening import host_and_port, is_loopback
@@ -36,7 +36,7 @@ from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.state import SourceInfo
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-log = structlog.get_logger("dumpfilter.slave")
+log = logger("dumpfilter.slave")
 
 ROUND_TRIPS = 3
 """The multiple of the option ``net_timeout`` that a slave waits for the first answer on a new connection.

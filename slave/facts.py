@@ -17,22 +17,20 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
-
 from dumpfilter.base import errors as E
-from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
-from dumpfilter.console.metrics import Fact, Facts, Latency, column, metric
+from dumpfilter.console.facts import Fact, Facts, Latency, column, metric
 from dumpfilter.console.sql.columns import PERFORMANCE_SCHEMA, REPLICA_STATUS
 from dumpfilter.console.sql.result import ColumnType, Result
-from dumpfilter.filter.channels import ChannelFilters, Setting
 from dumpfilter.filter.rules import RuleKind
-from dumpfilter.slave.relay_log import RelayLag, file_number, relay_lag
+from dumpfilter.slave.relay_position import RelayLag, file_number, relay_lag
 from dumpfilter.slave.state import CountersInfo, MasterInfo, RelayLogInfo, SourceInfo
-from dumpfilter.slave.threads import SYNC_TIME, ChannelThread
 
+# The status of a relay directory imports this module, and must not wait for packages that only a running slave needs.
 if TYPE_CHECKING:
+    from dumpfilter.binlog.gtid import GtidSet
+    from dumpfilter.filter.channels import ChannelFilters, Setting
     from dumpfilter.slave.channels import Channel, Slave
+    from dumpfilter.slave.threads import ChannelThread
 
 _TEXT = ColumnType.TEXT
 _NEVER = "0000-00-00 00:00:00.000000"
@@ -110,6 +108,8 @@ class StoredChannel:
         """The GTIDs of the transactions that the channel has applied, or that the master dropped. None until the first
         stream has told whether the servers are MySQL or MariaDB.
         """
+        from dumpfilter.binlog.gtid import parse_gtid_set
+
         family = self.received.family
         return parse_gtid_set(self.applied.executed, family) if family else None
 
@@ -320,22 +320,6 @@ def views(channels: Iterable[Channel]) -> list[ChannelView]:
     return [ChannelView(channel) for channel in channels]
 
 
-class SlaveCollector(Collector):
-    """A collector for Prometheus, which reads a slave's metrics when they are requested. It does not wait for console
-    statements that change the slave.
-    """
-
-    def __init__(self, slave: Slave) -> None:
-        self._slave = slave
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the present values of all metrics of the slave."""
-        channels = views(self._slave.channels_now)
-        yield from Threads.families([thread for view in channels for thread in (view.io, view.sql)])
-        yield from Channels.families(channels)
-        yield from Process.families([SYNC_TIME])
-
-
 def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> list[Any]:
     """Return the values of one channel's row in SHOW REPLICA STATUS, in the order of the columns.
 
@@ -398,7 +382,7 @@ def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> lis
     return list(values.values())
 
 
-def executed(channels: Iterable[ChannelView], kind: type[GtidSet] = GtidSet) -> Any:
+def executed(channels: Iterable[ChannelView], kind: type[object] = object) -> Any:
     """Return the GTIDs that all channels together have applied (``gtid_executed``), or None if there are none.
 
     GTIDs of MySQL and MariaDB cannot be in one set. The family of the first channel with GTIDs of the type ``kind`` is

@@ -18,7 +18,6 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 import grpc
-import structlog
 from grpc import StatusCode as Status
 
 from dumpfilter import __version__
@@ -37,6 +36,7 @@ from dumpfilter.base.errors import (
     StreamError,
     TlsError,
 )
+from dumpfilter.base.logs import logger
 from dumpfilter.base.printable import printable
 from dumpfilter.base.waiting import Backoff
 from dumpfilter.dump.stream.message import PROTOCOL, Speaker, check_versions, client
@@ -53,7 +53,7 @@ from dumpfilter.slave.threads import ChannelCounters, ChannelThread
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
-log = structlog.get_logger("dumpfilter.slave")
+log = logger("dumpfilter.slave")
 
 _RETRIED = frozenset(
     {

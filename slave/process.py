@@ -11,17 +11,19 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-import structlog
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
 from dumpfilter import __version__
 from dumpfilter.base import files
 from dumpfilter.base.errors import OptionError
+from dumpfilter.base.logs import logger
 from dumpfilter.base.printable import for_terminal
 from dumpfilter.base.security.audit import open_audit_log
 from dumpfilter.base.security.client_tls import CA_OPTION, TlsFileError
@@ -31,13 +33,14 @@ from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.console.server import ConsoleEndpoint, serving
 from dumpfilter.console.sql.commands import Executor
 from dumpfilter.filter.channels import ChannelFilters
+from dumpfilter.slave import facts
 from dumpfilter.slave.channels import Channel, RelayReader, Slave
 from dumpfilter.slave.console import SlaveConsole
-from dumpfilter.slave.facts import SlaveCollector, imposed_rules
 from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.state import SourceInfo
+from dumpfilter.slave.threads import SYNC_TIME
 
-log = structlog.get_logger("dumpfilter.slave")
+log = logger("dumpfilter.slave")
 
 
 CERTIFICATE = "tls-cert.pem"
@@ -64,6 +67,22 @@ def kept_tls(directory: Path, host: str, ca: Path | None) -> ServerTls:
     files.replace(directory / KEY, made.key, mode=0o600)
     files.replace(directory / CERTIFICATE, made.certificate, mode=0o644)
     return load_tls(paths)
+
+
+class SlaveCollector(Collector):
+    """A collector for Prometheus, which reads a slave's metrics when they are requested. It does not wait for console
+    statements that change the slave.
+    """
+
+    def __init__(self, slave: Slave) -> None:
+        self._slave = slave
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the present values of all metrics of the slave."""
+        channels = facts.views(self._slave.channels_now)
+        yield from facts.Threads.families([thread for view in channels for thread in (view.io, view.sql)])
+        yield from facts.Channels.families(channels)
+        yield from facts.Process.families([SYNC_TIME])
 
 
 class ReplicaPorts(Protocol):
@@ -182,7 +201,7 @@ def report(channel: Channel) -> dict[str, Any]:
         "chunks": received.chunks,
         "bytes_received": received.bytes_received,
         "counts": received.counts,
-        "imposed": imposed_rules(channel),
+        "imposed": facts.imposed_rules(channel),
     }
 
 

@@ -23,7 +23,8 @@ from dumpfilter.binlog.gap_events import Gap, make_gap, make_head, with_gaps
 from dumpfilter.binlog.gtid import TAG, GtidSet, MariadbGtidSet, SourceKey
 from dumpfilter.binlog.gtid_events import commit_time
 from dumpfilter.dump.stream.message import NOTHING_KEPT, EventProof, Kept, chunk_crc32, gaps_from_proto
-from dumpfilter.slave.relay_log import AFRESH, RelayLog
+from dumpfilter.slave.relay_log import RelayLog
+from dumpfilter.slave.relay_position import AFRESH
 from dumpfilter.slave.state import MasterInfo, Place
 from dumpfilter.slave.threads import ChannelMeasurements, RelayEnd
 from dumpfilter.v1 import dumpfilter_pb2 as pb

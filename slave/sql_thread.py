@@ -28,7 +28,8 @@ from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.rules import Hits
 from dumpfilter.index.fileset import FileBegin
 from dumpfilter.slave.applier import EventApplier, gtid_of
-from dumpfilter.slave.relay_log import AFRESH, RelayPosition, file_number, place_order, read_head, read_index
+from dumpfilter.slave.relay_log import read_head, read_index
+from dumpfilter.slave.relay_position import AFRESH, RelayPosition, file_number, place_order
 from dumpfilter.slave.state import Place, RelayLogInfo
 from dumpfilter.slave.targets import Target
 from dumpfilter.slave.threads import ChannelMeasurements, ChannelThread, Progress, RelayEnd

@@ -27,23 +27,25 @@ import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
-from google.protobuf.message import DecodeError
 from pydantic import Field, NonNegativeInt
 
 from dumpfilter.base import files
 from dumpfilter.base.errors import OptionError, StateCorrupt
 from dumpfilter.base.files import DirectoryLock
 from dumpfilter.base.options.values import FIRST_EVENT, HEARTBEAT_PERIOD
-from dumpfilter.base.security.client_tls import ClientTls, TlsMode
 from dumpfilter.base.security.listening import host_and_port
 from dumpfilter.base.state_file import Format, State, StateFile
-from dumpfilter.binlog.format import NameCollation
-from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.slave.options import SourceOptions, TlsOptions
-from dumpfilter.slave.relay_log import AFRESH, BASENAME, RelayPosition
-from dumpfilter.v1 import dumpfilter_pb2 as pb
+from dumpfilter.slave.relay_position import AFRESH, BASENAME, RelayPosition
+
+# The status of a relay directory needs none of these packages, which take longer to import than all else.
+if TYPE_CHECKING:
+    from dumpfilter.base.security.client_tls import ClientTls
+    from dumpfilter.binlog.format import NameCollation
+    from dumpfilter.binlog.gtid import GtidSet
+    from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 LOCK = "slave.lock"
 """The name of the lock file in a relay directory."""
@@ -180,17 +182,17 @@ class SourceInfo(SourceOptions, TlsOptions, Info):
     @property
     def verifies_host(self) -> bool:
         """Whether the master's certificate must name the master's host (``Source_SSL_Verify_Server_Cert``)."""
-        return self.tls is not None and self.tls.mode is TlsMode.VERIFY_IDENTITY
+        return bool(self.ssl and self.ssl_ca) and self.ssl_verify_server_cert is not False
 
     @property
     def tls(self) -> ClientTls | None:
         """The TLS settings of the connection to the master, or None for a connection without TLS."""
         if not self.ssl:
             return None
-        if not self.ssl_ca:
-            mode = TlsMode.REQUIRED
-        else:
-            mode = TlsMode.VERIFY_CA if self.ssl_verify_server_cert is False else TlsMode.VERIFY_IDENTITY
+        from dumpfilter.base.security.client_tls import ClientTls, TlsMode
+
+        for_any_host = TlsMode.VERIFY_CA if self.ssl_ca else TlsMode.REQUIRED
+        mode = TlsMode.VERIFY_IDENTITY if self.verifies_host else for_any_host
         ca, certificate, key = (
             Path(name) if name else None for name in (self.ssl_ca, self.ssl_cert, self.ssl_key)
         )
@@ -246,6 +248,8 @@ class PlaceInfo(Info):
         """The GTIDs of the transactions that the I/O thread has received completely, or that the applier has executed.
         Transactions that the master dropped count, too.
         """
+        from dumpfilter.binlog.gtid import parse_gtid_set
+
         return parse_gtid_set(getattr(self, self.GTIDS))
 
 
@@ -301,11 +305,15 @@ class MasterInfo(PlaceInfo):
 
     @property
     def gtid_set(self) -> GtidSet:
+        from dumpfilter.binlog.gtid import parse_gtid_set
+
         return parse_gtid_set(self.retrieved, self.family or None)
 
     @property
     def name_collation(self) -> NameCollation | None:
         """The collation by which this channel's filters compare names. None before the first stream from a master."""
+        from dumpfilter.binlog.format import NameCollation
+
         return NameCollation(self.names) if self.names else None
 
     def back_at(self, applied: RelayLogInfo) -> MasterInfo:
@@ -357,6 +365,10 @@ class ImposedInfo(Info):
         """Return the filters that the master's operator had set for this slave, from the file in a channel's directory.
         Raises StateCorrupt when the file is unusable.
         """
+        from google.protobuf.message import DecodeError
+
+        from dumpfilter.v1 import dumpfilter_pb2 as pb
+
         try:
             return tuple(
                 pb.ImposedFilter.FromString(base64.b64decode(one)) for one in cls.read(directory).filters
@@ -373,6 +385,12 @@ class ImposedInfo(Info):
         cls.file(directory).save(cls(filters=filters))
 
 
+def _no_counts() -> dict[str, int]:
+    from dumpfilter.v1 import dumpfilter_pb2 as pb
+
+    return dict.fromkeys(pb.Counts.DESCRIPTOR.fields_by_name, 0)
+
+
 class CountersInfo(Info):
     """The content of ``counters.info``: the counts of a channel since its first start, such as connections, events and
     errors. Times are Unix times in seconds, 0 for never.
@@ -387,9 +405,7 @@ class CountersInfo(Info):
     chunks: NonNegativeInt = 0
     bytes_received: NonNegativeInt = 0
     """The size of all received events, bytes. Events that the slave had to receive twice count twice."""
-    counts: dict[str, NonNegativeInt] = Field(
-        default_factory=lambda: dict.fromkeys(pb.Counts.DESCRIPTOR.fields_by_name, 0)
-    )
+    counts: dict[str, NonNegativeInt] = Field(default_factory=_no_counts)
     """The numbers of events, bytes and transactions that the master has read, sent and dropped for the channel.
     They are the sums of the numbers in the master's messages.
 

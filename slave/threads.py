@@ -15,17 +15,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import structlog
-
 from dumpfilter.base import files
 from dumpfilter.base.errors import OutputError
-from dumpfilter.console.metrics import DELAY_BUCKETS, WORK_BUCKETS, Latency
+from dumpfilter.base.logs import logger
+from dumpfilter.console.facts import DELAY_BUCKETS, WORK_BUCKETS, Latency
 from dumpfilter.filter.rules import Hits
-from dumpfilter.slave.relay_log import RelayPosition
+from dumpfilter.slave.relay_position import RelayPosition
 from dumpfilter.slave.state import CountersInfo
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
-log = structlog.get_logger("dumpfilter.slave")
+log = logger("dumpfilter.slave")
 
 
 class Progress:

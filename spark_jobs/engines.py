@@ -194,9 +194,7 @@ class Progress:
                 with suppress(Exception):
                     _, told = now()
                     if logs.is_json():
-                        import structlog
-
-                        structlog.get_logger("dumpfilter").info("progress", job=label, reached=told)
+                        logs.logger("dumpfilter").info("progress", job=label, reached=told)
                     else:
                         console.print(f"{label}: {told}", markup=False, highlight=False, soft_wrap=True)
 

@@ -14,7 +14,8 @@ import dumpfilter.master.console  # noqa: F401 — It declares statements.
 from dumpfilter.analyse.report.parquet import Column, ParquetTable
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.events import KINDS, Symbol
-from dumpfilter.console.metrics import Facts, Process
+from dumpfilter.console.facts import Facts
+from dumpfilter.console.metrics import Process
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.statements import COMMANDS, STATEMENTS
 from dumpfilter.index._scan import GRAMMAR, Place

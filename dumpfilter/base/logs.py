@@ -1,8 +1,10 @@
 """The log of a process: its format (text or JSON), its lowest level, and the rate limit of its lines.
 
-All parts of the product log through structlog, with an event name and fields. Libraries such as grpc and asyncio log
-through the standard library. :func:`configure` sends both through the same processors to standard error. An event's
-name is a stable lower-case phrase, so that programs can search for it.
+All parts of the product log through structlog (:func:`logger`), with an event name and fields. Libraries such as grpc
+and asyncio log through the standard library. :func:`configure` sends both through the same processors to standard
+error. An event's name is a stable lower-case phrase, so that programs can search for it.
+
+A process imports structlog when it writes the first line, because the import takes longer than many commands.
 """
 
 from __future__ import annotations
@@ -19,8 +21,6 @@ from functools import partial
 from typing import Any
 
 from dumpfilter.base.printable import printable, visible
-
-# Each function imports structlog when it runs, because the import takes longer than the answer to --help.
 
 AUDIT = "dumpfilter.audit"
 """The logger of the audit log. Its lines appear at every level, because each tells of a change or a refused change."""
@@ -62,6 +62,22 @@ class Level(enum.StrEnum):
         return int(logging.getLevelNamesMapping()[self.value.upper()])
 
 
+class _Logger:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, method: str) -> Any:
+        import structlog
+
+        _prepare()
+        return getattr(structlog.get_logger(self._name), method)
+
+
+def logger(name: str) -> Any:
+    """Return structlog's logger of the name ``name``, such as ``dumpfilter.slave``."""
+    return _Logger(name)
+
+
 class _State:
     """The configuration of the process's log."""
 
@@ -69,6 +85,8 @@ class _State:
     """The format of the log; None before :func:`configure`."""
     level: Level = Level.DEBUG
     """The lowest level that is logged. Before :func:`configure` it is DEBUG, so that no line is held back."""
+    handler: ErrorHandler | None = None
+    """The handler that :func:`configure` has made."""
     preferred_format: Format | None = None
     preferred_level: Level | None = None
     """The level that the user has chosen for every command (:func:`prefer`), as :attr:`preferred_format`; None: no
@@ -150,37 +168,11 @@ def configure(
     level if the user has chosen none. ``colors`` permits colors in the text format. The log also gets a line for each
     uncaught exception of a thread.
     """
-    import structlog
-    from structlog.processors import ExceptionRenderer, JSONRenderer, TimeStamper
-    from structlog.stdlib import ProcessorFormatter, add_log_level, add_logger_name, filter_by_level
-
     _State.format = format or _State.preferred_format or Format.TEXT
     _State.level = level = level or _State.preferred_level or otherwise
-    named: list[Any] = [add_logger_name, add_log_level]
-    structlog.configure(
-        processors=[filter_by_level, *named, ProcessorFormatter.wrap_for_formatter],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        cache_logger_on_first_use=False,
-    )
-    # Only ASCII: some readers of lines also break them at characters such as U+2028.
-    as_json = [partial(_safe, _cut), JSONRenderer()]
-    as_text = [_as_text(structlog.dev.ConsoleRenderer(colors=colors, pad_level=True))]
-    handler = ErrorHandler()
-    handler.setFormatter(
-        ProcessorFormatter(
-            foreign_pre_chain=[*named, _of_library],
-            processors=[
-                ProcessorFormatter.remove_processors_meta,
-                partial(_within_rate, {}),
-                TimeStamper("iso", utc=True),
-                # The exception itself, which is described by the next step.
-                ExceptionRenderer(lambda info: info[1]),
-                partial(_with_error, level is Level.DEBUG),
-                *(as_json if is_json() else as_text),
-            ],
-        )
-    )
+    _State.handler = handler = ErrorHandler(colors)
+    if "structlog" in sys.modules:
+        _prepare()
     root = logging.getLogger()
     root.handlers = [*(one for one in root.handlers if not isinstance(one, ErrorHandler)), handler]
     root.setLevel(max(level.number, logging.INFO))
@@ -190,12 +182,54 @@ def configure(
     threading.excepthook = _thread_failed
 
 
+def _prepare() -> None:
+    """Configure structlog for the lines of the process, as :func:`configure` has chosen. The first line calls this."""
+    handler = _State.handler
+    if handler is None or handler.formatter is not None:
+        return
+    import structlog
+    from structlog.processors import ExceptionRenderer, JSONRenderer, TimeStamper
+    from structlog.stdlib import ProcessorFormatter, add_log_level, add_logger_name, filter_by_level
+
+    named: list[Any] = [add_logger_name, add_log_level]
+    structlog.configure(
+        processors=[filter_by_level, *named, ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    # Only ASCII: some readers of lines also break them at characters such as U+2028.
+    as_json = [partial(_safe, _cut), JSONRenderer()]
+    as_text = [_as_text(structlog.dev.ConsoleRenderer(colors=handler.colors, pad_level=True))]
+    handler.formatter = ProcessorFormatter(
+        foreign_pre_chain=[*named, _of_library],
+        processors=[
+            ProcessorFormatter.remove_processors_meta,
+            partial(_within_rate, {}),
+            TimeStamper("iso", utc=True),
+            # The exception itself, which is described by the next step.
+            ExceptionRenderer(lambda info: info[1]),
+            partial(_with_error, _State.level is Level.DEBUG),
+            *(as_json if is_json() else as_text),
+        ],
+    )
+
+
 class ErrorHandler(logging.StreamHandler[Any]):
     """The log handler that writes one line for each log record to standard error.
 
     A progress bar may replace ``sys.stderr`` while it runs. Therefore the handler looks up ``sys.stderr`` for every
     line.
     """
+
+    def __init__(self, colors: bool) -> None:
+        super().__init__()
+        self.colors = colors
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a log record."""
+        _prepare()
+        return super().format(record)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one log record to the stream that ``sys.stderr`` is at this moment."""
@@ -312,7 +346,5 @@ def _thread_failed(args: threading.ExceptHookArgs) -> None:
     """Log an uncaught exception that ends a thread. It is the value of ``threading.excepthook``."""
     if args.exc_value is None or isinstance(args.exc_value, SystemExit):
         return
-    import structlog
-
     thread = args.thread.name if args.thread is not None else ""
-    structlog.get_logger("dumpfilter").error(UNEXPECTED, thread=thread, exc_info=args.exc_value)
+    logger("dumpfilter").error(UNEXPECTED, thread=thread, exc_info=args.exc_value)

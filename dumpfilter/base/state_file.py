@@ -11,7 +11,6 @@ import contextlib
 import json
 import zlib
 from collections.abc import Callable
-from importlib.metadata import version as release
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -31,7 +30,7 @@ class State(BaseModel):
     An object cannot be changed. Members of a wrong type and unknown members are errors, so that damage is noticed.
     """
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", defer_build=True)
 
 
 S = TypeVar("S", bound=State)
@@ -127,6 +126,8 @@ class StateFile(Generic[S]):
             raise self._corrupt(f"is not a {kind} file of dumpfilter")
         version = members.pop("format", None)
         if type(version) is not int or version != own:
+            from importlib.metadata import version as release
+
             what = f"has format {version!r}, but dumpfilter {release('dumpfilter')} reads format {own}"
             if type(version) is int and version > own:
                 what += (

@@ -76,8 +76,6 @@ def _check_path(name: str, path: Path) -> None:
 
 def _tell_of_compilation() -> None:
     if logs.is_json():
-        import structlog
-
-        structlog.get_logger("dumpfilter").warning("compiling", hint=notice.TEXT)
+        logs.logger("dumpfilter").warning("compiling", hint=notice.TEXT)
     else:
         typer.echo(f"dumpfilter: {notice.TEXT}", err=True)

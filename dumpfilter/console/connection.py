@@ -18,7 +18,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeVar
 
-import structlog
 from mysql_mimic import packets
 from mysql_mimic.charset import CharacterSet, Collation
 from mysql_mimic.types import Capabilities, Commands, ServerStatus
@@ -26,6 +25,7 @@ from mysql_mimic.types import ColumnType as WireType
 from pymysql.converters import escape_string
 
 from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.base.logs import logger
 from dumpfilter.base.security.audit import audit
 from dumpfilter.base.security.listening import is_loopback
 from dumpfilter.base.security.passwords import MOST_PASSWORD, Sha2Crypt, StoredPassword
@@ -54,7 +54,7 @@ from dumpfilter.console.wire import (
     parse_login,
 )
 
-log = structlog.get_logger("dumpfilter.console")
+log = logger("dumpfilter.console")
 
 Value = str | int | float | None
 MAX_PREPARED_STATEMENTS = 1024

@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
-import structlog
 from mysql_mimic.types import Capabilities
 
+from dumpfilter.base.logs import logger
 from dumpfilter.base.security.listening import Endpoint, listening_socket
 from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
 from dumpfilter.base.security.throttle import Throttle
@@ -28,7 +28,7 @@ from dumpfilter.console.sql.commands import Executor
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.server_errors import ER_CON_COUNT_ERROR
 
-log = structlog.get_logger("dumpfilter.console")
+log = logger("dumpfilter.console")
 
 CAPABILITIES = (
     Capabilities.CLIENT_LONG_PASSWORD

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import structlog
-
+from dumpfilter.base.logs import logger
 from dumpfilter.base.security.listening import Endpoint, Lack, check_listener
 from dumpfilter.base.security.passwords import StoredPassword
 from dumpfilter.console.auth import DEFAULT_USER
@@ -20,7 +19,7 @@ from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.sql.commands import Executor
 from dumpfilter.console.sql.grammar import Role
 
-log = structlog.get_logger("dumpfilter.console")
+log = logger("dumpfilter.console")
 
 _STOP_SECONDS = 10.0
 

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-import structlog
 import uvloop
 
+from dumpfilter.base.logs import logger
 from dumpfilter.base.printable import printable
 
-log = structlog.get_logger("dumpfilter.master")
+log = logger("dumpfilter.master")
 
 T = TypeVar("T")
 _END_SECONDS = 12.0

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dumpfilter.base.errors import BinlogError
-from dumpfilter.binlog.events import MAGIC
-from dumpfilter.binlog.gtid_events import first_time
-from dumpfilter.binlog.reader import open_regular, read_up_to
+from dumpfilter.base.options.values import FIRST_EVENT
 
 Place = tuple[str, int]
 """A binlog position: the name of a file, and a byte offset in it."""
@@ -72,7 +70,7 @@ class BinlogEnd:
                 written = self._first_time(name, position)
                 if written is not None:
                     return max(0.0, self._now - written)
-                position = len(MAGIC)
+                position = FIRST_EVENT
         except BinlogError:
             return None
         return 0.0
@@ -80,6 +78,10 @@ class BinlogEnd:
     def _first_time(self, name: str, position: int) -> int | None:
         if position >= self._sizes[name]:
             return None
+        # The status of a slave that is up to date reads no events, and need not import numpy.
+        from dumpfilter.binlog.gtid_events import first_time
+        from dumpfilter.binlog.reader import open_regular, read_up_to
+
         # The store keeps the files that it opens. A scrape must not add the files of slaves that are long gone.
         with open_regular(self._paths[name]) as file:
             return first_time(

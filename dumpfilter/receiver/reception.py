@@ -17,8 +17,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import structlog
-
 from dumpfilter.base.errors import (
     BinlogError,
     ConnectionLost,
@@ -30,6 +28,7 @@ from dumpfilter.base.errors import (
     SourceStreamDamaged,
     TlsError,
 )
+from dumpfilter.base.logs import logger
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.base.printable import printable
 from dumpfilter.base.waiting import Backoff
@@ -621,7 +620,7 @@ def _next_name(name: str) -> str:
     return f"{base}.{int(number) + 1:0{len(number)}}"
 
 
-log = structlog.get_logger("dumpfilter.receiver")
+log = logger("dumpfilter.receiver")
 
 _LONGEST_WAIT = 60.0
 _MOST_DAMAGED = 3

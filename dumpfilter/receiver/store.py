@@ -16,7 +16,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-import structlog
 from pydantic import BaseModel, ValidationError
 
 from dumpfilter.base import files
@@ -28,6 +27,7 @@ from dumpfilter.base.errors import (
     StateCorrupt,
 )
 from dumpfilter.base.files import DirectoryLock, writing
+from dumpfilter.base.logs import logger
 from dumpfilter.base.printable import printable
 from dumpfilter.base.state_file import State
 from dumpfilter.binlog.context_events import decode_rotate
@@ -44,7 +44,7 @@ from dumpfilter.binlog.reader import open_regular, read_format_description, read
 from dumpfilter.index.index_file import GrowingFile, LogWriter
 from dumpfilter.receiver._deframe_kernels import walk
 
-log = structlog.get_logger("dumpfilter.receiver")
+log = logger("dumpfilter.receiver")
 
 SOURCE_FILE = "dumpfilter-source.json"
 """The name of the file that identifies the server whose binlogs a store has."""

@@ -20,11 +20,11 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-import structlog
 from mysql_mimic import packets
 from mysql_mimic.types import Capabilities, Commands, ServerStatus
 
 from dumpfilter.base.errors import DumpfilterError
+from dumpfilter.base.logs import logger
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.listening import Endpoint
 from dumpfilter.binlog.events import EventType
@@ -80,7 +80,7 @@ from dumpfilter.master.replicas.stream import KnownEvents, KnownPosition, Replic
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.who import MYSQL_PROTOCOL, Peer, audit_slave, endpoint_of
 
-log = structlog.get_logger("dumpfilter.master")
+log = logger("dumpfilter.master")
 
 MAX_STATEMENT = 64 << 10
 """The largest length of a command from a replica, bytes. MariaDB's GTIDs of 2,000 domains fit into a SET."""

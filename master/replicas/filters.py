@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pymysql
-import structlog
 from pymysql.constants import ER
 from pymysql.cursors import Cursor, DictCursor
 
 from dumpfilter.base.errors import DumpfilterError, OptionError
+from dumpfilter.base.logs import logger
 from dumpfilter.base.options.config_files import read_small_file
 from dumpfilter.base.printable import printable
 from dumpfilter.base.security.client_tls import TlsFileError
@@ -41,7 +41,7 @@ from dumpfilter.master.limits import MAX_NAME, MAX_RULES, MAX_RULES_TEXT, Overlo
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave, Unregistered, definition
 from dumpfilter.master.who import Peer, SlaveKey, Who, audit_slave
 
-log = structlog.get_logger("dumpfilter.master")
+log = logger("dumpfilter.master")
 
 _LONGEST_EXAMPLE = 120
 

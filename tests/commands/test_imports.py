@@ -16,7 +16,8 @@ from dumpfilter.cli import main
 try:
     main()
 except SystemExit:
-    print(sorted({"numba", "numpy", "pydantic", "grpc", "pandas", "pymysql"} & set(sys.modules)), file=sys.stderr)
+    large = {"numba", "numpy", "pydantic", "grpc", "pandas", "pymysql", "structlog"}
+    print(sorted(large & set(sys.modules)), file=sys.stderr)
 """
 
 
@@ -24,7 +25,7 @@ except SystemExit:
     ("arguments", "loaded"),
     [
         ("--help", set()),
-        ("status --relay-dir .", {"numpy", "pydantic"}),
+        ("status --relay-dir {}", {"pydantic"}),
         ("status --console 127.0.0.1:1", {"pydantic", "pymysql"}),
         (f"export {DATA}/oracle/mysql-row --output {{}}/events", {"numpy", "pydantic"}),
     ],

@@ -23,7 +23,7 @@ from dumpfilter.master.register import CounterBook
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Who
-from dumpfilter.slave.facts import SlaveCollector
+from dumpfilter.slave.process import SlaveCollector
 from tests.docs.tutorial import ROOT
 from tests.master.client import Client
 from tests.master.replicas.serving import entry

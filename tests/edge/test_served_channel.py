@@ -17,7 +17,7 @@ from dumpfilter.index.fileset import BinlogSet, PublishedEnd, RelayWentBack
 from dumpfilter.master.config import MasterConfig
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.slave.channels import Slave
-from dumpfilter.slave.relay_log import RelayPosition
+from dumpfilter.slave.relay_position import RelayPosition
 from tests.master.test_relay_plans import receive
 
 

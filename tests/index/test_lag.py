@@ -77,10 +77,10 @@ def test_a_file_that_the_index_names_and_that_is_gone(tmp_path: Path) -> None:
 
 def test_slaves_at_one_place_share_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
-    from dumpfilter.index import lag
+    from dumpfilter.binlog import reader
 
-    real = lag.open_regular
-    monkeypatch.setattr(lag, "open_regular", lambda path: looks.append(path) or real(path))
+    real = reader.open_regular
+    monkeypatch.setattr(reader, "open_regular", lambda path: looks.append(path) or real(path))
     binlogs = BinlogSet.open(ROW)
     end = BinlogEnd(binlogs.paths, NOW)
     assert len({end.lag_seconds((binlogs.names[0], 4)) for _ in range(5000)}) == 1

@@ -11,8 +11,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dumpfilter.slave.channels import Slave
-from dumpfilter.slave.facts import METRICS, SlaveCollector
-from dumpfilter.slave.relay_log import RelayPosition, relay_lag
+from dumpfilter.slave.facts import METRICS
+from dumpfilter.slave.process import SlaveCollector
+from dumpfilter.slave.relay_position import RelayPosition, relay_lag
 from tests.console.metrics.series import series_of
 from tests.slave.driven import Driven, driven, serving, wait_until
 

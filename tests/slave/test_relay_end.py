@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from dumpfilter.slave.relay_log import RelayPosition
+from dumpfilter.slave.relay_position import RelayPosition
 from dumpfilter.slave.threads import RelayEnd
 
 HERE = RelayPosition("relay-bin.000001", 100)

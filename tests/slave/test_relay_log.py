@@ -9,13 +9,8 @@ from dumpfilter.base import files
 from dumpfilter.base.errors import OutputError, RelayLogDamaged, StateCorrupt
 from dumpfilter.binlog.events import EventHeader
 from dumpfilter.binlog.gap_events import Head, parse_gap_event
-from dumpfilter.slave.relay_log import (
-    RelayLog,
-    RelayPosition,
-    header_bytes,
-    read_head,
-    read_index,
-)
+from dumpfilter.slave.relay_log import RelayLog, header_bytes, read_head, read_index
+from dumpfilter.slave.relay_position import RelayPosition
 from tests.slave.receiving import write_recording
 
 

@@ -14,7 +14,8 @@ from dumpfilter.filter import Filter
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.slave import sql_thread
 from dumpfilter.slave.receiver import Receiver
-from dumpfilter.slave.relay_log import RelayLog, RelayPosition
+from dumpfilter.slave.relay_log import RelayLog
+from dumpfilter.slave.relay_position import RelayPosition
 from dumpfilter.slave.sql_thread import SqlThread
 from dumpfilter.slave.state import Place, RelayLogInfo
 from dumpfilter.slave.threads import ChannelMeasurements, Progress, RelayEnd

@@ -7,10 +7,13 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import re
 import sys
+import textwrap
 from itertools import pairwise
 
 
+@functools.cache
 def attribute_texts(body: type) -> dict[str, str]:
     """Return the help texts of a class's attributes, by attribute name.
 
@@ -18,7 +21,7 @@ def attribute_texts(body: type) -> dict[str, str]:
     Attributes without such a literal, and attributes of base classes, are left out.
     """
     texts = {}
-    for attribute, after in pairwise(_classes(body.__module__)[body.__name__].body):
+    for attribute, after in pairwise(_class_of(body).body):
         match attribute, after:
             case (
                 ast.AnnAssign(target=ast.Name(name)) | ast.Assign(targets=[ast.Name(name)]),
@@ -28,8 +31,12 @@ def attribute_texts(body: type) -> dict[str, str]:
     return texts
 
 
-@functools.cache
-def _classes(module: str) -> dict[str, ast.ClassDef]:
-    """Return the classes of a module's source by name. The source is parsed once for all classes."""
-    tree = ast.parse(inspect.getsource(sys.modules[module]))
-    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+def _class_of(body: type) -> ast.ClassDef:
+    """Return the syntax tree of a class. To parse its whole module would take several times as long."""
+    source = inspect.getsource(sys.modules[body.__module__])
+    # A class ends before the next line of its own indentation. Its head may end with a bracket on such a line.
+    lines = re.search(rf"^( *)class {body.__name__}\b.*?(?=^\1[^\s)]|\Z)", source, re.MULTILINE | re.DOTALL)
+    assert lines is not None, f"{body} has no source"
+    (found,) = ast.parse(textwrap.dedent(lines[0])).body
+    assert isinstance(found, ast.ClassDef)
+    return found

@@ -12,15 +12,14 @@ import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
-import structlog
-
 from dumpfilter.base.errors import OptionError
+from dumpfilter.base.logs import logger
 from dumpfilter.base.printable import printable
 
 _LONGEST_TEXT = 1000
 """The length at which a text in the audit log is cut, characters."""
 
-log = structlog.get_logger("dumpfilter.audit")
+log = logger("dumpfilter.audit")
 
 
 class _State:

@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-import structlog
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
@@ -25,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, PublicKeyAlgorithmOID
 
 from dumpfilter.base.errors import OptionError
+from dumpfilter.base.logs import logger
 from dumpfilter.base.security.client_tls import (
     CA_OPTION,
     NO_CERTIFICATE,
@@ -34,7 +34,7 @@ from dumpfilter.base.security.client_tls import (
     trust,
 )
 
-log = structlog.get_logger("dumpfilter.tls")
+log = logger("dumpfilter.tls")
 
 CERTIFICATE_OPTION = "--tls-cert"
 KEY_OPTION = "--tls-key"

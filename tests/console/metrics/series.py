@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dumpfilter.console.metrics import Fact
+from dumpfilter.console.facts import Fact
 
 
 def family_of(fact: Fact) -> str:

@@ -23,14 +23,8 @@ from dumpfilter.base.security import listening
 from dumpfilter.base.security.listening import Exposed
 from dumpfilter.base.security.tls import ServerTls, TlsFiles, load_tls
 from dumpfilter.console import metrics as module
-from dumpfilter.console.metrics import (
-    MAX_SCRAPES,
-    CommonCollector,
-    Facts,
-    MetricsEndpoint,
-    metric,
-    serving_metrics,
-)
+from dumpfilter.console.facts import Facts, metric
+from dumpfilter.console.metrics import MAX_SCRAPES, CommonCollector, MetricsEndpoint, serving_metrics
 from tests.certificates import Authority
 
 

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from dumpfilter.console.metrics import Facts, Latency, column, metric
+from dumpfilter.console.facts import Facts, Latency, column, metric
 from dumpfilter.console.sql.result import ColumnType
 
 

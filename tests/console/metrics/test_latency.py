@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from dumpfilter.console.metrics import Latency
+from dumpfilter.console.facts import Latency
 
 NAP = (0.1, 1.0, 10.0)
 
