@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import glob
 import shutil
 import uuid
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from dumpfilter.base.errors import OutputError
-from dumpfilter.base.files import replace_directory, sync_path, writing
+from dumpfilter.base.files import locked, replace_directory, sync_path, writing
 from dumpfilter.base.printable import printable
 
 RESULTS = "results.json"
@@ -31,9 +32,9 @@ def check_output(directory: Path, *, overwrite: bool) -> None:
             raise OutputError(f"{directory}: holds other results; name another directory or use --overwrite")
     with writing(directory):
         directory.absolute().parent.mkdir(parents=True, exist_ok=True)
-        beside = _beside(directory)
-        beside.mkdir()
-        beside.rmdir()
+        unlocked = _unlocked(_beside(directory))
+        unlocked.mkdir()
+        unlocked.rmdir()
 
 
 def check_only(directory: Path, names: Collection[str]) -> None:
@@ -56,25 +57,44 @@ def written_together(directory: Path) -> Iterator[Path]:
     """Yield a new temporary directory for the files of a report. It replaces ``directory`` when the ``with`` block
     ends.
 
-    If the block raises, the temporary directory is removed and ``directory`` is unchanged. Raises OutputError if a
-    file cannot be written.
+    If the block raises, the temporary directory is removed and ``directory`` is unchanged. Otherwise temporary
+    directories that killed processes have left are removed, too. Raises OutputError if a file cannot be written.
     """
     directory = directory.absolute()
     beside, old = _beside(directory), _beside(directory)
-    with writing(directory):
+    unlocked = _unlocked(beside)
+    with writing(directory), ExitStack() as held:
         try:
-            beside.mkdir(parents=True)
+            unlocked.mkdir(parents=True)
+            for used in (unlocked, directory):
+                # Some network file systems cannot lock a directory. Then no other process removes it, either.
+                with suppress(OutputError):
+                    held.enter_context(locked(used, ""))
+            unlocked.rename(beside)
             yield beside
             for path in beside.iterdir():
                 sync_path(path)
             sync_path(beside)
             replace_directory(beside, directory, old)
         except BaseException:
+            shutil.rmtree(unlocked, ignore_errors=True)
             shutil.rmtree(beside, ignore_errors=True)
             raise
-    shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+    for left in directory.parent.glob(f".{glob.escape(directory.name)}.{'[0-9a-f]' * _DIGITS}"):
+        with suppress(OutputError), locked(left, ""):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+_DIGITS = 12
 
 
 def _beside(directory: Path) -> Path:
+    """Return a new name for a temporary directory, which is locked as long as its process runs."""
     directory = directory.absolute()
-    return directory.parent / f".{directory.name}.{uuid.uuid4().hex[:12]}"
+    return directory.parent / f".{directory.name}.{uuid.uuid4().hex[:_DIGITS]}"
+
+
+def _unlocked(beside: Path) -> Path:
+    """Return the name that a temporary directory has until it is locked."""
+    return beside.with_name(f"{beside.name}.new")

@@ -1,0 +1,64 @@
+"""The output directory of a report, whose files are published together."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dumpfilter.analyse.report.output import RESULTS, check_output, written_together
+
+_WRITING = """
+import sys, time
+from pathlib import Path
+from dumpfilter.analyse.report.output import written_together
+with written_together(Path(sys.argv[1])) as beside:
+    (beside / "results.json").write_text("of another process")
+    print(flush=True)
+    time.sleep(600)
+"""
+
+
+@contextmanager
+def writing(output: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a process that has written a file of its results, and kill it at the end."""
+    process = subprocess.Popen([sys.executable, "-c", _WRITING, output], stdout=subprocess.PIPE)
+    with process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
+        process.kill()
+
+
+def write(output: Path, text: str) -> None:
+    check_output(output, overwrite=True)
+    with written_together(output) as beside:
+        (beside / RESULTS).write_text(text)
+
+
+def test_what_a_killed_process_left_is_removed_and_what_a_running_one_writes_stays(tmp_path: Path) -> None:
+    output = tmp_path / "out[1]"
+    other = tmp_path / ".out[1].kept"
+    other.mkdir()
+    with writing(output):
+        (running,) = tmp_path.glob(".out*.????????????")
+        write(output, "old")
+        write(output, "new")
+        assert (running / RESULTS).read_text() == "of another process"
+    assert running.exists()
+    write(output, "newest")
+    assert (output / RESULTS).read_text() == "newest"
+    assert sorted(tmp_path.iterdir()) == [other, output]
+
+
+def test_an_error_leaves_the_old_results(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    write(output, "old")
+    with pytest.raises(ZeroDivisionError), written_together(output):
+        raise ZeroDivisionError
+    assert (output / RESULTS).read_text() == "old"
+    assert list(tmp_path.iterdir()) == [output]
