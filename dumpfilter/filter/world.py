@@ -678,6 +678,11 @@ class World(Generic[C]):
                 if facts.replaces:
                     self._remove_body(ref, cause, passes=passes)
                 self._made(ref, cause, passes=passes, conditional=conditional)
+                for like in self._refs(Thing.TABLE, facts.sources, one.default) if passes else ():
+                    if (copied := self._objects.get(like.replica)) is not None:
+                        self._objects[ref.replica] = replace(
+                            self._objects[ref.replica], index_cause=copied.index_cause
+                        )
             elif facts.verb is Verb.DROP:
                 self._remove_body(ref, cause, passes=passes)
                 self._removed(ref, cause, passes=passes, conditional=facts.conditional)

@@ -174,6 +174,16 @@ TRIGGER = (
             "wild-do-table=shop.%",
         ),
         (
+            "schema-drift",
+            (
+                "shop: CREATE INDEX x ON t (i)",
+                "shop: CREATE TABLE u LIKE t",
+                "shop: ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE u",
+            ),
+            "ignore-table=shop.t",
+            "ignore-table=hr.t",
+        ),
+        (
             "lost-statement",
             ("hr: UPDATE shop.t SET i = 1", "rows of shop.t"),
             "do-db=shop",
