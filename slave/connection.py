@@ -52,6 +52,8 @@ CHANNEL_OPTIONS = (
     ("grpc.enable_retries", 0),
 )
 
+PORT_FOR_SLAVES = "the port that `dumpfilter master --port` or `dumpfilter slave --serve-port` opens"
+
 _NEVER_CONNECTED = ("Connection refused", "DNS", "imeout", "nreachable", "No route")
 """Parts of gRPC's error texts that say that the slave did not reach the master at all."""
 
@@ -138,8 +140,8 @@ def _refuse_mysql(source: Source) -> None:
     family = "MariaDB" if "MariaDB" in version else "MySQL"
     raise NotAMaster(
         f"master {source.info.address}: this is a {family} server ({version}), or a console or replication port of "
-        "dumpfilter, and not a dumpfilter master's port for slaves: give the master's --port; for a server start a "
-        f"master first (dumpfilter master mysql://USER@{source.info.address}/ --store DIRECTORY)"
+        f"dumpfilter, and not a port for slaves: name {PORT_FOR_SLAVES}; for a server start a master first "
+        f"(dumpfilter master mysql://USER@{source.info.address}/ --store DIRECTORY)"
     )
 
 

@@ -42,6 +42,7 @@ from dumpfilter.base.waiting import Backoff
 from dumpfilter.dump.stream.message import PROTOCOL, Speaker, check_versions, client
 from dumpfilter.filter.convert import FAMILIES, names_from_proto
 from dumpfilter.slave.connection import (
+    PORT_FOR_SLAVES,
     ROUND_TRIPS,
     Source,
     Unreachable,
@@ -441,7 +442,7 @@ class IoThread(ChannelThread):
         if source.info.retry_count and attempts >= source.info.retry_count:
             raise ConnectionLost(
                 f"{self._where} cannot be reached after {attempts} attempts ({reason}); is it "
-                "running, and is this its address?"
+                f"running, and is this {PORT_FOR_SLAVES}?"
             )
         log.warning(
             "connection lost",

@@ -103,8 +103,11 @@ def test_a_slave_at_a_mysql_server_is_told() -> None:
         thread.start()
         source = source_of("127.0.0.1", server.getsockname()[1], uuid="u")
         address = source.info.address
-        with pytest.raises(NotAMaster, match=rf"{address}: this is a MySQL server \(8\.4\.3\), or a console"):
+        with pytest.raises(
+            NotAMaster, match=rf"{address}: this is a MySQL server \(8\.4\.3\), or a console"
+        ) as told:
             explain_failure(source, Failed(), lambda: False)
+        assert "`dumpfilter master --port` or `dumpfilter slave --serve-port`" in str(told.value)
         thread.join()
 
 

@@ -9,7 +9,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from dumpfilter.base.errors import ConnectionLost, DumpfilterError, NotAMaster
 from dumpfilter.commands.server_status.model import Record, files_record, slave_of_master
-from dumpfilter.slave.connection import Source, Unreachable, explain_failure, open_channel
+from dumpfilter.slave.connection import PORT_FOR_SLAVES, Source, Unreachable, explain_failure, open_channel
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
@@ -60,7 +60,7 @@ def _refused(source: Source, error: grpc.RpcError) -> DumpfilterError:
     match code:
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.DEADLINE_EXCEEDED:
             return ConnectionLost(
-                f"master {master} cannot be reached ({details}); is it running, and is this its address for slaves?"
+                f"master {master} cannot be reached ({details}); is it running, and is this {PORT_FOR_SLAVES}?"
             )
         case grpc.StatusCode.UNIMPLEMENTED | grpc.StatusCode.NOT_FOUND:
             return NotAMaster(f"{master}: another gRPC server answers here, no master of dumpfilter")

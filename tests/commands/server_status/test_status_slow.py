@@ -219,7 +219,11 @@ def test_wrong_addresses_and_passwords(running: Running, tmp_path: Path) -> None
         wrong = tmp_path / "wrong"
         wrong.write_text("wrong\n")
         cases: list[tuple[int, str, tuple[str, ...]]] = [
-            (UNREACHABLE, "is it running, and is this its address", ("--master", nobody)),
+            (
+                UNREACHABLE,
+                "is it running, and is this the port that `dumpfilter master --port`",
+                ("--master", nobody),
+            ),
             (UNREACHABLE, "running with --console-port", ("--slave", nobody)),
             (UNREACHABLE, "this is a M", ("--master", running.console)),
             (
