@@ -46,8 +46,8 @@ def _by_name(names: Mapping[Value, str]) -> dict[str, Value]:
 
 SESSION_VARIABLES = _by_name(
     {
-        0: "max_execution_time profiling sql_auto_is_null sql_safe_updates sql_warnings transaction_read_only "
-        "tx_read_only",
+        0: "max_execution_time profiling skip_replication sql_auto_is_null sql_safe_updates sql_warnings "
+        "transaction_read_only tx_read_only",
         1: "auto_increment_increment autocommit foreign_key_checks session_track_schema sql_big_selects sql_notes "
         "sql_quote_show_create unique_checks",
         30: "net_read_timeout",
@@ -67,7 +67,7 @@ SESSION_VARIABLES = _by_name(
 """The system variables that a session can set, with their default values.
 
 Only ``max_execution_time`` (milliseconds) and ``character_set_results`` have an effect. The others exist because client
-programs set them.
+programs set them. A replica of MariaDB that sets ``skip_replication`` skips the marked events by itself, too.
 """
 
 CHARACTER_SET_VARIABLES = ("character_set_client", "character_set_connection", "character_set_results")

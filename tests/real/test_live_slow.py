@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dumpfilter.testbed.servers.server import free_port
+from tests.real.behind import PASSWORD, Dumpfilter, ReplicaUser
 from tests.real.live import Live, Plan
-from tests.real.server import Servers
+from tests.real.server import REPLICATION_PASSWORD, REPLICATION_USER, Servers, wait_for
 from tests.slave.processes import Launcher
 
 BREAKS = (
@@ -52,3 +53,28 @@ def test_twins_stay_equal(plan: Plan, launcher: Launcher, tmp_path_factory: pyte
         finally:
             live.close()
     assert plan.happened.total() >= 3
+
+
+def test_a_replica_skips_the_events_that_its_source_marks(
+    launcher: Launcher, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    directory = tmp_path_factory.mktemp("marked")
+    with Servers("mariadb", directory) as servers:
+        source = servers.new("source", 1)
+        replica = servers.new("replica", 2, "--replicate-events-marked-for-skip=FILTER_ON_MASTER")
+        source.start()
+        replica.start()
+        source.sql("CREATE DATABASE shop", "CREATE TABLE shop.t (i INT)", "SET skip_replication = 1")
+        source.sql(
+            "INSERT INTO shop.t VALUES (1)", "SET skip_replication = 0", "INSERT INTO shop.t VALUES (2)"
+        )
+        behind = Dumpfilter(launcher, directory / "own")
+        behind.configure([ReplicaUser("replica", [])])
+        behind.start(source.data / "bin.index")
+        logins = (source.port, REPLICATION_USER, REPLICATION_PASSWORD), (behind.port, "replica", PASSWORD)
+        for login in logins:
+            replica.empty()
+            replica.follow(*login)
+            replica.channel().start()
+            wait_for(lambda: replica.applied_gtids() == source.binlog_gtids(), replica.status)
+            assert replica.sql("SELECT i FROM shop.t") == [(2,)]

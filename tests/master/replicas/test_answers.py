@@ -49,6 +49,7 @@ MARIADB_REPLICA = [
     ("SET @slave_connect_state='0-11-5,1-11-7'", OK),
     ("SET @slave_gtid_strict_mode=1", OK),
     ("SET @slave_gtid_ignore_duplicates=0", OK),
+    ("SET skip_replication=1", OK),
     ("SELECT binlog_gtid_pos('bin.000002',4)", gtid_position(MARIADB, "bin.000002", 4)),
 ]
 PROGRAMS = [
