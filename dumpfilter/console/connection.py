@@ -392,8 +392,8 @@ class Connection:
         """Check the password of a login, and return the text for the OK packet that accepts the client.
 
         The text lets MariaDB's clients verify the console's certificate, and can be empty. Raises ClientGone after
-        telling the client of a wrong password (error 1045). The client is asked for the password itself if the stored
-        hash cannot verify a digest.
+        telling the client of a wrong password (error 1045). Like a MySQL server, the console asks for the password
+        itself if the digest does not prove the password. The client asyncmy sends wrong digests.
         """
         port, user = self.port, login.user
         # For an unknown user this is the password of another one.
@@ -416,10 +416,7 @@ class Connection:
         async with port.guesses.turn(guesser):
             by_digest = auth.proves_password(password, plugin, nonce, response)
             proved = by_digest or (
-                is_sha2
-                and password.crypt is not None
-                and password.sha2 is None
-                and await self._prove_in_full(password.crypt, nonce)
+                is_sha2 and password.crypt is not None and await self._prove_in_full(password.crypt, nonce)
             )
             # The client chose how long the login took. The user may have another password by now.
             if not (proved and port.users.get(user) == password):

@@ -193,6 +193,9 @@ def test_a_password_is_not_asked_for_without_tls_and_needed_once_only(hashed: Co
     with Raw(hashed) as client:
         client.login("sha2", "secret", plugin=auth.CACHING_SHA2)
         assert client.query("SELECT 1") == "rows"
+    with Raw(hashed) as client:
+        client.greet()
+        assert client.respond("sha2", "another", auth.CACHING_SHA2) == b"\x01\x04"
 
 
 def test_a_password_that_changes_during_the_login(hashed: ConsoleServer) -> None:
