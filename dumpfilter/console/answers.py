@@ -15,7 +15,7 @@ from mysql_mimic.results import ResultColumn
 from mysql_mimic.types import Capabilities, ServerStatus, str_len, uint_len
 from mysql_mimic.types import ColumnType as WireType
 
-from dumpfilter.console.sql.result import Column, ColumnType, Result, text_of
+from dumpfilter.console.sql.result import Column, ColumnType, Result, local_time, text_of
 from dumpfilter.console.sql.server_errors import SqlError
 
 _WIRE = {
@@ -32,7 +32,9 @@ def _text(column: ResultColumn, value: Any) -> bytes:
 
 def _timestamp(column: ResultColumn, value: Any) -> bytes:
     # The zero timestamp (a text such as 0000-00-00) is sent as a value of length 0.
-    return b"\0" if isinstance(value, str) else ResultColumn("", WireType.TIMESTAMP).binary_encode(value)
+    if isinstance(value, str):
+        return b"\0"
+    return bytes(ResultColumn("", WireType.TIMESTAMP).binary_encode(local_time(value)))
 
 
 _BINARY: dict[ColumnType, Callable[[ResultColumn, Any], bytes]] = {
