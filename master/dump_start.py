@@ -32,9 +32,9 @@ from dumpfilter.binlog.gtid import (
     empty_set,
     parse_gtid_set,
 )
-from dumpfilter.index.fileset import gtids_before
+from dumpfilter.index.fileset import add_transactions, gtids_before
 from dumpfilter.master.indexed_file import IndexedFile
-from dumpfilter.master.store import BinlogStore, Logged, add_transactions, logged_before
+from dumpfilter.master.store import BinlogStore, Logged, logged_before
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 if TYPE_CHECKING:

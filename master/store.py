@@ -37,7 +37,7 @@ from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import GtidSet, MariadbGtid, MysqlGtidSet
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.reader import unreadable
-from dumpfilter.index.fileset import BinlogFile, BinlogSet, gtids_before, identity_of
+from dumpfilter.index.fileset import BinlogFile, BinlogSet, add_transactions, gtids_before, identity_of
 from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE
 from dumpfilter.index.segment import ALWAYS, Segment
 from dumpfilter.index.subjects import Subjects
@@ -118,18 +118,6 @@ def logged_before(file: BinlogFile) -> Logged | None:
     found = Logged(before.all)
     found.list(before.listed)
     return found
-
-
-def add_transactions(gtids: GtidSet, segment: Segment, sources: SourceNumbers) -> None:
-    """Add the GTIDs of all transactions in a scanned segment of a binlog file to the set ``gtids``.
-
-    In a relay log, the transactions that the slave's master dropped are added, too.
-    """
-    for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
-        key = sources.key(number, gtids.family)
-        gtids.add_many(key, segment.txn_number[segment.txn_source == number])
-    for _, number, first, last, _, _ in segment.dropped.tolist():
-        gtids.add_range(sources.key(number, gtids.family), first, last)
 
 
 PAUSE = 0.02

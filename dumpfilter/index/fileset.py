@@ -1036,3 +1036,27 @@ def gtids_before(file: BinlogFile) -> GtidsBefore:
             raise error.located(file.name, offset) from None
         offset += header.size
     return GtidsBefore(None, received, listed)
+
+
+def add_transactions(gtids: GtidSet, segment: Segment, sources: SourceNumbers) -> None:
+    """Add the GTIDs of all transactions in a scanned segment of a binlog file to the set ``gtids``.
+
+    In a relay log, the transactions that the slave's master dropped are added, too.
+    """
+    for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
+        key = sources.key(number, gtids.family)
+        gtids.add_many(key, segment.txn_number[segment.txn_source == number])
+    for _, number, first, last, _, _ in segment.dropped.tolist():
+        gtids.add_range(sources.key(number, gtids.family), first, last)
+
+
+def gtids_through(file: BinlogFile) -> GtidSet | None:
+    """Return the GTIDs of all transactions before and in a binlog file. None if the file does not tell the GTIDs before
+    it. Raises BinlogError.
+    """
+    found, sources = gtids_before(file).all, SourceNumbers()
+    if found is not None:
+        reader = SegmentReader(file, Subjects(), sources)
+        while (segment := reader.next()) is not None:
+            add_transactions(found, segment, sources)
+    return found

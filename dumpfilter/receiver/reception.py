@@ -44,6 +44,8 @@ from dumpfilter.binlog.events import (
     seal,
 )
 from dumpfilter.binlog.format import FormatDescription
+from dumpfilter.binlog.gtid import empty_set, parse_gtid_set, shortened
+from dumpfilter.index.fileset import BinlogFile, gtids_through
 from dumpfilter.receiver.deframing import Deframer, LargeEvent
 from dumpfilter.receiver.login import (
     MOST_POSITION,
@@ -343,6 +345,7 @@ class Reception:
         if names and name not in names:
             following = opened.next_name or _next_name(name)
             if opened.is_closed and following in names:
+                self._check_follows(opened, following)
                 return following, FIRST_EVENT
             raise self._gone(opened, names)
         size = dict(logs or []).get(name)
@@ -354,6 +357,25 @@ class Reception:
                 "its line in the index, and it is fetched again"
             )
         return name, position
+
+    def _check_follows(self, opened: OpenFile, following: str) -> None:
+        """Check that the source logged all GTIDs of the store before its file ``following``. Raises SourceReplaced.
+
+        ``opened`` is the newest file of the store, which the source has purged, so that its events cannot be compared.
+        """
+        name = following.replace("'", "''")
+        rows = self._connection.ask(f"SHOW BINLOG EVENTS IN '{name}' LIMIT 3")
+        told = [str(row[5]) for row in rows if len(row) > 5 and row[2] in ("Previous_gtids", "Gtid_list")]
+        had = gtids_through(BinlogFile(opened.path))
+        if told and had is not None:
+            listed = empty_set(had.family)
+            for piece in told[0].strip("[]").split(","):
+                listed.update(parse_gtid_set(piece, self._facts.family))
+            if not listed.issuperset(had):
+                lacked = shortened(str(had - listed))
+                raise opened.replaced(
+                    f"is purged, and {following} does not follow {lacked}, which the store has"
+                )
 
     def _gone(self, opened: OpenFile, names: list[str]) -> SourceError:
         """Return the error for a source that lacks the store's newest file ``opened``: SourcePurged for a purged file,

@@ -42,6 +42,7 @@ from dumpfilter.binlog.gtid_events import decode_previous_gtids, previous_gtids_
 from dumpfilter.binlog.rows_events import TableMap, decode_table_map
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.wire import Fields, MalformedPacket
+from dumpfilter.index.fileset import add_transactions
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.dump_start import (
     DumpStart,
@@ -52,7 +53,7 @@ from dumpfilter.master.dump_start import (
     is_gap,
     start_after,
 )
-from dumpfilter.master.store import BinlogStore, add_transactions
+from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Drained
 
 MAX_FILE_NAME = 512

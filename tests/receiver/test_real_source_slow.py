@@ -178,3 +178,30 @@ _DUMPS = "SELECT id FROM information_schema.processlist WHERE command = 'Binlog 
 def _later(name: str, files: int) -> str:
     base, _, number = name.rpartition(".")
     return f"{base}.{int(number) + files:06}"
+
+
+def test_binlogs_that_began_anew_and_were_purged_are_noticed(server: MariaDb, tmp_path: Path) -> None:
+    for then, noticed in (("DO 0", False), ("RESET MASTER", True)):
+        server.sql("RESET MASTER")
+        for _ in range(3):
+            insert(server, 10)
+        server.sql("FLUSH BINARY LOGS")
+        insert(server, 10)
+        directory = tmp_path / str(noticed)
+        fetch(server, directory, "&to=bin.000001")
+        server.sql(then)
+        insert(server, 10)
+        server.sql("FLUSH BINARY LOGS")
+
+        def is_purged() -> bool:
+            # The server purges a file some time after a flush, when its transactions are on the disk.
+            server.sql("PURGE BINARY LOGS TO 'bin.000002'")
+            return server.sql("SHOW BINARY LOGS")[0][0] == "bin.000002"
+
+        wait_until(is_purged)
+        if noticed:
+            with pytest.raises(SourceReplaced, match="does not follow 0-99-2:3, "):
+                fetch(server, directory)
+        else:
+            fetch(server, directory)
+            assert BinlogSet.open(directory).names == ["bin.000001", "bin.000002", "bin.000003"]

@@ -24,8 +24,10 @@ from dumpfilter.base.errors import (
 )
 from dumpfilter.binlog.context_events import Rotate, encode_rotate
 from dumpfilter.binlog.events import FLAGS_OFFSET, LOG_EVENT_BINLOG_IN_USE_F, EventType
+from dumpfilter.binlog.format import Family
+from dumpfilter.binlog.workload import generate
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.index.fileset import BinlogSet
+from dumpfilter.index.fileset import BinlogSet, gtids_before
 from dumpfilter.receiver.reception import Follower, FollowOptions
 from dumpfilter.receiver.store import BinlogDirectory
 from dumpfilter.receiver.url import parse_source_url
@@ -42,6 +44,7 @@ from tests.receiver.fake_source import (
     heartbeat,
     packet,
     read_packet,
+    result,
     result_head,
     small_set,
 )
@@ -192,6 +195,32 @@ def test_a_purged_source_goes_on_with_the_next_file_if_nothing_is_missing(
     del source.files["bin.000001"], source.files["bin.000002"]
     receive(source, tmp_path)
     assert stored(tmp_path) == whole
+
+
+@pytest.mark.parametrize("style", ["mysql", "mariadb"])
+def test_a_purged_source_whose_next_file_follows_other_gtids_is_refused(
+    source: FakeSource, tmp_path: Path, style: Family
+) -> None:
+    binlogs = BinlogSet.open(generate(tmp_path / "made", 300_000, style=style, file_size=100_000).index)
+    source.version = "10.11.19-MariaDB-fake" if style == "mariadb" else source.version
+    source.files = {name: binlogs.path(name).read_bytes() for name in binlogs.names[:3]}
+    receive(source, tmp_path / "s", "?to=bin.000002")
+    before = stored(tmp_path / "s")
+    for name in before:
+        del source.files[name]
+    gtids = gtids_before(binlogs.file("bin.000003")).logged
+    assert gtids
+    words = ("Gtid_list", f"[{gtids}]") if style == "mariadb" else ("Previous_gtids", str(gtids))
+    ends = ["bin.000003", "4", words[0], "1", "4", words[1]]
+    anew = [*ends[:5], words[1].replace(str(gtids.count()), "5")]
+    question = "SHOW BINLOG EVENTS IN 'bin.000003'"
+    source.answers[question] = lambda: [result(["a"] * 6, [anew])]
+    with pytest.raises(SourceReplaced, match=r"bin\.000003 does not follow .*another directory"):
+        receive(source, tmp_path / "s")
+    assert stored(tmp_path / "s") == before
+    source.answers[question] = lambda: [result(["a"] * 6, [ends])]
+    receive(source, tmp_path / "s")
+    assert list(stored(tmp_path / "s")) == ["bin.000001", "bin.000002", "bin.000003"]
 
 
 @pytest.mark.parametrize("may_list", [True, False])
