@@ -34,6 +34,8 @@ check_arguments()
 if TYPE_CHECKING:
     from tests.slave.processes import Launcher
 
+TESTS = Path(__file__).parent
+
 SLOW = "_slow.py"
 """The end of the names of files with slow tests."""
 
@@ -90,12 +92,31 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if config.getoption("quick") and collection_path.name.endswith(SLOW) else None
 
 
+class _OnlyExamples:
+    """A plugin that looks for doctests only in the product's files that have one.
+
+    A search through all modules takes some seconds in each worker. A conftest.py's own hook does not see files outside
+    its directory.
+    """
+
+    @staticmethod
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(
+        file_path: Path,
+    ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+        found = yield
+        if TESTS not in file_path.parents and b">>> " in file_path.read_bytes():
+            return found
+        return [each for each in found if not isinstance(each, DoctestModule)]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Make the temporary directory of the run. The workers of pytest-xdist inherit it with the environment."""
     config.addinivalue_line(
         "markers", "every_recording: a quick run takes only the cases of QUICK_RECORDINGS"
     )
+    config.pluginmanager.register(_OnlyExamples())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell starts background jobs like this, and processes that ignore Ctrl-C cannot be tested for it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -151,14 +172,6 @@ def is_quick(item: pytest.Item) -> bool:
         return not item.path.name.endswith(SLOW)
     words = item.name.partition("[")[2].rstrip("]").split("/")
     return any(word == name or word.startswith(f"{name}-") for word in words for name in QUICK_RECORDINGS)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collect_file(
-    file_path: Path, parent: pytest.Collector
-) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Look for doctests in the product only, because a search through all tests takes a second in each worker."""
-    return [each for each in (yield) if not isinstance(each, DoctestModule)]
 
 
 @pytest.hookimpl(wrapper=True)
