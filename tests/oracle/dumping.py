@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +13,7 @@ from dumpfilter.binlog.events import MAGIC
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import GtidSet, empty_set
 from dumpfilter.binlog.gtid_sources import SourceNumbers
+from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.dump.chunk import Counts, render
 from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter
@@ -39,6 +42,11 @@ class Stream:
             (directory / name).write_bytes(data)
             paths.append(directory / name)
         return paths
+
+    def events(self) -> Iterator[tuple[str, Iterator[Event]]]:
+        """Yield each binlog's name and events."""
+        for name, data in self.files.items():
+            yield name, iter_events(BytesIO(data), file=name)
 
 
 class _ScannedFile(NamedTuple):
