@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from dumpfilter.base.errors import DumpfilterError
@@ -77,7 +77,7 @@ def values(plans: list[ChunkPlan]) -> list[dict[str, object]]:
                 getattr(plan.gaps, name).tolist()
                 for name in ("offset", "end", "runs_until", "runs", "hits_until", "hits")
             ],
-            "counts": astuple(plan.counts),
+            "counts": replace(plan.counts),
             "replaced": dict(plan.replaced),
         }
         for plan in plans

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
@@ -21,6 +22,7 @@ from dumpfilter.binlog.gtid_events import decode_gtid_tagged
 from dumpfilter.binlog.query import decode_query
 from dumpfilter.binlog.reader import Event, iter_events
 from dumpfilter.binlog.rows_events import decode_rows_header, decode_table_map
+from dumpfilter.binlog.statement import Statement
 from dumpfilter.index.subjects import read_statement
 from tests.filter.plain import PlainFilter
 
@@ -61,6 +63,8 @@ def _frame_text(event: Event) -> bytes:
         return b"(unreadable)"
 
 
+# Tests read the same events for several filters.
+@lru_cache(maxsize=1 << 14)
 def kind_of(event: Event) -> str:
     """Return the part that an event plays in a transaction."""
     kind = event.type
@@ -97,6 +101,15 @@ def kind_of(event: Event) -> str:
     if text.startswith(b"XA ") and len(text) > 4:
         return "xa finish"
     return "statement"
+
+
+@lru_cache(maxsize=1 << 14)
+def statement_of(event: Event) -> Statement | None:
+    """Return the statement of an event, or None for an event that cannot be read."""
+    try:
+        return read_statement(event.raw, event.fd)[0]
+    except BinlogError:
+        return None
 
 
 def opened(event: Event) -> list[Event] | None:
@@ -137,10 +150,11 @@ def gtid_of(event: Event) -> Any:
     return None
 
 
-def events_of(fd: FormatDescription, stream: bytes) -> list[Event]:
+@lru_cache(maxsize=4)
+def events_of(fd: FormatDescription, stream: bytes) -> tuple[Event, ...]:
     """Return the events of a stream without a format description event. Verify the checksums."""
     data = b"\xfebin" + fd.raw + stream
-    return list(iter_events(BytesIO(data), file="stream"))[1:]
+    return tuple(iter_events(BytesIO(data), file="stream"))[1:]
 
 
 def transactions_of(events: Iterable[Event]) -> Iterable[list[Event]]:
@@ -201,11 +215,9 @@ def execute(fd: FormatDescription, stream: bytes, rules: PlainFilter) -> list[Ef
         for event in _plain_events(group, effects):
             kind = kind_of(event)
             raw = (event.type, bytes(event.body), event.header.end_log_pos)
-            if kind in ("statement", "xa finish"):
-                try:
-                    read_statement(event.raw, event.fd)
-                except BinlogError:
-                    kind = "unknown"
+            statement = statement_of(event) if kind in ("statement", "xa finish") else None
+            if kind in ("statement", "xa finish") and statement is None:
+                kind = "unknown"
             if kind == "gtid":
                 effects.gtid = gtid_of(event)
             elif kind in ("context", "rows context"):
@@ -224,7 +236,7 @@ def execute(fd: FormatDescription, stream: bytes, rules: PlainFilter) -> list[Ef
                     effects.sure += table_name is not None
                     effects.items.append(_rows_item(event, table_name))
             elif kind == "statement":
-                passes = rules.statement(read_statement(event.raw, event.fd)[0])
+                passes = rules.statement(statement)
                 if passes is False:
                     effects.ignored += 1
                 else:

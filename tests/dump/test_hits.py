@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog.compression import ZSTD
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import empty_set
@@ -20,7 +19,7 @@ from dumpfilter.filter import Filter, ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.filter.rules import Hits, RuleKind
 from dumpfilter.index.fileset import SegmentReader
-from dumpfilter.index.subjects import Subject, Subjects, TableSubject, read_statement
+from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 from tests.dump import reference
 from tests.strategies import (
     DIALECTS,
@@ -51,10 +50,10 @@ def counted(
                 table = decode_table_map(event.body, fd.post_header_length(T.TABLE_MAP))
                 subject = TableSubject(table.database, table.table)
             elif kind == "statement":
-                try:
-                    subject = read_statement(event.raw, event.fd)[0]
-                except BinlogError:
+                statement = reference.statement_of(event)
+                if statement is None:
                     continue
+                subject = statement
             else:
                 continue
             if all(one.verdict(subject).passes for one in before):
