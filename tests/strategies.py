@@ -11,6 +11,7 @@ import uuid
 import zlib
 from dataclasses import dataclass, field
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from dumpfilter.binlog.compression import NONE, ZSTD, compress, encode_transaction_payload
@@ -37,6 +38,9 @@ from tests.binlog.encoders import encode_intvar, encode_user_var
 from tests.binlog.statement.made import made_statements
 
 T = EventType
+
+EXPENSIVE = settings(max_examples=settings().max_examples * 5 // 8)
+"""The settings of properties whose examples take long, and that other tests check with cheap examples, too."""
 
 _LENGTHS_55 = [56, 13, 0, 8, 0, 18, 0, 4, 4, 4, 4, 18, 0, 0, 84, 0, 4, 26, 8, 0, 0, 0, 8, 8, 8, 2, 0]
 _LENGTHS_5103 = [56, 13, 0, 8, 0, 18, 0, 4, 4, 4, 4, 18, 0, 0, 84, 0, 4, 26, 6, 6, 6, 6, 6, 6, 6, 2, 0]

@@ -18,7 +18,7 @@ from tests.analyse.traffic.test_tally import check
 from tests.dump.stream.test_gaps import relayed
 from tests.dump.test_law import Dumped, dump, of_rules
 from tests.gaps import with_gap_events
-from tests.strategies import DIALECTS, MadeBinlog, T, _Builder, binlogs, query_body, rules
+from tests.strategies import DIALECTS, EXPENSIVE, MadeBinlog, T, _Builder, binlogs, query_body, rules
 from tests.support import segments
 
 SETTINGS = {
@@ -115,6 +115,7 @@ def test_a_slave_has_some_of_the_dropped_transactions(
     assert gtids(below) == wanted
 
 
+@EXPENSIVE
 @given(made=binlogs(odd=False), given_rules=rules(), data=st.data(), segment_size=st.integers(1, 1500))
 def test_a_tally_leaves_gap_events_out(
     made: MadeBinlog, given_rules: list[Rule], data: st.DataObject, segment_size: int

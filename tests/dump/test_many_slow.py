@@ -14,7 +14,7 @@ from dumpfilter.filter import Filter, Rule
 from dumpfilter.filter.base import BoundaryFilter, OnUndecided, OriginFilter
 from dumpfilter.filter.flags import TableFlags
 from tests.dump.plans import ScannedFile, check_many, scanned
-from tests.strategies import binlogs, rules
+from tests.strategies import EXPENSIVE, binlogs, rules
 from tests.support import RECORDED, recording_id
 
 RECORDINGS = {recording_id(path): path.read_bytes() for path in RECORDED}
@@ -76,6 +76,7 @@ def _had(file: ScannedFile, most: int) -> GtidSet:
     return found
 
 
+@EXPENSIVE
 @given(data=st.data(), binlog=BINLOGS, size=st.sampled_from([1, 400, 4000, 1 << 20]))
 def test_generated_filters(data: st.DataObject, binlog: bytes, size: int) -> None:
     file = scanned(binlog, size)

@@ -35,6 +35,7 @@ from tests.oracle.recordings import Recording, all_recordings
 from tests.strategies import (
     DATABASES,
     DIALECTS,
+    EXPENSIVE,
     MadeBinlog,
     T,
     _Builder,
@@ -48,6 +49,7 @@ from tests.support import RECORDED_SETS, MemoryFile, binlogs_in, recording_id
 SEGMENT_SIZES = st.integers(1, 1200) | st.just(1 << 16)
 
 
+@EXPENSIVE
 @given(
     made=binlogs(unreadable=True),
     each_rules=st.lists(rules() | EFFECTIVE_RULES, min_size=1, max_size=5),
@@ -61,6 +63,7 @@ def test_sums_are_what_dumps_send(
     check(made.data, filters, segment_size=segment_size, take=take)
 
 
+@EXPENSIVE
 @given(
     made=from_servers(),
     each=st.lists(st.tuples(rules(), origins() | st.none()), min_size=1, max_size=4),
@@ -185,6 +188,7 @@ def _add_piece(builder: _Builder, piece: str, number: int) -> None:
         builder.add(T.QUERY, query_body([b"FROBNICATE t", b"CREATE TABLE t (i INT)"][number % 2], database))
 
 
+@EXPENSIVE
 @given(
     transactions=st.lists(st.lists(PIECES, max_size=10), min_size=1, max_size=3),
     segment_size=st.sampled_from([1, 150, 1 << 16]),

@@ -41,7 +41,7 @@ from tests.dump.test_law import EFFECTIVE_RULES
 from tests.spark_jobs.here import Made, PartSet, split_here
 from tests.spark_jobs.walking import FILE_LEVEL, GTIDS, check_set
 from tests.spark_jobs.walking import plain_events as events_inside
-from tests.strategies import DIALECTS, UUIDS, Dialect, MadeBinlog, binlogs, rules
+from tests.strategies import DIALECTS, EXPENSIVE, UUIDS, Dialect, MadeBinlog, binlogs, rules
 
 Plain = tuple[int, int, int, int, bytes]
 """An event without its position: time, type, server id, flags, body. All events of a source have different times."""
@@ -234,6 +234,7 @@ def expected(
     return found
 
 
+@EXPENSIVE
 @given(
     source=sources(),
     specification=specifications(),
