@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,17 +23,10 @@ JOBS = [
 ]
 
 
-@pytest.fixture
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("cluster"))
-    try:
-        made.add_worker()
-        yield made
-    finally:
-        made.close()
-
-
-def test_the_split_by_spark_submit(cluster: Cluster, environment: Path, tmp_path: Path) -> None:
+def test_the_split_by_spark_submit(
+    environment: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
     source = ORACLE / "mysql-row" / "bin.index"
     ran = cluster.submit(
         SCRIPT, "split", str(source), "--output", str(tmp_path / "out"), environment=environment
