@@ -12,9 +12,11 @@ other statements, XA transactions, and compressed transactions.
 from __future__ import annotations
 
 import struct
+from collections import Counter, deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +26,8 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_STANDALONE, commit_time
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, Counts, with_statement_end
-from dumpfilter.dump.cut import ADD_STATEMENT_END
+from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, NO_GAPS, Counts, Gaps, with_statement_end
+from dumpfilter.dump.cut import ADD_STATEMENT_END, OF_NEXT
 from dumpfilter.dump.packets.stand_ins import stand_in_of
 from dumpfilter.dump.thread import DumpThread, Reach
 from dumpfilter.filter.flags import TableFlags
@@ -33,7 +35,7 @@ from dumpfilter.index.scanner import FileScanner
 from dumpfilter.index.segment import NONE_PREPARED
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.master.advance import DumpPlace
-from dumpfilter.master.encodings import ReplicaEncoding
+from dumpfilter.master.encodings import ReplicaEncoding, chunk_of_commits
 
 _GTID = int(EventType.GTID)
 _MARIADB_GTID = int(EventType.MARIADB_GTID)
@@ -55,7 +57,7 @@ _SHORTEST_GTID = HEADER_LENGTH + 25
 _NOT_PLAIN = FL_STANDALONE | FL_PREPARED_XA | FL_COMPLETED_XA
 
 LARGEST = DEFAULT_CHUNK_SIZE // 2
-"""The largest number of bytes of commits that are decided together, so that they never fill a chunk."""
+"""The largest number of bytes of commits that are decided together."""
 
 _MOST_DECISIONS = 10_000
 """The largest number of decisions that are cached. A source can produce any number of shapes."""
@@ -81,6 +83,9 @@ class Decision(NamedTuple):
     """
     counts: Counts
     """The counts of one transaction of this shape, without bytes, which differ between transactions."""
+    hits: Sequence[tuple[int, int]]
+    """The rule uses (hits) of the dropped events: the index of the kind of rule in ``SLAVE_RULE_KINDS``, and the count.
+    """
 
 
 @dataclass(eq=False)
@@ -138,6 +143,8 @@ class Tail:
         self._end = 0
         self._open = b""
         """The events received so far of a transaction that is not complete yet."""
+        self._recent: deque[Commit] = deque()
+        """The last complete transactions, which follow one another, of at most ``LARGEST`` bytes together."""
 
     def add(self, file: str, offset: int, data: bytes, description: FormatDescription) -> list[Commit] | None:
         """Add received events, and return the transactions that are now complete. ``data`` are whole events of the
@@ -146,18 +153,35 @@ class Tail:
         Return an empty list if no transaction is complete yet. Return None if the dump thread must decide the events,
         for example if the beginning of a transaction is unknown.
         """
-        if self._open and (file, offset) == (self._file, self._end):
+        follows = (file, offset) == (self._file, self._end)
+        if self._open and follows:
             offset, data = offset - len(self._open), self._open + data
         self._open = b""
-        if len(data) > LARGEST:
-            return None
+        if not follows:
+            self._recent.clear()
         try:
-            commits = cut_commits(data, offset, description)
+            commits = cut_commits(data, offset, description) if len(data) <= LARGEST else None
         except OtherEvents:
+            commits = None
+        if commits is None:
+            self._recent.clear()
             return None
         self._file, self._end = file, offset + len(data)
         self._open = data[commits[-1].end - offset :] if commits else data
+        self._recent += commits
+        while commits and commits[-1].end - self._recent[0].offset > LARGEST:
+            self._recent.popleft()
         return commits
+
+    def since(self, file: str, position: int, most: int) -> list[Commit]:
+        """Return the complete transactions from ``position`` of ``file`` on, of fewer than ``most`` bytes together.
+
+        Return an empty list if they are no longer in memory.
+        """
+        if file != self._file:
+            return []
+        found = dropwhile(lambda commit: commit.offset != position, self._recent)
+        return list(takewhile(lambda commit: commit.end - position < most, found))
 
 
 def _no_file(offset: int, length: int) -> bytes:
@@ -265,14 +289,23 @@ def _is_begin(event: bytes, checksum: int) -> bool:
     return event[HEADER_LENGTH + _QUERY_HEADER + variables + event[HEADER_LENGTH + 8] + 1 : end] == b"BEGIN"
 
 
+class Part(NamedTuple):
+    """What the master sends of one received transaction."""
+
+    commit: Commit
+    decision: Decision
+    events: list[bytes]
+    """The bytes of the events that are sent; empty for a dropped transaction."""
+
+
 @dataclass(eq=False, slots=True)
 class CommitStep:
-    """The events of just received transactions that one dump sends, with their counts and the position of the dump
+    """The messages about just received transactions that one dump sends, with their counts and the position of the dump
     after them.
     """
 
-    events: list[bytes]
-    """The bytes of the commits' events that are sent."""
+    messages: list[bytes]
+    """The events for a real replica, one by one, or one chunk (serialized message) for a slave of dumpfilter."""
     counts: Counts
     after: DumpPlace
     reach: Reach
@@ -280,6 +313,11 @@ class CommitStep:
     """The Unix time of the first commit of which an event is sent. None: not known, or only empty transactions are sent
     in place of dropped ones.
     """
+
+    @property
+    def message(self) -> bytes:
+        """All events for a real replica together, or the chunk for a slave of dumpfilter."""
+        return b"".join(self.messages)
 
 
 class Decider:
@@ -301,30 +339,35 @@ class Decider:
         reach = Reach()
         for commit in commits:
             reach.server_ids.add(commit.server_id)
-            key, number = commit.gtid
-            source = self._numbers.get(key)
-            if source is None:
-                with self._subjects.lock:
-                    source = self._numbers[key] = self._sources.number(key)
+            source, number = self._numbered(commit)
             reach.add_run(source, number, number)
         return reach
 
+    def _numbered(self, commit: Commit) -> tuple[int, int]:
+        """Return the GTID of a transaction as the number of its source in the index, and its transaction number."""
+        key, number = commit.gtid
+        source = self._numbers.get(key)
+        if source is None:
+            with self._subjects.lock:
+                source = self._numbers[key] = self._sources.number(key)
+        return source, number
+
     def step(self, place: DumpPlace, commits: Sequence[Commit], reach: Reach) -> CommitStep | None:
-        """Decide in memory which events of the received transactions ``commits`` a dump sends. Return these events,
-        with the dump's position after them.
+        """Decide in memory which events of the received transactions ``commits`` a dump sends. Return the messages with
+        these events, and the dump's position after them.
 
         ``place`` is the dump's present position, and ``reach`` has the GTID ranges and server ids of ``commits``.
         Return None if the dump thread must decide them, for example because the master's operator imposes a filter on
-        the slave. Also return None for a dump of one of dumpfilter's own slaves, and for a dump of a relay log.
+        the slave. Also return None for a dump of a relay log, and for more bytes than one message may have.
         """
         encoding, thread = place.encoding, place.thread
-        if not isinstance(encoding, ReplicaEncoding) or not thread.decides_by_flags:
+        if not thread.decides_by_flags:
             return None
-        if thread.chunk_size < DEFAULT_CHUNK_SIZE or place.source.file.is_relay_log:
+        if commits[-1].end - commits[0].offset >= thread.chunk_size or place.source.file.is_relay_log:
             return None
-        events: list[bytes] = []
+        parts: list[Part] = []
         counts: Counts | None = None
-        committed_at = stand_in_domain = None
+        committed_at = None
         for commit in commits:
             decision = self._decision(thread.flags, commit)
             if decision is None:
@@ -333,39 +376,44 @@ class Decider:
                 counts = decision.counts.copy()
             else:
                 counts.add(decision.counts)
-            sent = 0
-            if decision.is_dropped and encoding.by_gtid:
-                made = commit.stand_in
-                if commit.description.family == "mariadb":
-                    # The last GTID of a domain is enough, as in a chunk.
-                    domain = commit.gtid[0][0]
-                    if domain == stand_in_domain:
-                        del events[-len(made) :]
-                        counts.bytes_gtid -= sum(map(len, made))
-                    stand_in_domain = domain
-                events += made
-                counts.bytes_gtid += sum(map(len, made))
-            elif decision.sent:
-                stand_in_domain = None
+            size, sent = len(commit.data), 0
+            if len(decision.sent) == len(commit.events) and not decision.ends:
+                parts.append(Part(commit, decision, commit.events))
+                sent = size
+            else:
+                parts.append(Part(commit, decision, _sent_of(commit, decision)))
+                sent = sum(map(len, parts[-1].events))
+            if sent:
                 committed_at = committed_at or commit.time
-                if len(decision.sent) == len(commit.events) and not decision.ends:
-                    events += commit.events
-                    sent = len(commit.data)
-                else:
-                    for number in decision.sent:
-                        event = commit.events[number]
-                        if number in decision.ends:
-                            event = with_statement_end(event, commit.description)
-                        events.append(event)
-                        sent += len(event)
-            size = len(commit.data)
             counts.bytes_read += size
             counts.bytes_sent += sent
             counts.bytes_dropped += size - sent
         assert counts is not None
         end = commits[-1].end
         after = DumpPlace(place.source, thread.passed(end), end, end, encoding)
-        return CommitStep(events, counts, after, reach, committed_at)
+        if isinstance(encoding, ReplicaEncoding):
+            messages = _with_stand_ins(parts, counts) if encoding.by_gtid else _events(parts)
+        else:
+            messages = [self._chunk(place, parts, counts)]
+        return CommitStep(messages, counts, after, reach, committed_at)
+
+    def _chunk(self, place: DumpPlace, parts: Sequence[Part], counts: Counts) -> bytes:
+        """Return the chunk (serialized message) for a slave of dumpfilter at ``place`` with just received transactions.
+
+        It is the message that :class:`~dumpfilter.master.encodings.GrpcPlan` makes of the dump thread's plan.
+        """
+        gaps, completed = _GapList(), _Runs()
+        for commit, decision, events in parts:
+            source, number = self._numbered(commit)
+            completed.add(source, number)
+            if decision.is_dropped:
+                gaps.drop(decision, source, number, commit.end)
+            else:
+                gaps.send(decision, events)
+        gaps.close()
+        return chunk_of_commits(
+            place, parts[-1].commit.end, b"".join(_events(parts)), counts, completed.rows, gaps.gaps()
+        )
 
     def _decision(self, flags: TableFlags, commit: Commit) -> Decision | None:
         if commit.description is not self._description:
@@ -410,4 +458,112 @@ class Decider:
             elif patches not in ([], [0]):
                 return None
             at += len(event)
-        return Decision(sent, frozenset(ends), bool(len(plan.gaps.runs)), counts)
+        hits = [(kind, count) for kind, count in plan.gaps.hits.tolist()]
+        return Decision(sent, frozenset(ends), bool(len(plan.gaps.runs)), counts, hits)
+
+
+def _sent_of(commit: Commit, decision: Decision) -> list[bytes]:
+    return [
+        with_statement_end(commit.events[number], commit.description)
+        if number in decision.ends
+        else commit.events[number]
+        for number in decision.sent
+    ]
+
+
+def _events(parts: Sequence[Part]) -> list[bytes]:
+    return [event for part in parts for event in part.events]
+
+
+def _with_stand_ins(parts: Sequence[Part], counts: Counts) -> list[bytes]:
+    """Return the events for a replica by GTID, with empty transactions in place of dropped ones. Add the bytes of these
+    empty transactions to ``counts``.
+    """
+    events: list[bytes] = []
+    last_domain = None
+    for commit, decision, sent in parts:
+        if not decision.is_dropped:
+            events += sent
+            last_domain = None
+            continue
+        made = commit.stand_in
+        if commit.description.family == "mariadb":
+            # The last GTID of a domain is enough, as in a chunk.
+            domain = commit.gtid[0][0]
+            if domain == last_domain:
+                del events[-len(made) :]
+                counts.bytes_gtid -= sum(map(len, made))
+            last_domain = domain
+        events += made
+        counts.bytes_gtid += sum(map(len, made))
+    return events
+
+
+class _Runs:
+    """GTIDs as runs of consecutive transaction numbers of one source."""
+
+    def __init__(self) -> None:
+        self.rows: list[list[int]] = []
+        """The runs: the number of the source in the index, and the first and the last transaction number."""
+
+    def add(self, source: int, number: int, since: int = 0) -> None:
+        """Append a GTID, or extend the last run if the GTID follows it. Runs before the index ``since`` stay."""
+        last = self.rows[-1] if len(self.rows) > since else None
+        if last is not None and last[0] == source and last[2] + 1 == number:
+            last[2] = number
+        else:
+            self.rows.append([source, number, number])
+
+
+class _GapList:
+    """The gaps of a chunk that is made of decided transactions (:class:`~dumpfilter.dump.chunk.Gaps`)."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, int, int, int, int]] = []
+        self._runs = _Runs()
+        self._hits: list[tuple[int, int]] = []
+        self._used: Counter[int] = Counter()
+        """The rule uses since the last gap, by kind of rule."""
+        self._size = 0
+        """The number of bytes of events that were sent."""
+        self._end = OF_NEXT
+        """The position after the last dropped transaction; 0 if no gap is open."""
+        self._since = 0
+        """The index of the first run of the open gap."""
+
+    def drop(self, decision: Decision, source: int, number: int, end: int) -> None:
+        """Add a dropped transaction, its GTID, and the position after it."""
+        self._use(decision)
+        self._runs.add(source, number, self._since)
+        self._end = end
+
+    def send(self, decision: Decision, events: Sequence[bytes]) -> None:
+        """Add a transaction that is sent, whole or in part."""
+        self.close()
+        self._use(decision)
+        if self._used:
+            self._add(OF_NEXT)
+        self._size += sum(map(len, events))
+
+    def close(self) -> None:
+        """End the gap of the last dropped transactions."""
+        if self._end:
+            self._add(self._end)
+            self._end = OF_NEXT
+
+    def gaps(self) -> Gaps:
+        """Return the gaps as arrays."""
+        if not self._rows:
+            return NO_GAPS
+        runs, hits = np.array(self._runs.rows, np.int64), np.array(self._hits, np.int64)
+        return Gaps(np.array(self._rows, np.int64), runs.reshape(-1, 3), hits.reshape(-1, 2))
+
+    def _use(self, decision: Decision) -> None:
+        for kind, count in decision.hits:
+            self._used[kind] += count
+
+    def _add(self, end: int) -> None:
+        self._hits += sorted(self._used.items())
+        self._used.clear()
+        self._since = len(self._runs.rows)
+        self._rows.append((self._size, end, 0, self._since, len(self._hits)))

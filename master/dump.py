@@ -199,6 +199,13 @@ class Dump:
             step, rest = rest or await self._next_step(), None
             if step is not None:
                 await self._check_new_domains(step)
+                if isinstance(step, CommitStep):
+                    self._move_behind(step)
+                    begun, message = time.monotonic(), step.message
+                    yield message
+                    self._sent_at = time.monotonic()
+                    self._pace.wrote(len(message), begun, self._sent_at)
+                    continue
                 async for message in self._of_step(step):
                     yield message
                 continue
@@ -260,7 +267,7 @@ class Dump:
         self.reached = Reached(*place.told, is_boundary=True, is_beginning=True)
         return self._encoding.announcement(place, None)
 
-    async def _next_step(self) -> Step | None:
+    async def _next_step(self) -> Step | CommitStep | None:
         """Return the next chunks of the dump as a step. Return None when a heartbeat is due, the filter has changed, or
         the dump is over.
 
@@ -315,17 +322,22 @@ class Dump:
             or self._is_drained
         ):
             return False
-        after = step.after
-        reached = Reached(*after.told, is_boundary=True)
-        if not self.sink(step.events, reached):
+        if not self.sink(step.messages, Reached(*step.after.told, is_boundary=True)):
             return False
         self._sent_at = now
-        MEASURED.send_delay.observe_since(step.committed_at)
-        self._register.progress(self._slave, after.file, after.position, step.counts)
-        self.reached, self._place = reached, after
+        self._move_behind(step)
         return True
 
-    async def _without_own(self, place: DumpPlace, step: Step | None) -> Step | None:
+    def _move_behind(self, step: CommitStep) -> None:
+        """Move the dump behind the just received commits of ``step``, and count them."""
+        after = step.after
+        MEASURED.send_delay.observe_since(step.committed_at)
+        self._register.progress(self._slave, after.file, after.position, step.counts)
+        self.reached, self._place = Reached(*after.told, is_boundary=True), after
+
+    async def _without_own(
+        self, place: DumpPlace, step: Step | CommitStep | None
+    ) -> Step | CommitStep | None:
         """Return the step (the next chunks) that this slave may get from ``place`` on. None stands for no chunks.
 
         ``step`` is shared with other slaves. It is returned unchanged unless it has transactions that this slave has
@@ -351,7 +363,7 @@ class Dump:
         left, crc = kept.size, 0
         while True:
             step = await self._without_own(place, await self._reader.step(place, 0, self._signal))
-            if step is None:
+            if not isinstance(step, Step):
                 return None
             for number, piece in enumerate(step.pieces):
                 if not isinstance(piece, GrpcPlan):
@@ -378,7 +390,7 @@ class Dump:
         if ended is not None and await self._reader.call(lambda: step_from(self._store, place)) is None:
             raise ended
 
-    async def _check_new_domains(self, step: Step) -> None:
+    async def _check_new_domains(self, step: Step | CommitStep) -> None:
         """Check a MariaDB slave's GTIDs again when ``step`` brings a domain that was new to the binlog. Raises
         ReplicaAhead when the slave has GTIDs of the domain that the binlog lacks.
         """

@@ -11,7 +11,7 @@ replaces a dropped transaction (:mod:`dumpfilter.dump.packets.stand_ins`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -19,7 +19,7 @@ from operator import attrgetter, itemgetter
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog.gtid import SourceKey
-from dumpfilter.dump.chunk import ChunkPlan, Counts, Gaps, GtidRuns, Window
+from dumpfilter.dump.chunk import ChunkPlan, Counts, Gaps, Window
 from dumpfilter.dump.packets.protocol import format_description, rotate
 from dumpfilter.dump.packets.stand_ins import NOTHING_DROPPED, Dropped, find_dropped, with_stand_ins
 from dumpfilter.dump.stream.message import gaps_to_proto, with_events
@@ -93,7 +93,7 @@ class GrpcPlan(PlacedPlan):
         # A slave that has kept bytes was told no gap among them.
         gaps = gaps.not_before(skipped)
         counts = counts_to_proto(plan.counts)
-        completed = runs_to_proto(plan.completed, key_of) if len(plan.completed) else None
+        completed = runs_to_proto(plan.completed.tolist(), key_of) if len(plan.completed) else None
         for begin in range(skipped, max(len(events), skipped + 1), size):
             piece = events[begin : begin + size]
             is_last = begin + size >= len(events)
@@ -167,7 +167,30 @@ def counts_to_proto(counts: Counts) -> pb.Counts:
     )
 
 
-def runs_to_proto(runs: GtidRuns, key_of: Callable[[int], SourceKey]) -> pb.GtidRunsSet:
+def chunk_of_commits(
+    place: DumpPlace, end: int, events: bytes, counts: Counts, completed: Iterable[list[int]], gaps: Gaps
+) -> bytes:
+    """Return the chunk (serialized message) from ``place`` to the position ``end`` of the same file, both transaction
+    boundaries.
+
+    ``events`` are the bytes that are sent. ``completed`` has the GTIDs of all transactions, as in
+    :func:`runs_to_proto`, and ``gaps`` those of the dropped ones.
+    """
+    file, before = place.told
+    key_of = place.source.gtid_source
+    chunk = pb.Chunk(
+        file=file,
+        begin_position=before,
+        end_position=end,
+        resume_position=end,
+        resume_bytes=len(events),
+        counts=counts_to_proto(counts),
+        completed=runs_to_proto(completed, key_of),
+    )
+    return with_events(chunk, events, gaps_to_proto(gaps, key_of) if len(gaps) else b"")
+
+
+def runs_to_proto(runs: Iterable[list[int]], key_of: Callable[[int], SourceKey]) -> pb.GtidRunsSet:
     """Return the gRPC message for ``runs``, the GTIDs of the transactions that end in a chunk.
 
     ``runs`` has one row for each range of GTIDs: the number of the GTID source in the index, and the first and the last
@@ -176,7 +199,7 @@ def runs_to_proto(runs: GtidRuns, key_of: Callable[[int], SourceKey]) -> pb.Gtid
     and its length.
     """
     members = []
-    for source, group in groupby(sorted(runs.tolist()), key=itemgetter(0)):
+    for source, group in groupby(sorted(runs), key=itemgetter(0)):
         steps, before = [], 0
         for _, first, last in group:
             steps += [first - before, last - first + 1]

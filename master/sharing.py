@@ -84,7 +84,7 @@ _End = tuple[IndexedFile, int, int]
 The generation is a number that grows with the binlog. With another generation this end is out of date.
 """
 
-_Found = Step | Exception | None
+_Found = Step | CommitStep | Exception | None
 """The answer to a request: the step, the error that ends the dump, or None if there is no step."""
 
 
@@ -192,6 +192,10 @@ class SharedReader:
         self._joined = 0
         """The number of dumps that waited for a step that another dump had asked for."""
         self._tail = Tail()
+        self._live: IndexedFile | None = None
+        """The file of the newest received commits. None before a dump has waited at its end."""
+        self._recent_steps: dict[DumpPlace, CommitStep | None] = {}
+        """The steps behind received commits that are still in memory, until further events are received."""
         self._decider = Decider(store.subjects, store.sources)
         store.watcher.listener = lambda: self._later(self._plan_waiting)
         store.on_forgotten = lambda files: self._later(lambda: self._forget_files(files))
@@ -241,15 +245,16 @@ class SharedReader:
 
     async def step(
         self, place: DumpPlace, seconds: float, signal: Signal, follower: Follower | None = None
-    ) -> Step | None:
+    ) -> Step | CommitStep | None:
         """Return the next step of a dump (its next chunks, which are messages) from ``place`` on, the dump's position,
         filter and state.
 
-        Return None when the binlog has not grown for ``seconds``, or when ``signal`` is set. With 0 the method does not
+        Return a CommitStep for commits that this process has just received, if there is no ``follower``. Return None
+        when the binlog has not grown for ``seconds``, or when ``signal`` is set. With 0 the method does not
         wait for growth. A ``follower`` may send new commits itself while the method waits. The method then returns the
         step after these commits. Raises DumpfilterError, for example where the binlog is damaged.
         """
-        step = self._steps.get(place)
+        step = self._steps.get(place) or self._recent_step(place)
         if step is not None:
             return step
         if signal.is_set:
@@ -538,7 +543,9 @@ class SharedReader:
         ``data`` are whole events, which the binlog file ``file`` has from the byte offset ``offset`` on. Dumps that
         cannot send the events at once read them from the binlog, as after any other growth.
         """
-        source = next((one.place.source for one in self._waiting if one.place.source.name == file), None)
+        self._recent_steps.clear()
+        sources = (*(one.place.source for one in self._waiting), self._live) if self._dumps else ()
+        source = self._live = next((one for one in sources if one is not None and one.name == file), None)
         commits = None
         if source is not None:
             commits = self._tail.add(file, offset, data, source.file.format_description)
@@ -563,7 +570,7 @@ class SharedReader:
         for request in waiting:
             place, step = request.place, None
             if place.source is source and place.position == commits[0].offset:
-                step = self._decider.step(place, commits, reach)
+                step = self._recent_steps[place] = self._decider.step(place, commits, reach)
             if step is None:
                 rest.append(request)
             else:
@@ -572,18 +579,37 @@ class SharedReader:
             self.store.scan_ahead(source, source.scanned_to)
         return rest
 
+    def _recent_step(self, place: DumpPlace) -> CommitStep | None:
+        """Return the step from ``place`` over received commits that are still in memory. Return None without such
+        commits, and if the dump thread must decide them.
+        """
+        if place.source is not self._live or place.thread.in_transaction:
+            return None
+        if place not in self._recent_steps:
+            commits = self._tail.since(place.file, place.position, place.thread.chunk_size)
+            step = self._decider.step(place, commits, self._decider.reach(commits)) if commits else None
+            if step is not None:
+                step.after = self.known(step.after)
+            self._recent_steps[place] = step
+        return self._recent_steps[place]
+
     def _hand_over(self, request: _Request, step: CommitStep, now: float) -> None:
-        """Let the dumps that wait for a request send the commits of ``step``, and then wait for the next growth. Wake
-        the dumps that cannot send them. ``now`` is the loop's time, seconds.
+        """Let the followers that wait for a request send the commits of ``step``, and then wait for the next growth.
+        Give the step to the dumps without a follower. Wake the dumps that cannot send it. ``now`` is the loop's time,
+        seconds.
         """
         del self._requests[request.place]
         for waiter in tuple(request.waiters):
             follower, answer = waiter.follower, waiter.answer
             try:
-                if follower is not None and not answer.done() and follower.take(step, now):
+                if follower is None:
+                    step.after = self.known(step.after)
+                    _settle(answer, step)
+                elif not answer.done() and follower.take(step, now):
                     self._wait_at_most(waiter, follower, now)
                     continue
-                _settle(answer, None)
+                else:
+                    _settle(answer, None)
             except Exception as error:
                 # The dump raises the error.
                 _settle(answer, error)
@@ -608,6 +634,8 @@ class SharedReader:
         holds the file open.
         """
         gone = set(files)
+        self._recent_steps.clear()
+        self._live = None if self._live in gone else self._live
         self._steps.remove_if(lambda place: place.source in gone)
         self._messages.remove_if(lambda piece: piece.source in gone)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,9 @@ from dumpfilter.dump.thread import DumpThread
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.segment import Segment
-from dumpfilter.master.advance import First, PlacedPlan, Shared, place_in, step_from
-from dumpfilter.master.commits import Commit, CommitStep, Decider, OtherEvents, Tail, cut_commits
-from dumpfilter.master.encodings import ReplicaEncoding
+from dumpfilter.master.advance import DumpPlace, First, PlacedPlan, Shared, place_in, step_from
+from dumpfilter.master.commits import Commit, Decider, OtherEvents, Tail, cut_commits
+from dumpfilter.master.encodings import GrpcEncoding, ReplicaEncoding
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.store import BinlogStore
 from tests.oracle.recordings import Recording, all_recordings, filter_of
@@ -32,7 +33,9 @@ FILTERS = (
     ("--replicate-do-table=shop.items", "--replicate-do-table=hr.people"),
 )
 _MOST = 300
-"""The most transactions of a file that are compared."""
+"""The largest number of comparisons for a file."""
+_LONGEST_RUN = 5
+"""The largest number of transactions that are decided together."""
 
 
 def _filters(recording: Recording) -> list[Filter]:
@@ -43,34 +46,20 @@ def _filters(recording: Recording) -> list[Filter]:
     return [*own, *(Filter.from_options(list(options)) for options in FILTERS)]
 
 
-def _alone(
-    store: BinlogStore, source: IndexedFile, segment: Segment, number: int, flags: TableFlags, by_gtid: bool
-) -> tuple[bytes, object, object]:
-    """Return the events, the counts and the reach of one transaction, as the dump thread decides it."""
-    encoding = ReplicaEncoding(by_gtid=by_gtid, checksum=True)
-    offset = int(segment.txn_start[number])
-    place = place_in(source, DumpThread(flags, store.sources), offset, encoding=encoding)
-    part = segment.before(number + 1) if number + 1 < len(segment.txn_source) else segment
+def _planned(
+    store: BinlogStore, segment: Segment, first: int, last: int, place: DumpPlace
+) -> tuple[bytes, object, object, DumpPlace]:
+    """Return the message about transactions ``first`` to ``last`` with its counts, its reach and the place after it, as
+    the dump thread decides them.
+    """
+    part = segment.before(last + 1) if last + 1 < len(segment.txn_source) else segment
     thread = place.thread.fork()
     step = step_from(store, place, First(part, thread, thread.plan(part), Shared()))
     assert step is not None
     (piece,) = step.pieces
     assert isinstance(piece, PlacedPlan)
     (message,) = piece.messages(1 << 18)
-    return message, piece.counts, vars(step.reach)
-
-
-def _by_shape(
-    decider: Decider,
-    source: IndexedFile,
-    commit: Commit,
-    store: BinlogStore,
-    flags: TableFlags,
-    by_gtid: bool,
-) -> CommitStep | None:
-    encoding = ReplicaEncoding(by_gtid=by_gtid, checksum=True)
-    place = place_in(source, DumpThread(flags, store.sources), commit.offset, encoding=encoding)
-    return decider.step(place, [commit], decider.reach([commit]))
+    return message, piece.counts, vars(step.reach), step.after
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.name)
@@ -78,28 +67,39 @@ def test_the_decision_by_shape_is_that_of_the_dump_thread(recording: Recording) 
     store = BinlogStore(recording.files)
     decider = Decider(store.subjects, store.sources)
     all_flags = [TableFlags(rule_filter, store.subjects) for rule_filter in _filters(recording)]
+    encodings = cycle(
+        [
+            GrpcEncoding(),
+            ReplicaEncoding(by_gtid=True, checksum=True),
+            GrpcEncoding(),
+            ReplicaEncoding(by_gtid=False, checksum=True),
+        ]
+    )
     for name in store.binlogs.names:
         source = store.open_file(name)
         fd = source.file.format_description
         compared = 0
         for segment in store.segments(name):
             ends = [*segment.txn_start.tolist()[1:], segment.end]
+            run: list[Commit] = []
+            """The last transactions that follow one another and have a shape."""
             for number, (begin, end) in enumerate(zip(segment.txn_start.tolist(), ends, strict=True)):
-                if compared == _MOST or (number == 0 and segment.continues):
-                    continue
                 try:
-                    commits = cut_commits(source.read(begin, end - begin), begin, fd)
+                    run += cut_commits(source.read(begin, end - begin), begin, fd)
                 except OtherEvents:
+                    run = []
+                if not run or compared >= _MOST or (number == 0 and segment.continues):
                     continue
-                (commit,) = commits
+                del run[: -1 - number % _LONGEST_RUN]
                 for flags in all_flags:
-                    by_gtid = compared % 5 > 0
-                    step = _by_shape(decider, source, commit, store, flags, by_gtid)
+                    thread, encoding = DumpThread(flags, store.sources), next(encodings)
+                    place = place_in(source, thread, run[0].offset, encoding=encoding)
+                    step = decider.step(place, run, decider.reach(run))
                     if step is None:
                         continue
-                    made = b"".join(step.events), step.counts, vars(step.reach)
-                    assert made == _alone(store, source, segment, number, flags, by_gtid)
-                    assert step.after.position == end
+                    *planned, after = _planned(store, segment, number + 1 - len(run), number, place)
+                    assert [b"".join(step.messages), step.counts, vars(step.reach)] == planned
+                    assert (step.after.key, step.after.told) == (after.key, after.told)
                     compared += 1
     store.close()
 

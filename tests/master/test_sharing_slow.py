@@ -11,6 +11,7 @@ import math
 import tempfile
 import threading
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from dumpfilter.base.errors import PositionError
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import read_format_description
 from dumpfilter.binlog.workload import generate
+from dumpfilter.dump.stream.message import gaps_from_proto
 from dumpfilter.filter import Filter
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
@@ -295,6 +297,48 @@ class Sink:
         return True
 
 
+@dataclass(frozen=True)
+class Told:
+    """What a slave learns from the messages of a dump, however the dump divides it into messages."""
+
+    events: bytes
+    end: int
+    completed: Counter[tuple[bytes, int]]
+    """The GTIDs of all transactions: the number of times that each was named."""
+    dropped: list[tuple[int, bytes, int]]
+    """The GTIDs of dropped transactions, each behind the number of bytes of events before it."""
+    hits: Counter[int]
+    counts: pb.Counts
+
+    @classmethod
+    def by(cls, messages: Sequence[bytes]) -> Told:
+        events, dropped, counts = b"", [], Counter[str]()
+        completed, hits = Counter[tuple[bytes, int]](), Counter[int]()
+        end = 0
+        for chunk in map(pb.Chunk.FromString, messages):
+            if chunk.end_of_log or chunk.heartbeat:
+                continue
+            end = chunk.end_position
+            for member in chunk.completed.members:
+                last = 0
+                for step, length in zip(member.runs[::2], member.runs[1::2], strict=True):
+                    completed.update((member.uuid, last + step + n) for n in range(length))
+                    last += step + length - 1
+            gaps, sources = gaps_from_proto(chunk.gaps), list(chunk.gaps.source)
+            begin = 0
+            for offset, until in zip(gaps.offset.tolist(), gaps.runs_until.tolist(), strict=True):
+                for run in range(begin, until):
+                    source = sources[gaps.run_source[run]]
+                    numbers = range(int(gaps.run_first[run]), int(gaps.run_last[run]) + 1)
+                    dropped += [(len(events) + offset, source, number) for number in numbers]
+                begin = until
+            for kind, count in zip(gaps.hit_kind.tolist(), gaps.hit_count.tolist(), strict=True):
+                hits[kind] += count
+            events += chunk.events
+            counts.update({field.name: value for field, value in chunk.counts.ListFields()})
+        return cls(events, end, completed, dropped, hits, pb.Counts(**counts))
+
+
 def is_plain(data: bytes, offset: int) -> bool:
     """Tell whether all of some transactions have a shape, so that followers take them."""
     with (ORACLE / "mysql-row" / "bin.000001").open("rb") as file, contextlib.suppress(OtherEvents):
@@ -364,6 +408,70 @@ def test_followers_get_at_once_what_each_gets_alone(
             assert b"".join(sink.got) == b"".join(alone(directory, wanted, encoding=encoding))
             if wanted == Wanted(wanted.number, wanted.options) and all(is_ready[wanted.number - 1]):
                 assert sink.taken == plain
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(
+    st.lists(
+        st.builds(
+            Wanted,
+            options=st.sampled_from(FILTERS),
+            own_id=st.sampled_from([0, WRITER, 7]),
+            have=st.sampled_from([None, GTIDS]),
+            chunk_size=st.sampled_from([0, 400, 4000]),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    st.lists(st.integers(5, len(boundaries()) - 1), min_size=1, max_size=12, unique=True),
+    st.lists(st.integers(0, 30), min_size=5, max_size=5),
+)
+def test_slaves_get_received_commits_as_from_the_file(
+    all_wanted: list[Wanted], ends: list[int], pauses: list[int]
+) -> None:
+    """Received commits go to waiting slaves at once. A slave that comes later gets them from memory or the file."""
+    data, cuts = (ORACLE / "mysql-row" / "bin.000001").read_bytes(), boundaries()
+    all_wanted = [replace(wanted, number=number) for number, wanted in enumerate(all_wanted, 1)]
+    got: list[list[bytes]] = [[] for _ in all_wanted]
+
+    async def follow(directory: Path) -> None:
+        path = directory / "bin.000001"
+        async with shared(directory) as reader:
+            reader.store.watcher.follow_writer(lambda: path.name)
+            register = Register(reader.store.subjects)
+            dumps = [wanted.dump(reader, register, once=False)[0] for wanted in all_wanted]
+
+            async def receive(dump: Dump, messages: list[bytes], pause: int) -> None:
+                async for message in dump.messages():
+                    messages.append(message)
+                    for _ in range(pause):
+                        await asyncio.sleep(0)
+
+            receiving = [
+                asyncio.ensure_future(receive(*each)) for each in zip(dumps, got, pauses, strict=False)
+            ]
+            size = cuts[4]
+            for number, end in enumerate([4, *sorted(ends)]):
+                with path.open("ab") as file:
+                    file.write(data[size : cuts[end]])
+                reader.received(path.name, size, data[size : cuts[end]])
+                size = cuts[end]
+                for _ in range(number % 7):
+                    await asyncio.sleep(0)
+            while not all(sent and pb.Chunk.FromString(sent[-1]).end_position == size for sent in got):
+                await asyncio.sleep(0)
+            for one in receiving:
+                one.cancel()
+            await asyncio.gather(*receiving, return_exceptions=True)
+            assert not reader._waiting
+
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        (directory / "bin.index").write_text("./bin.000001\n")
+        (directory / "bin.000001").write_bytes(data[: cuts[4]])
+        run(follow(directory))
+        for wanted, messages in zip(all_wanted, got, strict=True):
+            assert Told.by(messages) == Told.by(alone(directory, wanted))
 
 
 def test_a_waiting_dump_hears_of_its_end_at_once() -> None:
