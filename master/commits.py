@@ -290,7 +290,7 @@ def _is_begin(event: bytes, checksum: int) -> bool:
 
 
 class Part(NamedTuple):
-    """What the master sends of one received transaction."""
+    """One received transaction with the events that the master sends of it."""
 
     commit: Commit
     decision: Decision

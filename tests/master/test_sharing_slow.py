@@ -301,7 +301,7 @@ class Sink:
 
 @dataclass(frozen=True)
 class Told:
-    """What a slave learns from the messages of a dump, however the dump divides it into messages."""
+    """The content of a dump's messages for a slave, however the dump divides it into messages."""
 
     events: bytes
     end: int
