@@ -26,10 +26,10 @@ from dumpfilter.simulation.results import Setting, Variant
 from dumpfilter.simulation.simulate import Options as SimulationOptions
 from dumpfilter.simulation.simulate import simulate
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth as run_bandwidth
-from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
 from dumpfilter.spark_jobs.engines import Runner, ThreadRunner
+from dumpfilter.spark_jobs.options import BandwidthOptions, SparkSettings
 from dumpfilter.spark_jobs.simulation import read_traffic
-from dumpfilter.spark_jobs.spark import SparkRunner, SparkSettings, spark_context
+from dumpfilter.spark_jobs.spark import SparkRunner, spark_context
 from dumpfilter.spark_jobs.split.job import split as run_split
 from dumpfilter.topology.links.shape import LinkShape
 from dumpfilter.topology.slaves_file import SlaveDefinition
@@ -121,7 +121,7 @@ def _started(size: int, driver_memory: str) -> Iterator[_Engines]:
     place = _MEMORY if os.access(_MEMORY, os.W_OK) else OUT
     with (
         tempfile.TemporaryDirectory(prefix="dumpfilter-bench-", dir=place) as folder,
-        spark_context(SparkSettings("local[2]", driver_memory, "1g")) as context,
+        spark_context(SparkSettings(master="local[2]", driver_memory=driver_memory)) as context,
     ):
         found = _Engines(Path(folder), size, context)
         index = generate(Path(folder, "small"), 64 << 20).index

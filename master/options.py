@@ -4,12 +4,13 @@ shutdown.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
-from dumpfilter.base.options.values import parse_size, parse_time
+from dumpfilter.base.options.values import parse_mebibytes, parse_size, parse_time
 from dumpfilter.master.limits import MAX_DUMPS
 
 if TYPE_CHECKING:
@@ -45,21 +46,23 @@ class MasterOptions(Settings):
     state_dir: Path | None = setting(None, metavar="DIRECTORY", rich_help_panel=_OPERATION)
     """A directory of this master, in which it keeps the slaves' counts and the drains for its next start. Without it
     a restart begins with zeros. It may not be the directory of the binlogs."""
-    keep_slaves: str = setting("7d", metavar="TIME", rich_help_panel=_OPERATION)
+    keep_slaves: float = setting("7d", parse=parse_time, metavar="TIME", rich_help_panel=_OPERATION)
     """Time for which a slave that is gone counts as missing in the status, the metrics and the alerts, such as 12h
     or 7d."""
-    store_expire: str | None = setting(None, metavar="TIME", rich_help_panel=_OPERATION)
+    store_expire: float | None = setting(None, parse=parse_time, metavar="TIME", rich_help_panel=_OPERATION)
     """Remove files of the --store whose last write is so long ago, such as 14d. Files that a slave needs stay
     (--keep-slaves). Without a bound all files stay."""
-    store_max_size: str | None = setting(None, metavar="SIZE", rich_help_panel=_OPERATION)
+    store_max_size: int | None = setting(
+        None, parse=partial(parse_size, least=1), metavar="SIZE", rich_help_panel=_OPERATION
+    )
     """Remove the oldest files of the --store while all files together are larger, such as 200G. Files that a slave
     needs stay."""
     drain_seconds: float = setting(10.0, min=0, rich_help_panel=_OPERATION)
     """At SIGTERM, wait so long for running dumps to end between two transactions; 0 ends them at once."""
 
-    cache_size: int = setting(32, min=1, rich_help_panel=_LIMITS)
+    cache_size: int = setting(32, parse=parse_mebibytes, min=1, rich_help_panel=_LIMITS)
     """Memory for the index of scanned binlogs, MiB."""
-    max_transaction: int = setting(512, min=1, rich_help_panel=_LIMITS)
+    max_transaction: int = setting(512, parse=parse_mebibytes, min=1, rich_help_panel=_LIMITS)
     """Filter compressed transactions of up to this size, MiB before compression. Larger ones are sent whole, and
     counted as undecided."""
     max_dumps: int = setting(MAX_DUMPS, min=1, rich_help_panel=_LIMITS)
@@ -110,26 +113,15 @@ class MasterOptions(Settings):
             url, self.store, Sync(self.store_sync), keeps_waiting=self.on_source_replaced == "wait"
         )
 
-    @property
-    def keep_seconds(self) -> float:
-        """The time for which a disconnected slave counts as missing (``--keep-slaves``), seconds. Raises OptionError
-        for an invalid time.
-        """
-        return parse_time(self.keep_slaves, option="--keep-slaves")
-
     def expiry(self) -> dict[str, float]:
         """Return the limits on age (``seconds``) and size (``nbytes``) above which the master removes old files of its
         store (the directory with the binlog files of a running server). Raises OptionError.
         """
-        age, size = self.store_expire, self.store_max_size
-        if self.store is None and (age or size):
-            option = "--store-max-size" if age is None else "--store-expire"
+        given = {"seconds": self.store_expire, "nbytes": self.store_max_size}
+        found = {name: value for name, value in given.items() if value is not None}
+        if self.store is None and found:
+            option = "--store-max-size" if self.store_expire is None else "--store-expire"
             raise OptionError(
                 f"{option} goes with --store; the program that writes the binlog set removes its old files"
             )
-        found: dict[str, float] = {}
-        if age is not None:
-            found["seconds"] = parse_time(age, option="--store-expire")
-        if size is not None:
-            found["nbytes"] = parse_size(size, option="--store-max-size", least=1)
         return found

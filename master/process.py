@@ -241,7 +241,7 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
     Raises DumpfilterError when the set or the configuration cannot be used, when a port is taken, or when the gRPC
     server ends by itself.
     """
-    bounds, keep_seconds, follow = options.expiry(), options.keep_seconds, options.follow()
+    bounds, keep_seconds, follow = options.expiry(), options.keep_slaves, options.follow()
     with ExitStack() as stack:
         source = None
         if follow is not None:
@@ -258,8 +258,8 @@ def run_master(options: MasterOptions, run: RunOptions, terminal: Console) -> No
         store = BinlogStore(
             options.source,
             verify=options.verify_checksum,
-            cache_bytes=options.cache_size << 20,
-            max_opened=options.max_transaction << 20,
+            cache_bytes=options.cache_size,
+            max_opened=options.max_transaction,
         )
         names = store.names._replace(lower_case_table_names=run.lower_case_table_names)
         write_filter = make_write_filter(run.write_semantics, run.write_rules, names=names)

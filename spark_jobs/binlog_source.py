@@ -56,15 +56,8 @@ from dumpfilter.base.errors import (
 )
 from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogSet, open_file
-from dumpfilter.spark_jobs.ranges import (
-    RANGE_SIZE,
-    FileIndex,
-    Range,
-    ReadOptions,
-    follow_xa,
-    index_file,
-    look_for_xa,
-)
+from dumpfilter.spark_jobs.options import RANGE_SIZE, ReadOptions
+from dumpfilter.spark_jobs.ranges import FileIndex, Range, follow_xa, index_file, look_for_xa
 from dumpfilter.spark_jobs.source.columns import IMAGES, ROW_TYPES, TYPES
 from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions
 from dumpfilter.spark_jobs.source.reading import (

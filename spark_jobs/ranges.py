@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -48,14 +48,7 @@ from dumpfilter.index.segment import ALWAYS, Segment
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.index.time_spans import TimeSpans, joined, spans_of
 from dumpfilter.spark_jobs.engines import Amount, Runner, step
-
-BLOCK_SIZE = 16 << 20
-"""The number of bytes that a task reads and scans at a time: 16 MiB.
-
-This is more than the 4 MiB that a dump thread scans at a time. A split has a fixed cost per block for each output
-(binlog set that it writes), so larger blocks cost less. From 32 MiB on, malloc would request new memory from the
-kernel each time.
-"""
+from dumpfilter.spark_jobs.options import BLOCK_SIZE, ReadOptions
 
 Held = tuple[Subject, ...] | None
 """The tables and statements of a prepared XA transaction.
@@ -250,12 +243,6 @@ def memory(size: int) -> Iterator[npt.NDArray[np.uint8]]:
 
 _PROLOGS = (EventType.PREVIOUS_GTIDS, EventType.GTID_LIST)
 
-RANGE_SIZE = 32 << 20
-"""The default target size of a range (the part of a file that one task reads), bytes. A range ends at a transaction
-boundary, so it exceeds this size if its last transaction does.
-"""
-
-
 INDEX_BLOCK_SIZE = 2 << 20
 """The number of bytes of a local file that the index pass reads at a time. Larger blocks, with the arrays of their
 events, would not fit into the processor's cache.
@@ -341,25 +328,6 @@ class FileIndex:
         another digest.
         """
         return hashlib.sha256(self.format_description + self.prolog).hexdigest()
-
-
-OnCorrupt = Literal["stop", "skip"]
-"""The treatment of damaged files. ``stop`` ends the job with an error. ``skip`` ignores the file from the damage on,
-with a warning.
-"""
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """The options with which a job reads a binlog set: treatment of damage, checksums, and sizes in bytes."""
-
-    on_corrupt: OnCorrupt = "stop"
-    verify: bool = True
-    """Whether the events' checksums are verified."""
-    range_size: int = RANGE_SIZE
-    """The target size of a range (the part of a file that one task reads)."""
-    block_size: int = BLOCK_SIZE
-    """The number of bytes of a range that a task reads and scans at a time."""
 
 
 DEFAULT_OPTIONS = ReadOptions()

@@ -37,15 +37,8 @@ from dumpfilter.index.subjects import Subjects
 from dumpfilter.simulation.plan import FilterKey
 from dumpfilter.simulation.traffic import Clock, SetTraffic
 from dumpfilter.spark_jobs.engines import Runner
-from dumpfilter.spark_jobs.ranges import (
-    Range,
-    ReadOptions,
-    ReadRanges,
-    amount_of,
-    grouped,
-    index_set,
-    state_of_thread,
-)
+from dumpfilter.spark_jobs.options import TrafficOptions
+from dumpfilter.spark_jobs.ranges import Range, ReadRanges, amount_of, grouped, index_set, state_of_thread
 from dumpfilter.spark_jobs.samples import WHOLE, Samples
 from dumpfilter.spark_jobs.split.ownership import REST, encoded_schemas
 
@@ -54,19 +47,6 @@ _SECOND = int(MICROSECONDS)
 _KEPT = 8
 """The number of filters whose traffic is cached. Slaves with equal filters are computed one after the other."""
 _REST = frozenset({REST})
-
-
-@dataclass(frozen=True)
-class TrafficOptions(ReadOptions):
-    """The options of the job that counts the bytes and events of each transaction of a binlog set."""
-
-    compressed: bool = False
-    """Whether to estimate the sizes of transactions after zstd compression."""
-    split: bool = False
-    """Whether to count also the traffic of a split of the set by schema.
-
-    Events between transactions then count only with the split's binlog of events without a schema.
-    """
 
 
 Senders = frozenset[tuple[int, frozenset[str]]]

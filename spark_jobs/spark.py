@@ -30,7 +30,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,6 +37,7 @@ from dumpfilter import __version__
 from dumpfilter.base.errors import ConnectionLost, DumpfilterError, OptionError
 from dumpfilter.spark_jobs.engines import TASKS, Amount, Progress, translated
 from dumpfilter.spark_jobs.java import JAVA_AT_LEAST, find_java, java_release
+from dumpfilter.spark_jobs.options import SparkSettings
 from dumpfilter.spark_jobs.spark_daemon import DRIVERS_VERSION
 
 if TYPE_CHECKING:
@@ -145,23 +145,6 @@ def driver_address(master: str) -> str | None:
     raise SparkUnreachable(
         f"no Spark master answers at {master}: {(refused and refused.strerror) or refused}"
     ) from None
-
-
-@dataclass(frozen=True)
-class SparkSettings:
-    """The user's options for the start of Spark. If spark-submit started the process, its own options count instead."""
-
-    master: str = "local[*]"
-    """The Spark master that runs the job: ``local[N]``, ``spark://host:port``, or any other URL that Spark supports."""
-    driver_memory: str = "1g"
-    executor_memory: str = "1g"
-    environment: str | None = None
-    """The archive with the Python packages that executors need, as a path or URL that all executors can read.
-
-    None: executors run the Python interpreter at the path that it has on this machine.
-    """
-    conf: tuple[str, ...] = ()
-    """Spark settings as ``NAME=VALUE``, which override the settings of the jobs."""
 
 
 def context_settings(settings: SparkSettings) -> dict[str, str]:

@@ -3,9 +3,8 @@
 usage: system_packages.py python | demo | tests | --find-python
 
 ``python`` stands for a Python with venv and a C compiler, which is enough for ``make check``. ``demo`` adds Java, which
-Spark needs, and the programs of a MariaDB server. ``tests`` adds a whole MariaDB and a browser. Each need lists
-packages, of which the script takes the first that apt can install. The script assumes nothing else about the versions
-that a distribution has.
+Spark needs, and the programs of a MariaDB server. ``tests`` adds a whole MariaDB and a browser. Each need names
+alternative packages, of which ``apt-get satisfy`` takes the first that the distribution has.
 
 ``--find-python`` prints the first Python of a supported version, or nothing when the machine has none.
 
@@ -23,7 +22,7 @@ import sysconfig
 from ctypes.util import find_library
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Callable, Iterator, NamedTuple, Sequence  # noqa: UP035 (collections.abc's are no generics before 3.9)
+from typing import Iterator, NamedTuple, Sequence  # noqa: UP035 (collections.abc's are no generics before 3.9)
 
 PYTHON_AT_LEAST = (3, 11)
 PYTHON_BELOW = (3, 15)
@@ -43,8 +42,8 @@ class Need(NamedTuple):
     """A program that a make target needs."""
 
     title: str
-    packages: Sequence[str]
-    """Debian packages any of which brings the program, the best first."""
+    packages: str
+    """Debian packages any of which brings the program, the best first, as in a package's field Depends."""
     missing: str
     """The reason why the program cannot be used (absent or too old), or an empty text when it can."""
     otherwise: str = ""
@@ -58,37 +57,37 @@ def needs(part: str) -> Iterator[Need]:
     venv = _unless(
         find_spec("ensurepip") and find_spec("venv"), "this Python cannot make virtual environments"
     )
-    yield Need("Python's module venv", (f"{python}-venv", "python3-venv"), venv)
-    yield Need("a C compiler", ("gcc",), _unless(shutil.which("cc"), "gcc is not installed"))
-    yield Need("C's header files", ("libc6-dev",), _header("/usr/include", "stdlib.h"))
+    yield Need("Python's module venv", f"{python}-venv | python3-venv", venv)
+    yield Need("a C compiler", "gcc", _unless(shutil.which("cc"), "gcc is not installed"))
+    yield Need("C's header files", "libc6-dev", _header("/usr/include", "stdlib.h"))
     header = _header(sysconfig.get_path("include"), "Python.h")
-    yield Need("Python's header files", (f"{python}-dev", "python3-dev"), header)
+    yield Need("Python's header files", f"{python}-dev | python3-dev", header)
     if part != "python":
-        releases = (f"openjdk-{release}-jre-headless" for release in JAVA_RELEASES)
-        yield Need("Java", (*releases, "default-jre-headless"), _java())
+        releases = "".join(f"openjdk-{release}-jre-headless | " for release in JAVA_RELEASES)
+        yield Need("Java", releases + "default-jre-headless", _java())
     # Debian's MariaDB and MySQL exclude each other. A machine with MySQL keeps it, and the demonstration leaves out its
     # part with real servers.
     if part == "demo" and (_which("mariadbd") or not _which("mysqld")):
         # These packages bring the programs alone. Debian's mariadb-server would also start a service.
         for program in ("mariadbd", "mariadb-install-db", "my_print_defaults"):
             side = "client" if program == "my_print_defaults" else "server"
-            yield Need(program, (f"mariadb-{side}-core", f"mariadb-{side}"), _program(program))
+            yield Need(program, f"mariadb-{side}-core | mariadb-{side}", _program(program))
     if part == "tests":
-        yield Need("mariadbd", ("mariadb-server",), _mariadb("mariadbd"))
-        yield Need("mariadb", ("mariadb-client",), _mariadb("mariadb"))
-        yield Need("mariadb-install-db", ("mariadb-server",), _program("mariadb-install-db"))
-        yield Need("mariadb-binlog", ("mariadb-client",), _program("mariadb-binlog"))
-        yield Need("openssl", ("openssl",), _program("openssl"))
-        yield Need("systemd-analyze", ("systemd",), _program("systemd-analyze"))
+        yield Need("mariadbd", "mariadb-server", _mariadb("mariadbd"))
+        yield Need("mariadb", "mariadb-client", _mariadb("mariadb"))
+        yield Need("mariadb-install-db", "mariadb-server", _program("mariadb-install-db"))
+        yield Need("mariadb-binlog", "mariadb-client", _program("mariadb-binlog"))
+        yield Need("openssl", "openssl", _program("openssl"))
+        yield Need("systemd-analyze", "systemd", _program("systemd-analyze"))
         yield Need(
             "a browser",
-            ("chromium",),
+            "chromium",
             _unless(shutil.which("chromium") or shutil.which("google-chrome"), "no Chromium and no Chrome"),
             # Ubuntu's chromium is a snap, which cannot read files in /tmp.
             "install Google's package google-chrome-stable, since this system has no Debian package of Chromium",
         )
         libatomic = _unless(find_library("atomic"), "libatomic.so.1 is not installed")
-        yield Need("libatomic, for the Node.js of Playwright", ("libatomic1",), libatomic)
+        yield Need("libatomic, for the Node.js of Playwright", "libatomic1", libatomic)
 
 
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
@@ -162,29 +161,9 @@ def find_python() -> str | None:
     return None
 
 
-def candidate(policy: str) -> bool:
-    r"""Tell from the output of ``apt-cache policy`` whether apt can install the package.
-
-    A package that other packages only name or provide has the candidate ``(none)``.
-
-    >>> candidate("chromium:\n  Candidate: 150.0.1\n"), candidate("x:\n  Candidate: (none)\n")
-    (True, False)
-    """
-    found = re.search(r"^\s*Candidate:\s*(\S+)", policy, re.MULTILINE)
-    return found is not None and found[1] != "(none)"
-
-
-def choose(packages: Sequence[str], installable: Callable[[str], bool]) -> str | None:
-    """Return the first of the packages that apt can install, or None."""
-    return next((package for package in packages if installable(package)), None)
-
-
 def _printed(*command: str) -> str:
-    """Return what a program prints on standard output. Other locales would translate apt's "Candidate"."""
-    environment = {**os.environ, "LC_ALL": "C"}
-    done = subprocess.run(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
-    )
+    """Return what a program prints on standard output."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
     return done.stdout.decode("utf-8", "replace")
 
 
@@ -211,26 +190,16 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if shutil.which("apt-get") is None:
         return _say("This system has no apt-get. Install what is missing with its own package manager.")
-    root = os.geteuid() == 0
-    if root and _apt_get("update"):
+    packages = ", ".join(dict.fromkeys(need.packages for need in wanted))
+    if os.geteuid() != 0:
+        satisfy = f"  apt-get satisfy '{packages}'"
+        return _say("Install as root, then call make again:", "  apt-get update", satisfy)
+    if _apt_get("update"):
         _say("apt-get update failed: see above. The package lists may be old.")
-    chosen: dict[str, None] = {}
-    refused = 0
-    for need in wanted:
-        package = choose(need.packages, lambda name: candidate(_printed("apt-cache", "policy", name)))
-        if package is None and need.otherwise:
-            refused = _say(f"{need.title}: {need.otherwise}")
-        else:
-            # Before the first apt-get update no package has a candidate. The last package is the likeliest to exist.
-            chosen[package or need.packages[-1]] = None
-    packages = " ".join(chosen)
-    if not root and chosen:
-        _say("Install as root, then call make again:\n  apt-get update", f"  apt-get install {packages}")
-    if not root or refused:
-        return 1
     print(f"installing: {packages}", flush=True)
-    if _apt_get("install", "-y", *chosen):
-        return _say("apt-get install failed: see above.")
+    if _apt_get("satisfy", "-y", packages):
+        cures = [f"{need.title}: {need.otherwise}" for need in wanted if need.otherwise]
+        return _say("apt-get satisfy failed: see above.", *cures)
     return _say(*(f"still missing: {need.missing}" for need in needs(arguments[0]) if need.missing))
 
 

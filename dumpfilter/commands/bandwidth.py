@@ -4,28 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dumpfilter.analyse.report.measures import Audience
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands import option_groups as shared
+from dumpfilter.spark_jobs.options import BandwidthOptions
 
 
 class BandwidthSettings(Settings):
-    """The options that only ``dumpfilter bandwidth`` has, such as the output directory, the price of a GB, and JSON
-    output.
-    """
+    """The options that only ``dumpfilter bandwidth`` has, the output directory and the form of the results."""
 
     output: Path = Path("bandwidth")
     """Directory for report.html, results.json, the Parquet tables and the measurements."""
-    bucket: int | None = setting(None, min=1, show_default=False)
-    """Length of a time bucket, seconds. Bytes are summed for each bucket, and a peak is the busiest one. Default: about
-    a minute.
-    """
-    price: float | None = setting(None, min=0, metavar="PER_GB", show_default=False)
-    """Price of a GB (10^9 bytes). The results then show the price of a month's traffic."""
-    audience: Audience | None = setting(None, "--for", show_default=False)
-    """The readers whose bytes are counted: real replicas, or slaves of dumpfilter. Default: replicas if the binlogs
-    have GTIDs.
-    """
     top: int = setting(20, min=1)
     """How many rows of slaves to print, the largest savings first."""
     overwrite: bool = False
@@ -37,9 +25,9 @@ class BandwidthSettings(Settings):
 def bandwidth_command(
     binlogs: shared.BinlogArguments,
     slaves: shared.SlaveSetOptions,
-    read: shared.JobReadOptions,
-    engine: shared.EngineOptions,
     given: BandwidthSettings,
+    options: BandwidthOptions,
+    engine: shared.EngineOptions,
 ) -> None:
     """Work out the bytes for each slave: without a filter, and with its filter on the master.
 
@@ -61,14 +49,10 @@ def bandwidth_command(
     from dumpfilter.analyse.report.terminal import show
     from dumpfilter.base.errors import OptionError
     from dumpfilter.spark_jobs.bandwidth import output
-    from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
 
-    if given.price is not None and not math.isfinite(given.price):
-        raise OptionError(f"--price {given.price}: the price of a GB is a number, such as 0.09")
+    if options.price_per_gb is not None and not math.isfinite(options.price_per_gb):
+        raise OptionError(f"--price {options.price_per_gb}: the price of a GB is a number, such as 0.09")
     definitions = slaves.definitions()
-    options = BandwidthOptions(
-        **read.read_options, bucket_seconds=given.bucket, price_per_gb=given.price, audience=given.audience
-    )
     progress = Console(stderr=True)
     source = binlogs.source()
     with (

@@ -9,6 +9,7 @@ import typer
 
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands import option_groups as shared
+from dumpfilter.spark_jobs.options import ReadOptions
 
 if TYPE_CHECKING:
     from dumpfilter.spark_jobs.ranges import Damage
@@ -35,7 +36,7 @@ class ExportSettings(Settings):
 
 def export_command(
     binlogs: shared.BinlogArguments,
-    read: shared.JobReadOptions,
+    read: ReadOptions,
     given: ExportSettings,
     slaves: shared.SlaveSetOptions,
 ) -> None:
@@ -61,9 +62,9 @@ def export_command(
     slaves.definitions()  # A wrong slave is the same error here as in other commands.
     wanted = {
         "files": "\n".join(binlogs.source()),
-        "verify": str(read.verify_checksum).lower(),
+        "verify": str(read.verify).lower(),
         "onCorrupt": read.on_corrupt,
-        "rangeSize": str(read.range_size << 20),
+        "rangeSize": str(read.range_size),
         "rows": "exploded" if given.exploded or given.table else "events",
         "columns": given.columns,
         "table": given.table,

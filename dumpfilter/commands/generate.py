@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import typer
 
 from dumpfilter.base.options.settings import Settings, setting
+from dumpfilter.base.options.values import format_size, parse_size
 
 _SECONDS_AN_HOUR = 3600
+_SIZE = partial(parse_size, least=1 << 10)
 
 
 class GenerateSettings(Settings):
@@ -19,7 +22,7 @@ class GenerateSettings(Settings):
 
     directory: Path = setting(show_default=False, is_argument=True)
     """The new directory for the files and their index."""
-    size: str = setting("16M", metavar="SIZE")
+    size: int = setting("16M", parse=_SIZE, metavar="SIZE")
     """The size of all files together, in bytes or with K, M or G."""
     hours: float = setting(24.0, min=0.001, max=87_600)
     """The hours, until now, over which the transactions are spread."""
@@ -29,7 +32,7 @@ class GenerateSettings(Settings):
     """The number of schemas, shop_00 and so on."""
     tables: int = setting(50, min=2, max=1000)
     """The number of tables in each schema."""
-    file_size: str = setting("256M", metavar="SIZE")
+    file_size: int = setting("256M", parse=_SIZE, metavar="SIZE")
     """The size after which a new file begins (max_binlog_size)."""
     seed: int = 1
     """The number from which all random choices follow."""
@@ -50,14 +53,10 @@ def generate_command(given: GenerateSettings) -> None:
 
     from dumpfilter.analyse.report.text import human_bytes, human_files, utc
     from dumpfilter.base.errors import OptionError, OutputError
-    from dumpfilter.base.options.values import parse_size
     from dumpfilter.binlog.workload import Span, generate
 
-    least = 1 << 10
-    nbytes = parse_size(given.size, option="--size", least=least)
-    file_bytes = parse_size(given.file_size, option="--file-size", least=least)
-    if file_bytes > 1 << 30:
-        raise OptionError(f"--file-size {given.file_size}: servers write files of at most 1G")
+    if given.file_size > 1 << 30:
+        raise OptionError(f"--file-size {format_size(given.file_size)}: servers write files of at most 1G")
     directory = given.directory
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise OutputError(f"{directory}: exists and is not empty; name a new directory")
@@ -65,11 +64,11 @@ def generate_command(given: GenerateSettings) -> None:
     start = int(time.time()) - seconds
     made = generate(
         directory,
-        nbytes,
+        given.size,
         style=given.style,
         schemas=given.schemas,
         tables=given.tables,
-        file_size=file_bytes,
+        file_size=given.file_size,
         base="binlog",
         seed=given.seed,
         span=Span(start, seconds, daily=True),

@@ -21,6 +21,7 @@ from dumpfilter.base.logs import Format, Level, configure
 from dumpfilter.base.options.config_files import read_password
 from dumpfilter.base.options.settings import Settings, repeated, setting, until_end_of_command
 from dumpfilter.filter import rules as R
+from dumpfilter.spark_jobs.options import SPARK_PANEL, SparkSettings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.spark_jobs.engines import Runner
     from dumpfilter.topology.slaves_file import SlaveDefinition
-
-PANEL = "Spark (--engine spark)"
 
 Engine = Literal["local", "spark"]
 
@@ -117,30 +116,7 @@ def fetched(binlogs: list[str], store: Path | None) -> list[str]:
     return [str(directory)]
 
 
-class JobReadOptions(Settings):
-    """The options for reading a binlog set in a job such as ``split`` or ``bandwidth``.
-
-    They tell how to treat damaged files and checksums, and how many bytes one parallel task reads.
-    """
-
-    on_corrupt: Literal["stop", "skip"] = "stop"
-    """A damaged file: stop ends the job, skip reads the file up to the damage and warns of the rest."""
-    range_size: int = setting(32, min=1)
-    """The size of the part of a file that one task reads, MiB."""
-    verify_checksum: bool = True
-    """Verify the events' checksums."""
-
-    @property
-    def read_options(self) -> dict[str, Any]:
-        """The values of these options as keyword arguments for ``ReadOptions``, with which a job reads binlogs."""
-        return {
-            "on_corrupt": self.on_corrupt,
-            "verify": self.verify_checksum,
-            "range_size": self.range_size << 20,
-        }
-
-
-class EngineOptions(Settings, panel=PANEL):
+class EngineOptions(SparkSettings, panel=SPARK_PANEL):
     """The options of the engine that runs a job such as ``split`` or ``bandwidth``: threads of this process, or Spark
     with its settings.
     """
@@ -149,16 +125,6 @@ class EngineOptions(Settings, panel=PANEL):
     """The engine that runs the job: local uses threads of this process, spark uses Apache Spark, which needs Java 17 or
     newer. Default: local for a simulation and for bandwidth with --slave, spark otherwise.
     """
-    spark_master: str = setting("local[*]", metavar="URL")
-    """Spark master: local[N] (N cores of this machine) or spark://host:port."""
-    driver_memory: str = setting("1g", metavar="SIZE")
-    """Memory of Spark's Java process on this machine (the driver)."""
-    executor_memory: str = setting("1g", metavar="SIZE")
-    """Memory of each worker's Java process, on a cluster."""
-    environment: str | None = setting(None, metavar="FILE")
-    """The archive of the Python environment that the workers of a cluster run. docs/cluster.md shows how to make it."""
-    conf: list[str] | None = setting(None, metavar="NAME=VALUE", show_default=False)
-    """A setting of Spark, such as spark.executorEnv.NAME=VALUE, a worker's variable. Repeatable."""
 
     def runner(self, progress: Console, *, default: Engine) -> AbstractContextManager[Runner]:
         """Return the object that runs the parallel tasks of a job, on threads or on Spark. It is a context manager that
@@ -169,15 +135,15 @@ class EngineOptions(Settings, panel=PANEL):
         cannot start here.
         """
         if (self.engine or default) == "spark":
-            from dumpfilter.spark_jobs.spark import SparkSettings, spark_runner
+            from dumpfilter.spark_jobs.spark import spark_runner
 
-            memory = self.driver_memory, self.executor_memory
-            settings = SparkSettings(self.spark_master, *memory, self.environment, tuple(self.conf or ()))
-            return spark_runner(settings, progress)
-        for name, field in type(self).model_fields.items():
-            if name != "engine" and (getattr(self, name) or None) != field.default:
-                name = f"--{name.replace('_', '-')}"
-                raise OptionError(f"{name} is an option of Spark, and the work runs here: add --engine spark")
+            return spark_runner(self, progress)
+        for name, field in SparkSettings.model_fields.items():
+            if getattr(self, name) != field.default:
+                option = self.option_of(name)
+                raise OptionError(
+                    f"{option} is an option of Spark, and the work runs here: add --engine spark"
+                )
         from dumpfilter.spark_jobs.engines import ThreadRunner
 
         return nullcontext(ThreadRunner(console=progress))

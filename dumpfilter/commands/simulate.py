@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands import option_groups as shared
+from dumpfilter.spark_jobs.options import TrafficOptions
 
 if TYPE_CHECKING:
     from dumpfilter.simulation.plan import Plan
@@ -154,7 +155,7 @@ class SimulationOutput(Settings):
 def simulate_command(
     inputs: Inputs,
     scenarios: ScenarioOptions,
-    read: shared.JobReadOptions,
+    read: TrafficOptions,
     engine: shared.EngineOptions,
     given: SimulationOutput,
 ) -> None:
@@ -177,17 +178,14 @@ def simulate_command(
     from dumpfilter.simulation.results import Variant
     from dumpfilter.simulation.simulate import simulate
     from dumpfilter.spark_jobs.engines import ThreadRunner
-    from dumpfilter.spark_jobs.simulation import TrafficOptions, read_traffic
+    from dumpfilter.spark_jobs.simulation import read_traffic
 
     plan, binlogs, speeds = inputs.planned()
     options = scenarios.options(plan.links)
     check_output(given.output, overwrite=given.overwrite)
     variants = {setting.variant for setting in options.settings}
-    wanted = TrafficOptions(
-        **read.read_options,
-        compressed=bool({Variant.NONE_COMPRESSED, Variant.MASTER_COMPRESSED} & variants),
-        split=Variant.SPLIT in variants,
-    )
+    compressed = bool({Variant.NONE_COMPRESSED, Variant.MASTER_COMPRESSED} & variants)
+    wanted = read.model_copy(update={"compressed": compressed, "split": Variant.SPLIT in variants})
     progress = Console(stderr=True)
     with engine.runner(progress, default="local") as run:
         traffics = {

@@ -6,13 +6,13 @@ It divides a binlog set into one set for each schema, or for each filter of a sp
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands import option_groups as shared
+from dumpfilter.spark_jobs.options import SplitSettings
 
 
-class SplitSettings(Settings):
+class SplitOutput(Settings):
     """The options that only ``dumpfilter split`` has, such as the output directory, and the file that names the
     new binlogs and their filters.
     """
@@ -21,23 +21,15 @@ class SplitSettings(Settings):
     """Directory for the sets. It appears when all sets are complete."""
     specification: Path | None = None
     """The named binlogs and the filter of each (TOML, see docs/split.md). Without it: one binlog for each schema."""
-    max_binlog_size: str = setting("1G", metavar="SIZE")
-    """Size at which a file ends after its transaction."""
-    spanning: Literal["part", "refuse"] = "part"
-    """A transaction with events for several binlogs: part writes to each binlog the events that belong to it, refuse
-    ends the split with an error.
-    """
-    overwrite: bool = False
-    """Replace another split in the directory."""
     as_json: bool = setting(False, "--json")
     """Print the manifest instead of a table."""
 
 
 def split_command(
     binlogs: shared.BinlogArguments,
-    read: shared.JobReadOptions,
+    given: SplitOutput,
+    settings: SplitSettings,
     engine: shared.EngineOptions,
-    given: SplitSettings,
 ) -> None:
     r"""Split a binlog set into one set for each schema, or for each binlog that --specification names.
 
@@ -55,17 +47,11 @@ def split_command(
 
     from dumpfilter.analyse.report.terminal import show, warn
     from dumpfilter.analyse.split_set import render_split
-    from dumpfilter.base.options.values import parse_size
     from dumpfilter.spark_jobs.split.job import SplitOptions, split
     from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, load_specification
 
-    options = SplitOptions(
-        specification=BY_SCHEMA if given.specification is None else load_specification(given.specification),
-        max_binlog_size=parse_size(given.max_binlog_size, option="--max-binlog-size", least=4096),
-        spanning=given.spanning,
-        overwrite=given.overwrite,
-        **read.read_options,
-    )
+    specification = BY_SCHEMA if given.specification is None else load_specification(given.specification)
+    options = SplitOptions(**dict(settings), specification=specification)
     progress = Console(stderr=True)
     with (
         shared.telling_interruption(progress, given.output),

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands import option_groups as shared
+from dumpfilter.spark_jobs.options import SuggestOptions
 
 
 class SuggestSettings(Settings):
-    """The options that only ``dumpfilter suggest`` has, such as the tables to keep and the limit of suggested rules."""
+    """The options that only ``dumpfilter suggest`` has, about its output."""
 
-    keep: list[str] | None = setting(None, metavar="PATTERN", show_default=False)
-    """Suggest no rule that drops a table matching this LIKE pattern for db.table. Repeatable."""
-    rules: int = setting(3, min=1, max=20)
-    """The most rules to suggest for a slave."""
     top: int = setting(10, min=1)
     """How many tables to list, the largest first."""
     lint: bool = True
     """Reject rules that would break something. Reads the binlogs once more."""
     as_json: bool = setting(False, "--json")
     """Print JSON instead of text."""
-    on_corrupt: Literal["stop", "skip"] = "stop"
-    """A damaged file: stop ends the command, skip reads the file up to the damage and warns of the rest."""
 
 
 def suggest_command(
     binlogs: shared.BinlogArguments,
     slaves: shared.SlaveSetOptions,
     given: SuggestSettings,
-    read: shared.VerifyOptions,
+    options: SuggestOptions,
 ) -> None:
     """Find the tables with the most bytes, and the few filter rules that save most bytes.
 
@@ -50,26 +43,20 @@ def suggest_command(
     from dumpfilter.analyse.report.terminal import show, warn
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.spark_jobs.engines import ThreadRunner
-    from dumpfilter.spark_jobs.suggest.job import SuggestOptions, suggest
+    from dumpfilter.spark_jobs.suggest.job import suggest
     from dumpfilter.spark_jobs.suggest.results import print_suggestions
 
-    options = SuggestOptions(
-        on_corrupt=given.on_corrupt,
-        verify=read.verify_checksum,
-        most_rules=given.rules,
-        keep=tuple(given.keep or ()),
-    )
     definitions = slaves.definitions()
     progress = Console(stderr=True)
     source = binlogs.source()
     # Lint stops at a damaged file.
-    can_lint = given.lint and given.on_corrupt == "stop"
+    can_lint = given.lint and options.on_corrupt == "stop"
     found = suggest(
         source,
         definitions,
         ThreadRunner(console=progress),
         options,
-        (lambda: gather(BinlogSet.open(source), verify=read.verify_checksum, console=progress))
+        (lambda: gather(BinlogSet.open(source), verify=options.verify, console=progress))
         if can_lint
         else None,
     )

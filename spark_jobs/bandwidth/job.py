@@ -37,14 +37,7 @@ from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F
 from dumpfilter.index.subjects import Subject, numbers_on_tables
 from dumpfilter.index.time_spans import active_seconds
-from dumpfilter.spark_jobs.bandwidth.measured_set import (
-    Asked,
-    BandwidthOptions,
-    Measured,
-    MeasuredSet,
-    ask,
-    measure_set,
-)
+from dumpfilter.spark_jobs.bandwidth.measured_set import Asked, Measured, MeasuredSet, ask, measure_set
 from dumpfilter.spark_jobs.bandwidth.results import (
     PACKET_BYTES,
     Figures,
@@ -62,6 +55,7 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     with_totals,
 )
 from dumpfilter.spark_jobs.engines import Amount, Runner, run_here
+from dumpfilter.spark_jobs.options import BandwidthOptions
 from dumpfilter.spark_jobs.split.ownership import REST, decode_name, encoded_schemas
 from dumpfilter.topology.slaves_file import SlaveDefinition
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dumpfilter.analyse.report.measures import PERIODS, Audience
+from dumpfilter.analyse.report.measures import PERIODS
 from dumpfilter.analyse.traffic.facts import Facts, side_by_side
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.base.errors import BinlogError
@@ -31,12 +31,12 @@ from dumpfilter.index.fileset import BinlogSet, open_file
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.time_spans import active_seconds
 from dumpfilter.spark_jobs.engines import Runner
+from dumpfilter.spark_jobs.options import BandwidthOptions
 from dumpfilter.spark_jobs.ranges import (
     Block,
     FileIndex,
     IndexedSet,
     Range,
-    ReadOptions,
     ReadRanges,
     amount_of,
     grouped,
@@ -46,6 +46,8 @@ from dumpfilter.spark_jobs.ranges import (
 from dumpfilter.spark_jobs.samples import CHUNK, WHOLE, Samples, compressed_size
 from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, Assigner, Owners, schemas_among
 from dumpfilter.topology.slaves_file import SlaveDefinition
+
+DEFAULT_OPTIONS = BandwidthOptions()
 
 PROBE = 16 << 10
 """The number of bytes at each end of a file that go into its digest. The beginning contains the file's creation
@@ -94,10 +96,6 @@ _PAYLOAD_OVERHEAD = 100
 ALONE = "/"
 """The key of samples in which each transaction is compressed separately. No schema has this key, because schema
 names are encoded as file names.
-"""
-MOST_UNITS = 4_000_000
-"""The limit of the rows of traffic counts that the driver holds, from all tasks together. A row takes 72 bytes. Each
-row counts the traffic under one condition (such as "this table is sent"), from one server, in one time bucket.
 """
 
 
@@ -187,41 +185,13 @@ def merged(parts: Sequence[Measured]) -> Measured:
     return found
 
 
-@dataclass(frozen=True)
-class BandwidthOptions(ReadOptions):
-    """The options of a bandwidth job.
-
-    ``bucket_seconds`` is the length of the time buckets in which traffic is counted. None: a minute, but less for short
-    binlogs, and more for long ones.
-    """
-
-    bucket_seconds: int | None = None
-    price_per_gb: float | None = None
-    """The price of a gigabyte (10^9 bytes) of traffic. None: no prices are computed."""
-    audience: Audience | None = None
-    """The readers for whom the report is. None: real replicas, if the binlogs can be filtered for them."""
-    most_units: int = MOST_UNITS
-    """The number of units (rows of the tally) above which tasks merge counts that all filters treat alike.
-
-    This keeps the results that are sent to the driver small, but every process must then evaluate every filter. Such
-    measurements are valid only for filters with equal verdicts.
-    """
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """The values of the options that change measurements, except for the length of time buckets. Measurements of an
-        earlier run can be reused only if its key is equal.
-        """
-        return self.on_corrupt, self.verify, self.range_size, self.block_size
-
-
 @dataclass(frozen=True, kw_only=True)
 class MeasureRanges(ReadRanges):
     """A picklable task that measures some ranges (parts of binlog files) for all filters. Calling it with ranges
     returns the measurements of each file.
     """
 
-    options: BandwidthOptions = BandwidthOptions()
+    options: BandwidthOptions = DEFAULT_OPTIONS
     filters: tuple[ReplicationFilter, ...]
     bucket_seconds: int
     unknown_xa_schemas: tuple[str, ...] = ()

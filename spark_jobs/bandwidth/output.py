@@ -66,7 +66,6 @@ from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subject
 from dumpfilter.spark_jobs.bandwidth.job import measure_and_evaluate
 from dumpfilter.spark_jobs.bandwidth.measured_set import (
-    BandwidthOptions,
     FileVersion,
     Measured,
     MeasuredFile,
@@ -86,6 +85,7 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     compression_name,
 )
 from dumpfilter.spark_jobs.engines import Runner
+from dumpfilter.spark_jobs.options import BandwidthOptions
 from dumpfilter.spark_jobs.ranges import FileIndex
 from dumpfilter.spark_jobs.samples import Samples
 from dumpfilter.topology.slaves_file import SlaveDefinition

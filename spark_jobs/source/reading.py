@@ -37,13 +37,12 @@ from dumpfilter.index.fileset import BinlogFile, BinlogSet, open_file
 from dumpfilter.index.scanner import FileScanner
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.spark_jobs.engines import ThreadRunner
+from dumpfilter.spark_jobs.options import BLOCK_SIZE, ReadOptions
 from dumpfilter.spark_jobs.ranges import (
-    BLOCK_SIZE,
     Block,
     Damage,
     FileIndex,
     Range,
-    ReadOptions,
     blocks_of,
     follow_xa,
     index_files,
@@ -248,7 +247,11 @@ def plan_ranges(
     of_file = [] if options.definitions else [one for one in predicates if one.column == "file"]
     paths = BinlogSet.open(options.sources).addresses
     some = [(number, path) for number, path in enumerate(paths) if may_hold(of_file, path, 0, 1)]
-    read = ReadOptions("skip" if options.skip_corrupt else "stop", options.verify, options.range_size)
+    read = ReadOptions(
+        on_corrupt="skip" if options.skip_corrupt else "stop",
+        verify=options.verify,
+        range_size=options.range_size,
+    )
     run = ThreadRunner()
     indexes = index_files(some, len(paths), run, read)
     for index in indexes:

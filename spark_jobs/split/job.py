@@ -37,7 +37,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -58,7 +58,8 @@ from dumpfilter.binlog.gtid_events import (
 )
 from dumpfilter.binlog.writer import rebase, rotate_event, with_body
 from dumpfilter.spark_jobs.engines import Runner
-from dumpfilter.spark_jobs.ranges import FileIndex, IndexedSet, Range, ReadOptions, amount_of, index_set
+from dumpfilter.spark_jobs.options import SplitSettings
+from dumpfilter.spark_jobs.ranges import FileIndex, IndexedSet, Range, amount_of, index_set
 from dumpfilter.spark_jobs.split import tasks as P
 from dumpfilter.spark_jobs.split.ownership import (
     BY_SCHEMA,
@@ -534,35 +535,16 @@ def _finish_file(directory: Path, file: OutputFile, following: str | None) -> No
     file.part.size += len(rotate)
 
 
-MAX_BINLOG_SIZE = 1 << 30
-"""The default size at which the split ends an output file and begins the next one, bytes. Servers have this default
-of ``max_binlog_size``.
-"""
-
-
-Spanning = Literal["part", "refuse"]
-"""The treatment of a transaction with events for several outputs. ``part``: each output receives the transaction
-with only its own events. ``refuse``: the split fails.
-"""
-
-
 class TransactionSpans(BinlogError):
     """The error for a transaction that has events for several outputs, when the option ``spanning="refuse"`` forbids
     it. An output is a binlog set that the split writes.
     """
 
 
-@dataclass(frozen=True)
-class SplitOptions(ReadOptions):
-    """All options of a split, including those for reading the binlog set: the binlogs to write, their maximum file
-    size, and the treatment of transactions with events for several binlogs. Sizes are in bytes.
-    """
+class SplitOptions(SplitSettings):
+    """All options of a split, with the binlogs to write. Sizes are in bytes."""
 
     specification: Specification = BY_SCHEMA
-    max_binlog_size: int = MAX_BINLOG_SIZE
-    spanning: Spanning = "part"
-    overwrite: bool = False
-    """Whether the split may replace the output of a different split."""
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -16,13 +15,11 @@ from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.rules import Rule, RuleKind, make_rule
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.spark_jobs.engines import Amount, Runner
-from dumpfilter.spark_jobs.ranges import IndexedSet, ReadOptions, index_set
+from dumpfilter.spark_jobs.options import ReadOptions, SuggestOptions
+from dumpfilter.spark_jobs.ranges import IndexedSet, index_set
 from dumpfilter.spark_jobs.suggest.results import Plan, RuleStep, Suggestions, TableWeight
 from dumpfilter.spark_jobs.suggest.search import Found, Search, Slave, Traffic, measure, option_line
 from dumpfilter.topology.slaves_file import SlaveDefinition
-
-MOST_RULES = 3
-"""The default of ``--rules``: the maximum number of rules to suggest for a slave."""
 
 _NOT_WHOLE = (
     "the set has more changes of definitions than lint looks at: a suggested rule may have a fault that only a later "
@@ -31,15 +28,6 @@ _NOT_WHOLE = (
 
 NOBODY = SlaveDefinition("", (), FilterSemantics.CLASSIC, 0)
 """A replica without rules, for which rules are suggested if the user gives no slave."""
-
-
-@dataclass(frozen=True)
-class SuggestOptions(ReadOptions):
-    """The options of a search for filter rules that save traffic."""
-
-    most_rules: int = MOST_RULES
-    keep: tuple[str, ...] = ()
-    """LIKE patterns for ``db.table``. No suggested rule drops a table that matches one of them."""
 
 
 def suggest(

@@ -49,15 +49,8 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject, numbers_on_tables
 from dumpfilter.spark_jobs.bandwidth.job import nothing_passes
 from dumpfilter.spark_jobs.engines import Runner, step
-from dumpfilter.spark_jobs.ranges import (
-    IndexedSet,
-    Range,
-    ReadOptions,
-    ReadRanges,
-    amount_of,
-    grouped,
-    state_of_thread,
-)
+from dumpfilter.spark_jobs.options import ReadOptions
+from dumpfilter.spark_jobs.ranges import IndexedSet, Range, ReadRanges, amount_of, grouped, state_of_thread
 from dumpfilter.spark_jobs.suggest.results import RejectedRule
 from dumpfilter.topology.slaves_file import SlaveDefinition
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.spark_jobs.spark import SparkSettings, spark_context
+from dumpfilter.spark_jobs.options import SparkSettings
+from dumpfilter.spark_jobs.spark import spark_context
 from tests.mariadb import MariaDb
 from tests.spark_jobs.environment import pack
 
@@ -30,7 +31,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def spark() -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
-    with spark_context(SparkSettings("local[2]")) as context:
+    with spark_context(SparkSettings(master="local[2]")) as context:
         yield SparkSession(context)
 
 

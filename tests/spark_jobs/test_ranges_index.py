@@ -17,15 +17,8 @@ from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.index.subjects import TableSubject
 from dumpfilter.index.time_spans import spans_of
-from dumpfilter.spark_jobs.ranges import (
-    Range,
-    ReadOptions,
-    XaLook,
-    follow_xa,
-    index_file,
-    look_for_xa,
-    ranges_of,
-)
+from dumpfilter.spark_jobs.options import ReadOptions
+from dumpfilter.spark_jobs.ranges import Range, XaLook, follow_xa, index_file, look_for_xa, ranges_of
 from tests.spark_jobs.walking import FILE_LEVEL, ORACLE
 from tests.strategies import MadeBinlog, binlogs
 from tests.support import RECORDED_SETS, binlogs_in, recording_id
@@ -43,7 +36,7 @@ def test_ranges_are_whole_transactions(made: MadeBinlog, range_size: int, block_
             3,
             str(path),
             last=False,
-            options=ReadOptions("skip", False, range_size),
+            options=ReadOptions(on_corrupt="skip", verify=False, range_size=range_size),
         )
     bounds = found.bounds
     assert set(bounds) <= set(made.boundaries)
@@ -83,7 +76,9 @@ def test_the_quick_pass_finds_what_a_whole_scan_finds(recording: Path) -> None:
     for path in binlogs_in(recording):
         quick = index_file(0, str(path), last=True, options=ReadOptions(range_size=2000, block_size=5000))
         assert quick.damage is None
-        assert quick == index_file(0, str(path), last=True, options=ReadOptions("skip", False, 2000))
+        assert quick == index_file(
+            0, str(path), last=True, options=ReadOptions(on_corrupt="skip", verify=False, range_size=2000)
+        )
 
 
 ONE, OTHER = Xid(1, b"a", b""), Xid(1, b"b", b"")

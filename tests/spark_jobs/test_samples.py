@@ -11,8 +11,9 @@ from dumpfilter.filter import Filter, FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.engines import run_here
+from dumpfilter.spark_jobs.options import TrafficOptions
 from dumpfilter.spark_jobs.samples import CHUNK, LEVEL
-from dumpfilter.spark_jobs.simulation import TrafficOptions, read_traffic
+from dumpfilter.spark_jobs.simulation import read_traffic
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 RULE = "--replicate-do-db=shop_01"

@@ -14,10 +14,10 @@ from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.simulation.traffic import Clock, SetTraffic
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
-from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
 from dumpfilter.spark_jobs.bandwidth.results import Results
 from dumpfilter.spark_jobs.engines import ThreadRunner, run_here
-from dumpfilter.spark_jobs.simulation import TrafficOptions, read_traffic
+from dumpfilter.spark_jobs.options import BandwidthOptions, TrafficOptions
+from dumpfilter.spark_jobs.simulation import read_traffic
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from tests.spark_jobs.here import shuffled
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,8 @@ from dumpfilter.simulation.results import Results, Setting, Variant
 from dumpfilter.simulation.route import Hop
 from dumpfilter.simulation.simulate import Options, Search, simulate
 from dumpfilter.spark_jobs.engines import Runner, ThreadRunner, run_here
-from dumpfilter.spark_jobs.simulation import TrafficOptions, read_traffic
+from dumpfilter.spark_jobs.options import TrafficOptions
+from dumpfilter.spark_jobs.simulation import read_traffic
 from dumpfilter.spark_jobs.spark import SparkRunner
 from dumpfilter.topology.links.shape import LinkShape, Outage
 from dumpfilter.topology.slaves_file import SlaveDefinition
@@ -76,7 +76,7 @@ def test_threads_and_spark_give_equal_results(made: Path, spark: Any) -> None:
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=recording_id)
 def test_threads_give_equal_results_over_recordings(recording: Path) -> None:
-    options = replace(SMALL, range_size=4 << 10)
+    options = SMALL.model_copy(update={"range_size": 4 << 10})
     files = binlogs_in(recording)
     assert simulated(files, ThreadRunner(3), options) == simulated(files, run_here, options)
 

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.base.errors import OptionError
+from dumpfilter.spark_jobs.options import SparkSettings
 from dumpfilter.spark_jobs.spark import (
     TASK_ATTEMPTS,
     SparkMissing,
-    SparkSettings,
     SparkUnreachable,
     check_java,
     context_settings,
@@ -58,7 +58,7 @@ def test_a_master_that_does_not_answer_is_named(closed_port: int) -> None:
     with pytest.raises(SparkUnreachable, match=f"{master}: Connection refused") as caught:
         driver_address(master)
     assert caught.value.exit_code == 3
-    with pytest.raises(SparkUnreachable), spark_context(SparkSettings(master)):
+    with pytest.raises(SparkUnreachable), spark_context(SparkSettings(master=master)):
         pass
 
 
@@ -80,7 +80,7 @@ def test_other_masters_are_sparks_to_judge() -> None:
 
 def test_a_cluster_finds_the_driver_where_the_driver_found_it(listener: socket.socket) -> None:
     found = context_settings(
-        SparkSettings(f"spark://127.0.0.1:{listener.getsockname()[1]}", executor_memory="3g")
+        SparkSettings(master=f"spark://127.0.0.1:{listener.getsockname()[1]}", executor_memory="3g")
     )
     assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
     assert found["spark.executor.memory"] == "3g"
@@ -91,22 +91,25 @@ def test_the_packaged_environment(listener: socket.socket, tmp_path: Path) -> No
     master = f"spark://127.0.0.1:{listener.getsockname()[1]}"
     archive = tmp_path / "environment.tar.gz"
     with pytest.raises(OptionError, match=r"no such file; docs/cluster\.md shows how to pack one"):
-        context_settings(SparkSettings(master, environment=str(archive)))
+        context_settings(SparkSettings(master=master, environment=str(archive)))
     archive.touch()
     assert (
-        context_settings(SparkSettings(master, environment=str(archive)))["spark.archives"]
+        context_settings(SparkSettings(master=master, environment=str(archive)))["spark.archives"]
         == f"{archive}#environment"
     )
     url = "hdfs://name/environment.tar.gz"
-    assert context_settings(SparkSettings(master, environment=url))["spark.archives"] == f"{url}#environment"
+    assert (
+        context_settings(SparkSettings(master=master, environment=url))["spark.archives"]
+        == f"{url}#environment"
+    )
     with pytest.raises(OptionError, match="with a local master there are none"):
-        context_settings(SparkSettings("local[2]", environment=str(archive)))
+        context_settings(SparkSettings(master="local[2]", environment=str(archive)))
 
 
 def test_settings_of_spark_are_passed_on() -> None:
     variable = "spark.executorEnv.AWS_ENDPOINT_URL"
     conf = (f"{variable}=http://127.0.0.1:9000/?a=b", "spark.app.name=mine")
-    found = context_settings(SparkSettings("local[1]", conf=conf))
+    found = context_settings(SparkSettings(master="local[1]", conf=conf))
     assert (found[variable], found["spark.app.name"]) == ("http://127.0.0.1:9000/?a=b", "mine")
     for text, why in (
         ("spark.speculation", "write spark.NAME=VALUE"),
@@ -114,7 +117,7 @@ def test_settings_of_spark_are_passed_on() -> None:
         ("spark.master=local", "give it with --spark-master"),
     ):
         with pytest.raises(OptionError, match=f"--conf {text}: {why}"):
-            context_settings(SparkSettings("local[1]", conf=(text,)))
+            context_settings(SparkSettings(master="local[1]", conf=(text,)))
 
 
 def test_the_cluster_page_starts_what_pip_installs() -> None:

@@ -9,19 +9,14 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.spark_jobs.spark import (
-    TASK_ATTEMPTS,
-    SparkMissing,
-    SparkSettings,
-    spark_context,
-    under_spark_submit,
-)
+from dumpfilter.spark_jobs.options import SparkSettings
+from dumpfilter.spark_jobs.spark import TASK_ATTEMPTS, SparkMissing, spark_context, under_spark_submit
 
 
 def test_a_second_context_would_end_the_first(spark: Any) -> None:
     with (
         pytest.raises(SparkMissing, match="has a Spark context already"),
-        spark_context(SparkSettings("local[1]")),
+        spark_context(SparkSettings(master="local[1]")),
     ):
         pass
     assert spark.sparkContext.parallelize([1, 2], 1).sum() == 3

@@ -60,14 +60,26 @@ class Settings(BaseModel):
                     )
                     yield _parameter(_python_name(option), Annotated[list[str] | None, info], None)
                 continue
+            hint, default = (
+                hints[name],
+                Parameter.empty if field.default is PydanticUndefined else field.default,
+            )
+            if extra.pop("parse", None):
+                default = extra.pop("text")
+                hint = str | None if default is None else type(default)
             names = extra.pop("names", ())
-            if not names and hints[name] is bool and field.default is False:
-                names = (f"--{name.replace('_', '-')}",)
+            if not names and hint is bool and default is False:
+                names = (cls.option_of(name),)
             make = (
                 typer.Argument if extra.pop("is_argument", False) else functools.partial(typer.Option, *names)
             )
-            default = Parameter.empty if field.default is PydanticUndefined else field.default
-            yield _parameter(name, Annotated[hints[name], make(**extra)], default)
+            yield _parameter(name, Annotated[hint, make(**extra)], default)
+
+    @classmethod
+    def option_of(cls, field: str) -> str:
+        """Return the first spelling of the option that a field declares, such as ``--server-id``."""
+        names = _properties(cls.model_fields[field]).get("names")
+        return str(names[0]) if names else f"--{field.replace('_', '-')}"
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
@@ -76,21 +88,32 @@ class Settings(BaseModel):
         """
         members = dict(values)
         for name, field in cls.model_fields.items():
-            if repeated := _properties(field).get("repeated"):
+            properties = _properties(field)
+            if (parse := properties.get("parse")) and members[name] is not None:
+                members[name] = parse(members[name], option=cls.option_of(name))
+            if repeated := properties.get("repeated"):
                 given = {key: members.pop(_python_name(option)) for option, (key, *_) in repeated.items()}
                 members[name] = {key: texts for key, texts in given.items() if texts}
         return cls(**members)
 
 
-def setting(default: Any = PydanticUndefined, *names: str, **properties: Any) -> Any:
+def setting(
+    default: Any = PydanticUndefined, *names: str, parse: Callable[..., Any] | None = None, **properties: Any
+) -> Any:
     """Return the default of a settings field, together with further properties of the command-line option that it
     declares.
 
     ``names`` are the option's spellings, if they are not the field's name with dashes. ``properties`` are keyword
     arguments of ``typer.Option``, such as ``metavar``, ``min``, ``max`` and ``rich_help_panel``. ``is_argument``
     makes an argument, and ``is_option=False`` a field that only the program sets.
+
+    With ``parse`` the user's value is a text or number, of the type of ``default``, and the field has the result of
+    ``parse(value, option=…)``. The function gets the option's name for its errors, such as ``--size``.
     """
     extra: dict[str, Any] = {**({"names": names} if names else {}), **properties}
+    if parse is not None:
+        extra |= {"parse": parse, "text": default}
+        default = None if default is None else parse(default)
     return Field(default, json_schema_extra=extra)
 
 

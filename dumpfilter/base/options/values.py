@@ -69,6 +69,12 @@ def format_size(size: int) -> str:
     return next((f"{_plain(size / _SIZE_UNITS[unit])}{unit}" for unit in units), str(size))
 
 
+def parse_mebibytes(number: int, *, option: str = "") -> int:
+    """Return the number of bytes of a size in MiB."""
+    del option
+    return number << 20
+
+
 def parse_rate(text: str, *, option: str = "") -> int:
     """Parse a rate such as ``2mbit``, and return the bits per second. Units are powers of 1000. Raises OptionError.
 

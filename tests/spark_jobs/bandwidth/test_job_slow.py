@@ -6,7 +6,6 @@ import functools
 import tempfile
 import uuid
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,8 +25,8 @@ from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.master.server import MasterServer
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
-from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions
 from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
+from dumpfilter.spark_jobs.options import BandwidthOptions
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from dumpfilter.v1 import dumpfilter_pb2 as pb
 from tests.master.client import Client
@@ -188,7 +187,7 @@ def test_a_real_replica_gets_the_bytes_of_the_figure(name: str) -> None:
 @pytest.mark.parametrize("name", ["oracle/mysql-row", "recordings/mysql-tagged", "oracle/mariadb-mixed"])
 def test_a_report_for_real_replicas_adds_up(name: str) -> None:
     """Sums, series, peaks and savings of rules are bytes of MySQL's protocol, with stand-ins."""
-    found = bandwidth(RECORDINGS[name], SLAVES, shuffled, replace(SMALL, audience=None))
+    found = bandwidth(RECORDINGS[name], SLAVES, shuffled, SMALL.model_copy(update={"audience": None}))
     assert found.audience is Audience.REPLICAS
     is_exact = found.source.family == "mysql"
     for one in found.slaves:
@@ -306,7 +305,7 @@ def test_the_same_whatever_the_ranges(name: str) -> None:
         return {"compressed": 0, "compressed_no_filter": 0, "real_replica": None if is_bound else real}
 
     assert figures(SMALL) == figures(BandwidthOptions(bucket_seconds=1, audience=Audience.SLAVES))
-    assert figures(SMALL) == figures(replace(SMALL, most_units=0))
+    assert figures(SMALL) == figures(SMALL.model_copy(update={"most_units": 0}))
 
 
 def test_a_damaged_file_among_several(tmp_path: Path) -> None:

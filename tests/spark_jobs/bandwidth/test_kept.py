@@ -19,10 +19,11 @@ from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth, evaluate_slaves, measure_and_evaluate
-from dumpfilter.spark_jobs.bandwidth.measured_set import BandwidthOptions, MeasuredSet, measure_set
+from dumpfilter.spark_jobs.bandwidth.measured_set import MeasuredSet, measure_set
 from dumpfilter.spark_jobs.bandwidth.output import MEASUREMENTS, read_measurements, write_measurements
 from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
 from dumpfilter.spark_jobs.engines import run_here
+from dumpfilter.spark_jobs.options import BandwidthOptions
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from tests.spark_jobs.walking import RECORDINGS
 from tests.strategies import MadeBinlog, binlogs, rules
@@ -116,7 +117,7 @@ def test_other_filters_have_the_figures_of_a_fresh_run(
     units=st.sampled_from([0, 4_000_000]),
 )
 def test_made(made: MadeBinlog, first: list[list[object]], then: list[list[object]], units: int) -> None:
-    options = replace(OPTIONS, most_units=units, block_size=700)
+    options = OPTIONS.model_copy(update={"most_units": units, "block_size": 700})
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "made.000001"
         source.write_bytes(made.data)
@@ -153,7 +154,7 @@ def test_compressed_transactions_hold_for_the_measured_filters_only() -> None:
 
 @pytest.mark.parametrize("name", [MYSQL, COMPRESSED])
 def test_longer_buckets_need_no_reading(name: str) -> None:
-    options = replace(OPTIONS, bucket_seconds=3)
+    options = OPTIONS.model_copy(update={"bucket_seconds": 3})
     changed = measure_set(RECORDINGS[name], [SHOP], refuse, options, kept(name))  # type: ignore[arg-type]
     results = evaluate_slaves(changed, [SHOP])
     assert exact(results) == exact(bandwidth(RECORDINGS[name], [SHOP], run_here, options))
@@ -167,12 +168,14 @@ def test_shorter_buckets_and_other_options_are_measured_again() -> None:
             return True
         return False
 
-    coarse = measure_set(RECORDINGS[MYSQL], [SHOP], run_here, replace(OPTIONS, bucket_seconds=60))
-    assert not is_read(replace(OPTIONS, bucket_seconds=60))
-    assert is_read(replace(OPTIONS, bucket_seconds=30))
-    assert is_read(replace(OPTIONS, bucket_seconds=90))
-    assert is_read(replace(OPTIONS, bucket_seconds=60, verify=False))
-    assert is_read(replace(OPTIONS, bucket_seconds=60, range_size=8000))
+    coarse = measure_set(
+        RECORDINGS[MYSQL], [SHOP], run_here, OPTIONS.model_copy(update={"bucket_seconds": 60})
+    )
+    assert not is_read(OPTIONS.model_copy(update={"bucket_seconds": 60}))
+    assert is_read(OPTIONS.model_copy(update={"bucket_seconds": 30}))
+    assert is_read(OPTIONS.model_copy(update={"bucket_seconds": 90}))
+    assert is_read(OPTIONS.model_copy(update={"bucket_seconds": 60, "verify": False}))
+    assert is_read(OPTIONS.model_copy(update={"bucket_seconds": 60, "range_size": 8000}))
 
 
 class Folder:
@@ -253,7 +256,7 @@ def test_a_new_file_with_xa_transactions_needs_all_files(tmp_path: Path) -> None
     """The kept files have no XA COMMIT. Only the new one tells that the whole set must be followed."""
     folder = Folder(MYSQL, tmp_path)
     without = [*folder.files(0, 1), *folder.files(2, 3)]
-    options = replace(OPTIONS, range_size=500)
+    options = OPTIONS.model_copy(update={"range_size": 500})
     _, measured = measure_and_evaluate(without, [SHOP], run_here, options)
     assert not measured.indexed.has_xa
     read, _ = read_by(folder.files(0, 3), measured, options)

@@ -12,7 +12,8 @@ from dumpfilter.binlog.workload import generate
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.bandwidth.measured_set import ALONE, MeasureRanges
-from dumpfilter.spark_jobs.ranges import ReadOptions, index_file, ranges_of
+from dumpfilter.spark_jobs.options import ReadOptions
+from dumpfilter.spark_jobs.ranges import index_file, ranges_of
 from dumpfilter.spark_jobs.samples import CHUNK, LEVEL
 
 

@@ -18,7 +18,8 @@ from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.workload import generate
 from dumpfilter.spark_jobs.binlog_source import predicate_of
-from dumpfilter.spark_jobs.ranges import BLOCK_SIZE, Range, ReadOptions, index_file
+from dumpfilter.spark_jobs.options import BLOCK_SIZE, ReadOptions
+from dumpfilter.spark_jobs.ranges import Range, index_file
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.reading import ranges_of_file, read_batches

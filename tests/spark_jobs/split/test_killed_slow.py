@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import random
 import shutil
@@ -95,7 +94,7 @@ def test_only_one_writes_at_a_time(source: Path, whole: dict[str, bytes], tmp_pa
             with pytest.raises(OutputError, match="another split is writing to it"):
                 split(source, output, run_here, options())
             with pytest.raises(OutputError, match="another split is writing to it"):
-                split(source, output, run_here, dataclasses.replace(options(), max_binlog_size=1 << 20))
+                split(source, output, run_here, options().model_copy(update={"max_binlog_size": 1 << 20}))
         return run_here(function, tasks, label)
 
     split(source, output, run, options())
@@ -142,7 +141,7 @@ def test_the_command_is_killed(source: Path, tmp_path: Path, surroundings: dict[
     output = tmp_path / "out"
     with _begun(source, output, surroundings, ".out.split-*/out/*-bin.0*", "--engine", "local") as process:
         os.killpg(process.pid, signal.SIGKILL)
-    wanted = dataclasses.replace(options(), range_size=1 << 20)
+    wanted = options().model_copy(update={"range_size": 1 << 20})
     split(source, tmp_path / "whole" / "out", run_here, wanted)
     whole = contents(tmp_path / "whole" / "out")
     check_left(output, whole)

@@ -20,7 +20,8 @@ from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
 from dumpfilter.spark_jobs.engines import ThreadRunner
-from dumpfilter.spark_jobs.suggest.job import NOBODY, SuggestOptions, suggest
+from dumpfilter.spark_jobs.options import SuggestOptions
+from dumpfilter.spark_jobs.suggest.job import NOBODY, suggest
 from dumpfilter.spark_jobs.suggest.results import Plan, Suggestions, print_suggestions
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from tests.support import DATA
