@@ -20,7 +20,7 @@ class Division(enum.StrEnum):
 class Model(BaseModel):
     """The base class of results' parts. Objects cannot be changed, and JSON with unknown fields is refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Period(Model):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from dumpfilter.base.errors import OptionError
@@ -131,6 +131,10 @@ class OptionNames:
         return found and found._replace(origin=option)
 
 
+NamesOf = Callable[[], OptionNames]
+"""A function that returns a command's option names. Only an option file needs those of other commands."""
+
+
 def _truth(spelled: str, value: str | None) -> bool:
     found = _TRUTH.get("on" if value is None else value.lower())
     if found is None:
@@ -139,16 +143,16 @@ def _truth(spelled: str, value: str | None) -> bool:
 
 
 def arguments_of(
-    typed: Sequence[str], command: str, commands: Mapping[str, OptionNames], of_servers: OptionNames
+    typed: Sequence[str], command: str, commands: Mapping[str, NamesOf], of_servers: OptionNames
 ) -> list[Named | str]:
     """Return the arguments of a command: first the options from the option files (``my.cnf``) that the command line
     names, then those of the command line. A text that is no known option is returned as it is.
 
-    ``typed`` has the words of the command line after the name ``command``. ``commands`` has the option names of every
-    command that may read an option file, since several commands can share one file. A server's section, such as
-    ``[mysqld]``, may set only options of ``of_servers``. Raises OptionError.
+    ``typed`` has the words of the command line after the name ``command``. ``commands`` has functions that return the
+    option names of every command that may read an option file, since several commands can share one file. A server's
+    section, such as ``[mysqld]``, may set only options of ``of_servers``. Raises OptionError.
     """
-    given = list(_from_command_line(typed, commands[command]))
+    given = list(_from_command_line(typed, commands[command]()))
     files = [last.value for name in FILE_OPTIONS if (last := last_of(given, name))]
     read = [
         named
@@ -182,7 +186,7 @@ def server_option(option: FileOption, known: OptionNames) -> Named | None:
         return None
 
 
-def _own_option(option: FileOption, command: str, commands: Mapping[str, OptionNames]) -> Named | None:
+def _own_option(option: FileOption, command: str, commands: Mapping[str, NamesOf]) -> Named | None:
     """Return an option of the sections [dumpfilter] and [dumpfilter-COMMAND]. Return None for another section, and for
     an option in [dumpfilter] that only other commands have. Raises OptionError.
     """
@@ -195,9 +199,9 @@ def _own_option(option: FileOption, command: str, commands: Mapping[str, OptionN
     if of not in ("", command):
         return None
     try:
-        named = commands[command].find_in_file(option)
+        named = commands[command]().find_in_file(option)
     except UnknownOption as error:
-        if not of and any(option.name in each for each in commands.values()):
+        if not of and any(option.name in each() for each in commands.values()):
             return None
         raise option.error(str(error)) from None
     if named is not None and named.name in FILE_OPTIONS:
