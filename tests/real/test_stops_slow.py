@@ -17,7 +17,7 @@ from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import Filter
 from dumpfilter.index.fileset import BinlogSet
 from tests.real.server import MYSQL_ROOT, Servers
-from tests.real.stops import WRONG, Pair, expected, record, suggested_sets
+from tests.real.stops import WRONG, End, Pair, expected, record, suggested_sets
 from tests.real.texts import FAULTS, Target, judged
 from tests.slave.schedules import FACTOR
 
@@ -115,3 +115,20 @@ def test_what_suggest_prints_runs(pair: Pair) -> None:
     assert ["--replicate-ignore-table=hr.big"] in printed
     for rules in printed:
         assert pair.end(rules).errno == 0, rules
+
+
+def test_a_text_that_makes_a_database_runs_in_strict_mode(pair: Pair) -> None:
+    if pair.family != "mariadb":
+        return
+    # The second database is made inside a transaction.
+    rows = "USE hr", "INSERT INTO shop.a VALUES (1)", "INSERT INTO shop.a VALUES (2)"
+    pair.run_statements([*MAKE, "SET SESSION binlog_format = 'STATEMENT'", *rows])
+    end = End(["--replicate-wild-do-table=shop.a%"], 0, 0, "")
+    pair.replica.sql("SET GLOBAL gtid_strict_mode = 1")
+    try:
+        error, _, text = Target(pair).run(pair.binlog, end, lower_case=False, skip_gtids=False)
+    finally:
+        pair.replica.sql("SET GLOBAL gtid_strict_mode = 0")
+    assert error == ""
+    assert text.count("CREATE DATABASE IF NOT EXISTS") == 2
+    assert pair.replica.binlog_gtids() == pair.source.binlog_gtids()

@@ -64,7 +64,9 @@ class Target:
             "--local-infile=1",
         ]
 
-    def run(self, binlog: Path, end: End, *, lower_case: bool) -> tuple[str, dict[str, str], str]:
+    def run(
+        self, binlog: Path, end: End, *, lower_case: bool, skip_gtids: bool = True
+    ) -> tuple[str, dict[str, str], str]:
         """Run the text of a filter. Return the client's error, all objects of the server, and the text."""
         server = self._server
         self._pair.empty(server)
@@ -75,7 +77,7 @@ class Target:
             rules=tuple(map(parse_option, end.rules)), lower_case_table_names=int(lower_case)
         )
         with tempfile.TemporaryDirectory() as loads:
-            options = TextOptions(local_load=Path(loads), target_has=has or None)
+            options = TextOptions(local_load=Path(loads), target_has=has or None, skip_gtids=skip_gtids)
             print_binlog(
                 BinlogSet.open([binlog]), filters, SelectionOptions(), options, out, Console(file=said)
             )

@@ -216,7 +216,7 @@ class TextPrinter:
         self._gtid: Place | None = None
         """The event whose GTID the text has set for the session on a MySQL server, or None."""
         self._has_run = False
-        """Whether the text runs something with this GTID."""
+        """Whether the text runs something with the present GTID."""
 
     def shortcomings(self) -> Iterator[str]:
         """Yield warnings about the printed text: about statements that it has as comments, tables that may differ on
@@ -328,6 +328,8 @@ class TextPrinter:
             return kind, _xid_shape
         if kind in MYSQL_GTIDS and not self._skip_gtids:
             self._gtid, self._has_run = place, False
+        elif kind == T.MARIADB_GTID:
+            self._has_run = False
         if kind in _TIMED_GTIDS and body_end - at >= _TIMED_LENGTH and raw[at + _TIME_TYPE_AT] == _HAS_TIME:
             return (kind, raw[at + _UUID_AT : at + _GNO_AT]), lambda: self._mysql_gtid_shape(place)
         if kind == T.MARIADB_GTID and at + _FLAGS_AT < body_end and not raw[at + _FLAGS_AT] & FL_PREPARED_XA:
@@ -493,18 +495,21 @@ class TextPrinter:
     def _make_databases(self, statements: Sequence[bytes]) -> None:
         """Print statements that make databases. They would end the transaction and use up its GTID, so both are begun
         again. A transaction with a GTID that has changed something cannot make a database: the client stops there.
+
+        A server of MariaDB does not log the statements, since strict mode has no GTID for them.
         """
-        begins_again = self._in_transaction and not (self._gtid and self._has_run)
+        assert self._fd is not None
+        around: tuple[bytes, ...] = ()
         if self._gtid is not None:
-            if not self._has_run:
-                # The session no longer owns the GTID.
-                self._setting(b"ROLLBACK")
-            self._setting(_AUTOMATIC)
-        for statement in statements:
+            around = _AUTOMATIC, _gtid_setting(decode_event(self._gtid.event(self._fd)))
+        elif self._fd.family == "mariadb" and not self._skip_gtids:
+            around = b"SET @@session.sql_log_bin=0", b"SET @@session.sql_log_bin=1"
+        begins_again = self._in_transaction and not (around and self._has_run)
+        if around and not self._has_run:
+            # The session no longer owns the GTID.
+            self._setting(b"ROLLBACK")
+        for statement in (*around[:1], *statements, *around[1:]):
             self._setting(statement)
-        if self._gtid is not None:
-            assert self._fd is not None
-            self._setting(_gtid_setting(decode_event(self._gtid.event(self._fd))))
         if begins_again:
             self._setting(b"BEGIN")
 
