@@ -26,8 +26,15 @@ _WIRE = {
 }
 
 
+def codec_of(charset: CharacterSet) -> str:
+    """Return Python's codec for a client's character set. The servers' latin1 is Windows' code page 1252."""
+    return "cp1252" if charset is CharacterSet.latin1 else charset.codec
+
+
 def _text(column: ResultColumn, value: Any) -> bytes:
-    return value if isinstance(value, bytes) else text_of(value).encode(column.codec, "replace")
+    if isinstance(value, bytes):
+        return value
+    return text_of(value).encode(codec_of(column.character_set), "replace")
 
 
 def _timestamp(column: ResultColumn, value: Any) -> bytes:
@@ -59,7 +66,9 @@ def error(
     SQLSTATE.
     """
     state = b"#" + failed.sqlstate.encode("ascii", "replace")[:5].ljust(5, b"0") if is_greeted else b""
-    return struct.pack("<BH", 0xFF, failed.number) + state + failed.message.encode(charset.codec, "replace")
+    return (
+        struct.pack("<BH", 0xFF, failed.number) + state + failed.message.encode(codec_of(charset), "replace")
+    )
 
 
 def ok(capabilities: Capabilities, result: Result, info: bytes = b"") -> bytes:
@@ -116,8 +125,9 @@ def column_definition(column: Column, charset: CharacterSet) -> bytes:
     return bytes(
         packets.make_column_definition_41(
             server_charset=charset,
-            # A character of the name that the client's character set lacks becomes a question mark.
-            name=column.name.encode(charset.codec, "replace").decode(charset.codec),
+            # A character of the name that the client's character set lacks becomes a question mark. The library encodes
+            # the name anew.
+            name=column.name.encode(codec_of(charset), "replace").decode(charset.codec),
             column_type=wire,
             character_set=charset if text else CharacterSet.binary,
             column_length=1 << 24 if text else 26,

@@ -634,7 +634,7 @@ class Connection:
         statement = self._statement(fields.uint(4))
         # The flags and the iteration count are skipped. A client that asks for a cursor by a flag need not get one.
         fields.take(1 + 4)
-        values = statement.read_values(fields, self._charset().codec)
+        values = statement.read_values(fields, answers.codec_of(self._charset()))
         await self._answer(statement.with_values(values), binary=True)
 
     async def _stmt_close(self, data: bytes) -> None:
@@ -659,7 +659,7 @@ class Connection:
         # console refuses such a statement with error 1300, so that no wrong rule is set.
         charset = self._charset()
         try:
-            return data.decode(charset.codec)
+            return data.decode(answers.codec_of(charset))
         except UnicodeDecodeError as bad:
             rest = data[bad.start : bad.start + _SHOWN_BYTES].hex().upper()
             raise server_errors.ER_INVALID_CHARACTER_STRING(charset.name, rest) from bad

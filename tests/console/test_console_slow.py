@@ -403,6 +403,13 @@ def test_character_sets(console: ConsoleServer) -> None:
         packets = client.rows()
         assert b"\x01\xe9" in packets[1]
         assert packets[2] == b"\x01\xe9"
+        # Real servers answer so, too: their latin1 has the euro sign, and no Cyrillic letters.
+        for statement in ("SET NAMES utf8mb4", "SET @name = '€ф'", "SET NAMES latin1"):
+            assert client.query(statement) == "ok"
+        client.command(b"\x03SELECT CONCAT(@name, '\x80') AS \x80")
+        packets = client.rows()
+        assert b"\x01\x80" in packets[1]
+        assert packets[2] == b"\x03\x80?\x80"
 
 
 # Interrupting
