@@ -12,11 +12,11 @@ other statements, XA transactions, and compressed transactions.
 from __future__ import annotations
 
 import struct
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import dropwhile, takewhile
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -26,9 +26,10 @@ from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_STANDALONE, commit_time
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, NO_GAPS, Counts, Gaps, with_statement_end
-from dumpfilter.dump.cut import ADD_STATEMENT_END, OF_NEXT
+from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, Counts, with_statement_end
+from dumpfilter.dump.cut import ADD_STATEMENT_END
 from dumpfilter.dump.packets.stand_ins import stand_in_of
+from dumpfilter.dump.stream.message import GapList, Runs
 from dumpfilter.dump.thread import DumpThread, Reach
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.scanner import FileScanner
@@ -180,7 +181,14 @@ class Tail:
         """
         if file != self._file:
             return []
-        found = dropwhile(lambda commit: commit.offset != position, self._recent)
+        found: list[Commit] = []
+        for commit in reversed(self._recent):
+            if commit.end <= position:
+                break
+            found.append(commit)
+        found.reverse()
+        if not found or found[0].offset != position:
+            return []
         return list(takewhile(lambda commit: commit.end - position < most, found))
 
 
@@ -402,18 +410,16 @@ class Decider:
 
         It is the message that :class:`~dumpfilter.master.encodings.GrpcPlan` makes of the dump thread's plan.
         """
-        gaps, completed = _GapList(), _Runs()
+        gaps, completed = GapList(), Runs()
         for commit, decision, events in parts:
             source, number = self._numbered(commit)
             completed.add(source, number)
             if decision.is_dropped:
-                gaps.drop(decision, source, number, commit.end)
+                gaps.drop(source, number, commit.end, decision.hits)
             else:
-                gaps.send(decision, events)
-        gaps.close()
-        return chunk_of_commits(
-            place, parts[-1].commit.end, b"".join(_events(parts)), counts, completed.rows, gaps.gaps()
-        )
+                gaps.send(sum(map(len, events)), decision.hits)
+        sent = b"".join(_events(parts))
+        return chunk_of_commits(place, parts[-1].commit.end, sent, counts, completed, gaps)
 
     def _decision(self, flags: TableFlags, commit: Commit) -> Decision | None:
         if commit.description is not self._description:
@@ -497,73 +503,3 @@ def _with_stand_ins(parts: Sequence[Part], counts: Counts) -> list[bytes]:
         events += made
         counts.bytes_gtid += sum(map(len, made))
     return events
-
-
-class _Runs:
-    """GTIDs as runs of consecutive transaction numbers of one source."""
-
-    def __init__(self) -> None:
-        self.rows: list[list[int]] = []
-        """The runs: the number of the source in the index, and the first and the last transaction number."""
-
-    def add(self, source: int, number: int, since: int = 0) -> None:
-        """Append a GTID, or extend the last run if the GTID follows it. Runs before the index ``since`` stay."""
-        last = self.rows[-1] if len(self.rows) > since else None
-        if last is not None and last[0] == source and last[2] + 1 == number:
-            last[2] = number
-        else:
-            self.rows.append([source, number, number])
-
-
-class _GapList:
-    """The gaps of a chunk that is made of decided transactions (:class:`~dumpfilter.dump.chunk.Gaps`)."""
-
-    def __init__(self) -> None:
-        self._rows: list[tuple[int, int, int, int, int]] = []
-        self._runs = _Runs()
-        self._hits: list[tuple[int, int]] = []
-        self._used: Counter[int] = Counter()
-        """The rule uses since the last gap, by kind of rule."""
-        self._size = 0
-        """The number of bytes of events that were sent."""
-        self._end = OF_NEXT
-        """The position after the last dropped transaction; 0 if no gap is open."""
-        self._since = 0
-        """The index of the first run of the open gap."""
-
-    def drop(self, decision: Decision, source: int, number: int, end: int) -> None:
-        """Add a dropped transaction, its GTID, and the position after it."""
-        self._use(decision)
-        self._runs.add(source, number, self._since)
-        self._end = end
-
-    def send(self, decision: Decision, events: Sequence[bytes]) -> None:
-        """Add a transaction that is sent, whole or in part."""
-        self.close()
-        self._use(decision)
-        if self._used:
-            self._add(OF_NEXT)
-        self._size += sum(map(len, events))
-
-    def close(self) -> None:
-        """End the gap of the last dropped transactions."""
-        if self._end:
-            self._add(self._end)
-            self._end = OF_NEXT
-
-    def gaps(self) -> Gaps:
-        """Return the gaps as arrays."""
-        if not self._rows:
-            return NO_GAPS
-        runs, hits = np.array(self._runs.rows, np.int64), np.array(self._hits, np.int64)
-        return Gaps(np.array(self._rows, np.int64), runs.reshape(-1, 3), hits.reshape(-1, 2))
-
-    def _use(self, decision: Decision) -> None:
-        for kind, count in decision.hits:
-            self._used[kind] += count
-
-    def _add(self, end: int) -> None:
-        self._hits += sorted(self._used.items())
-        self._used.clear()
-        self._since = len(self._runs.rows)
-        self._rows.append((self._size, end, 0, self._since, len(self._hits)))

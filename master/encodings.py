@@ -22,7 +22,7 @@ from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.dump.chunk import ChunkPlan, Counts, Gaps, Window
 from dumpfilter.dump.packets.protocol import format_description, rotate
 from dumpfilter.dump.packets.stand_ins import NOTHING_DROPPED, Dropped, find_dropped, with_stand_ins
-from dumpfilter.dump.stream.message import gaps_to_proto, with_events
+from dumpfilter.dump.stream.message import GapList, Runs, gaps_to_proto, with_events
 from dumpfilter.dump.stream.pace import LEAST
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.advance import (
@@ -168,13 +168,13 @@ def counts_to_proto(counts: Counts) -> pb.Counts:
 
 
 def chunk_of_commits(
-    place: DumpPlace, end: int, events: bytes, counts: Counts, completed: Iterable[list[int]], gaps: Gaps
+    place: DumpPlace, end: int, events: bytes, counts: Counts, completed: Runs, gaps: GapList
 ) -> bytes:
     """Return the chunk (serialized message) from ``place`` to the position ``end`` of the same file, both transaction
     boundaries.
 
-    ``events`` are the bytes that are sent. ``completed`` has the GTIDs of all transactions, as in
-    :func:`runs_to_proto`, and ``gaps`` those of the dropped ones.
+    ``events`` are the bytes that are sent. ``completed`` has the GTIDs of all transactions, and ``gaps`` those of the
+    dropped ones.
     """
     file, before = place.told
     key_of = place.source.gtid_source
@@ -185,9 +185,9 @@ def chunk_of_commits(
         resume_position=end,
         resume_bytes=len(events),
         counts=counts_to_proto(counts),
-        completed=runs_to_proto(completed, key_of),
+        completed=runs_to_proto(completed.rows, key_of),
     )
-    return with_events(chunk, events, gaps_to_proto(gaps, key_of) if len(gaps) else b"")
+    return with_events(chunk, events, gaps.message(key_of))
 
 
 def runs_to_proto(runs: Iterable[list[int]], key_of: Callable[[int], SourceKey]) -> pb.GtidRunsSet:

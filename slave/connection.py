@@ -50,6 +50,8 @@ CHANNEL_OPTIONS = (
     # long the slave waits before it connects again.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_retries", 0),
+    # The I/O thread itself waits for the next message. Otherwise each message wakes two threads.
+    ("SingleThreadedUnaryStream", 1),
 )
 
 PORT_FOR_SLAVES = "the port that `dumpfilter master --port` or `dumpfilter slave --serve-port` opens"

@@ -56,6 +56,9 @@ from dumpfilter.v1 import dumpfilter_pb2_grpc as rpc
 
 log = logger("dumpfilter.slave")
 
+_SILENT = "the master was silent for too long"
+"""The reason of a call that was cancelled here: by the helper thread, or by stop(), after which nobody reads it."""
+
 _RETRIED = frozenset(
     {
         Status.UNAVAILABLE,
@@ -383,6 +386,10 @@ class IoThread(ChannelThread):
         Otherwise raise ``error``, or the error of dumpfilter for its gRPC status, such as PositionError.
         """
         match error:
+            case grpc.FutureCancelledError():
+                return _SILENT
+            case grpc.Future() if error.cancelled():
+                return _SILENT
             case grpc.RpcError():
                 code, details = error.code(), error.details() or ""
                 if code in _REGISTERED_ANEW:
@@ -392,10 +399,6 @@ class IoThread(ChannelThread):
                 if code in _ERRORS:
                     raise _ERRORS[code](f"{self._where}: {details}") from error
                 raise StreamError(f"{self._where}: {code.name}: {details}") from error
-            case grpc.FutureCancelledError():
-                # Either the helper thread cancelled the call because the master was silent, or stop() did. After
-                # stop() this text is not used.
-                return "the master was silent for too long"
             case NotAMaster() | TlsError():
                 # A certificate that is being renewed on the master, or an address that is being moved, must not end a
                 # slave that was connected.

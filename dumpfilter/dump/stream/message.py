@@ -14,7 +14,8 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -248,6 +249,93 @@ def gaps_to_proto(gaps: Gaps, key_of: Callable[[int], SourceKey]) -> bytes:
     size = write_lists(numbers.view(np.uint64), np.array([*accumulate(map(len, lists))]), _FIRST_LIST, out)
     names = pb.Gaps(source=[source_bytes(key_of(number)) for number in sources])
     return names.SerializeToString() + out[:size].tobytes()
+
+
+class Runs:
+    """GTIDs as runs of consecutive transaction numbers of one source."""
+
+    def __init__(self) -> None:
+        self.rows: list[list[int]] = []
+        """The runs: the number of the GTID source, and the first and the last transaction number."""
+
+    def add(self, source: int, number: int, since: int = 0) -> None:
+        """Append a GTID, or extend the last run if the GTID follows it. Runs before the index ``since`` stay."""
+        last = self.rows[-1] if len(self.rows) > since else None
+        if last is not None and last[0] == source and last[2] + 1 == number:
+            last[2] = number
+        else:
+            self.rows.append([source, number, number])
+
+
+class GapList:
+    """The gaps (runs of dropped transactions) of one chunk, collected from transactions one by one.
+
+    For a few gaps this takes a fraction of the time of :func:`gaps_to_proto`, which encodes arrays.
+    """
+
+    def __init__(self) -> None:
+        self._gaps = pb.Gaps()
+        self._runs = Runs()
+        self._used: Counter[int] = Counter()
+        """The rule uses (hits) since the last gap, by the index of the kind of rule in ``SLAVE_RULE_KINDS``."""
+        self._size = 0
+        """The bytes of events since the last gap."""
+        self._end = 0
+        """The position after the last dropped transaction; 0 if no gap is open."""
+        self._told_end = 0
+        """The position after the last gap."""
+        self._told_runs = 0
+        """The number of runs of the gaps until now."""
+
+    def drop(self, source: int, number: int, end: int, hits: Iterable[tuple[int, int]]) -> None:
+        """Add a dropped transaction: its GTID, the position after it, and the rule uses of its events."""
+        self._used.update(dict(hits))
+        self._runs.add(source, number, self._told_runs)
+        self._end = end
+
+    def send(self, size: int, hits: Iterable[tuple[int, int]]) -> None:
+        """Add a transaction that is sent, whole or in part: its bytes, and the rule uses of its dropped events."""
+        self._close()
+        self._used.update(dict(hits))
+        if self._used:
+            self._add(0)
+        self._size += size
+
+    def message(self, key_of: Callable[[int], SourceKey]) -> bytes:
+        """Return the serialized gRPC message, which is empty without gaps. ``key_of`` returns the GTID source for a
+        source's number.
+        """
+        self._close()
+        gaps, runs = self._gaps, self._runs.rows
+        sources = sorted({source for source, _, _ in runs})
+        gaps.source.extend(source_bytes(key_of(number)) for number in sources)
+        before = 0
+        for source, first, last in runs:
+            gaps.run_source.append(sources.index(source))
+            gaps.run_first.append(first - before)
+            gaps.run_length.append(last - first + 1)
+            before = last
+        message: bytes = gaps.SerializeToString(deterministic=True)
+        return message
+
+    def _close(self) -> None:
+        """End the gap of the last dropped transactions."""
+        if self._end:
+            self._add(self._end)
+            self._end = 0
+
+    def _add(self, end: int) -> None:
+        """Append a gap. ``end`` is the position after it, or 0 if it moves no position."""
+        gaps, runs = self._gaps, len(self._runs.rows)
+        gaps.offset.append(self._size)
+        gaps.end.append(end and end - self._told_end)
+        gaps.runs.append(runs - self._told_runs)
+        gaps.hits.append(len(self._used))
+        for kind, count in sorted(self._used.items()):
+            gaps.hit_kind.append(kind_number(SLAVE_RULE_KINDS[kind]))  # type: ignore[arg-type]  # an int on the wire
+            gaps.hit_count.append(count)
+        self._size, self._told_end, self._told_runs = 0, end or self._told_end, runs
+        self._used.clear()
 
 
 def _steps(numbers: Integers, before: Integers | None = None) -> Integers:
