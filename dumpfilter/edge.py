@@ -257,9 +257,7 @@ class Edge:
             if values and not ports:
                 raise OptionError(f"{options.config}: {table}: has no effect without {option}")
         for port in self._for_slaves.values():
-            warning = self._listen(port).check_exposure(config.users)
-            if warning is not None:
-                log.warning("insecure", reason=warning)
+            self._listen(port).check_exposure(config.users)
 
     def _load(self, names: NameRules) -> MasterConfig:
         path = self._options.config

@@ -413,9 +413,9 @@ class ListenAddress(Endpoint):
     def __str__(self) -> str:
         return host_and_port(self.host, self.port)
 
-    def check_exposure(self, users: Mapping[str, object]) -> str | None:
-        """Check that a master with these ``users`` may listen on this address. Return a warning if only ``--insecure``
-        permits it; otherwise None.
+    def check_exposure(self, users: Mapping[str, object]) -> None:
+        """Check that a master with these ``users`` may listen on this address. Log a warning if only ``--insecure``
+        permits it.
 
         Raises Exposed when the master would serve other machines without TLS or without a login.
         """
@@ -430,7 +430,7 @@ class ListenAddress(Endpoint):
                     "--tls-require-slave-cert",
                 )
             )
-        return check_listener(self.owner, self.host_option, self.host, lacks, insecure=self.insecure)
+        check_listener(self.owner, self.host_option, self.host, lacks, insecure=self.insecure)
 
     def open_port(self, server: grpc.Server | grpc.aio.Server) -> int:
         """Make a gRPC server listen on this address, and return the port. Raises OptionError when the address cannot
@@ -578,9 +578,7 @@ class MasterServer:
         source: SourceThread | None = None,
     ) -> None:
         if listen is not None:
-            warning = listen.check_exposure((config or MasterConfig()).users)
-            if warning is not None:
-                log.warning("insecure", reason=warning)
+            listen.check_exposure((config or MasterConfig()).users)
         self.loop = ServingLoop("grpc-loop")
         self._probe: asyncio.Task[None] | None = None
         self._stopped = False

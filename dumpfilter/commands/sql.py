@@ -126,7 +126,7 @@ def render(format_: Format, names: Sequence[str], numeric: Sequence[bool], rows:
     return "".join(f"{line}\n" for line in lines)
 
 
-def render_within(width: int, names: Sequence[str], numeric: Sequence[bool], rows: Sequence[Row]) -> str:
+def render_within(width: float, names: Sequence[str], numeric: Sequence[bool], rows: Sequence[Row]) -> str:
     """Return one result set as a table, or with one line for each column if the table is wider than ``width``
     characters.
     """
@@ -152,11 +152,16 @@ def _table(names: Sequence[str], numeric: Sequence[bool], rows: Sequence[Row]) -
 
 
 def _vertical(names: Sequence[str], rows: Sequence[Row]) -> Iterator[str]:
-    width = max(map(cell_len, names), default=0)
     for number, row in enumerate(rows, 1):
         yield f"{'*' * 27} {number}. row {'*' * 27}"
-        for name, value in zip(names, row, strict=True):
-            yield f"{_padded(name, width, True)}: {_text(value)}"
+        yield from aligned(names, row)
+
+
+def aligned(names: Sequence[str], row: Row) -> Iterator[str]:
+    """Yield a line for each value of a row, with the values below one another."""
+    width = max(map(cell_len, names), default=0)
+    for name, value in zip(names, row, strict=True):
+        yield f"{_padded(name, width, True)}: {_text(value)}"
 
 
 def _padded(text: str, width: int, to_right: bool = False) -> str:

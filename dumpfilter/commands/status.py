@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
+import shutil
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from dumpfilter.analyse.report.terminal import print_json, table
+from dumpfilter.analyse.report.terminal import print_json
 from dumpfilter.base import logs
 from dumpfilter.base.errors import DumpfilterError, OptionError
 from dumpfilter.base.options.config_files import read_password
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.base.printable import for_terminal, printable
 from dumpfilter.commands.option_groups import ConsoleLogin, parse_address
+from dumpfilter.commands.sql import aligned, render_within
 from dumpfilter.slave.options import MASTER_PANEL, SOURCE_VARIABLE, TlsOptions
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from dumpfilter.commands.server_status.model import Record
     from dumpfilter.slave.connection import Source
 
 _LONGEST = 500
 """The length to which a value is cut on the terminal, characters. GTID sets can be long; --json prints them whole."""
 
-_ANY_WIDTH = 1 << 20
-"""A console width in which every table fits, characters."""
+_CLEAR = "\x1b[H\x1b[2J"
+"""The text that clears a terminal."""
 
 
 class AskedOptions(ConsoleLogin):
@@ -130,8 +130,6 @@ def status_command(
         dumpfilter status --slave 127.0.0.1:3309 --max-lag 30s --json
         dumpfilter status --relay-dir s1 --watch 2
     """
-    from rich.console import Console
-
     from dumpfilter.commands.server_status.model import PROBLEM, MaxLag, judge
 
     logs.configure(logs.Format.TEXT, logs.Level.ERROR)
@@ -154,10 +152,10 @@ def status_command(
             if given.as_json:
                 print_json(status, indent=1 if given.watch is None else None)
             else:
-                terminal = Console(highlight=False)
-                if given.watch is not None and terminal.is_terminal:
-                    terminal.clear()
-                render_status(status, terminal)
+                if given.watch is not None and sys.stdout.isatty():
+                    typer.echo(_CLEAR, nl=False)
+                for line in status_lines(status, _width()):
+                    typer.echo(line)
             if given.watch is None:
                 raise typer.Exit(PROBLEM if problems else 0)
         time.sleep(given.watch)
@@ -177,33 +175,49 @@ _SLAVE = (
 _NUMBER = re.compile(r"(-?[\d,.]+( %)?)?")
 
 
-def render_status(status: Record, console: Console) -> None:
-    """Print the status record (dictionary) of a master or slave: a table of values, a table of slaves or of each
-    channel, and the problems.
+def _width() -> float:
+    """Return the width of the terminal, columns. A pipe has a width only if COLUMNS is set."""
+    has_width = sys.stdout.isatty() or os.environ.get("COLUMNS")
+    return shutil.get_terminal_size().columns if has_width else math.inf
+
+
+def status_lines(status: Record, width: float = math.inf) -> Iterator[str]:
+    """Yield the lines that show the status record (dictionary) of a master or slave: its values, a table of slaves or
+    the values of each channel, and the problems.
+
+    People copy numbers and positions, so no value is cropped. A table that is wider than ``width`` columns has a line
+    for each value instead.
     """
-    from dumpfilter.commands.server_status.model import name_of_channel, name_of_slave
+    from dumpfilter.commands.server_status.model import name_of_channel
 
     known = {} if status.get("file", "?") else {"files": None, "bytes": None}
-    console.print(_block(_texts(status | known)))
+    yield from _values(_texts(status | known))
     slaves = status.get("slaves") or ()
     states = Counter(slave["state"] for slave in slaves)
     each = ", ".join(f"{count} {state}" for state, count in states.items())
-    _print_rows(console, f"{len(slaves)} slaves ({each})", [_slave_texts(slave) for slave in slaves], _SLAVE)
+    yield from _rows(
+        f"{len(slaves)} slaves ({each})", [_slave_texts(slave) for slave in slaves], _SLAVE, width
+    )
     drains = [_texts(drain) for drain in status.get("drains") or ()]
-    _print_rows(console, "drains", drains, list(drains[0]) if drains else ())
+    yield from _rows("drains", drains, list(drains[0]) if drains else (), width)
     for channel in status.get("channels", ()):
-        console.print(_block(_texts(channel), name_of_channel(channel)))
-    for slave in slaves:
+        yield from ("", typer.style(printable(name_of_channel(channel)), bold=True))
+        yield from _values(_texts(channel))
+    if remarks := list(_remarks(status)):
+        yield from ("", *remarks)
+
+
+def _remarks(status: Record) -> Iterator[str]:
+    from dumpfilter.commands.server_status.model import name_of_slave
+
+    for slave in status.get("slaves") or ():
         for warning in slave["filter_warnings"]:
-            _say(console, f"warning: {name_of_slave(slave)}: {printable(warning, _LONGEST)}", "yellow")
+            text = f"warning: {printable(name_of_slave(slave))}: {printable(warning, _LONGEST)}"
+            yield typer.style(text, fg="yellow")
     if status["role"] == "slave" and status["running"] and not status["console"]:
-        _say(console, "The files do not tell the state of the threads: ask the slave's console with --slave.")
+        yield "The files do not tell the state of the threads: ask the slave's console with --slave."
     for problem in status["problems"]:
-        _say(console, f"PROBLEM: {printable(problem, _LONGEST)}", "bold red")
-
-
-def _say(console: Console, text: str, style: str = "") -> None:
-    console.print(Text(text, style=style), soft_wrap=True)
+        yield typer.style(f"PROBLEM: {printable(problem, _LONGEST)}", fg="red", bold=True)
 
 
 def _texts(record: Record) -> dict[str, str]:
@@ -247,34 +261,17 @@ def _text(name: str, value: Any) -> str:
     return str(value)
 
 
-def _block(texts: Mapping[str, str], title: str = "") -> Table:
-    made = table(("", ""), [(name, text) for name, text in texts.items() if text], title=title)
-    made.show_header = False
-    made.columns[0].no_wrap = True
-    return made
+def _values(texts: Mapping[str, str]) -> Iterator[str]:
+    shown = {name: text for name, text in texts.items() if text}
+    return aligned(list(shown), list(shown.values()))
 
 
-def _print_rows(
-    console: Console, title: str, rows: Sequence[Mapping[str, str]], heads: Sequence[str]
-) -> None:
-    """Print rows as a table, or each row as a block of lines if the table is wider than the terminal.
-
-    People copy numbers and positions, so no value is cropped. A pipe has a width only if COLUMNS is set. Otherwise a
-    pipe gets the whole table.
-    """
-    from rich.console import Console
-
+def _rows(title: str, rows: Sequence[Mapping[str, str]], heads: Sequence[str], width: float) -> Iterator[str]:
+    """Yield a title and the lines of a table without empty columns, or nothing if the table has no columns."""
     heads = [head for head in heads if any(row[head] for row in rows)]
-    if not heads:
-        return
-    numbers = [head for head in heads if all(_NUMBER.fullmatch(row[head]) for row in rows)]
-    whole = table(heads, [[row[head] for head in heads] for row in rows], title=title, numbers=numbers)
-    width = console.measure(whole, options=console.options.update_width(_ANY_WIDTH)).maximum
-    if width <= console.width:
-        console.print(whole)
-    elif console.is_terminal or os.environ.get("COLUMNS"):
-        _say(console, title)
-        for row in rows:
-            console.print(_block({head: row[head] for head in heads}))
-    else:
-        Console(file=console.file, width=width, color_system=None, highlight=False).print(whole)
+    if heads:
+        yield from ("", typer.style(title, bold=True))
+        numeric = [all(_NUMBER.fullmatch(row[head]) for row in rows) for head in heads]
+        yield render_within(width, heads, numeric, [[row[head] for head in heads] for row in rows]).rstrip(
+            "\n"
+        )

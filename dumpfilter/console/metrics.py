@@ -90,7 +90,7 @@ class MetricsEndpoint(listening.Endpoint):
             lacks.append(
                 listening.Lack("without a login", "give --tls-ca, the CA of Prometheus' certificate")
             )
-        warning = listening.check_listener(
+        listening.check_listener(
             "the metrics' endpoint",
             "--metrics-address",
             self.host,
@@ -98,8 +98,6 @@ class MetricsEndpoint(listening.Endpoint):
             insecure=self.insecure,
             permit="--metrics-insecure",
         )
-        if warning is not None:
-            log.warning("insecure", reason=warning)
 
 
 @contextmanager

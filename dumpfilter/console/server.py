@@ -66,11 +66,9 @@ class ConsoleEndpoint(Endpoint):
             for user, password in users.items()
             if password.is_empty
         ]
-        warning = check_listener(
+        check_listener(
             "the console", "--host or --console-host", self.host, lacks[:1], insecure=self.insecure
         )
-        if warning is not None:
-            log.warning("insecure", reason=warning)
         return users
 
     def roles(self, configured: Mapping[str, Role] | None = None) -> dict[str, Role]:

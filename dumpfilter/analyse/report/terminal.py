@@ -10,18 +10,18 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
-
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dumpfilter.base.printable import visible
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
-Cell = str | Text
+# Rich takes longer to import than JSON takes to print.
+Cell: TypeAlias = "str | Text"
 
 
 def table(
@@ -39,6 +39,8 @@ def table(
     never wrapped either. Other cells are wrapped if the table is wider than the terminal. Line breaks in a cell are
     kept. Without ``framed`` the table has no lines around it.
     """
+    from rich.table import Table
+
     form: dict[str, Any] = {} if framed else {"box": None, "pad_edge": False, "padding": (0, 2, 0, 0)}
     made = Table(
         title=text(title) if title else None,
@@ -62,11 +64,15 @@ def table(
 
 def text(cell: Cell) -> Text:
     """Return a table cell as a Rich text. Invisible characters of a plain ``str`` are escaped."""
+    from rich.text import Text
+
     return cell if isinstance(cell, Text) else Text("\n".join(map(visible, cell.split("\n"))))
 
 
 def warn(console: Console, warning: str) -> None:
     """Print a warning. On a terminal it is wrapped. In a pipe it is one line, so that programs can search it."""
+    from rich.text import Text
+
     said = Text.assemble(("warning:", "yellow"), " ", visible(warning))
     console.print(said, soft_wrap=not console.is_terminal)
 

@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dumpfilter.base import files
 from dumpfilter.base.errors import OptionError, PortTaken
+from dumpfilter.base.logs import logger
 
 # At run time this import would load a large package that an endpoint without TLS does not need.
 if TYPE_CHECKING:
     from dumpfilter.base.security.tls import TlsSource
+
+log = logger("dumpfilter.listening")
 
 PORT_TAKEN = "another program listens on the port already"
 """The text of an error that says that another program listens on the port."""
@@ -176,24 +179,24 @@ def is_loopback(host: str) -> bool:
 
 def check_listener(
     server: str, option: str, host: str, lacks: Sequence[Lack], *, insecure: bool, permit: str = "--insecure"
-) -> str | None:
-    """Check that a server may listen on ``host``. Return a warning if only ``--insecure`` permits the address;
-    otherwise None.
+) -> None:
+    """Check that a server may listen on ``host``. Log a warning if only ``--insecure`` permits the address.
 
     ``server`` names the server in texts, as "the master". ``option`` is the option that names ``host``. ``lacks`` are
     the protections that the server lacks. ``insecure`` is whether the user accepts that, with the option ``permit``.
     Raises Exposed, whose text names the options that add the protections.
     """
     if not lacks or is_loopback(host):
-        return None
+        return
     missing = " and ".join(lack.what for lack in lacks)
     cures = "; ".join(lack.cure for lack in lacks)
-    if insecure:
-        return (
-            f"INSECURE: {server} listens on {host} {missing}, so that every machine on the network can use it. "
-            f"Instead of {permit}: {cures}"
+    if not insecure:
+        raise Exposed(
+            f"{option}={host}: {server} would serve other machines {missing}: {cures}; or listen on 127.0.0.1, or "
+            f"accept the danger with {permit}"
         )
-    raise Exposed(
-        f"{option}={host}: {server} would serve other machines {missing}: {cures}; or listen on 127.0.0.1, or accept "
-        f"the danger with {permit}"
+    log.warning(
+        "insecure",
+        reason=f"INSECURE: {server} listens on {host} {missing}, so that every machine on the network can use it. "
+        f"Instead of {permit}: {cures}",
     )

@@ -6,6 +6,7 @@ import socket
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from dumpfilter.base.security.listening import Exposed, Lack, check_listener, is_loopback
 
@@ -55,12 +56,15 @@ def test_every_lack_is_named_with_its_cure() -> None:
 
 
 def test_insecure_warns() -> None:
-    warning = check_listener("the master", "--host", "0.0.0.0", [NO_TLS], insecure=True)
-    assert warning is not None
-    assert warning.startswith("INSECURE: the master listens on 0.0.0.0 without TLS, ")
+    with capture_logs() as logged:
+        check_listener("the master", "--host", "0.0.0.0", [NO_TLS], insecure=True)
+    (line,) = logged
+    assert line["reason"].startswith("INSECURE: the master listens on 0.0.0.0 without TLS, ")
 
 
 @pytest.mark.parametrize(("host", "lacks"), [("127.0.0.1", [NO_TLS]), ("0.0.0.0", [])])
 @pytest.mark.parametrize("insecure", [True, False])
 def test_nothing_to_say(host: str, lacks: list[Lack], insecure: bool) -> None:
-    assert check_listener("the master", "--host", host, lacks, insecure=insecure) is None
+    with capture_logs() as logged:
+        check_listener("the master", "--host", host, lacks, insecure=insecure)
+    assert not logged
