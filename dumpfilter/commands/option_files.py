@@ -63,16 +63,9 @@ class OptionFileCommand(SubCommand):
         The method reads the files, translates spellings of MySQL and MariaDB into Typer's, and lets Typer parse the
         result. Raises OptionError.
         """
-        group = ctx.parent and ctx.parent.command
-
-        @functools.cache
-        def names_of(command: str) -> OptionNames:
-            options: OptionNames = (group.get_command(ctx, command) if group else self)._options()
-            return options
-
-        commands = {
-            name: partial(names_of, name) for name in (WITH_OPTION_FILES if group else [str(self.name)])
-        }
+        group = ctx.parent.command
+        names_of = functools.cache(lambda name: group.get_command(ctx, name)._options())
+        commands = {name: partial(names_of, name) for name in WITH_OPTION_FILES}
         arguments = arguments_of(args, str(self.name), commands, self._options(SERVER_OPTIONS))
         words = [word for one in arguments for word in ([one] if isinstance(one, str) else self._words(one))]
         try:
