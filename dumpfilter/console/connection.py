@@ -12,10 +12,9 @@ import contextlib
 import functools
 import socket
 import struct
-import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeVar
 
 from mysql_mimic import packets
@@ -32,7 +31,7 @@ from dumpfilter.base.security.passwords import MOST_PASSWORD, Sha2Crypt, StoredP
 from dumpfilter.base.security.tls import ServerTls
 from dumpfilter.binlog.statement.tokens import TokenKind, tokens
 from dumpfilter.console import answers, auth
-from dumpfilter.console.limits import CLIENT_MEMORY, Memory, size_of
+from dumpfilter.console.limits import unread
 from dumpfilter.console.port import ClientPort, Greeting
 from dumpfilter.console.session import Session
 from dumpfilter.console.sql import server_errors
@@ -62,7 +61,6 @@ MAX_PREPARED_STATEMENTS = 1024
 
 A server's max_prepared_stmt_count limits the sum over all sessions.
 """
-_SIZE_PER_PARAMETER = 128
 _UNSIGNED = 0x80
 _TEXT, _TIME, _NULL = "sT0"
 _FORMS: dict[int, str] = {
@@ -92,6 +90,12 @@ _SHOWN_BYTES = 6
 _LOGGED_CHARACTERS = 200
 """The number of characters that the log quotes of a statement that failed by a defect of the console."""
 
+_COMMANDS = {command.value: command.name.lower() for command in Commands}
+"""The names of the protocol's commands by number, such as ``com_query``.
+
+A connection carries out a command by the method of this name after an underscore.
+"""
+
 T = TypeVar("T")
 
 
@@ -101,7 +105,7 @@ class Prepared:
 
     parts: list[str]
     """The pieces of the statement's text before, between and after its ``?`` parameters."""
-    forms: list[str] = field(default_factory=list)
+    forms: str = ""
     """The form of each parameter's value in a packet: the format of ``struct`` for a number, or another character.
 
     A client sends the types with the first execution and may leave them out later, so they are kept.
@@ -110,11 +114,6 @@ class Prepared:
     @property
     def parameters(self) -> int:
         return len(self.parts) - 1
-
-    @property
-    def size(self) -> int:
-        """The estimated memory that the prepared statement takes, bytes."""
-        return sum(map(sys.getsizeof, self.parts)) + _SIZE_PER_PARAMETER * self.parameters
 
     @classmethod
     def of(cls, text: str) -> Prepared:
@@ -153,7 +152,7 @@ class Prepared:
             return []
         nulls = int.from_bytes(fields.take((count + 7) // 8), "little")
         if fields.uint(1):
-            self.forms = [_form(fields.uint(1), fields.uint(1) & _UNSIGNED) for _ in range(count)]
+            self.forms = "".join(_form(fields.uint(1), fields.uint(1) & _UNSIGNED) for _ in range(count))
         if len(self.forms) != count:
             raise server_errors.ER_WRONG_ARGUMENTS("mysqld_stmt_execute")
         return [
@@ -220,32 +219,12 @@ class Connection:
         self._socket = client
         self._stream: PacketStream | None = None
         self.log = log.bind(port=port.name, connection=number, peer=self.peer)
-        self._share = Memory(
-            CLIENT_MEMORY,
-            "prepared statements and variables of a connection",
-            advice="close statements, or reconnect",
-            within=port.kept,
-        )
         self._tls: ServerTls
         """The port's certificate and key, read once at the beginning of the login."""
         self._login: Login
-        self._interrupt: Interrupt | None = None
-        self._killed: asyncio.Future[None] | None = None
-        """The future that a KILL of the running statement completes. None between statements."""
-        self._prepared: dict[int, Prepared] = {}
+        self._killed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """The future that KILL QUERY completes. Each work that KILL QUERY can interrupt has its own."""
         self._last_prepared = 0
-        self._commands: dict[int, Callable[[bytes], Awaitable[None]]] = {
-            Commands.COM_INIT_DB: self._init_db,
-            Commands.COM_QUERY: self._query,
-            Commands.COM_STATISTICS: self._statistics,
-            Commands.COM_DEBUG: self._send_ok,
-            Commands.COM_PING: self._send_ok,
-            Commands.COM_STMT_PREPARE: self._stmt_prepare,
-            Commands.COM_STMT_EXECUTE: self._stmt_execute,
-            Commands.COM_STMT_CLOSE: self._stmt_close,
-            Commands.COM_STMT_RESET: self._stmt_reset,
-            Commands.COM_RESET_CONNECTION: self._reset_connection,
-        }
 
     async def serve(self) -> None:
         """Log the client in, and answer its commands until it leaves.
@@ -262,8 +241,6 @@ class Connection:
         except ClientGone:
             pass
         finally:
-            self.kill_query()
-            self._share.close()
             if self.session:
                 self.log.info("client.disconnected", user=self.session.user)
 
@@ -324,10 +301,23 @@ class Connection:
 
     def kill_query(self) -> None:
         """Interrupt the statement that the client is running. The client receives error 1317 for it."""
-        if self._interrupt:
-            self._interrupt.set()
-        if self._killed and not self._killed.done():
+        if not self._killed.done():
             self._killed.set_result(None)
+
+    async def finished(self, work: asyncio.Future[T]) -> T:
+        """Wait for the result of ``work``, and return it.
+
+        Raises SqlError 1317 if KILL QUERY comes before the result, and ClientGone if the client leaves before. ``work``
+        is cancelled then.
+        """
+        killed = self._killed = asyncio.get_running_loop().create_future()
+        try:
+            await asyncio.wait((work, killed, self.stream.left), return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return work.result()
+            raise server_errors.ER_QUERY_INTERRUPTED() if killed.done() else ClientGone("closed")
+        finally:
+            work.cancel()
 
     async def _log_in(self) -> None:
         """Greet the client, start TLS if the client asks for it, check the password, and begin the session.
@@ -343,7 +333,7 @@ class Connection:
             await self._refuse(error, is_greeted=False)
         login = self._login = await self._greet(greeting, nonce)
         info = await self._verify(login, greeting.plugin, nonce)
-        session = Session(self.port, self._share, self.id, login.user, self.peer)
+        session = Session(self.port, self.id, login.user, self.peer)
         session.character_set = _character_set(login.collation)
         if (tls := self.stream.tls) is not None:
             session.tls_version, session.tls_cipher = tls.version() or "", (tls.cipher() or ("",))[0]
@@ -482,10 +472,7 @@ class Connection:
                     return
                 if number == Commands.COM_QUIT:
                     return
-                if number == Commands.COM_STMT_SEND_LONG_DATA:
-                    # The command has no answer. The execution lacks the value then, which is an error.
-                    continue
-                handler = self._commands.get(number)
+                handler = getattr(self, f"_{_COMMANDS.get(number)}", None)
                 if handler is None:
                     raise server_errors.ER_UNKNOWN_COM_ERROR()
                 await handler(data)
@@ -510,7 +497,7 @@ class Connection:
         ``number`` and ``length`` are the command's number in the protocol and its length in bytes.
         """
         if self.session is not None:
-            await self.session.limits.costs.admit(length)
+            await self.session.limits.admit(length)
         if length > self.longest_command(number):
             raise server_errors.ER_NET_PACKET_TOO_LARGE()
 
@@ -520,26 +507,19 @@ class Connection:
 
         A user who has taken too much processor time waits before the next command is received.
         """
-        return self._client.limits.costs.counted(function)
-
-    async def _run(self, text: str) -> Result:
-        # An interrupted statement raises error 1317 at once. A command that cannot stop half-way runs on in its
-        # thread, and its result is discarded. When the client leaves, the statement is interrupted, too.
-        return await self._in_thread(text, functools.partial(execute_statement, self._client, text))
+        return self._client.limits.counted(function)
 
     async def _in_thread(self, text: str, call: Callable[[Interrupt], T]) -> T:
-        loop = asyncio.get_running_loop()
+        # An interrupted statement raises error 1317 at once. A command that cannot stop half-way runs on in its
+        # thread, and its result is discarded. When the client leaves, the statement is interrupted, too.
         async with self._client.limits.threads:
-            interrupt = self._interrupt = Interrupt()
-            killed = self._killed = loop.create_future()
+            interrupt = Interrupt()
             self.running = text
             counted = self.counted(functools.partial(call, interrupt))
-            work = loop.run_in_executor(self.port.pool, self._call_bounded, len(text), counted, interrupt)
+            run_in_executor = asyncio.get_running_loop().run_in_executor
+            work = run_in_executor(self.port.pool, self._call_bounded, len(text), counted, interrupt)
             try:
-                await asyncio.wait((work, killed, self.stream.left), return_when=asyncio.FIRST_COMPLETED)
-                if work.done():
-                    return work.result()
-                raise server_errors.ER_QUERY_INTERRUPTED() if killed.done() else ClientGone("closed")
+                return await self.finished(work)
             except (SqlError, ClientGone):
                 raise
             except DumpfilterError as failed:
@@ -553,9 +533,7 @@ class Connection:
                 ) from failed
             finally:
                 interrupt.set()
-                if not work.done():
-                    work.add_done_callback(_forget)
-                self._interrupt = self._killed = self.running = None
+                self.running = None
 
     def _call_bounded(self, length: int, call: Callable[[], T], interrupt: Interrupt) -> T:
         # The tokens of a statement need up to 170 times its length. Therefore only few large statements run at a time.
@@ -567,57 +545,52 @@ class Connection:
         finally:
             self.port.large.release()
 
-    async def _query(self, data: bytes) -> None:
+    async def _com_query(self, data: bytes) -> None:
         await self._answer(self._text(data))
 
     async def _answer(self, statement: str, *, binary: bool = False) -> None:
         """Run a statement, and send its result. ``binary`` chooses the form of rows for prepared statements."""
         try:
-            result = await self._run(statement)
+            run = functools.partial(execute_statement, self._client, statement)
+            result = await self._in_thread(statement, run)
         except SqlError as failed:
             self._client.diagnostics = [Note("Error", failed.number, failed.message)]
             raise
         if not result.columns:
             await self.stream.send(answers.ok(self._login.capabilities, result))
             return
-        size = size_of(result)
-        results = self._client.limits.results
-        results.take(size)
-        try:
+        with unread(self.port.unread, self._client.user, result):
             for packet in answers.result_set(
                 self._login.capabilities, result, self._charset(), binary=binary
             ):
                 self.stream.put(packet)
                 await self.stream.relieve()
             await self.stream.drain()
-        finally:
-            results.give_back(size)
 
-    async def _init_db(self, data: bytes) -> None:
+    async def _com_init_db(self, data: bytes) -> None:
         self._client.database = self._client.schema(data.decode("utf-8", "replace"))
         await self._send_ok()
 
-    async def _statistics(self, data: bytes) -> None:
+    async def _com_statistics(self, data: bytes) -> None:
         # mysqladmin status shows this line.
         status, questions = self.port.status(), self._client.questions
         line = f"Uptime: {status['Uptime']}  Threads: {status['Threads_connected']}  Questions: {questions}"
         await self.stream.send(line.encode())
 
-    async def _reset_connection(self, data: bytes) -> None:
-        for statement in self._prepared.values():
-            self._share.give_back(statement.size)
-        self._prepared.clear()
+    async def _com_reset_connection(self, data: bytes) -> None:
         self._client.reset()
         await self._send_ok()
 
-    async def _stmt_prepare(self, data: bytes) -> None:
-        if len(self._prepared) >= MAX_PREPARED_STATEMENTS:
+    async def _com_stmt_prepare(self, data: bytes) -> None:
+        session = self._client
+        if len(session.prepared) >= MAX_PREPARED_STATEMENTS:
             raise server_errors.ER_MAX_PREPARED_STMT_COUNT_REACHED(MAX_PREPARED_STATEMENTS)
         text = self._text(data)
         statement = await self._in_thread(text, lambda _: Prepared.of(text))
-        self._share.take(statement.size)
         self._last_prepared += 1
-        self._prepared[self._last_prepared] = statement
+        prepared = session.prepared | {self._last_prepared: statement}
+        session.check_memory(session.user_variables, prepared)
+        session.prepared = prepared
         # The columns of the result are announced when the statement is executed, as a server does for SHOW.
         self.stream.put(struct.pack("<BIHHBH", 0, self._last_prepared, 0, statement.parameters, 0, 0))
         if statement.parameters:
@@ -629,7 +602,7 @@ class Connection:
                 self.stream.put(answers.end_of_rows(self._login.capabilities, Result()))
         await self.stream.drain()
 
-    async def _stmt_execute(self, data: bytes) -> None:
+    async def _com_stmt_execute(self, data: bytes) -> None:
         fields = Fields(data)
         statement = self._statement(fields.uint(4))
         # The flags and the iteration count are skipped. A client that asks for a cursor by a flag need not get one.
@@ -637,20 +610,21 @@ class Connection:
         values = statement.read_values(fields, answers.codec_of(self._charset()))
         await self._answer(statement.with_values(values), binary=True)
 
-    async def _stmt_close(self, data: bytes) -> None:
+    async def _com_stmt_send_long_data(self, data: bytes) -> None:
+        """Ignore the command, which has no answer. The execution lacks the value then, which is an error."""
+
+    async def _com_stmt_close(self, data: bytes) -> None:
         # The protocol has no answer to COM_STMT_CLOSE, not even an error.
         with contextlib.suppress(MalformedPacket):
-            statement = self._prepared.pop(Fields(data).uint(4), None)
-            if statement is not None:
-                self._share.give_back(statement.size)
+            self._client.prepared.pop(Fields(data).uint(4), None)
 
-    async def _stmt_reset(self, data: bytes) -> None:
+    async def _com_stmt_reset(self, data: bytes) -> None:
         self._statement(Fields(data).uint(4))
         await self._send_ok()
 
     def _statement(self, number: int) -> Prepared:
         try:
-            return self._prepared[number]
+            return self._client.prepared[number]
         except KeyError:
             raise server_errors.ER_UNKNOWN_STMT_HANDLER(number) from None
 
@@ -670,6 +644,8 @@ class Connection:
     async def _send_ok(self, _: bytes = b"") -> None:
         await self.stream.send(answers.ok(self._login.capabilities, Result()))
 
+    _com_ping = _com_debug = _send_ok
+
     async def _send_error(self, failed: SqlError) -> None:
         await self.stream.send(answers.error(failed, self._charset()))
 
@@ -680,9 +656,3 @@ def _character_set(collation: int) -> CharacterSet:
         "".encode(found.codec)
         return found
     return CharacterSet.utf8mb4
-
-
-def _forget(work: asyncio.Future[Any]) -> None:
-    # asyncio would log the error of an abandoned statement as "never retrieved".
-    if not work.cancelled():
-        work.exception()

@@ -9,24 +9,23 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import ER_OUT_OF_CONSOLE_MEMORY
 
-MIB = 1 << 20
+CLIENT_MEMORY = 256 << 10
+"""The limit of one client's memory between its statements (prepared statements and user variables), bytes.
 
-CLIENT_MEMORY = 4 * MIB
-"""The limit of one client's memory between its statements (prepared statements and user variables), bytes."""
-CONSOLE_MEMORY = 64 * MIB
-"""The limit of the memory between statements of all clients together, bytes. Statements being received count, too."""
-RESULT_MEMORY = 128 * MIB
-"""The limit of the memory of all results that clients have not read completely yet, bytes."""
-RESULT_SHARE = 0.75
-"""The share of :data:`RESULT_MEMORY` that the results of one user may take, so that other users can still get
-results.
+The limit of connections bounds the memory of all clients.
 """
+RESULT_MEMORY = 128 << 20
+"""The limit of the memory of all results that clients have not read completely yet, bytes."""
+RESULT_MEMORY_OF_USER = 96 << 20
+"""The limit of the memory of one user's results, bytes, so that other users can still get results."""
 
 MOST_SELECTS = 2
 """The limit of concurrent SELECTs of one user that read tables. A further one waits, and its waiting counts as running
@@ -44,72 +43,46 @@ _SECONDS_PER_BYTE = 2e-8
 """The processor time charged for receiving a command, seconds a byte. It is charged before the command arrives."""
 
 
-class Memory:
-    """A counter of reserved memory with a limit. It counts for one client, one user, or all of them together.
-
-    ``most`` is the limit in bytes. ``what`` (the use of the memory) and ``advice`` are parts of the error's text.
-    ``within`` is the counter for all clients, in which each reservation counts, too. Any thread may call the methods.
-    """
-
-    def __init__(
-        self,
-        most: int,
-        what: str,
-        *,
-        advice: str = "try again later, or with less",
-        within: Memory | None = None,
-    ) -> None:
-        self.most = most
-        self._refusal = f"{what} may have {most >> 20} MiB; {advice}"
-        self._within = within
-        self.held = 0
-        """The number of reserved bytes."""
-        self._lock = threading.RLock()
-
-    def take(self, size: int) -> None:
-        """Count ``size`` bytes as reserved. Raises SqlError 1041 if the limit of this counter or of all clients would
-        be exceeded.
-
-        After :meth:`close` every reservation raises this error.
-        """
-        with self._lock:
-            if self.held + size > self.most:
-                raise ER_OUT_OF_CONSOLE_MEMORY(self._refusal)
-            if self._within is not None:
-                self._within.take(size)
-            self.held += size
-
-    def give_back(self, size: int) -> None:
-        with self._lock:
-            size = min(size, self.held)
-            self.held -= size
-            if self._within is not None:
-                self._within.give_back(size)
-
-    def close(self) -> None:
-        """Release all reserved bytes of a client that has left.
-
-        A statement of this client may still run. Its reservations raise SqlError 1041 from now on.
-        """
-        with self._lock:
-            self.most = 0
-            self.give_back(self.held)
-
-
 def size_of(result: Result) -> int:
     """Return the approximate memory that the rows of a result take, bytes."""
     return sum(sys.getsizeof(row) + sum(map(sys.getsizeof, row)) for row in result.rows)
 
 
-class Costs:
-    """A limit of the processor time that one user of a port for MySQL clients may take, on all connections together.
+@contextmanager
+def unread(held: Counter[str], user: str, result: Result) -> Iterator[None]:
+    """Count the memory of a result in ``held`` (bytes by user) while the ``with`` block sends the result to ``user``.
+
+    Raises SqlError 1041 if the results of the user, or those of all users together, would exceed their limit.
+    """
+    size = size_of(result)
+    for before, most, what, advice in (
+        (held[user], RESULT_MEMORY_OF_USER, "results of a user", "read them, or try with less"),
+        (held.total(), RESULT_MEMORY, "results", "try again later, or with less"),
+    ):
+        if before + size > most:
+            raise ER_OUT_OF_CONSOLE_MEMORY(
+                f"{what} that clients have not read yet may have {most >> 20} MiB; {advice}"
+            )
+    held[user] += size
+    try:
+        yield
+    finally:
+        held[user] -= size
+
+
+class UserLimits:
+    """The limits on what one user of a port for MySQL clients may take, on all the user's connections together. An
+    object is made at the user's first login.
 
     The processor time of the user's commands is the user's debt, which falls by :data:`SHARE` seconds each second. A
     user whose debt is above :data:`BURST_SECONDS` waits before the next command is received. The user's connections
-    wait one after another.
+    wait one after another. ``threads`` is the largest number of this user's statements that run at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int = sys.maxsize) -> None:
+        self.threads = asyncio.Semaphore(threads)
+        self.selects = threading.BoundedSemaphore(MOST_SELECTS)
+        """The semaphore of the SELECTs that read tables."""
         self._turn = asyncio.Lock()
         self._owed = 0.0
         self._at = time.monotonic()
@@ -148,24 +121,3 @@ class Costs:
             self._owed = min(left + seconds, MOST_OWED_SECONDS)
             self._at = now
             return self._owed
-
-
-class UserLimits:
-    """The limits on what one user of a console or replication port may take, on all the user's connections together.
-    An object is made at the user's first login.
-
-    ``results`` counts the memory of all users' results, of which this user may take a share. ``threads`` is the largest
-    number of this user's statements that run at once.
-    """
-
-    def __init__(self, results: Memory, threads: int) -> None:
-        self.costs = Costs()
-        self.threads = asyncio.Semaphore(threads)
-        self.selects = threading.BoundedSemaphore(MOST_SELECTS)
-        """The semaphore of the SELECTs that read tables."""
-        self.results = Memory(
-            int(results.most * RESULT_SHARE),
-            "results of a user that clients have not read yet",
-            advice="read them, or try with less",
-            within=results,
-        )

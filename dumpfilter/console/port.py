@@ -22,7 +22,7 @@ from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
 from dumpfilter.base.security.throttle import Throttle
 from dumpfilter.base.security.tls import temporary_tls
 from dumpfilter.console import auth
-from dumpfilter.console.limits import CONSOLE_MEMORY, RESULT_MEMORY, Memory, UserLimits
+from dumpfilter.console.limits import UserLimits
 from dumpfilter.console.serving_loop import ServingLoop, accepted
 from dumpfilter.console.sql.commands import Executor
 from dumpfilter.console.sql.grammar import Role
@@ -175,10 +175,10 @@ class ClientPort:
         self.directory = ConnectionDirectory() if directory is None else directory
         self.pool = ThreadPoolExecutor(threads or 2 * max_connections, f"{self.name}-statement")
         self.max_connections = max_connections
-        self.kept = Memory(CONSOLE_MEMORY, "prepared statements and variables of all connections")
         self.large = threading.BoundedSemaphore(MOST_LARGE_STATEMENTS)
-        self.results = Memory(RESULT_MEMORY, "results that clients have not read yet")
-        self.limits = defaultdict[str, UserLimits](lambda: UserLimits(self.results, threads_of_user))
+        self.unread = Counter[str]()
+        """The memory of the results that clients have not read completely yet, bytes by user."""
+        self.limits = defaultdict[str, UserLimits](lambda: UserLimits(threads_of_user))
         """The limits of each user. Only configured users can log in, so that there are few."""
         self._started = time.monotonic()
 

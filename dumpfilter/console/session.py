@@ -11,6 +11,7 @@ SHOW statements are made, too. A table without rows exists so that client progra
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import re
 import sys
@@ -19,12 +20,12 @@ import time
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mysql_mimic.charset import CharacterSet
 from mysql_mimic.constants import INFO_SCHEMA
 
-from dumpfilter.console.limits import Memory
+from dumpfilter.console.limits import CLIENT_MEMORY
 from dumpfilter.console.port import ClientPort
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.commands import Executor
@@ -33,6 +34,9 @@ from dumpfilter.console.sql.interruption import acquire, running_interrupt
 from dumpfilter.console.sql.result import Column, ColumnType, Note, Result
 from dumpfilter.console.sql.select import DEFAULT_SECONDS, INFORMATION_SCHEMA, Environment, select
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET
+
+if TYPE_CHECKING:
+    from dumpfilter.console.connection import Prepared
 
 Value = str | int | float | None
 
@@ -226,13 +230,11 @@ class Session:
 
     Parameters:
         port: the port that the client is connected to.
-        share: the limit of the memory of the user variables.
         connection_id: the number of the connection, as in SHOW PROCESSLIST.
         user, host: the account that has logged in.
     """
 
-    def __init__(self, port: ClientPort, share: Memory, connection_id: int, user: str, host: str) -> None:
-        self._share = share
+    def __init__(self, port: ClientPort, connection_id: int, user: str, host: str) -> None:
         self.user = user
         self.host = host
         self.connection_id = connection_id
@@ -249,6 +251,9 @@ class Session:
         self._variables: dict[str, Value] = {}
         """The values of the system variables that the client has set, by name."""
         self.user_variables: dict[str, Value] = {}
+        """The values of the user variables (``@x``) by their names in lower case."""
+        self.prepared: dict[int, Prepared] = {}
+        """The prepared statements by their numbers."""
         self.questions = 0
         """The number of statements that the session has executed (the status variable Questions)."""
 
@@ -294,26 +299,24 @@ class Session:
         if name == "character_set_results":
             self.character_set = character_set
 
-    def set_user_variable(self, name: str, value: Value) -> None:
-        """Set the user variable ``@name``. Raises SqlError 1041 if the client's memory limit is exceeded."""
-        name = name.lower()
-        old = self._variable_size(name, self.user_variables[name]) if name in self.user_variables else 0
-        self._share.take(self._variable_size(name, value))
-        self._share.give_back(old)
-        self.user_variables[name] = value
-
     @staticmethod
-    def _variable_size(name: str, value: Value) -> int:
-        return sys.getsizeof(name) + sys.getsizeof(value)
+    def check_memory(user_variables: Mapping[str, Value], prepared: Mapping[int, Prepared]) -> None:
+        """Raise SqlError 1041 if these user variables and prepared statements are more than a client may have."""
+        parts = itertools.chain.from_iterable(one.parts for one in prepared.values())
+        kept = itertools.chain(user_variables, user_variables.values(), parts)
+        if sum(map(sys.getsizeof, kept)) > CLIENT_MEMORY:
+            raise server_errors.ER_OUT_OF_CONSOLE_MEMORY(
+                f"prepared statements and variables of a connection may have {CLIENT_MEMORY >> 10} KiB; "
+                "close statements, or reconnect"
+            )
 
     def reset(self) -> None:
-        """Set the client's variables back and remove its warnings, as COM_RESET_CONNECTION demands. Keep the current
-        database.
+        """Remove the client's variables, prepared statements and warnings, as COM_RESET_CONNECTION demands. Keep the
+        current database.
         """
         self.diagnostics = ()
         self._variables.clear()
-        self._share.give_back(sum(self._variable_size(*item) for item in self.user_variables.items()))
-        self.user_variables.clear()
+        self.user_variables, self.prepared = {}, {}
 
     def schema(self, name: str | None) -> str:
         """Return the schema that a statement means: ``name``, or the current database if ``name`` is None.

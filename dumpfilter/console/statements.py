@@ -303,10 +303,12 @@ def _set(session: Session, settings: Sequence[Setting]) -> Result:
     The values of all assignments are computed before the first variable is set. Raises SqlError for a variable that
     cannot be set, and for the value.
     """
-    for scope, name, value in [(scope, name, _computed(session, text)) for scope, name, text in settings]:
-        if scope == _USER_VARIABLE:
-            session.set_user_variable(name, value)
-        else:
+    values = [(scope, name, _computed(session, text)) for scope, name, text in settings]
+    own = {name.lower(): value for scope, name, value in values if scope == _USER_VARIABLE}
+    session.check_memory(variables := session.user_variables | own, session.prepared)
+    session.user_variables = variables
+    for scope, name, value in values:
+        if scope != _USER_VARIABLE:
             session.set_variable(name, value, globally=scope in _GLOBAL_SCOPES)
     return OK
 

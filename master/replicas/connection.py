@@ -42,7 +42,7 @@ from dumpfilter.console.serving_loop import ServingLoop
 from dumpfilter.console.sql.commands import Command, Executor, ShowReplicas
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import ER_UNKNOWN_COM_ERROR, SqlError
-from dumpfilter.console.wire import MAX_ALLOWED_PACKET, ClientGone
+from dumpfilter.console.wire import MAX_ALLOWED_PACKET
 from dumpfilter.dump.packets.protocol import NOTHING, frame
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master import limits
@@ -125,13 +125,6 @@ class ReplicaConnection(Connection):
         self._request_name = ""
         """The value of the column Command in SHOW PROCESSLIST while the connection dumps; empty otherwise."""
         self._replica_stream: ReplicaStream | None = None
-        self._sending: asyncio.Task[None] | None = None
-        self._is_interrupted = False
-        self._commands |= {
-            Commands.COM_REGISTER_SLAVE: self._register_replica,
-            Commands.COM_BINLOG_DUMP: self._binlog_dump,
-            Commands.COM_BINLOG_DUMP_GTID: self._binlog_dump_gtid,
-        }
 
     @cached_property
     def _family(self) -> Family:
@@ -146,26 +139,19 @@ class ReplicaConnection(Connection):
         has_sent_all = stream is not None and stream.has_sent_all
         return self._request_name, state_text(self._family, has_sent_all=has_sent_all), None
 
-    def kill_query(self) -> None:
-        """End the running dump, or interrupt the statement that the client is running (KILL QUERY)."""
-        super().kill_query()
-        if self._sending is not None:
-            self._is_interrupted = True
-            self._sending.cancel()
-
     def longest_command(self, number: int) -> int:
         """Return the largest length of a command with this number (the first byte of its packet), bytes."""
         return MAX_GTID_REQUEST if number == Commands.COM_BINLOG_DUMP_GTID else MAX_STATEMENT
 
-    async def _register_replica(self, data: bytes) -> None:
+    async def _com_register_slave(self, data: bytes) -> None:
         self._registration = parse_register_replica(data)
         await self._send_ok()
 
-    async def _binlog_dump(self, data: bytes) -> None:
+    async def _com_binlog_dump(self, data: bytes) -> None:
         request = parse_binlog_dump(data)
         await self._dump(request, "Binlog Dump")
 
-    async def _binlog_dump_gtid(self, data: bytes) -> None:
+    async def _com_binlog_dump_gtid(self, data: bytes) -> None:
         try:
             if self._family == "mariadb":
                 raise ER_UNKNOWN_COM_ERROR()
@@ -182,7 +168,6 @@ class ReplicaConnection(Connection):
         ``name`` is the command for SHOW PROCESSLIST, such as ``Binlog Dump GTID``.
         """
         self._request_name = name
-        self._is_interrupted = False
         peer = self._peer = self._applicant(request)
         try:
             with self.port.places.take(Kind.DUMP, self._address):
@@ -307,7 +292,7 @@ class ReplicaConnection(Connection):
         finally:
             dump.close()
             self._log_end(stream, dump)
-        if dump.taken_over and not self._is_interrupted:
+        if dump.taken_over and not self._killed.done():
             if slave.ended_by is not None:
                 raise slave.ended_by
             if service.stopping:
@@ -400,18 +385,9 @@ class ReplicaConnection(Connection):
         if not filters.asks(peer):
             return await self._service.reader.serve(lambda: filters.filter_for(peer))
         # Replicas that do not answer make others wait for a thread. One that leaves meanwhile gives its place up.
-        asking = asyncio.create_task(self.port.ask(functools.partial(filters.filter_for, peer)))
-        return await self._unless_client_leaves(asking)
-
-    async def _unless_client_leaves(self, work: asyncio.Future[_T]) -> _T:
-        """Return the result of ``work``. Cancel ``work`` and raise ClientGone when the client leaves before."""
-        try:
-            await asyncio.wait((work, self.stream.left), return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                raise ClientGone("closed")
-            return await work
-        finally:
-            work.cancel()
+        return await self.finished(
+            asyncio.create_task(self.port.ask(functools.partial(filters.filter_for, peer)))
+        )
 
     def _applicant(self, request: DumpRequest) -> Peer:
         """Return the replica's identity, by which its filter is chosen, from its login, its registration and its
@@ -454,14 +430,13 @@ class ReplicaConnection(Connection):
         """Send a dump until it ends, the replica disconnects, or somebody kills it (KILL QUERY). Raises ClientGone when
         the replica disconnects, and DumpfilterError when the dump fails.
         """
-        sending = self._sending = asyncio.create_task(stream.run())
+        sending = asyncio.create_task(stream.run())
         try:
-            await self._unless_client_leaves(sending)
-        except asyncio.CancelledError:
-            if not self._is_interrupted:
+            await self.finished(sending)
+        except SqlError:
+            if not self._killed.done():
                 raise
         finally:
-            self._sending = None
             await asyncio.gather(sending, return_exceptions=True)
 
     def _log_end(self, stream: ReplicaStream, dump: Dump) -> None:

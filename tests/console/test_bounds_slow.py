@@ -15,9 +15,9 @@ import pytest
 import structlog
 
 from dumpfilter.console import connection as connections
+from dumpfilter.console import limits, serving_loop, wire
 from dumpfilter.console import port as ports
-from dumpfilter.console import serving_loop, wire
-from dumpfilter.console.limits import CLIENT_MEMORY, MOST_SELECTS, Memory, size_of
+from dumpfilter.console.limits import CLIENT_MEMORY, MOST_SELECTS, size_of
 from dumpfilter.console.port import (
     MAX_UNAUTHENTICATED,
     MOST_LARGE_STATEMENTS,
@@ -210,7 +210,7 @@ def prepare(client: Raw, statement: str) -> int:
 def test_many_prepared_statements(console: ConsoleServer) -> None:
     with Raw(console) as client:
         client.login("root", "secret")
-        statement = "SELECT " + ", ".join("?" * 5000)
+        statement = "SELECT " + ", ".join("?" * 500)
         numbers: list[int] = []
 
         def prepare_until_refused() -> None:
@@ -225,32 +225,29 @@ def test_many_prepared_statements(console: ConsoleServer) -> None:
         prepare(client, statement)
         client.command(b"\x1f")
         assert client.receive()[:1] == b"\0"
-        assert console.kept.held == 0
+        for _ in numbers:
+            prepare(client, statement)
 
 
 def test_user_variables(console: ConsoleServer) -> None:
     with connect(console) as connection:
         answer(connection, f"SET @a0 = {LONG}, @a0 = {LONG}")
-        for number in range(69):
+        for number in range(CLIENT_MEMORY // 60_000):
             answer(connection, f"SET @a{number} = {LONG}")
         error, text = failure(connection, f"SET @b = {LONG}")
         assert (error, text[:13]) == (1041, "Out of memory")
         answer(connection, "SET @a0 = NULL")
         answer(connection, f"SET @b = {LONG}")
         assert failure(connection, f"SET sql_mode = {LONG}")[0] == 1231
-    wait_until(lambda: console.kept.held == 0)
 
 
-def test_all_clients_together(console: ConsoleServer) -> None:
-    kept = Memory(CLIENT_MEMORY * 2, "everything")
-    console.kept = kept
-    with connect(console) as first, connect(console) as second, connect(console) as third:
-        for connection in (first, second, third):
-            for number in range(69):
-                with contextlib.suppress(pymysql.err.Error):
-                    answer(connection, f"SET @a{number} = {LONG}")
-        assert kept.held <= kept.most
-        assert "everything may have 8 MiB" in failure(third, f"SET @b = {LONG}")[1]
+def test_variables_and_prepared_statements_have_one_limit(console: ConsoleServer) -> None:
+    with Raw(console) as client:
+        client.login("root", "secret")
+        statement = f"SELECT '{'x' * 60_000}'"
+        for _ in range(CLIENT_MEMORY // 60_000):
+            prepare(client, statement)
+        assert client.query(f"SET @a = {LONG}") == 1041
 
 
 BIG_RESULT = "SELECT " + ", ".join([LONG] * 140)
@@ -264,10 +261,11 @@ def ask_and_do_not_read(console: ConsoleServer, user: str = "root") -> Raw:
     return client
 
 
-def test_results_that_nobody_reads(console: ConsoleServer) -> None:
-    console.results = Memory(28 << 20, "results")
+def test_results_that_nobody_reads(console: ConsoleServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "RESULT_MEMORY", 28 << 20)
+    monkeypatch.setattr(limits, "RESULT_MEMORY_OF_USER", 21 << 20)
     with ask_and_do_not_read(console), ask_and_do_not_read(console):
-        wait_until(lambda: console.results.held > 16_700_000)
+        wait_until(lambda: console.unread.total() > 16_700_000)
         with connect(console) as third:
             number, text = failure(third, BIG_RESULT)
             assert (number, text) == (
@@ -278,9 +276,9 @@ def test_results_that_nobody_reads(console: ConsoleServer) -> None:
             assert answer(third, "SELECT 1") == ((1,),)
         with connect(console, "reader") as other, ask_and_do_not_read(console, "reader"):
             # One user leaves room for the results of others.
-            wait_until(lambda: console.results.held > 25_000_000)
-            assert "results may have 28 MiB" in failure(other, BIG_RESULT)[1]
-    wait_until(lambda: console.results.held == 0)
+            wait_until(lambda: console.unread.total() > 25_000_000)
+            assert "results that clients have not read yet may have 28 MiB" in failure(other, BIG_RESULT)[1]
+    wait_until(lambda: console.unread.total() == 0)
     with connect(console) as third:
         assert len(answer(third, BIG_RESULT)) == 1  # type: ignore[arg-type]
 
@@ -290,8 +288,8 @@ def test_a_client_that_does_not_read_is_disconnected(
 ) -> None:
     monkeypatch.setattr(wire, "NET_WRITE_SECONDS", 0.3)
     with ask_and_do_not_read(console):
-        wait_until(lambda: console.results.held > 0)
-        wait_until(lambda: console.results.held == 0)
+        wait_until(lambda: console.unread.total() > 0)
+        wait_until(lambda: console.unread.total() == 0)
         wait_until(lambda: not console.clients)
 
 
@@ -299,29 +297,16 @@ def test_kill_ends_a_client_that_does_not_read(console: ConsoleServer) -> None:
     with Raw(console) as client, connect(console) as admin:
         client.login("root", "secret")
         client.command(b"\x03" + BIG_RESULT.encode())
-        wait_until(lambda: console.results.held > 0)
+        wait_until(lambda: console.unread.total() > 0)
         (number,) = {row[0] for row in answer(admin, "SHOW PROCESSLIST")} - {admin.thread_id()}  # type: ignore[attr-defined]
         answer(admin, f"KILL {number}")
-        wait_until(lambda: console.results.held == 0)
+        wait_until(lambda: console.unread.total() == 0)
         wait_until(lambda: len(console.clients) == 1)
 
 
 def test_sizes() -> None:
     result = Result([Column("a")], [("x" * 1000,), (None,), (5,), ("é" * 1000,)])
     assert 2000 < size_of(result) < 2000 + 4 * 200
-    everything = Memory(100, "all")
-    share = Memory(60, "one", within=everything)
-    share.take(50)
-    with pytest.raises(SqlError):
-        share.take(11)
-    share.give_back(50)
-    share.take(60)
-    share.close()
-    # A statement that the client left behind has set a variable again.
-    with pytest.raises(SqlError):
-        share.take(1)
-    share.give_back(10)
-    assert everything.held == 0
 
 
 # Time

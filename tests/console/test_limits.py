@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from dumpfilter.console import limits
-from dumpfilter.console.limits import BURST_SECONDS, MOST_OWED_SECONDS, SHARE, Costs
+from dumpfilter.console.limits import BURST_SECONDS, MOST_OWED_SECONDS, SHARE, UserLimits
 
 
 class _Yield:
@@ -48,12 +48,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(limits, "time", made)
     # The module's own name is replaced. Another loop of this process, such as a server's, keeps the real function.
-    monkeypatch.setattr(limits, "asyncio", SimpleNamespace(sleep=made.sleep, Lock=asyncio.Lock))
+    monkeypatch.setattr(
+        limits, "asyncio", SimpleNamespace(sleep=made.sleep, Lock=asyncio.Lock, Semaphore=asyncio.Semaphore)
+    )
     return made
 
 
 def test_a_long_command_is_not_paid_for_in_minutes(clock: Clock) -> None:
-    counted = Costs()
+    counted = UserLimits()
     begun = clock.now
     counted.counted(clock.work(60.0))()
     asyncio.run(counted.admit(100))
@@ -61,17 +63,17 @@ def test_a_long_command_is_not_paid_for_in_minutes(clock: Clock) -> None:
 
 
 def test_a_user_who_owes_much_waits_and_others_do_not(clock: Clock) -> None:
-    counted = Costs()
+    counted = UserLimits()
     begun = clock.now
     counted.counted(clock.work(BURST_SECONDS + 1))()
-    asyncio.run(Costs().admit(100))
+    asyncio.run(UserLimits().admit(100))
     assert clock.now == begun
     asyncio.run(counted.admit(100))
     assert clock.now == pytest.approx(begun + 1 / SHARE, abs=0.01)
 
 
 def test_all_connections_of_a_user_together_have_one_share(clock: Clock) -> None:
-    counted = Costs()
+    counted = UserLimits()
     done = 0.0
 
     async def connection() -> None:
@@ -91,7 +93,7 @@ def test_all_connections_of_a_user_together_have_one_share(clock: Clock) -> None
 
 
 def test_refused_commands_count(clock: Clock) -> None:
-    counted = Costs()
+    counted = UserLimits()
     for _ in range(20):
         asyncio.run(counted.admit(0xFFFFFF))
     before = clock.now
@@ -100,7 +102,7 @@ def test_refused_commands_count(clock: Clock) -> None:
 
 
 def test_a_debt_falls_with_time(clock: Clock) -> None:
-    counted = Costs()
+    counted = UserLimits()
     counted.counted(clock.work(100.0))()
     clock.now += 100.0 / SHARE
     before = clock.now
@@ -113,7 +115,7 @@ def test_a_call_that_fails_counts_as_well(clock: Clock) -> None:
         clock.work(BURST_SECONDS + 1)()
         raise ValueError("wrong")
 
-    counted = Costs()
+    counted = UserLimits()
     with pytest.raises(ValueError, match="wrong"):
         counted.counted(fails)()
     before = clock.now
@@ -130,7 +132,7 @@ def test_the_processor_time_is_that_of_the_thread(clock: Clock, monkeypatch: pyt
         while time.thread_time() < end:
             pass
 
-    idle, busy = Costs(), Costs()
+    idle, busy = UserLimits(), UserLimits()
     before = clock.now
     idle.counted(lambda: time.sleep(0.05))()
     asyncio.run(idle.admit(1))

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from dumpfilter.console.limits import CLIENT_MEMORY, Memory
+from dumpfilter.console.limits import CLIENT_MEMORY
 from dumpfilter.console.server import ConsoleServer
 from dumpfilter.console.session import Session
 from dumpfilter.console.sql.commands import Executor
@@ -75,7 +75,7 @@ class Port(ConsoleServer):
 
 
 def session(store: BinlogStore = MYSQL) -> Session:
-    return Session(Port(store), Memory(CLIENT_MEMORY, "variables"), 1, "all", "localhost")
+    return Session(Port(store), 1, "all", "localhost")
 
 
 def answer(statement: str, session: Session) -> Result:
