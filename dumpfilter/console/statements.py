@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from typing import NoReturn
 
 from dumpfilter.base.security.audit import audit
@@ -59,58 +60,8 @@ _WORD = re.compile(r"[A-Za-z_$][0-9A-Za-z_$]*")
 _LITERAL_WORDS: dict[str, Value] = {"DEFAULT": None, "NULL": None, "ON": 1, "TRUE": 1, "OFF": 0, "FALSE": 0}
 """The values of the words that can be the whole value in a SET. None sets the variable to its default."""
 
-_EMPTY: Mapping[str, str] = {
-    "TRIGGERS": "Trigger, Event, Table, Statement, Timing, Created, sql_mode, Definer",
-    "EVENTS": "Db, Name, Definer, Time zone, Type, Execute at, Status",
-    "PROCEDURE|FUNCTION": "Db, Name, Type, Definer, Modified, Created, Security_type, Comment",
-    "PLUGINS": "Name, Status, Type, Library, License",
-    "OPEN": "Database, Table, In_use, Name_locked",
-    "INDEX|INDEXES|KEYS": "Table, Non_unique, Key_name, Seq_in_index, Column_name, Collation, Cardinality",
-}
-"""The column names of the SHOW statements that always return no rows, by the word after SHOW.
-
-A console has no triggers, indexes or similar objects, but client programs ask for them.
-"""
-_SCOPE = "[GLOBAL|SESSION|LOCAL]"
-_IN_SCHEMA = "[FROM|IN schema:identifier]"
-_TABLES = "FROM information_schema.tables WHERE TABLE_SCHEMA = '{schema}'"
-_COLUMNS = "FROM information_schema.columns WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME = '{name}'"
-_DESCRIBED = (
-    "COLUMN_NAME AS Field, COLUMN_TYPE AS Type, IS_NULLABLE AS `Null`, COLUMN_KEY AS `Key`, "
-    f"COLUMN_DEFAULT AS `Default`, EXTRA AS Extra {_COLUMNS}"
-)
-_PROCESS = "Id + 0 AS Id, User, Host, db, Command, Time + 0 AS Time, State"
-_CHARACTER_SETS = (
-    "CHARACTER_SET_NAME AS `Charset`, DESCRIPTION AS Description, DEFAULT_COLLATE_NAME AS `Default collation`, "
-    "MAXLEN AS Maxlen FROM information_schema.character_sets"
-)
-_VIEWS: Mapping[str, str] = {
-    "DATABASES|SCHEMAS": "SCHEMA_NAME AS `Database{like}` FROM information_schema.schemata",
-    "[STORAGE] ENGINES": "ENGINE AS Engine, SUPPORT AS Support, COMMENT AS Comment, TRANSACTIONS AS Transactions, "
-    "XA AS XA, SAVEPOINTS AS Savepoints FROM information_schema.engines",
-    "CHARSET": _CHARACTER_SETS,
-    "CHARACTER SET": _CHARACTER_SETS,
-    "COLLATION": "COLLATION_NAME AS Collation, CHARACTER_SET_NAME AS Charset, ID + 0 AS Id, IS_DEFAULT AS `Default`, "
-    "IS_COMPILED AS Compiled, SORTLEN AS Sortlen, PAD_ATTRIBUTE AS Pad_attribute FROM information_schema.collations",
-    f"{_SCOPE} VARIABLES": "Variable_name, Value FROM `@`.variables",
-    f"{_SCOPE} STATUS": "Variable_name, Value FROM `@`.status",
-    "PROCESSLIST": f"{_PROCESS}, LEFT(Info, 100) AS Info FROM `@`.processlist",
-    "FULL PROCESSLIST": f"{_PROCESS}, Info FROM `@`.processlist",
-    f"[EXTENDED] TABLES {_IN_SCHEMA}": f"TABLE_NAME AS `Tables_in_{{schema}}{{like}}` {_TABLES}",
-    f"[EXTENDED] FULL TABLES {_IN_SCHEMA}": f"TABLE_NAME AS `Tables_in_{{schema}}{{like}}`, TABLE_TYPE AS Table_type "
-    f"{_TABLES}",
-    f"TABLE STATUS {_IN_SCHEMA}": "TABLE_NAME AS Name, ENGINE AS Engine, VERSION + 0 AS Version, "
-    f"ROW_FORMAT AS Row_format, TABLE_ROWS AS `Rows`, TABLE_COLLATION AS Collation, TABLE_COMMENT AS Comment {_TABLES}",
-    "[EXTENDED] COLUMNS|FIELDS FROM|IN *:table": _DESCRIBED,
-    "[EXTENDED] FULL COLUMNS|FIELDS FROM|IN *:table": "COLUMN_NAME AS Field, COLUMN_TYPE AS Type, "
-    "COLLATION_NAME AS Collation, IS_NULLABLE AS `Null`, COLUMN_KEY AS `Key`, COLUMN_DEFAULT AS `Default`, "
-    f"EXTRA AS Extra, PRIVILEGES AS Privileges, COLUMN_COMMENT AS Comment {_COLUMNS}",
-}
-"""The SHOW statements that are SELECTs: the syntax after SHOW, and the SELECT's text after its first word.
-
-In the text, ``{schema}`` and ``{name}`` are those of the statement, and ``{like}`` is the pattern of LIKE in
-parentheses. LIKE compares the first column. SHOW PROCESSLIST cuts statements after 100 characters.
-"""
+_VIEWS = resources.files("dumpfilter.console.sql").joinpath("show.sql").read_text("utf-8")
+"""The syntax of the SHOW statements that are SELECTs, and their SELECTs."""
 
 _REFUSED = """
     FLUSH, RESET BINARY, RESET MASTER, RESET PERSIST, RESET QUERY, STOP GROUP_REPLICATION, SHOW ENGINE, SHOW LIBRARY,
@@ -151,40 +102,27 @@ def grants(role: Role, user: str, host: str) -> list[str]:
     ]
 
 
-def for_audit_log(text: str, longest: int) -> str:
-    """Return a statement as the audit log shows it: without passwords, and cut after ``longest`` characters.
-
-    A statement that is longer loses its comments first, so that a long comment cannot hide the rest.
-
-    >>> for_audit_log("PURGE /* " + "x" * 99 + " */ BINARY LOGS TO 'b.3'", 99)
-    "PURGE BINARY LOGS TO 'b.3'"
-    """
-    if len(text) > longest:
-        parts = (text[token.start : token.end] for token in tokens(text))
-        # Passwords become shorter. A word takes two characters or more with its space.
-        text = " ".join(itertools.islice(parts, _SHOWN_AND_SECRET * longest))
-    # The audit log cuts the text again, and marks the cut, if the text is one character too long.
-    return without_passwords(text, longest + 1)
-
-
 def without_passwords(text: str, longest: int) -> str:
     """Return a statement with :data:`SECRET` in place of each password, cut to ``longest`` characters.
 
     Everything after a word that contains PASSWORD counts as the password, up to the next comma or clause. If the
-    statement has such a word, its comments are left out, because a comment may repeat the password.
+    statement has such a word, or is too long, its comments are left out. A comment may repeat the password, and a long
+    comment must not hide the rest of a statement in the audit log.
 
     >>> without_passwords("START REPLICA USER = 'u' PASSWORD = 'it''s' FOR CHANNEL 'c'", 100)
     "START REPLICA USER = 'u' PASSWORD <secret> FOR CHANNEL 'c'"
     >>> without_passwords("CHANGE REPLICATION SOURCE TO SOURCE_PASSWORD='not closed", 100)
     'CHANGE REPLICATION SOURCE TO SOURCE_PASSWORD <secret>'
+    >>> without_passwords("PURGE /* " + "x" * 99 + " */ BINARY LOGS TO 'b.3'", 99)
+    "PURGE BINARY LOGS TO 'b.3'"
     """
-    lower = text.lower()
-    if not any(word.lower() in lower for word in _BEFORE_PASSWORD):
-        return text[:longest]
+    if len(text) <= longest and not _names_password(text):
+        return text
     parts: list[str] = []
     length = 0
     in_password = False
-    for token in tokens(text):
+    # A password becomes shorter. Each other token takes two characters or more with its space.
+    for token in itertools.islice(tokens(text), _SHOWN_AND_SECRET * longest):
         comma = token.kind is TokenKind.SYMBOL and token.value == ","
         if in_password and (comma or token.word in _AFTER_PASSWORD):
             in_password = False
@@ -193,16 +131,19 @@ def without_passwords(text: str, longest: int) -> str:
         if in_password:
             continue
         part = text[token.start : token.end]
-        if token.kind is TokenKind.BAD and any(word.lower() in part.lower() for word in _BEFORE_PASSWORD):
-            part = SECRET
-        parts.append(part)
-        if any(word in token.value.upper() for word in _BEFORE_PASSWORD):
+        parts.append(SECRET if token.kind is TokenKind.BAD and _names_password(part) else part)
+        if _names_password(token.value):
             in_password = True
             parts.append(SECRET)
         length += len(part) + 1
         if length > longest:
             break
     return " ".join(parts)[:longest]
+
+
+def _names_password(text: str) -> bool:
+    upper = text.upper()
+    return any(word in upper for word in _BEFORE_PASSWORD)
 
 
 def execute_statement(session: Session, text: str, interrupt: Interrupt) -> Result:
@@ -232,7 +173,8 @@ def execute_statement(session: Session, text: str, interrupt: Interrupt) -> Resu
             raise
         finally:
             if need.changes or not is_allowed:
-                what = for_audit_log(text, LONGEST_IN_AUDIT_LOG)
+                # The audit log cuts the text again, and marks the cut, if the text is one character too long.
+                what = without_passwords(text, LONGEST_IN_AUDIT_LOG + 1)
                 audit(what, account=session.user, peer=session.host, result=outcome)
     if result.notes and not interrupt.is_set():
         # The client of an interrupted statement has received error 1317. The late result must not replace the
@@ -378,15 +320,15 @@ def _show(
     name: str = "",
     condition: Condition = ("", "", ""),
 ) -> Result:
-    """Return the result of a SHOW statement of :data:`_VIEWS`, whose text is ``view``."""
+    """Return the result of a statement of :data:`_VIEWS`, whose SELECT is ``view``."""
     pattern, like, where = condition
     if name:
         session.table(schema, name)
     if "{schema}" in view:
         schema = session.schema(schema)
     suffix = f" ({pattern})".replace("`", "``") if like else ""
-    first = view.partition(",")[0].partition(" FROM ")[0].rpartition(" AS ")[2]
-    text, first = (part.format(schema=schema, name=name, like=suffix) for part in (f"SELECT {view}", first))
+    first = view.partition(",")[0].partition(" FROM ")[0].rpartition(" ")[2]
+    text, first = (part.format(schema=schema, name=name, like=suffix) for part in (view, first))
     if like:
         where = f"{first} LIKE {like}"
     return session.select(
@@ -421,11 +363,6 @@ def _create_table(session: Session, name: str, schema: str | None = None) -> Res
 def _create_view(session: Session, name: str, schema: str | None = None) -> Result:
     session.table(schema, name)
     raise server_errors.ER_WRONG_OBJECT(session.schema(schema), name, "VIEW")
-
-
-def _empty(names: str, session: Session) -> Result:
-    del session
-    return Result([Column(name) for name in names.split(", ")])
 
 
 def diagnostics(
@@ -471,17 +408,18 @@ def _accept(session: Session) -> Result:
     return OK
 
 
-for _words, _text in _VIEWS.items():
-    GRAMMAR.call(f"SHOW {_words} [condition:condition]", _show, _text)
-for _word, _names in _EMPTY.items():
-    GRAMMAR.call(f"SHOW {_word} *:rest", _empty, _names)
+for _paragraph in _VIEWS.split("\n\n")[1:]:
+    _lines = _paragraph.splitlines()
+    _select = " ".join(line for line in _lines if not line.startswith("-- "))
+    for _line in _lines:
+        if _line.startswith("-- "):
+            GRAMMAR.call(_line.removeprefix("-- "), _show, _select)
 for _word in ("WARNINGS", "errors:ERRORS"):
     GRAMMAR.call(f"SHOW {_word} [LIMIT *:limit]", diagnostics)
 GRAMMAR.call("SHOW GRANTS *:rest", _grants)
 GRAMMAR.call("SHOW CREATE DATABASE|SCHEMA schema:identifier", _create_database)
 GRAMMAR.call("SHOW CREATE TABLE *:table", _create_table)
 GRAMMAR.call("SHOW CREATE VIEW *:table", _create_view)
-GRAMMAR.call("DESCRIBE|DESC|EXPLAIN *:table", _show, _DESCRIBED)
 GRAMMAR.call("USE database:identifier", _use)
 GRAMMAR.call("KILL [CONNECTION] number:number", _kill)
 GRAMMAR.call("KILL query_only:QUERY number:number", _kill)
