@@ -17,9 +17,11 @@ import re
 import sys
 import threading
 import time
+import tomllib
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
 from mysql_mimic.charset import CharacterSet
@@ -27,7 +29,8 @@ from mysql_mimic.constants import INFO_SCHEMA
 
 from dumpfilter.console.limits import CLIENT_MEMORY
 from dumpfilter.console.port import ClientPort
-from dumpfilter.console.sql import server_errors
+from dumpfilter.console.sql import columns, server_errors
+from dumpfilter.console.sql.columns import columns_of
 from dumpfilter.console.sql.commands import Executor
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.interruption import acquire, running_interrupt
@@ -43,54 +46,18 @@ Value = str | int | float | None
 COLLATION = "utf8mb4_0900_ai_ci"
 
 
-def _by_name(names: Mapping[Value, str]) -> dict[str, Value]:
-    """Return the values of variables by name, from the names of the variables by value."""
-    return {name: value for value, of_value in names.items() for name in of_value.split()}
-
-
-SESSION_VARIABLES = _by_name(
-    {
-        0: "max_execution_time profiling skip_replication sql_auto_is_null sql_safe_updates sql_warnings "
-        "transaction_read_only tx_read_only",
-        1: "auto_increment_increment autocommit foreign_key_checks session_track_schema sql_big_selects sql_notes "
-        "sql_quote_show_create unique_checks",
-        30: "net_read_timeout",
-        60: "net_write_timeout",
-        1024: "group_concat_max_len",
-        28800: "interactive_timeout wait_timeout",
-        31536000: "lock_wait_timeout",
-        18446744073709551615: "sql_select_limit",
-        "": "sql_mode",
-        "REPEATABLE-READ": "transaction_isolation tx_isolation",
-        "SYSTEM": "time_zone",
-        "utf8mb4": "character_set_client character_set_connection character_set_database character_set_results "
-        "character_set_server",
-        COLLATION: "collation_connection collation_database collation_server",
-    }
-)
-"""The system variables that a session can set, with their default values.
-
-Only ``max_execution_time`` (milliseconds) and ``character_set_results`` have an effect. The others exist because client
-programs set them. A replica of MariaDB that sets ``skip_replication`` skips the marked events by itself, too.
-"""
+_TOLD = tomllib.loads(resources.files("dumpfilter.console.sql").joinpath("variables.toml").read_text("utf-8"))
+SESSION_VARIABLES: Mapping[str, Value] = _TOLD["session"]
+"""The system variables that a session can set, with their default values."""
 
 CHARACTER_SET_VARIABLES = ("character_set_client", "character_set_connection", "character_set_results")
 """The variables that SET NAMES sets."""
 
-GLOBAL_VARIABLES = _by_name(
-    {
-        0: "lower_case_table_names port warning_count",
-        1: "performance_schema",
-        16384: "net_buffer_length",
-        MAX_ALLOWED_PACKET: "max_allowed_packet",
-        "": "init_connect license",
-        "PERFORMANCE_SCHEMA": "default_storage_engine",
-        "YES": "have_ssl",
-        "dumpfilter": "version_comment",
-        "utf8mb3": "character_set_system",
-        time.tzname[0]: "system_time_zone",
-    }
-)
+GLOBAL_VARIABLES: Mapping[str, Value] = {
+    **_TOLD["global"],
+    "max_allowed_packet": MAX_ALLOWED_PACKET,
+    "system_time_zone": time.tzname[0],
+}
 """The system variables that no client can set, with their values."""
 
 _LONGEST_VALUE = 1024
@@ -129,26 +96,15 @@ MOST_SECONDS = 600.0
 _MILLISECONDS = 1000
 
 
-def _texts(names: str) -> list[Column]:
-    return [Column(name) for name in names.split()]
-
-
-_COLUMNS: dict[str, list[Column]] = {
-    table: [Column(name.upper(), _TYPES[kind]) for name, kind in columns.items()]
-    for table, columns in INFO_SCHEMA[INFORMATION_SCHEMA].items()
-} | {
-    "check_constraints": _texts("CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME CHECK_CLAUSE"),
-    "engines": _texts("ENGINE SUPPORT COMMENT TRANSACTIONS XA SAVEPOINTS"),
-    "plugins": _texts(
-        "PLUGIN_NAME PLUGIN_VERSION PLUGIN_STATUS PLUGIN_TYPE PLUGIN_TYPE_VERSION PLUGIN_LIBRARY "
-        "PLUGIN_LIBRARY_VERSION PLUGIN_AUTHOR PLUGIN_DESCRIPTION PLUGIN_LICENSE LOAD_OPTION"
-    ),
-}
+_COLUMNS: dict[str, Sequence[Column]] = {
+    table: [Column(name.upper(), _TYPES[kind]) for name, kind in of.items()]
+    for table, of in INFO_SCHEMA[INFORMATION_SCHEMA].items()
+} | columns.INFORMATION_SCHEMA
 """The columns of each table, by the table's name in lower case.
 
 The tables come from the library mysql_mimic. Tables and a column that the client DBeaver also reads are added.
 """
-_COLUMNS["collations"].append(Column("PAD_ATTRIBUTE"))
+_COLUMNS["collations"] = [*_COLUMNS["collations"], Column("PAD_ATTRIBUTE")]
 
 
 def _schemas_of(executor: Executor) -> list[str]:
@@ -187,8 +143,8 @@ def _tables(executor: Executor) -> Iterable[Row]:
 def _columns(executor: Executor) -> Iterable[Row]:
     for schema, name in _names(executor):
         inner = schema == INFORMATION_SCHEMA
-        columns = _COLUMNS[name.lower()] if inner else executor.tables[schema, name]().columns
-        for position, column in enumerate(columns, 1):
+        found = _COLUMNS[name.lower()] if inner else executor.tables[schema, name]().columns
+        for position, column in enumerate(found, 1):
             is_text = column.type is ColumnType.TEXT
             yield {
                 "TABLE_CATALOG": "def",
@@ -381,11 +337,11 @@ class Session:
         1049 if there is no such schema, and 1146 otherwise.
         """
         if schema == INFORMATION_SCHEMA:
-            columns = _COLUMNS.get(name.lower())
-            if columns is None:
+            found = _COLUMNS.get(name.lower())
+            if found is None:
                 raise server_errors.ER_UNKNOWN_TABLE(name.upper(), schema)
             rows = ROWS[name.lower()](self.executor) if name.lower() in ROWS else ()
-            return Result(columns, [[row.get(column.name) for column in columns] for row in rows])
+            return Result(found, [[row.get(column.name) for column in found] for row in rows])
         if schema == _OWN_SCHEMA and name in _OWN_TABLES:
             return _OWN_TABLES[name](self)
         read = self.executor.tables.get((schema, name))
@@ -411,7 +367,7 @@ def _known_character_set(name: str) -> CharacterSet:
 
 def _pairs(values: Mapping[str, object]) -> Result:
     rows = [(name, "" if value is None else str(value)) for name, value in sorted(values.items())]
-    return Result(_texts("Variable_name Value"), rows)
+    return Result(columns_of("Variable_name Value"), rows)
 
 
 def _status(session: Session) -> Result:
@@ -426,7 +382,8 @@ def _status(session: Session) -> Result:
 def _processlist(session: Session) -> Result:
     rows = [client.row() for _, client in sorted(session.port.listed.copy().items())]
     return Result(
-        _texts("Id User Host db Command Time State Info"), [row for row in rows if session.may_see(row[1])]
+        columns_of("Id User Host db Command Time State Info"),
+        [row for row in rows if session.may_see(row[1])],
     )
 
 
