@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dumpfilter.base import errors as E
 from dumpfilter.console.facts import Fact, Facts, Latency, column, metric
 from dumpfilter.console.sql.columns import PERFORMANCE_SCHEMA, REPLICA_STATUS
-from dumpfilter.console.sql.result import ColumnType, Result
+from dumpfilter.console.sql.result import ZERO_TIMESTAMP, ColumnType, Result
 from dumpfilter.filter.rules import RuleKind
 from dumpfilter.slave.relay_position import RelayLag, file_number, relay_lag
 from dumpfilter.slave.state import CountersInfo, MasterInfo, RelayLogInfo, SourceInfo
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from dumpfilter.slave.threads import ChannelThread
 
 _TEXT = ColumnType.TEXT
-_NEVER = "0000-00-00 00:00:00.000000"
 
 CR_CONN_HOST_ERROR = 2003
 
@@ -426,9 +425,9 @@ def _connection_row(view: ChannelView) -> list[Any]:
         io.text,
         _long_time(io.at),
         "",
-        *[_NEVER] * 4,
+        *[ZERO_TIMESTAMP] * 4,
         "",
-        *[_NEVER] * 3,
+        *[ZERO_TIMESTAMP] * 3,
     ]
 
 
@@ -496,4 +495,4 @@ def _short_time(when: float) -> str:
 
 
 def _long_time(when: float) -> datetime | str:
-    return datetime.fromtimestamp(when, UTC) if when else _NEVER
+    return datetime.fromtimestamp(when, UTC) if when else ZERO_TIMESTAMP

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Any
 
 from mysql_mimic import packets
@@ -38,10 +39,11 @@ def _text(column: ResultColumn, value: Any) -> bytes:
 
 
 def _timestamp(column: ResultColumn, value: Any) -> bytes:
-    # The zero timestamp (a text such as 0000-00-00) is sent as a value of length 0.
-    if isinstance(value, str):
+    # SELECT has read a timestamp as a text. The zero timestamp, 0000-00-00, is sent as a value of length 0.
+    text = text_of(value)
+    if text.startswith("0000"):
         return b"\0"
-    return bytes(ResultColumn("", WireType.TIMESTAMP).binary_encode(local_time(value)))
+    return ResultColumn("", WireType.TIMESTAMP).binary_encode(datetime.fromisoformat(text))
 
 
 _BINARY: dict[ColumnType, Callable[[ResultColumn, Any], bytes]] = {

@@ -98,17 +98,12 @@ class Greeting(NamedTuple):
     """
 
 
-class ConnectionDirectory(dict[int, Any]):
-    """The open client connections of a process, by their connection ids.
-
-    A process may have several ports for MySQL clients. All of them share one directory, so that an id is unique in the
-    process. Each value is a :class:`~dumpfilter.console.connection.Connection`.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.numbers = itertools.count(1)
-        """The numbers (connection ids) of the next connections."""
+ConnectionDirectory = dict[int, Any]
+"""The type of the registry of a process's open connections, each a
+:class:`~dumpfilter.console.connection.Connection`, by connection id. All ports of a process share one registry.
+"""
+_numbers = itertools.count(1)
+"""The connection ids of the next connections. They are unique in the process."""
 
 
 class ClientPort:
@@ -259,7 +254,7 @@ class ClientPort:
         # An error that nobody foresaw must not close the port to all later clients, as it would in the task group.
         try:
             self._make_room()
-            number = next(self.directory.numbers)
+            number = next(_numbers)
             connection = self.directory[number] = self.connection(self, client, address, number)
             try:
                 await connection.serve()

@@ -18,13 +18,12 @@ from typing import NoReturn
 
 from dumpfilter.base.security.audit import audit
 from dumpfilter.binlog.statement.tokens import Lexer, Token, TokenKind, tokens
-from dumpfilter.console.session import CHARACTER_SET_VARIABLES, COLLATION, ENGINE, SQL_TYPES, Session, Value
+from dumpfilter.console.session import CHARACTER_SET_VARIABLES, Session, Value
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.commands import GRAMMAR, Command, parse_statement
 from dumpfilter.console.sql.grammar import Cursor, Need, Role
 from dumpfilter.console.sql.interruption import Interrupt, interruptible
 from dumpfilter.console.sql.result import OK, Column, ColumnType, Result
-from dumpfilter.console.sql.select import quoted
 from dumpfilter.console.sql.server_errors import SqlError
 
 COMMANDS: Mapping[type[Command], Need] = GRAMMAR.needs
@@ -342,24 +341,6 @@ def _grants(session: Session) -> Result:
     return Result([Column(f"Grants for {session.user}@{session.host}")], rows)
 
 
-def _create_database(session: Session, schema: str) -> Result:
-    schema = session.schema(schema)
-    character_set = f"/*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE {COLLATION} */"
-    statement = f"CREATE DATABASE {quoted(schema)} {character_set}"
-    return Result([Column("Database"), Column("Create Database")], [(schema, statement)])
-
-
-def _create_table(session: Session, name: str, schema: str | None = None) -> Result:
-    fields = ",\n".join(
-        f"  {quoted(column.name)} {SQL_TYPES[column.type]}"
-        + ("" if column.type is ColumnType.TEXT else " DEFAULT NULL")
-        for column in session.table(schema, name).columns
-    )
-    options = f"ENGINE={ENGINE} DEFAULT CHARSET=utf8mb4 COLLATE={COLLATION}"
-    statement = f"CREATE TABLE {quoted(name)} (\n{fields}\n) {options}"
-    return Result([Column("Table"), Column("Create Table")], [(name, statement)])
-
-
 def _create_view(session: Session, name: str, schema: str | None = None) -> Result:
     session.table(schema, name)
     raise server_errors.ER_WRONG_OBJECT(session.schema(schema), name, "VIEW")
@@ -417,8 +398,6 @@ for _paragraph in _VIEWS.split("\n\n")[1:]:
 for _word in ("WARNINGS", "errors:ERRORS"):
     GRAMMAR.call(f"SHOW {_word} [LIMIT *:limit]", diagnostics)
 GRAMMAR.call("SHOW GRANTS *:rest", _grants)
-GRAMMAR.call("SHOW CREATE DATABASE|SCHEMA schema:identifier", _create_database)
-GRAMMAR.call("SHOW CREATE TABLE *:table", _create_table)
 GRAMMAR.call("SHOW CREATE VIEW *:table", _create_view)
 GRAMMAR.call("USE database:identifier", _use)
 GRAMMAR.call("KILL [CONNECTION] number:number", _kill)

@@ -45,6 +45,13 @@ def text_of(value: object) -> str:
     return str(value)
 
 
+ZERO_TIMESTAMP = "0000-00-00 00:00:00.000000"
+"""The value that a server shows in a TIMESTAMP(6) column for a time that does not exist yet.
+
+For example, the time of the last error has this value before the first error.
+"""
+
+
 class ColumnType(enum.Enum):
     """The type of the values of a column. It decides how the values are sent to the client."""
 
@@ -53,7 +60,9 @@ class ColumnType(enum.Enum):
     """A column of the SQL type BIGINT: integers of 64 bits, signed or unsigned."""
     DOUBLE = "double"
     TIMESTAMP = "timestamp"
-    """A column of the SQL type TIMESTAMP(6). A row holds each value as a ``datetime.datetime``."""
+    """A column of the SQL type TIMESTAMP(6). A row holds each value as a ``datetime.datetime``, or as the text that
+    :func:`as_shown` makes of one.
+    """
 
 
 @dataclass(frozen=True)

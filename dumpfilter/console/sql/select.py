@@ -55,12 +55,12 @@ _MAX_COLUMNS = 256
 _MAX_LIKE_PATTERN = 128
 """The limit of the length of a LIKE pattern, bytes. The time of LIKE grows with the product of text and pattern."""
 _INSTRUCTIONS_BETWEEN_CHECKS = 100
-_TIMESTAMP = "MYSQL_TIMESTAMP_TEXT"
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}", re.ASCII)
 _DECLARED = {
     ColumnType.TEXT: "TEXT COLLATE NOCASE",
     ColumnType.INTEGER: "INTEGER",
     ColumnType.DOUBLE: "REAL",
-    ColumnType.TIMESTAMP: _TIMESTAMP,
+    ColumnType.TIMESTAMP: "TEXT",
 }
 
 MAX_STATEMENT = 16 << 10
@@ -77,12 +77,6 @@ FUNCTION_PREFIX = "my_"
 
 In a translated SELECT, every call gets this prefix, except for COUNT and similar aggregates and window functions.
 Therefore a client can call no other function of SQLite itself.
-"""
-
-ZERO_TIMESTAMP = "0000-00-00 00:00:00.000000"
-"""The value that a server shows in a TIMESTAMP(6) column for a time that does not exist yet.
-
-For example, the time of the last error has this value before the first error.
 """
 
 INFORMATION_SCHEMA = "information_schema"
@@ -387,9 +381,7 @@ class _Run:
 
     def select(self, text: str) -> Result:
         rewriting = _Rewriting(text, self._environment, self._functions)
-        connection = sqlite3.connect(
-            ":memory:", detect_types=sqlite3.PARSE_DECLTYPES, isolation_level=None, check_same_thread=False
-        )
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         try:
             for name in self._functions:
                 connection.create_function(FUNCTION_PREFIX + name, -1, functools.partial(self._call, name))
@@ -481,25 +473,13 @@ def _bounded(cursor: sqlite3.Cursor) -> list[tuple[Any, ...]]:
     return rows
 
 
-def _timestamp(stored: bytes) -> datetime.datetime | str:
-    text = stored.decode("utf-8", "replace")
-    try:
-        return datetime.datetime.fromisoformat(text)
-    except ValueError:
-        # The zero timestamp, 0000-00-00, is no date for Python.
-        return text
-
-
-sqlite3.register_converter(_TIMESTAMP, _timestamp)
-
-
 def _column(name: str, at: int, rows: Sequence[Sequence[Any]], types: dict[str, ColumnType]) -> Column:
     # SQLite does not tell the type of a result's column. It is found from the values or, if all values are NULL, from
     # the table's column of the same name.
     values = [row[at] for row in rows if row[at] is not None]
     if not values:
         return Column(name, types.get(name.lower(), ColumnType.TEXT))
-    if all(isinstance(value, datetime.datetime) or value == ZERO_TIMESTAMP for value in values):
+    if all(isinstance(value, str) and _TIMESTAMP.fullmatch(value) for value in values):
         return Column(name, ColumnType.TIMESTAMP)
     kinds = {type(value) for value in values}
     if kinds == {int}:

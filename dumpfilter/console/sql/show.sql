@@ -58,6 +58,23 @@ SELECT COLUMN_NAME AS Field, COLUMN_TYPE AS Type, COLLATION_NAME AS Collation, I
   COLUMN_COMMENT AS Comment
 FROM information_schema.columns WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME = '{name}'
 
+-- SHOW CREATE DATABASE|SCHEMA schema:identifier
+SELECT '{schema}' AS `Database`,
+  CONCAT('CREATE DATABASE `{schema}` /', '*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci */')
+    AS `Create Database`
+
+-- SHOW CREATE TABLE *:table
+SELECT '{name}' AS `Table`,
+  CONCAT(
+    'CREATE TABLE `{name}` (\n',
+    GROUP_CONCAT(
+      CONCAT('  `', COLUMN_NAME, '` ', COLUMN_TYPE, IF(COLUMN_TYPE = 'longtext', '', ' DEFAULT NULL'))
+      SEPARATOR ',\n'
+    ),
+    '\n) ENGINE=PERFORMANCE_SCHEMA DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci'
+  ) AS `Create Table`
+FROM information_schema.columns WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME = '{name}'
+
 -- SHOW TRIGGERS *:rest
 SELECT '' AS `Trigger`, '' AS Event, '' AS `Table`, '' AS Statement, '' AS Timing, '' AS Created, '' AS sql_mode,
   '' AS Definer

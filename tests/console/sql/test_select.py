@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.console.sql.functions import FUNCTIONS, called
-from dumpfilter.console.sql.result import Column, ColumnType, Result
-from dumpfilter.console.sql.select import ZERO_TIMESTAMP, Environment, select
+from dumpfilter.console.sql.result import ZERO_TIMESTAMP, Column, ColumnType, Result
+from dumpfilter.console.sql.select import Environment, select
 from dumpfilter.console.sql.server_errors import ER_NO_SUCH_TABLE, SqlError
 
 SCHEMA = "performance_schema"
@@ -247,7 +247,7 @@ def test_types() -> None:
     result = run("SELECT active_since, counter, counter / 2, channel_name, counter + 0 FROM filters")
     types = [ColumnType.TIMESTAMP, ColumnType.INTEGER, ColumnType.DOUBLE, ColumnType.TEXT, ColumnType.INTEGER]
     assert [column.type for column in result.columns] == types
-    assert result.rows[1][0] == datetime.datetime(2026, 11, 21, 11, 0, 0, 250)
+    assert result.rows[1][0] == "2026-11-21 11:00:00.000250"
     empty = run("SELECT active_since, counter FROM filters WHERE 0")
     assert [column.type for column in empty.columns] == types[:2]
 
