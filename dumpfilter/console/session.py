@@ -22,13 +22,14 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from mysql_mimic.charset import CharacterSet
 from mysql_mimic.constants import INFO_SCHEMA
 
 from dumpfilter.console.limits import CLIENT_MEMORY
 from dumpfilter.console.port import ClientPort
+from dumpfilter.console.prepared import Prepared
 from dumpfilter.console.sql import columns, server_errors
 from dumpfilter.console.sql.columns import columns_of
 from dumpfilter.console.sql.commands import Executor
@@ -37,9 +38,6 @@ from dumpfilter.console.sql.interruption import acquire, running_interrupt
 from dumpfilter.console.sql.result import Column, ColumnType, Note, Result
 from dumpfilter.console.sql.select import DEFAULT_SECONDS, INFORMATION_SCHEMA, Environment, select
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET
-
-if TYPE_CHECKING:
-    from dumpfilter.console.connection import Prepared
 
 Value = str | int | float | None
 
