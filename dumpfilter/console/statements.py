@@ -11,19 +11,21 @@ tools/doc_tables.py`` writes the table of docs/console.md from this module.
 from __future__ import annotations
 
 import itertools
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import resources
 from typing import NoReturn
 
+from sqlglot import exp
+
 from dumpfilter.base.security.audit import audit
-from dumpfilter.binlog.statement.tokens import Lexer, Token, TokenKind, tokens
+from dumpfilter.binlog.statement.tokens import Token, TokenKind, tokens
 from dumpfilter.console.session import CHARACTER_SET_VARIABLES, Session, Value
 from dumpfilter.console.sql import server_errors
-from dumpfilter.console.sql.commands import GRAMMAR, Command, parse_statement
+from dumpfilter.console.sql.commands import GRAMMAR, MAX_STATEMENT, Command, parse_statement
 from dumpfilter.console.sql.grammar import Cursor, Need, Role
 from dumpfilter.console.sql.interruption import Interrupt, interruptible
 from dumpfilter.console.sql.result import OK, Column, ColumnType, Result
+from dumpfilter.console.sql.select import mysql_text, parse
 from dumpfilter.console.sql.server_errors import SqlError
 
 COMMANDS: Mapping[type[Command], Need] = GRAMMAR.needs
@@ -53,9 +55,8 @@ LONGEST_IN_AUDIT_LOG = 1000
 """The length at which the audit log cuts a statement, characters."""
 
 _GLOBAL_SCOPES = ("GLOBAL", "PERSIST", "PERSIST_ONLY")
-_SCOPES = (*_GLOBAL_SCOPES, "SESSION", "LOCAL")
-_USER_VARIABLE = "@"
-_WORD = re.compile(r"[A-Za-z_$][0-9A-Za-z_$]*")
+_CHARACTER_SETS = ("NAMES", "CHARACTER SET")
+"""The kinds of assignments in SET that set the character set. A collation has no effect."""
 _LITERAL_WORDS: dict[str, Value] = {"DEFAULT": None, "NULL": None, "ON": 1, "TRUE": 1, "OFF": 0, "FALSE": 0}
 """The values of the words that can be the whole value in a SET. None sets the variable to its default."""
 
@@ -187,82 +188,52 @@ def _refuse(statement: str, session: Session) -> NoReturn:
     raise server_errors.ER_NOT_SUPPORTED_YET(statement)
 
 
-Setting = tuple[str, str, str]
-"""One assignment of a SET statement: the scope, such as GLOBAL, or ``@`` for a user variable; the variable's name; the
-text of the expression on the right side.
-"""
-
-
-def _settings(cursor: Cursor) -> list[Setting]:
-    """Consume the assignments of a SET statement at the cursor, and return them. The result for SET TRANSACTION is
-    empty. Raises SqlError 1064 (a syntax error).
-    """
-    return list(itertools.chain.from_iterable(cursor.separated(lambda: _setting(cursor))))
-
-
-def _setting(cursor: Cursor) -> list[Setting]:
-    if word := cursor.accept("NAMES", "CHARACTER", "CHARSET"):
-        if word == "CHARACTER":
-            cursor.expect("SET")
-        begin, end = cursor.token.start, cursor.token.end
-        _name(cursor)
-        if cursor.accept("COLLATE"):
-            # A collation has no effect.
-            _name(cursor)
-        return [("", name, cursor.text[begin:end]) for name in CHARACTER_SET_VARIABLES]
-    is_own = cursor.accept(_USER_VARIABLE) and not cursor.accept(_USER_VARIABLE)
-    scope = _USER_VARIABLE if is_own else cursor.accept(*_SCOPES)
-    if scope in _SCOPES:
-        cursor.accept(".")
-        cursor.accept_all(_USER_VARIABLE)
-    if cursor.accept("TRANSACTION"):
-        _value(cursor)
-        return []
-    name = _name(cursor)
-    cursor.accept(":")
-    cursor.expect("=")
-    return [(scope, name, _value(cursor))]
-
-
-def _name(cursor: Cursor) -> str:
-    return cursor.advance().value if cursor.token.is_name else cursor.fail()
-
-
-def _value(cursor: Cursor) -> str:
-    """Consume the tokens up to the next comma outside parentheses, and return their text, which is not empty."""
+def _assignments(cursor: Cursor) -> str:
+    """Consume the assignments of a SET statement, and return their text. Raises SqlError 1064 (a syntax error)."""
     begin = end = cursor.token.start
-    depth = 0
-    while not (cursor.at_end or cursor.sees(";") or (cursor.sees(",") and not depth)):
-        depth += cursor.sees("(") - cursor.sees(")")
+    while not (cursor.sees(";") or cursor.token.kind in (TokenKind.END, TokenKind.BAD)):
         end = cursor.advance().end
     return cursor.text[begin:end] or cursor.fail()
 
 
-def _set(session: Session, settings: Sequence[Setting]) -> Result:
+def _set(session: Session, assignments: str) -> Result:
     """Carry out a SET statement in the client's session.
 
     The values of all assignments are computed before the first variable is set. Raises SqlError for a variable that
     cannot be set, and for the value.
     """
-    values = [(scope, name, _computed(session, text)) for scope, name, text in settings]
-    own = {name.lower(): value for scope, name, value in values if scope == _USER_VARIABLE}
+    tree = parse(f"SET {assignments}", MAX_STATEMENT)
+    own: dict[str, Value] = {}
+    system: list[tuple[str, Value, bool]] = []
+    for item in tree.expressions or [tree]:
+        kind, target = item.text("kind").upper(), item.this
+        if kind in _CHARACTER_SETS and target is not None:
+            system += [(name, _computed(session, target), False) for name in CHARACTER_SET_VARIABLES]
+        elif isinstance(target, exp.EQ):
+            value = _computed(session, target.expression)
+            if isinstance(target.this, exp.Parameter):
+                own[target.this.name.lower()] = value
+            else:
+                scope = target.this.text("kind").upper() or kind
+                system.append((target.this.name, value, scope in _GLOBAL_SCOPES))
+        elif kind != "TRANSACTION":
+            raise server_errors.syntax_error(assignments, 0)
     session.check_memory(variables := session.user_variables | own, session.prepared)
     session.user_variables = variables
-    for scope, name, value in values:
-        if scope != _USER_VARIABLE:
-            session.set_variable(name, value, globally=scope in _GLOBAL_SCOPES)
+    for name, value, globally in system:
+        session.set_variable(name, value, globally=globally)
     return OK
 
 
-def _computed(session: Session, source: str) -> Value:
-    if _WORD.fullmatch(source):
-        return _LITERAL_WORDS.get(source.upper(), source)
-    token = Lexer(source).next()
-    if token.kind is TokenKind.STRING and token.end == len(source):
+def _computed(session: Session, value: exp.Expr) -> Value:
+    if isinstance(value, exp.Var | exp.Column | exp.Boolean | exp.Null):
+        word = value.sql()
+        return _LITERAL_WORDS.get(word.upper(), value.name)
+    if isinstance(value, exp.Literal) and value.is_string:
         # A replica's text of GTIDs may be longer than a SELECT.
-        return token.value
-    value: Value = session.select(f"SELECT {source}").rows[0][0]
-    return value
+        return value.name
+    computed: Value = session.select(f"SELECT {mysql_text(value)}").rows[0][0]
+    return computed
 
 
 def _rest_of(cursor: Cursor) -> str:
@@ -301,10 +272,10 @@ def _number(cursor: Cursor) -> int:
 
 
 GRAMMAR.readers.update(
+    assignments=_assignments,
     condition=_condition,
     number=_number,
     rest=_skip_rest,
-    settings=_settings,
     table=_table_name,
     text=_rest_of,
     whole=lambda cursor: _skip_rest(cursor) | {"text": cursor.text},
@@ -403,7 +374,7 @@ GRAMMAR.call("USE database:identifier", _use)
 GRAMMAR.call("KILL [CONNECTION] number:number", _kill)
 GRAMMAR.call("KILL query_only:QUERY number:number", _kill)
 GRAMMAR.call("DO expressions:text", _do)
-GRAMMAR.call("SET settings:settings", _set)
+GRAMMAR.call("SET assignments:assignments", _set)
 GRAMMAR.call("BEGIN|COMMIT|ROLLBACK *:rest", _accept)
 GRAMMAR.call("START TRANSACTION *:rest", _accept)
 GRAMMAR.call("UNLOCK TABLES", _accept)

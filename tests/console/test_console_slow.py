@@ -342,6 +342,10 @@ def test_what_clients_ask_when_they_connect(console: ConsoleServer) -> None:
         assert answer(connection, "SELECT USER(), @@server_id") == (("root@localhost", 7),)
         assert not answer(connection, "SET NAMES utf8mb4 COLLATE utf8mb4_unicode_ci")
         assert not answer(connection, "SET @version = 'a variable'")
+        assert not answer(connection, "/*!40101 SET NAMES utf8mb4 */")
+        assert not answer(connection, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        assert not answer(connection, "SET @b := CONCAT('a\\\\b', 'it''s'), @c = NULL, sql_mode = DEFAULT")
+        assert answer(connection, "SELECT @b, @c, @@sql_mode") == (("a\\bit's", None, ""),)
         assert answer(connection, "SELECT VERSION(), @version")[0][0] != "a variable"
         assert not answer(connection, "SET @a = 1 + 1, SESSION sql_mode = 'ANSI', @@autocommit = ON")
         assert answer(connection, "SELECT @a, @@sql_mode, @@session.autocommit") == ((2, "ANSI", 1),)
@@ -381,6 +385,12 @@ def test_what_clients_ask_when_they_connect(console: ConsoleServer) -> None:
         ("DROP TABLE performance_schema.replication_applier_filters", 1235, "42000"),
         ("CREATE TABLE x (a INT)", 1235, "42000"),
         ("SET nope = 1", 1193, "HY000"),
+        ("SET @a = /* never closed", 1064, "42000"),
+        ("SET @a = /*! 1", 1064, "42000"),
+        ("SET @a = 'never closed", 1064, "42000"),
+        ("SET @a", 1064, "42000"),
+        ("SET NAMES", 1064, "42000"),
+        ("SET GLOBAL sql_mode = ''", 1227, "42000"),
         ("SET @@session.server_id = 3", 1229, "HY000"),
         ("SET NAMES klingon", 1115, "42000"),
         ("KILL 99999", 1094, "HY000"),

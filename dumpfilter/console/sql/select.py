@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import logging
 import re
 import sqlite3
 import sys
@@ -91,6 +92,8 @@ _NATIVE = frozenset(
 )
 """The functions that SQLite computes as MySQL does, and the word before each row of VALUES."""
 
+# sqlglot would log each statement that it does not understand.
+logging.getLogger("sqlglot").setLevel(logging.ERROR)
 _parsing = threading.Lock()
 """The lock that a thread holds while sqlglot parses or writes SQL.
 
@@ -130,12 +133,13 @@ class _Reader(MySQL):
         }
 
 
-def parse(text: str) -> exp.Expr:
-    """Parse one statement in MySQL's SQL, and return its syntax tree.
+def parse(text: str, longest: int = MAX_STATEMENT) -> exp.Expr:
+    """Parse one statement in MySQL's SQL, a SELECT or SET, and return its syntax tree.
 
-    Raises SqlError for a syntax error, for more than one statement and for a text that is too long.
+    Raises SqlError for a syntax error, for more than one statement, for a text of more than ``longest`` characters,
+    and for too many words.
     """
-    if len(text) > MAX_STATEMENT or next(islice(tokens(text), _MOST_TOKENS, None), None) is not None:
+    if len(text) > longest or next(islice(tokens(text), _MOST_TOKENS, None), None) is not None:
         raise server_errors.too_long(MAX_STATEMENT)
     if "/*!" in text:
         # sqlglot would skip the SQL in version comments (/*!50000 … */), which a server executes.
@@ -148,6 +152,12 @@ def parse(text: str) -> exp.Expr:
     if len(trees) != 1:
         raise server_errors.syntax_error(text, text.find(";") + 1)
     return trees[0]
+
+
+def mysql_text(tree: exp.Expr) -> str:
+    """Return the text of a syntax tree in MySQL's SQL."""
+    with _parsing:
+        return tree.sql(_Reader)
 
 
 _CASTS = {"CHAR": "TEXT", "DOUBLE": "DOUBLE", "FLOAT": "DOUBLE"}
