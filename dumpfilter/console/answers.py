@@ -16,7 +16,7 @@ from mysql_mimic.results import ResultColumn
 from mysql_mimic.types import Capabilities, ServerStatus, str_len, uint_len
 from mysql_mimic.types import ColumnType as WireType
 
-from dumpfilter.console.sql.result import Column, ColumnType, Result, local_time, text_of
+from dumpfilter.console.sql.result import ZERO_TIMESTAMP, Column, ColumnType, Result, text_of
 from dumpfilter.console.sql.server_errors import SqlError
 
 _WIRE = {
@@ -41,9 +41,8 @@ def _text(column: ResultColumn, value: Any) -> bytes:
 def _timestamp(column: ResultColumn, value: Any) -> bytes:
     # SELECT has read a timestamp as a text. The zero timestamp, 0000-00-00, is sent as a value of length 0.
     text = text_of(value)
-    if text.startswith("0000"):
-        return b"\0"
-    return ResultColumn("", WireType.TIMESTAMP).binary_encode(datetime.fromisoformat(text))
+    wire = ResultColumn("", WireType.TIMESTAMP)
+    return b"\0" if text == ZERO_TIMESTAMP else bytes(wire.binary_encode(datetime.fromisoformat(text)))
 
 
 _BINARY: dict[ColumnType, Callable[[ResultColumn, Any], bytes]] = {

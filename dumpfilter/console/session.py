@@ -45,13 +45,13 @@ COLLATION = "utf8mb4_0900_ai_ci"
 
 
 _TOLD = tomllib.loads(resources.files("dumpfilter.console.sql").joinpath("variables.toml").read_text("utf-8"))
-SESSION_VARIABLES: Mapping[str, Value] = _TOLD["session"]
+SESSION_VARIABLES: dict[str, Value] = _TOLD["session"]
 """The system variables that a session can set, with their default values."""
 
 CHARACTER_SET_VARIABLES = ("character_set_client", "character_set_connection", "character_set_results")
 """The variables that SET NAMES sets."""
 
-GLOBAL_VARIABLES: Mapping[str, Value] = {
+GLOBAL_VARIABLES: dict[str, Value] = {
     **_TOLD["global"],
     "max_allowed_packet": MAX_ALLOWED_PACKET,
     "system_time_zone": time.tzname[0],
@@ -95,9 +95,12 @@ _MILLISECONDS = 1000
 
 
 _COLUMNS: dict[str, Sequence[Column]] = {
-    table: [Column(name.upper(), _TYPES[kind]) for name, kind in of.items()]
-    for table, of in INFO_SCHEMA[INFORMATION_SCHEMA].items()
-} | columns.INFORMATION_SCHEMA
+    **{
+        table: [Column(name.upper(), _TYPES[kind]) for name, kind in of.items()]
+        for table, of in INFO_SCHEMA[INFORMATION_SCHEMA].items()
+    },
+    **columns.INFORMATION_SCHEMA,
+}
 """The columns of each table, by the table's name in lower case.
 
 The tables come from the library mysql_mimic. Tables and a column that the client DBeaver also reads are added.

@@ -9,20 +9,16 @@ from datetime import datetime
 from typing import Any
 
 
-def local_time(time: datetime) -> datetime:
-    """Return a time with a time zone in the machine's time zone, as a server with ``time_zone = SYSTEM`` does. The
-    result has no time zone.
-    """
-    return time if time.tzinfo is None else time.astimezone().replace(tzinfo=None)
-
-
 def as_shown(time: datetime) -> str:
     """Return the text with which a server shows a time in a TIMESTAMP(6) column.
+
+    A time with a time zone is converted to the machine's time zone, as a server with ``time_zone = SYSTEM`` does.
 
     >>> as_shown(datetime(2026, 1, 2))
     '2026-01-02 00:00:00.000000'
     """
-    return local_time(time).isoformat(" ", "microseconds")
+    local = time if time.tzinfo is None else time.astimezone().replace(tzinfo=None)
+    return local.isoformat(" ", "microseconds")
 
 
 def text_of(value: object) -> str:
