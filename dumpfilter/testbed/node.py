@@ -393,9 +393,16 @@ class TestbedNode(abc.ABC):
     def is_running(self) -> bool:
         """Whether the node was started, and its process has not ended since."""
         process = self._process()
-        if self.state == "running" and process is not None and process.poll() is not None:
-            self.state = "failed"
-        return self.state == "running"
+        if self.state != "running" or process is None or process.poll() is None:
+            return self.state == "running"
+        # A thread that ends or restarts the node holds the lock, and sets the state itself.
+        if self._lock.acquire(blocking=False):
+            try:
+                if self.state == "running" and process is self._process():
+                    self.state = "failed"
+            finally:
+                self._lock.release()
+        return False
 
     @property
     def pid(self) -> int | None:

@@ -1,0 +1,50 @@
+"""The state of a node, seen by several threads."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from dumpfilter.testbed.node import TestbedNode
+
+
+class SmallNode(TestbedNode):
+    """A node whose process is given."""
+
+    def __init__(self, directory: Path, process: Any) -> None:
+        super().__init__(SimpleNamespace(directory=directory), SimpleNamespace(name="n", kind="slave"), ())  # type: ignore[arg-type]
+        self._its_process = process
+        self.state = "running"
+
+    def _process(self) -> Any:
+        return self._its_process
+
+    def _begin(self) -> None: ...
+
+    def _end(self, *, in_order: bool) -> None: ...
+
+
+SmallNode.__abstractmethods__ = frozenset()
+
+
+def test_a_look_during_a_regular_end_finds_no_failure(tmp_path: Path) -> None:
+    looking, stopped = threading.Event(), threading.Event()
+
+    class Process:
+        def poll(self) -> int | None:
+            if threading.current_thread() is threading.main_thread():
+                return None
+            looking.set()
+            stopped.wait()
+            return 0
+
+    node = SmallNode(tmp_path, Process())
+    watcher = threading.Thread(target=lambda: node.is_running)
+    watcher.start()
+    looking.wait()
+    node.stop()
+    stopped.set()
+    watcher.join()
+    assert node.state == "stopped"
