@@ -620,6 +620,13 @@ def test_one_dump_of_a_scanned_binlog_needs_no_worker(monkeypatch: pytest.Monkey
     assert threads["step"] == threads["messages"] == {threading.current_thread()}
 
 
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[bytes]]:
+    """A set of more than six segments, and what a slave gets of it that shares nothing."""
+    index = generate(tmp_path_factory.mktemp("large"), 6 * SEGMENT_SIZE).index
+    return index, alone(index, Wanted())
+
+
 @pytest.mark.parametrize(
     ("quick_seconds", "cached", "dumps", "is_in_the_loop"),
     [
@@ -634,11 +641,11 @@ def test_one_dump_scans_in_the_loop_what_is_cached_and_quick(
     cached: bool,
     dumps: int,
     is_in_the_loop: bool,
-    tmp_path: Path,
+    large: tuple[Path, list[bytes]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Handing each scan to a worker took a fifth of the processor time of a first dump."""
-    made = generate(tmp_path, 6 * SEGMENT_SIZE)
+    index, wanted_messages = large
     scans: list[bool] = []
     loop_thread, scan = threading.get_ident(), SegmentReader.next
 
@@ -654,13 +661,12 @@ def test_one_dump_scans_in_the_loop_what_is_cached_and_quick(
     monkeypatch.setattr(SegmentReader, "next", noting_scan)
     monkeypatch.setattr(BinlogFile, "read_cached", read_cached)
     wanted = [Wanted(number) for number in range(1, dumps + 1)]
-    found = run(together(made.index, wanted, [0] * dumps))
+    found = run(together(index, wanted, [0] * dumps))
     # Workers scan the first segment, and the last two, where a server may be writing.
     assert scans[0] is False
     assert (sum(scans) >= 3) is is_in_the_loop
     assert any(scans) is is_in_the_loop
-    monkeypatch.undo()
-    assert found == [alone(made.index, wanted[0])] * dumps
+    assert found == [wanted_messages] * dumps
 
 
 @pytest.mark.parametrize("cached", ["all", "nothing", "some"])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import BrowserContext
 
 from dumpfilter.simulation.page import render_page
 from tests.analyse.report.browser import chromium
@@ -22,16 +22,18 @@ PLOTS = {"usual": 3, "hostile": 2, "empty": 0}
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
+def context() -> Iterator[BrowserContext]:
+    with chromium() as browser:
+        yield browser.new_context(viewport={"width": 1280, "height": 900})
 
 
 @pytest.mark.parametrize("name", PLOTS)
-def test_draws_everything_at_any_width_without_a_request(browser: Browser, tmp_path: Path, name: str) -> None:
+def test_draws_everything_at_any_width_without_a_request(
+    context: BrowserContext, tmp_path: Path, name: str
+) -> None:
     file = tmp_path / "page.html"
     file.write_text(render_page(CASES[name]()), "utf-8")
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
     complaints: list[str] = []
     requests: list[str] = []
     page.on("console", lambda message: complaints.append(message.text))
@@ -53,14 +55,14 @@ def test_draws_everything_at_any_width_without_a_request(browser: Browser, tmp_p
     page.close()
 
 
-def test_a_reader_can_type_a_price_and_choose_a_node(browser: Browser, tmp_path: Path) -> None:
+def test_a_reader_can_type_a_price_and_choose_a_node(context: BrowserContext, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     # The traffic of a month, and with it a price, needs an hour of binlog.
     results = CASES["usual"]()
     sources = tuple(one.model_copy(update={"active_seconds": 7200}) for one in results.sources)
     results = results.model_copy(update={"sources": sources})
     file.write_text(render_page(results), "utf-8")
-    page = browser.new_page()
+    page = context.new_page()
     page.goto(file.as_uri())
     cell = page.locator("[data-gigabytes]").first
     gigabytes = float(cell.get_attribute("data-gigabytes") or "nan")

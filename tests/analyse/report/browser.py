@@ -11,6 +11,8 @@ from playwright.sync_api import Browser, sync_playwright
 
 _QUIET = ["--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
 _QUIET += ["--disable-sync", "--disable-default-apps", "--proxy-server=127.0.0.1:9"]
+# Let the pages of a context share a process.
+_QUIET += ["--process-per-site", "--renderer-process-limit=1"]
 
 
 @contextmanager

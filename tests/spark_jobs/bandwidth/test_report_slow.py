@@ -58,24 +58,28 @@ class Visitor:
 
     def __init__(self, browser: Browser, directory: Path) -> None:
         self._browser = browser
+        # The pages of a context share a process, since the start of one takes a second.
+        self._context = browser.new_context()
         self._directory = directory
         self.visits: dict[str, Visit] = {}
 
     def __call__(self, name: str, width: int = 1280, scheme: Any = "light") -> Visit:
-        if name not in self.visits:
+        is_new = name not in self.visits
+        if is_new:
             file = self._directory / f"{name}.html"
             file.write_text(render_report(CASES[name]), encoding="utf-8")
-            page = self._browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            page = self._context.new_page()
             visit = self.visits[name] = Visit(page, file.as_uri(), [], [])
             page.on("console", lambda message: visit.complaints.append(f"{message.type}: {message.text}"))
             page.on("pageerror", lambda error: visit.complaints.append(str(error)))
             page.on("request", lambda request: visit.requests.append(request.url))
-            page.goto(visit.address)
-        page = self.visits[name].page
-        page.set_viewport_size({"width": width, "height": 900})
-        page.emulate_media(color_scheme=scheme)
-        page.evaluate(SETTLED)
-        return self.visits[name]
+        found = self.visits[name]
+        found.page.set_viewport_size({"width": width, "height": 900})
+        found.page.emulate_media(color_scheme=scheme)
+        if is_new:
+            found.page.goto(found.address)
+        found.page.evaluate(SETTLED)
+        return found
 
     def without_scripts(self, name: str, width: int, question: str) -> Any:
         context = self._browser.new_context(
