@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from time import monotonic
 from typing import IO, NamedTuple
 
 import numpy as np
@@ -140,7 +140,10 @@ def test_the_first_use_compiles(copy: Path) -> None:
 
 
 def test_a_killed_compilation_gives_up_the_lock(copy: Path, tmp_path: Path) -> None:
-    """Workers of a killed process wait for its next task without end."""
+    """Workers of a killed process wait for its next task without end.
+
+    The waits have no limit but the test's own, since a busy machine starts the workers late.
+    """
     for file in copy.rglob("__pycache__/*.so"):
         file.unlink()
     command = [sys.executable, "-m", "dumpfilter.compile"]
@@ -150,11 +153,11 @@ def test_a_killed_compilation_gives_up_the_lock(copy: Path, tmp_path: Path) -> N
     )
     workers = Path(f"/proc/{compiling.pid}/task/{compiling.pid}/children")
     try:
-        until(lambda: len(workers.read_text().split()) > 1, monotonic() + 30, TimeoutError)
+        until(lambda: len(workers.read_text().split()) > 1, math.inf, TimeoutError)
         compiling.kill()
         compiling.wait()
         with (copy / "dumpfilter" / "__pycache__" / "compile.lock").open() as lock:
-            until(lambda: _is_free(lock), monotonic() + 30, lambda: TimeoutError("the lock is held"))
+            until(lambda: _is_free(lock), math.inf, TimeoutError)
     finally:
         os.killpg(compiling.pid, signal.SIGKILL)
 
