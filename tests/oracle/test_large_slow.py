@@ -53,8 +53,8 @@ def test_they_have_files_of_their_own(recording: Recording) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_law_and_the_rows(recording: Recording, case: str, tmp_path: Path) -> None:
-    test_recordings_slow.test_the_law_and_the_rows(recording, case, tmp_path)
+def test_the_law_and_the_rows(recording: Recording, case: str) -> None:
+    test_recordings_slow.test_the_law_and_the_rows(recording, case)
 
 
 @pytest.mark.parametrize("case", CASES)
