@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Container
 from functools import partial
 from typing import Any
@@ -63,9 +62,13 @@ class OptionFileCommand(SubCommand):
         The method reads the files, translates spellings of MySQL and MariaDB into Typer's, and lets Typer parse the
         result. Raises OptionError.
         """
-        group = ctx.parent.command
-        names_of = functools.cache(lambda name: group.get_command(ctx, name)._options())
-        commands = {name: partial(names_of, name) for name in WITH_OPTION_FILES}
+        commands = {str(self.name): self._options}
+        if ctx.parent is not None:
+            group = ctx.parent.command
+            others = [name for name in WITH_OPTION_FILES if name != self.name]
+            commands |= {
+                name: partial(lambda name: group.get_command(ctx, name)._options(), name) for name in others
+            }
         arguments = arguments_of(args, str(self.name), commands, self._options(SERVER_OPTIONS))
         words = [word for one in arguments for word in ([one] if isinstance(one, str) else self._words(one))]
         try:
