@@ -139,6 +139,7 @@ class Connection:
             pass
         finally:
             if self.session:
+                self.session.close()
                 self.log.info("client.disconnected", user=self.session.user)
 
     async def close(self) -> None:
@@ -485,9 +486,7 @@ class Connection:
         text = self._text(data)
         statement = await self._in_thread(text, lambda _: Prepared.of(text))
         self._last_prepared += 1
-        prepared = session.prepared | {self._last_prepared: statement}
-        session.check_memory(session.user_variables, prepared)
-        session.prepared = prepared
+        session.keep(session.user_variables, session.prepared | {self._last_prepared: statement})
         # The columns of the result are announced when the statement is executed, as a server does for SHOW.
         self.stream.put(struct.pack("<BIHHBH", 0, self._last_prepared, 0, statement.parameters, 0, 0))
         if statement.parameters:
@@ -511,9 +510,12 @@ class Connection:
         """Ignore the command, which has no answer. The execution lacks the value then, which is an error."""
 
     async def _com_stmt_close(self, data: bytes) -> None:
+        session = self._client
         # The protocol has no answer to COM_STMT_CLOSE, not even an error.
         with contextlib.suppress(MalformedPacket):
-            self._client.prepared.pop(Fields(data).uint(4), None)
+            number = Fields(data).uint(4)
+            others = {other: statement for other, statement in session.prepared.items() if other != number}
+            session.keep(session.user_variables, others)
 
     async def _com_stmt_reset(self, data: bytes) -> None:
         self._statement(Fields(data).uint(4))

@@ -99,8 +99,8 @@ class Greeting(NamedTuple):
 
 
 ConnectionDirectory = dict[int, Any]
-"""The type of the registry of a process's open connections, each a
-:class:`~dumpfilter.console.connection.Connection`, by connection id. All ports of a process share one registry.
+"""The open connections of a process, each a :class:`~dumpfilter.console.connection.Connection`, by connection id. All
+ports of the process share one dictionary.
 """
 _numbers = itertools.count(1)
 """The connection ids of the next connections. They are unique in the process."""
@@ -120,7 +120,7 @@ class ClientPort:
         users: a password for each user who may log in; a text is a password in the clear. None: nobody can log in.
         roles: the role of each user. A user without an entry has the role ``read``. None: every user has the role
             ``all``.
-        directory: the registry of connections that the process's ports share. None: one for this port alone.
+        directory: the open connections, which the process's ports share. None: a dictionary for this port alone.
         max_connections: the limit of the number of connected clients.
         denial_seconds: the time that a client with a wrong password waits for its error, seconds.
         threads: the number of threads that run statements. With 0 there are two for each connection: an interrupted
@@ -171,6 +171,10 @@ class ClientPort:
         self.pool = ThreadPoolExecutor(threads or 2 * max_connections, f"{self.name}-statement")
         self.max_connections = max_connections
         self.large = threading.BoundedSemaphore(MOST_LARGE_STATEMENTS)
+        self.keeping = threading.Lock()
+        """The lock for changes of :attr:`kept`."""
+        self.kept = Counter[int]()
+        """The memory of clients between their statements, bytes by connection id."""
         self.unread = Counter[str]()
         """The memory of the results that clients have not read completely yet, bytes by user."""
         self.limits = defaultdict[str, UserLimits](lambda: UserLimits(threads_of_user))

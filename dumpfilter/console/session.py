@@ -27,7 +27,7 @@ from typing import Any, cast
 from mysql_mimic.charset import CharacterSet
 from mysql_mimic.constants import INFO_SCHEMA
 
-from dumpfilter.console.limits import CLIENT_MEMORY
+from dumpfilter.console.limits import CLIENT_MEMORY, CONSOLE_MEMORY
 from dumpfilter.console.port import ClientPort
 from dumpfilter.console.prepared import Prepared
 from dumpfilter.console.sql import columns, server_errors
@@ -211,6 +211,8 @@ class Session:
         """The values of the user variables (``@x``) by their names in lower case."""
         self.prepared: dict[int, Prepared] = {}
         """The prepared statements by their numbers."""
+        self.is_closed = False
+        """Whether the client has left."""
         self.questions = 0
         """The number of statements that the session has executed (the status variable Questions)."""
 
@@ -256,16 +258,38 @@ class Session:
         if name == "character_set_results":
             self.character_set = character_set
 
-    @staticmethod
-    def check_memory(user_variables: Mapping[str, Value], prepared: Mapping[int, Prepared]) -> None:
-        """Raise SqlError 1041 if these user variables and prepared statements are more than a client may have."""
+    def keep(self, user_variables: dict[str, Value], prepared: dict[int, Prepared]) -> None:
+        """Replace the client's user variables and prepared statements.
+
+        Raises SqlError 1041 if they are more than a client may have, or with those of all clients more than the port
+        may have. The old ones stay then.
+        """
         parts = itertools.chain.from_iterable(one.parts for one in prepared.values())
-        kept = itertools.chain(user_variables, user_variables.values(), parts)
-        if sum(map(sys.getsizeof, kept)) > CLIENT_MEMORY:
+        size = sum(map(sys.getsizeof, itertools.chain(user_variables, user_variables.values(), parts)))
+        if size > CLIENT_MEMORY:
             raise server_errors.ER_OUT_OF_CONSOLE_MEMORY(
                 f"prepared statements and variables of a connection may have {CLIENT_MEMORY >> 10} KiB; "
                 "close statements, or reconnect"
             )
+        kept = self.port.kept
+        with self.port.keeping:
+            if (
+                size > kept[self.connection_id]
+                and kept.total() - kept[self.connection_id] + size > CONSOLE_MEMORY
+            ):
+                raise server_errors.ER_OUT_OF_CONSOLE_MEMORY(
+                    f"prepared statements and variables of all connections may have {CONSOLE_MEMORY >> 20} MiB; "
+                    "try again later, or with less"
+                )
+            if not self.is_closed:
+                kept[self.connection_id] = size
+        self.user_variables, self.prepared = user_variables, prepared
+
+    def close(self) -> None:
+        """Release the memory of a client that has left. A statement of the client may still be running."""
+        with self.port.keeping:
+            self.is_closed = True
+            self.port.kept.pop(self.connection_id, None)
 
     def reset(self) -> None:
         """Remove the client's variables, prepared statements and warnings, as COM_RESET_CONNECTION demands. Keep the
@@ -273,7 +297,7 @@ class Session:
         """
         self.diagnostics = ()
         self._variables.clear()
-        self.user_variables, self.prepared = {}, {}
+        self.keep({}, {})
 
     def schema(self, name: str | None) -> str:
         """Return the schema that a statement means: ``name``, or the current database if ``name`` is None.

@@ -193,7 +193,9 @@ def _assignments(cursor: Cursor) -> str:
     begin = end = cursor.token.start
     while not (cursor.sees(";") or cursor.token.kind in (TokenKind.END, TokenKind.BAD)):
         end = cursor.advance().end
-    return cursor.text[begin:end] or cursor.fail()
+    text = cursor.text[begin:end]
+    # sqlglot would take no offence at a comma at the end.
+    return cursor.fail() if not text or text.endswith(",") else text
 
 
 def _set(session: Session, assignments: str) -> Result:
@@ -218,8 +220,7 @@ def _set(session: Session, assignments: str) -> Result:
                 system.append((target.this.name, value, scope in _GLOBAL_SCOPES))
         elif kind != "TRANSACTION":
             raise server_errors.syntax_error(assignments, 0)
-    session.check_memory(variables := session.user_variables | own, session.prepared)
-    session.user_variables = variables
+    session.keep(session.user_variables | own, session.prepared)
     for name, value, globally in system:
         session.set_variable(name, value, globally=globally)
     return OK

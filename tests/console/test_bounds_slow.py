@@ -17,6 +17,7 @@ import structlog
 from dumpfilter.console import connection as connections
 from dumpfilter.console import limits, serving_loop, wire
 from dumpfilter.console import port as ports
+from dumpfilter.console import session as sessions
 from dumpfilter.console.limits import CLIENT_MEMORY, MOST_SELECTS, size_of
 from dumpfilter.console.port import (
     MAX_UNAUTHENTICATED,
@@ -248,6 +249,21 @@ def test_variables_and_prepared_statements_have_one_limit(console: ConsoleServer
         for _ in range(CLIENT_MEMORY // 60_000):
             prepare(client, statement)
         assert client.query(f"SET @a = {LONG}") == 1041
+
+
+def test_all_connections_have_one_limit(console: ConsoleServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "CONSOLE_MEMORY", 150_000)
+    with connect(console) as second:
+        with connect(console) as first:
+            answer(first, f"SET @a = {LONG}")
+            answer(second, f"SET @a = {LONG}")
+            number, text = failure(second, f"SET @b = {LONG}")
+            assert number == 1041
+            assert "prepared statements and variables of all connections may have" in text
+            answer(second, "SET @c = 1")
+        wait_until(lambda: len(console.kept) == 1)
+        answer(second, f"SET @b = {LONG}")
+    wait_until(lambda: not console.kept)
 
 
 BIG_RESULT = "SELECT " + ", ".join([LONG] * 140)

@@ -385,6 +385,7 @@ def test_what_clients_ask_when_they_connect(console: ConsoleServer) -> None:
         ("DROP TABLE performance_schema.replication_applier_filters", 1235, "42000"),
         ("CREATE TABLE x (a INT)", 1235, "42000"),
         ("SET nope = 1", 1193, "HY000"),
+        ("SET @a = 1,", 1064, "42000"),
         ("SET @a = /* never closed", 1064, "42000"),
         ("SET @a = /*! 1", 1064, "42000"),
         ("SET @a = 'never closed", 1064, "42000"),
