@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
@@ -84,9 +84,8 @@ class Decision(NamedTuple):
     """
     counts: Counts
     """The counts of one transaction of this shape, without bytes, which differ between transactions."""
-    hits: Sequence[tuple[int, int]]
-    """The rule uses (hits) of the dropped events: the index of the kind of rule in ``SLAVE_RULE_KINDS``, and the count.
-    """
+    hits: Mapping[int, int]
+    """The rule uses (hits) of the dropped events, by the index of the kind of rule in ``SLAVE_RULE_KINDS``."""
 
 
 @dataclass(eq=False)
@@ -108,7 +107,7 @@ class Commit:
         """The byte offset in the binlog file after the transaction."""
         return self.offset + len(self.data)
 
-    @property
+    @cached_property
     def gtid(self) -> tuple[SourceKey, int]:
         """The GTID of the transaction as a pair: its source, and its transaction number.
 
@@ -304,6 +303,8 @@ class Part(NamedTuple):
     decision: Decision
     events: list[bytes]
     """The bytes of the events that are sent; empty for a dropped transaction."""
+    size: int
+    """The number of these bytes."""
 
 
 @dataclass(eq=False, slots=True)
@@ -384,13 +385,13 @@ class Decider:
                 counts = decision.counts.copy()
             else:
                 counts.add(decision.counts)
-            size, sent = len(commit.data), 0
+            size = len(commit.data)
             if len(decision.sent) == len(commit.events) and not decision.ends:
-                parts.append(Part(commit, decision, commit.events))
-                sent = size
+                events, sent = commit.events, size
             else:
-                parts.append(Part(commit, decision, _sent_of(commit, decision)))
-                sent = sum(map(len, parts[-1].events))
+                events = _sent_of(commit, decision)
+                sent = sum(map(len, events))
+            parts.append(Part(commit, decision, events, sent))
             if sent:
                 committed_at = committed_at or commit.time
             counts.bytes_read += size
@@ -411,13 +412,13 @@ class Decider:
         It is the message that :class:`~dumpfilter.master.encodings.GrpcPlan` makes of the dump thread's plan.
         """
         gaps, completed = GapList(), Runs()
-        for commit, decision, events in parts:
+        for commit, decision, _, size in parts:
             source, number = self._numbered(commit)
             completed.add(source, number)
             if decision.is_dropped:
                 gaps.drop(source, number, commit.end, decision.hits)
             else:
-                gaps.send(sum(map(len, events)), decision.hits)
+                gaps.send(size, decision.hits)
         sent = b"".join(_events(parts))
         return chunk_of_commits(place, parts[-1].commit.end, sent, counts, completed, gaps)
 
@@ -464,7 +465,7 @@ class Decider:
             elif patches not in ([], [0]):
                 return None
             at += len(event)
-        hits = [(kind, count) for kind, count in plan.gaps.hits.tolist()]
+        hits = dict(plan.gaps.hits.tolist())
         return Decision(sent, frozenset(ends), bool(len(plan.gaps.runs)), counts, hits)
 
 
@@ -487,7 +488,7 @@ def _with_stand_ins(parts: Sequence[Part], counts: Counts) -> list[bytes]:
     """
     events: list[bytes] = []
     last_domain = None
-    for commit, decision, sent in parts:
+    for commit, decision, sent, _ in parts:
         if not decision.is_dropped:
             events += sent
             last_domain = None

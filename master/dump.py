@@ -203,8 +203,7 @@ class Dump:
                     self._move_behind(step)
                     begun, message = time.monotonic(), step.message
                     yield message
-                    self._sent_at = time.monotonic()
-                    self._pace.wrote(len(message), begun, self._sent_at)
+                    self._wrote(message, begun)
                     continue
                 async for message in self._of_step(step):
                     yield message
@@ -229,6 +228,11 @@ class Dump:
             elif self.quiet_seconds is not None and self._due_in(self.quiet_seconds) <= 0:
                 self.quiet_seconds = None
                 yield b""
+
+    def _wrote(self, message: bytes, begun: float) -> None:
+        """Note a message whose write began at the time ``begun`` (``time.monotonic``) and has just ended."""
+        self._sent_at = time.monotonic()
+        self._pace.wrote(len(message), begun, self._sent_at)
 
     def _due_in(self, seconds: float) -> float:
         """Return the number of seconds until the last message is ``seconds`` old. The number is negative if the message
@@ -428,8 +432,7 @@ class Dump:
             for message in messages:
                 begun = time.monotonic()
                 yield message
-                self._sent_at = time.monotonic()
-                self._pace.wrote(len(message), begun, self._sent_at)
+                self._wrote(message, begun)
             self._pace.hear(self._slave.line_rate)
             if ends_transaction(piece.plan):
                 self._drains.check(self._slave.peer)

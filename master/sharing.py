@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
@@ -544,8 +545,10 @@ class SharedReader:
         cannot send the events at once read them from the binlog, as after any other growth.
         """
         self._recent_steps.clear()
-        sources = (*(one.place.source for one in self._waiting), self._live) if self._dumps else ()
-        source = self._live = next((one for one in sources if one is not None and one.name == file), None)
+        sources = itertools.chain(
+            (one.place.source for one in self._waiting), (self._live,) if self._live else ()
+        )
+        source = self._live = next((one for one in sources if self._dumps and one.name == file), None)
         commits = None
         if source is not None:
             commits = self._tail.add(file, offset, data, source.file.format_description)
@@ -599,11 +602,12 @@ class SharedReader:
         seconds.
         """
         del self._requests[request.place]
+        if any(waiter.follower is None for waiter in request.waiters):
+            step.after = self.known(step.after)
         for waiter in tuple(request.waiters):
             follower, answer = waiter.follower, waiter.answer
             try:
                 if follower is None:
-                    step.after = self.known(step.after)
                     _settle(answer, step)
                 elif not answer.done() and follower.take(step, now):
                     self._wait_at_most(waiter, follower, now)

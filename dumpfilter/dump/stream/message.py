@@ -15,7 +15,7 @@ import re
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -287,16 +287,16 @@ class GapList:
         self._told_runs = 0
         """The number of runs of the gaps until now."""
 
-    def drop(self, source: int, number: int, end: int, hits: Iterable[tuple[int, int]]) -> None:
+    def drop(self, source: int, number: int, end: int, hits: Mapping[int, int]) -> None:
         """Add a dropped transaction: its GTID, the position after it, and the rule uses of its events."""
-        self._used.update(dict(hits))
+        self._used.update(hits)
         self._runs.add(source, number, self._told_runs)
         self._end = end
 
-    def send(self, size: int, hits: Iterable[tuple[int, int]]) -> None:
+    def send(self, size: int, hits: Mapping[int, int]) -> None:
         """Add a transaction that is sent, whole or in part: its bytes, and the rule uses of its dropped events."""
         self._close()
-        self._used.update(dict(hits))
+        self._used.update(hits)
         if self._used:
             self._add(0)
         self._size += size
