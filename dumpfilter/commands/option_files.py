@@ -65,10 +65,12 @@ class OptionFileCommand(SubCommand):
         commands = {str(self.name): self._options}
         if ctx.parent is not None:
             group = ctx.parent.command
-            others = [name for name in WITH_OPTION_FILES if name != self.name]
-            commands |= {
-                name: partial(lambda name: group.get_command(ctx, name)._options(), name) for name in others
-            }
+
+            def options_of(name: str) -> OptionNames:
+                names: OptionNames = group.get_command(ctx, name)._options()
+                return names
+
+            commands |= {name: partial(options_of, name) for name in WITH_OPTION_FILES if name != self.name}
         arguments = arguments_of(args, str(self.name), commands, self._options(SERVER_OPTIONS))
         words = [word for one in arguments for word in ([one] if isinstance(one, str) else self._words(one))]
         try:
