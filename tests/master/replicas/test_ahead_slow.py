@@ -38,7 +38,9 @@ def write(scenario: dict[str, Any], uuid: str, directory: Path, files: int = 2) 
     """Write the first files of a scenario as a server's data directory."""
     names = list(scenario["files"])[:files]
     for name in names:
-        (directory / name).write_bytes(base64.b64decode(scenario["files"][name]))
+        # A file is empty for a moment while it is written. A running server must not read it then.
+        if not (directory / name).exists():
+            (directory / name).write_bytes(base64.b64decode(scenario["files"][name]))
     if uuid:
         (directory / "auto.cnf").write_text(f"[auto]\nserver-uuid={uuid}\n")
     index = directory / "bin.index.new"
