@@ -97,18 +97,6 @@ class SuggestOptions(ReadOptions):
     """The most rules to suggest for a slave."""
 
 
-class TrafficOptions(ReadOptions):
-    """The options of the job that counts the bytes and events of each transaction of a binlog set."""
-
-    compressed: bool = setting(False, is_option=False)
-    """Whether to estimate the sizes of transactions after zstd compression."""
-    split: bool = setting(False, is_option=False)
-    """Whether to count also the traffic of a split of the set by schema.
-
-    Events between transactions then count only with the split's binlog of events without a schema.
-    """
-
-
 class SparkSettings(Settings, panel=SPARK_PANEL):
     """The options for the start of Spark. If spark-submit started the process, its own options count instead."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.settings import Settings, setting
 from dumpfilter.commands import option_groups as shared
-from dumpfilter.spark_jobs.options import TrafficOptions
+from dumpfilter.spark_jobs.options import ReadOptions
 
 if TYPE_CHECKING:
     from dumpfilter.simulation.plan import Plan
@@ -78,9 +78,8 @@ class ScenarioOptions(Settings, panel="Scenarios"):
     variant: list[str] | None = setting(
         None, metavar="NAME", show_default=False, autocompletion=complete_variant
     )
-    """A way to bring the binlog to the slaves: no-filter, filter-on-slave, filter-on-master, no-filter-zstd,
-    filter-on-master-zstd, split, real-replica. Without the option all of them, and for sweeps and searches
-    no-filter and filter-on-master."""
+    """A way to bring the binlog to the slaves: no-filter, filter-on-slave, filter-on-master, real-replica. Without the
+    option all of them, and for sweeps and searches no-filter and filter-on-master."""
     sweep: list[str] | None = setting(None, metavar="WHAT=VALUES", show_default=False)
     """Simulate links with each of some rates or delays: rate=512kbit,1mbit or m:web.delay=0s,50ms."""
     scale_load: str = setting("1", metavar="FACTORS")
@@ -155,7 +154,7 @@ class SimulationOutput(Settings):
 def simulate_command(
     inputs: Inputs,
     scenarios: ScenarioOptions,
-    read: TrafficOptions,
+    read: ReadOptions,
     engine: shared.EngineOptions,
     given: SimulationOutput,
 ) -> None:
@@ -175,7 +174,6 @@ def simulate_command(
 
     from dumpfilter.analyse.report.output import check_output
     from dumpfilter.simulation.output import show_results
-    from dumpfilter.simulation.results import Variant
     from dumpfilter.simulation.simulate import simulate
     from dumpfilter.spark_jobs.engines import ThreadRunner
     from dumpfilter.spark_jobs.simulation import read_traffic
@@ -183,13 +181,10 @@ def simulate_command(
     plan, binlogs, speeds = inputs.planned()
     options = scenarios.options(plan.links)
     check_output(given.output, overwrite=given.overwrite)
-    variants = {setting.variant for setting in options.settings}
-    compressed = bool({Variant.NONE_COMPRESSED, Variant.MASTER_COMPRESSED} & variants)
-    wanted = read.model_copy(update={"compressed": compressed, "split": Variant.SPLIT in variants})
     progress = Console(stderr=True)
     with engine.runner(progress, default="local") as run:
         traffics = {
-            origin: read_traffic(shared.fetched([binlog], None)[0], plan.filters, run, wanted)
+            origin: read_traffic(shared.fetched([binlog], None)[0], plan.filters, run, read)
             for origin, binlog in binlogs.items()
         }
     # The traffic is small. So the nodes are evaluated here, also when Spark has read the binlogs.

@@ -25,8 +25,6 @@ from dumpfilter.commands.sql import Format, print_results
 from dumpfilter.commands.sub_command import CommandGroup, SubCommand
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from dumpfilter.testbed import Testbed
     from dumpfilter.topology.model import Topology
 
@@ -91,20 +89,21 @@ class JsonOption(Settings):
     as_json: bool = setting(False, "--json")
     """Print JSON instead of tables."""
 
-    def print(self, told: Any, view: Callable[[Any], RenderableType], *, indent: int | None = 1) -> None:
+    def print(self, told: Any, view: str, *, indent: int | None = 1) -> None:
         """Print ``told``, the result of a call to a running topology. With ``--json`` it is printed as JSON, otherwise
-        as the tables that ``view`` makes of it.
+        as the tables that the function ``view`` of :mod:`dumpfilter.testbed.views` makes of it.
 
         ``indent`` is the indentation of the JSON; with None the JSON is one line.
         """
         from rich.console import Console
 
         from dumpfilter.analyse.report.terminal import print_json
+        from dumpfilter.testbed import views
 
         if self.as_json:
             print_json(told, indent=indent)
         else:
-            Console(highlight=False).print(view(told))
+            Console(highlight=False).print(getattr(views, view)(told))
 
 
 def complete_node(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -188,9 +187,9 @@ def run_in_foreground(
     """
     from rich.console import Console
 
-    from dumpfilter.commands.topology_views import report_view
     from dumpfilter.testbed import up
     from dumpfilter.testbed.directory import STATE, ControlServer, remove_directory
+    from dumpfilter.testbed.views import report_view
 
     # The directory of a topology that was killed has a state file.
     is_ours = not directory.exists() or (directory / STATE).exists()
@@ -211,7 +210,7 @@ def run_in_foreground(
 def _show_until_end(bed: Testbed, *, table: bool) -> None:
     from rich.console import Console
 
-    from dumpfilter.commands.topology_views import status_view, watch_status
+    from dumpfilter.testbed.views import status_view, watch_status
 
     console = Console(highlight=False)
     if table and console.is_terminal:
@@ -260,17 +259,11 @@ def start_detached(topology: str, directory: Path, *, timeout: str, keep: bool) 
 
 def _is_up(directory: Path, pid: int) -> bool:
     """Tell whether the process ``pid`` runs the topology of ``directory``, and accepts commands."""
-    from dumpfilter.testbed.directory import Control, owner_of
-    from dumpfilter.testbed.errors import NotUp
+    from dumpfilter.testbed import NotUp
 
-    owner = owner_of(directory)
-    if owner is None or owner.pid != pid:
-        return False
-    try:
-        Control(directory).ask("directory")
-    except NotUp:
-        return False
-    return True
+    with contextlib.suppress(NotUp):
+        return bool(TopologyOptions(directory=directory).ask("pid") == pid)
+    return False
 
 
 @verb()
@@ -376,13 +369,13 @@ def status_command(place: TopologyOptions, output: JsonOption, given: WatchOptio
 
         dumpfilter topology status --json | jq -r .nodes.web.url
     """
-    from dumpfilter.commands.topology_views import status_view, watch_status
-
     if given.watch is not None and not output.as_json:
+        from dumpfilter.testbed.views import watch_status
+
         watch_status(lambda: place.ask("status"), given.watch)
         return
     status = place.ask("status")
-    output.print(status, status_view)
+    output.print(status, "status_view")
     if status["problems"]:
         raise typer.Exit(4)
 
@@ -468,9 +461,7 @@ def report_command(place: TopologyOptions, output: JsonOption) -> None:
 
         dumpfilter topology report --json > report.json
     """
-    from dumpfilter.commands.topology_views import report_view
-
-    output.print(place.ask("report"), report_view)
+    output.print(place.ask("report"), "report_view")
 
 
 _SHAPE: dict[str, Callable[..., float]] = {"rate": parse_rate, "delay": parse_time, "jitter": parse_time}
@@ -553,14 +544,12 @@ def link_command(given: LinkSettings, output: JsonOption) -> None:
 
         dumpfilter topology link m:web --heal --plain
     """
-    from dumpfilter.commands.topology_views import links_table
-
     fault, shape = given.fault(), given.shape()
     if shape:
         given.ask("set", link=given.link, **shape)
     if fault:
         given.ask(fault[0], link=given.link, **fault[1])
-    output.print(given.ask("status", link=given.link), lambda one: links_table([one]), indent=None)
+    output.print(given.ask("status", link=given.link), "link_view", indent=None)
 
 
 @verb(NODES)

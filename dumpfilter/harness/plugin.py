@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import json
 import operator
 import re
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,15 +26,12 @@ from dumpfilter.base.compiler import notice
 from dumpfilter.base.errors import DumpfilterError, OptionError
 
 if TYPE_CHECKING:
-    from dumpfilter.binlog.format import Family
-    from dumpfilter.testbed import NodeStatus, Testbed, TestbedNode
+    from dumpfilter.testbed import Testbed, TestbedNode
     from dumpfilter.topology.model import Topology
 
     Start = Callable[..., Testbed]
 
 # -- what the user asks for
-
-FAMILIES: tuple[Family, ...] = ("mariadb", "mysql")
 
 MARK = "topology"
 
@@ -49,9 +45,8 @@ _OPTIONS = {
 
 
 class Settings(NamedTuple):
-    """The values of the pytest plugin's options, such as the server programs to use, in one run of pytest."""
+    """The values of the pytest plugin's options in one run of pytest."""
 
-    programs: tuple[ServerProgram, ...]
     timeout: float
     artifacts: Path
     skips_missing: bool
@@ -65,14 +60,6 @@ class Settings(NamedTuple):
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the plugin's options of pytest's command line, and its keys of pytest's configuration file."""
     group = parser.getgroup("topology", "replication topologies (dumpfilter)")
-    group.addoption(
-        "--topology-server",
-        metavar="[NAME=]PROGRAM",
-        action="append",
-        help="a server's program, such as mysql-8.4=/opt/mysql-8.4/bin/mysqld. The name begins with mariadb or mysql. "
-        "With several programs of a family, each test that starts such a server runs once with each of them",
-    )
-    parser.addini("topology_servers", "programs of servers, as --topology-server", type="linelist")
     for key, (metavar, default, text) in _OPTIONS.items():
         group.addoption(f"--topology-{key}", metavar=metavar, help=f"{text} ({default})")
         parser.addini(f"topology_{key}", f"as --topology-{key}", default=default)
@@ -101,7 +88,6 @@ def _read_settings(config: pytest.Config) -> Settings:
     except ValueError:
         raise pytest.UsageError(f"topology_timeout = {timeout}: give a number of seconds") from None
     return Settings(
-        parse_programs(config.getoption("topology_server") or config.getini("topology_servers")),
         seconds,
         config.rootpath / artifacts,
         missing == "skip",
@@ -115,8 +101,6 @@ class Spec(NamedTuple):
 
     topology: str | Path | Topology
     """A short string such as ``m >> web``, the path of a TOML file, or a model."""
-    servers: Sequence[Family] = ()
-    """The server families with which the test runs, one after another. Empty: the families that the topology names."""
     timeout: float | None = None
     """The time limit for a start and for a wait, seconds. None: the limit of the run."""
 
@@ -131,17 +115,12 @@ def _spec_of(node: pytest.Item, settings: Settings) -> Spec | None:
     if mark is None:
         return Spec(settings.default) if settings.default else None
     try:
-        spec = Spec(*mark.args, **mark.kwargs)
+        return Spec(*mark.args, **mark.kwargs)
     except TypeError as error:
         raise OptionError(
             f"@pytest.mark.topology: {str(error).partition(' ')[2]}. "
             'Write for example @pytest.mark.topology("m >> web[do-db=shop]", timeout=120)'
         ) from None
-    families: tuple[Any, ...] = (spec.servers,) if isinstance(spec.servers, str) else tuple(spec.servers)
-    for family in families:
-        if family not in FAMILIES:
-            raise OptionError(f"@pytest.mark.topology: servers={family!r}: give mariadb or mysql, or both")
-    return spec._replace(servers=families)
 
 
 def _load(spec: str | Path | Topology, node: pytest.Item) -> Topology:
@@ -161,91 +140,6 @@ def _load(spec: str | Path | Topology, node: pytest.Item) -> Topology:
     return topology_from(spec)
 
 
-class ServerProgram(NamedTuple):
-    """A server program (``mysqld`` or ``mariadbd``) with which tests shall run, as the user named it in pytest's
-    options.
-    """
-
-    name: str
-    """The name in the tests' ids, such as ``mysql-8.4``. It begins with the family."""
-    family: Family
-    path: str
-
-
-class ServerCase(NamedTuple):
-    """The choice of server programs with which one run of a test starts the servers of its topology. A test runs once
-    for each choice.
-    """
-
-    programs: tuple[ServerProgram, ...] = ()
-    """At most one program of each family. A family without a program is looked for on the PATH."""
-    family: Family | None = None
-    """The family of all servers of the topology. None: the families that the topology names."""
-
-    @property
-    def name(self) -> str:
-        """The name of this choice of servers in a test's id, such as ``mysql-8.4``."""
-        ours = [one.name for one in self.programs if self.family in (None, one.family)]
-        return "+".join(ours) or self.family or "servers"
-
-    def applied(self, topology: Topology) -> Topology:
-        """Return a copy of ``topology`` whose servers have this case's family and programs.
-
-        A node that names its own program keeps it, unless the node's family changes.
-        """
-        paths = {one.family: one.path for one in self.programs}
-        nodes = []
-        for node in topology.nodes:
-            if node.server:
-                family = self.family or node.server
-                if family != node.server:
-                    node = node.with_(server=family, program=None, root=None)
-                if not node.root:
-                    node = node.with_(program=node.program or paths.get(family))
-            nodes.append(node)
-        return replace(topology, nodes=tuple(nodes))
-
-
-def parse_programs(texts: Iterable[str]) -> tuple[ServerProgram, ...]:
-    """Return the server programs that the texts ``[NAME=]PROGRAM`` describe.
-
-    Without a name, the family is guessed from the program's file name. Raises pytest.UsageError for a text of unknown
-    family and for a repeated name.
-    """
-    found: list[ServerProgram] = []
-    for text in texts:
-        name, equals, path = text.partition("=")
-        if not equals:
-            name, path = {"mariadbd": "mariadb", "mysqld": "mysql"}.get(Path(text).name, ""), text
-        family = next((one for one in FAMILIES if name.startswith(one)), None)
-        if family is None or not path:
-            raise pytest.UsageError(
-                f"--topology-server {text}: give NAME=PROGRAM with a name that begins with mariadb or mysql, "
-                "such as mysql-8.4=/opt/mysql-8.4/bin/mysqld"
-            )
-        if any(one.name == name for one in found):
-            raise pytest.UsageError(f"--topology-server {text}: the name {name} is given twice")
-        found.append(ServerProgram(name, family, path))
-    return tuple(found)
-
-
-def cases(
-    programs: Sequence[ServerProgram], used: Collection[Family | None], wanted: Sequence[Family] = ()
-) -> list[ServerCase]:
-    """Return the choices of server programs with which a test runs, one run for each.
-
-    ``programs`` has the programs that the user names, and ``used`` the families of the topology's servers. ``wanted``
-    has the families that the test's marker lists. If ``wanted`` is not empty, all servers of a run have one of these
-    families. Otherwise each program of a used family is combined with each program of the other used family.
-    """
-    if wanted:
-        return [ServerCase(case.programs, family) for family in wanted for case in cases(programs, [family])]
-    choices: list[list[tuple[ServerProgram, ...]]] = [
-        [(one,) for one in programs if one.family == family] or [()] for family in FAMILIES if family in used
-    ]
-    return [ServerCase(sum(chosen, ())) for chosen in itertools.product(*choices)]
-
-
 # -- hooks and fixtures
 
 _settings = pytest.StashKey[Settings]()
@@ -260,10 +154,6 @@ _HIDDEN = ("dumpfilter.topology.links.", "dumpfilter.testbed.servers.", "dumpfil
 """The prefixes of modules whose stack frames mean nothing to the author of a test."""
 
 _KEPT_BY_WORKER = "topology_kept"
-
-CASE = "topology_servers"
-"""The fixture with the server programs of a test. Tests run once for each of its values."""
-
 
 MOST_SHARED = 3
 """The limit of shared topologies that run at once. Each real server takes about 100 MB."""
@@ -323,7 +213,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker ``topology`` in pytest, and read the options of dumpfilter's plugin."""
     config.addinivalue_line(
         "markers",
-        f"{MARK}(topology, *, servers=None, timeout=None): the topology of the fixtures topology and "
+        f"{MARK}(topology, *, timeout=None): the topology of the fixtures topology and "
         "topology_session: a short string, the path of a TOML file, or a dumpfilter Topology",
     )
     config.stash[_settings] = _read_settings(config)
@@ -366,27 +256,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             terminalreporter.write_line(directory)
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize a test with its server cases, so that the test runs once for each.
-
-    A server case is a choice of MySQL and MariaDB programs, from the test's marker and the command line.
-    """
-    if CASE not in metafunc.fixturenames:
-        return
-    settings, node = metafunc.config.stash[_settings], metafunc.definition
-    try:
-        spec = _spec_of(node, settings)
-        # The topology is loaded only when the user names several programs.
-        if spec is None or not (spec.servers or len(settings.programs) > 1):
-            return
-        used = set() if spec.servers else {one.server for one in _load(spec.topology, node).nodes}
-    except DumpfilterError:
-        return  # the test's set-up meets the same error, and fails this test alone
-    found = cases(settings.programs, used, spec.servers)
-    if len(found) > 1 or spec.servers:
-        metafunc.parametrize(CASE, found, indirect=True, ids=[case.name for case in found])
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -406,16 +275,7 @@ def pytest_runtest_makereport(
 
 
 @pytest.fixture
-def topology_servers(request: pytest.FixtureRequest) -> ServerCase:
-    """The choice of MySQL and MariaDB programs with which the test's topologies start their servers. The test runs once
-    for each choice.
-    """
-    chosen: ServerCase | None = getattr(request, "param", None)
-    return chosen or cases(request.config.stash[_settings].programs, FAMILIES)[0]
-
-
-@pytest.fixture
-def topology_factory(request: pytest.FixtureRequest, topology_servers: ServerCase) -> Iterator[Start]:
+def topology_factory(request: pytest.FixtureRequest) -> Iterator[Start]:
     """A function that starts a topology and returns it as a :class:`~dumpfilter.testbed.bed.Testbed`. Its argument is a
     short string such as ``m >> web``, a TOML file or a model.
 
@@ -424,8 +284,7 @@ def topology_factory(request: pytest.FixtureRequest, topology_servers: ServerCas
     with contextlib.ExitStack() as ending:
 
         def start(topology: str | Path | Topology, *, timeout: float | None = None) -> Testbed:
-            loaded = topology_servers.applied(_load(topology, request.node))
-            testbed = ending.enter_context(_start(request, loaded, timeout))
+            testbed = ending.enter_context(_start(request, _load(topology, request.node), timeout))
             return ending.enter_context(_in_use(request, testbed))
 
         yield start
@@ -456,15 +315,13 @@ def _topology_pool() -> Iterator[Pool]:
 
 
 @pytest.fixture
-def topology_session(
-    request: pytest.FixtureRequest, topology_servers: ServerCase, _topology_pool: Pool
-) -> Iterator[Testbed]:
+def topology_session(request: pytest.FixtureRequest, _topology_pool: Pool) -> Iterator[Testbed]:
     """The running topology that the marker ``@pytest.mark.topology`` of the test names. Tests with equal markers share
     it, and it is reset before each test.
     """
     with _told_briefly():
         spec = _wanted(request)
-        loaded = topology_servers.applied(_load(spec.topology, request.node))
+        loaded = _load(spec.topology, request.node)
         testbed = _topology_pool.take(
             loaded, lambda: _start(request, loaded, spec.timeout), request.node.nodeid
         )
@@ -518,9 +375,7 @@ def _start(request: pytest.FixtureRequest, topology: Topology, timeout: float | 
             directory = None
         if settings.skips_missing:
             raise pytest.skip.Exception(str(error)) from None
-        raise ServerMissing(
-            f"{error}. In pytest, --topology-server names a program, and --topology-missing=skip skips such tests"
-        ) from None
+        raise ServerMissing(f"{error}. In pytest, --topology-missing=skip skips such tests") from None
     finally:
         # A topology that does not start has the most interesting files.
         if directory is not None:
@@ -541,6 +396,9 @@ def _hide_frames() -> None:
 
 SUMMARY = "summary.txt"
 """The name of the file with the text of the test's report. Its presence marks a directory that the plugin made."""
+
+SUMMARY_COLUMNS = 120
+"""The width of the tables in a test's report, characters."""
 
 LOG_LINES = 5
 """The number of last log lines of a node with a problem that the test's report shows."""
@@ -579,7 +437,7 @@ def save_artifacts(testbed: Testbed, parent: Path, test: str) -> str:
         _write(directory / "report.json", testbed.report())
     for name, link in testbed.links.items():
         with attempt(f"history of the link {name}"):
-            _write(directory / "links" / f"{name.replace(':', '-')}.json", asdict(link.history))
+            _write(directory / "links" / f"{name.replace(':', '-')}.json", list(map(asdict, link.history)))
     for name, node in testbed.nodes.items():
         with attempt(f"log of {name}"):
             _write(directory / name / "log.txt", node.logs)
@@ -605,33 +463,22 @@ def _new_directory(parent: Path, test: str) -> Path:
 
 
 def _save_status(testbed: Testbed, directory: Path) -> Iterator[str]:
-    """Write ``status.json``, and yield the lines of the status for the summary.
-
-    There is one line for each node and for each link (network connection) that is not up. A node's problems follow its
-    line, and so do the last log lines of a failed node.
+    """Write ``status.json``, and yield the lines of the status for the summary: the tables that ``dumpfilter topology
+    status`` prints, the problems, and the last log lines of each failed node.
     """
+    from rich.console import Console
+
+    from dumpfilter.testbed.views import status_view
+
     status = testbed.status()
     _write(directory / "status.json", status.as_dict())
-    for node in status.nodes.values():
-        yield _line(node)
-        yield from (f"  {problem}" for problem in node.problems)
+    console = Console(width=SUMMARY_COLUMNS, color_system=None)
+    with console.capture() as shown:
+        console.print(status_view(status.as_dict()))
+    yield from map(str.rstrip, shown.get().splitlines())
+    for name, node in status.nodes.items():
         if node.state == "failed":
-            yield from (f"  | {line}" for line in testbed[node.name].logs.splitlines()[-LOG_LINES:])
-    for link in status.links.values():
-        if link.state != "up":
-            yield f"link {link.name}: {link.state}"
-
-
-def _line(node: NodeStatus) -> str:
-    name = f"{node.name} ({node.kind}): {node.state}"
-    if node.kind in ("server", "running") and not node.channels and not node.place.file:
-        # Only a server that runs tells the end of its binlog.
-        return f"{name}, place unknown"
-    if not node.channels:
-        return f"{name}, at {node.place}"
-    # The end of a replica's own binlog says nothing about its source's.
-    places = " and ".join(f"{channel.applied} of {channel.source}" for channel in node.channels)
-    return f"{name}, at {places}, {node.lag.seconds:.1f} s and {node.lag.bytes} bytes behind"
+            yield from (f"{name} | {line}" for line in testbed[name].logs.splitlines()[-LOG_LINES:])
 
 
 def _save_binlogs(node: TestbedNode, directory: Path) -> None:

@@ -179,7 +179,6 @@ def _link(group: Group, numbers: Sequence[int], flows: Sequence[Flow]) -> LinkFi
         delay=hop.delay // MICROSECOND + group.delay,
         jitter=hop.jitter // MICROSECOND,
         bytes=sum(flow.bytes for flow in flows),
-        estimated=hop.form is Form.COMPRESSED,
         transactions=sum(len(flow.arrived.transaction) for flow in flows),
         messages=_sum(flow.messages for flow in flows),
         overhead=_sum(flow.overhead for flow in flows),
@@ -315,10 +314,8 @@ def content(traffic: SetTraffic, form: Form, number: int | None, seen: Ints | No
     no filter). ``seen`` has the time at which the sender finds each transaction in its binlog. It matters only for
     empty transactions that replace dropped ones. None means that the sender finds all transactions together.
     """
-    sent = traffic.sent(number, form is Form.SPLIT)
-    if form is Form.COMPRESSED:
-        return Content(sent.transaction, sent.compressed, None)
-    if form in (Form.EVENTS, Form.SPLIT):
+    sent = traffic.sent(number)
+    if form is Form.EVENTS:
         return Content(sent.transaction, sent.bytes, None)
     packets = Content(sent.transaction, sent.bytes + PACKET_BYTES * sent.events, None)
     if form is Form.PACKETS:
@@ -584,7 +581,7 @@ def _before_never(ascending: Ints) -> slice:
 
 def _applied(traffic: SetTraffic, applier: Hop, transaction: Ints, received: Ints) -> Ints:
     """Return the time at which a node has applied each transaction that it received, nanoseconds."""
-    passes = traffic.sent(applier.filter, False)
+    passes = traffic.sent(applier.filter)
     sizes = np.zeros(len(traffic), np.int64)
     sizes[passes.transaction] = passes.bytes
     wanted = sizes[transaction] > 0

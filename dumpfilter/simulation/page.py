@@ -51,9 +51,6 @@ _LOOKS = {
     Variant.NONE: Look("no filter", "whole-line", "whole-area", "solid"),
     Variant.SLAVE: Look("filter on the slave", "applied", "whole-area", "dot"),
     Variant.MASTER: Look("filter on the master", "master", "master-area", "solid"),
-    Variant.NONE_COMPRESSED: Look("no filter, zstd", "whole-line", "whole-area", "dash"),
-    Variant.MASTER_COMPRESSED: Look("filter on the master, zstd", "master", "master-area", "dash"),
-    Variant.SPLIT: Look("split binlogs", "split", "whole-area", "dashdot"),
     Variant.REPLICA: Look("real replicas, filter on the master", "replica", "master-area", "dot"),
     Variant.PLAIN: Look("real replicas, no dumpfilter", "replica", "whole-area", "dash"),
 }
@@ -94,7 +91,6 @@ class Way(NamedTuple):
 
     look: Look
     bytes: int
-    estimated: bool
     gigabytes_a_month: float | None
     """The projected traffic of a month, GB. None: the binlog is too short for a projection."""
     worst: int
@@ -117,7 +113,6 @@ def ways(results: Results) -> list[Way]:
             found[look_of(run)] = Way(
                 look_of(run),
                 total,
-                any(link.estimated for link in run.links),
                 None if month is None else month / GIGABYTE,
                 *(
                     max(getattr(node.lag, name) for node in run.whole_nodes)

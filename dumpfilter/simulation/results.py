@@ -28,14 +28,6 @@ class Variant(enum.StrEnum):
     """The master sends all events, and each slave applies the events that its own filter passes."""
     MASTER = "filter-on-master"
     """The master sends only the events that the slave's filter passes."""
-    NONE_COMPRESSED = "no-filter-zstd"
-    """The master sends all events, compressed by zstd. The bytes are estimates."""
-    MASTER_COMPRESSED = "filter-on-master-zstd"
-    """The master sends only the events that the slave's filter passes, compressed by zstd. The bytes are estimates."""
-    SPLIT = "split"
-    """The binlog is split into one binlog per schema. The slave reads the binlogs of the schemas that it needs,
-    unfiltered.
-    """
     REPLICA = "real-replica"
     """The master sends to real replicas the events that their filter passes, and stand-ins (empty transactions) for
     dropped transactions.
@@ -96,8 +88,6 @@ class LinkFigures(Model):
     """The largest random change of the link's delay, microseconds."""
     bytes: int
     """Bytes of events that the reader got, with the 5 bytes of MySQL's own protocol for each event."""
-    estimated: bool = False
-    """Whether ``bytes`` is an estimate, as it is for compressed events."""
     transactions: int
     """Number of transactions that the reader got over the link."""
     messages: int | None = None

@@ -63,14 +63,10 @@ class Form(enum.StrEnum):
 
     EVENTS = "events"
     """Chunks of events over gRPC, as dumpfilter slaves receive them."""
-    COMPRESSED = "compressed"
-    """Chunks of events over gRPC, compressed by zstd. Their sizes are estimates."""
     PACKETS = "packets"
     """Packets of MySQL's replication protocol, one for each event."""
     STAND_INS = "stand-ins"
     """Packets of MySQL's replication protocol, with stand-ins (empty transactions) for dropped transactions."""
-    SPLIT = "split"
-    """The events of those per-schema binlogs of a split that the reader needs."""
 
 
 class Hop(NamedTuple):
@@ -248,17 +244,11 @@ _WAYS: Mapping[Variant, tuple[Callable[[Leg], FilterKey], Form]] = {
     Variant.NONE: (attrgetter("unfiltered"), Form.EVENTS),
     Variant.SLAVE: (attrgetter("logged"), Form.EVENTS),
     Variant.MASTER: (attrgetter("sent"), Form.EVENTS),
-    Variant.NONE_COMPRESSED: (attrgetter("unfiltered"), Form.COMPRESSED),
-    Variant.MASTER_COMPRESSED: (attrgetter("sent"), Form.COMPRESSED),
-    Variant.SPLIT: (attrgetter("sent"), Form.SPLIT),
     Variant.REPLICA: (attrgetter("sent"), Form.STAND_INS),
     Variant.PLAIN: (attrgetter("sent"), Form.EVENTS),
 }
 """For each variant, the filter of the events that cross a link, and the encoding in which they reach dumpfilter slaves.
 """
-
-_UNFILTERED = (Variant.NONE, Variant.NONE_COMPRESSED)
-"""The variants in which a node applies all events."""
 
 
 class Route(NamedTuple):
@@ -293,7 +283,8 @@ class Router:
         The result has one :class:`Route` for each path from a binlog's writer to the node. ``setting`` has the
         parameters of the run.
         """
-        numbers = {} if setting.variant in _UNFILTERED else self._numbers
+        # Without filters a node applies everything.
+        numbers = {} if setting.variant is Variant.NONE else self._numbers
         return tuple(
             Route(
                 channel.origin,

@@ -42,10 +42,8 @@ class SetTraffic:
     file: Ints
     """The index in ``files`` of the binlog file in which each transaction ends."""
     files: tuple[str, ...]
-    sent: Callable[[int | None, bool], Sent]
-    """A function that returns the traffic of a slave, by the index of the slave's filter (None: no filter). With True
-    as the second argument it is the traffic of the per-schema binlogs of a split that such a slave reads.
-    """
+    sent: Callable[[int | None], Sent]
+    """A function that returns the traffic of a slave, by the index of the slave's filter (None: no filter)."""
     stand_in_bytes: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """For each transaction, the bytes of the stand-in (empty transaction) that a real replica gets when the
     transaction is dropped. 0: the transaction has no GTID.

@@ -72,6 +72,7 @@ class Testbed(AbstractContextManager["Testbed"]):
     def __init__(self, ground: Ground, state: State, links: LinkProcess, *, keep: bool) -> None:
         self.topology = topology = ground.topology
         self.directory = ground.directory
+        self.pid = os.getpid()
         self._ground = ground
         self._state = state
         self._keep = keep
@@ -253,7 +254,7 @@ class Testbed(AbstractContextManager["Testbed"]):
         return TestbedStatus(
             name=self.topology.name,
             directory=str(self.directory),
-            pid=os.getpid(),
+            pid=self.pid,
             nodes=nodes,
             links={
                 name: link.status(counters[name]) for name, link in self.links.items() if name in counters

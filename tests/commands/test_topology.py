@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import pytest
 
-from dumpfilter.commands.topology_views import bytes_or_nothing
 from dumpfilter.testbed import (
     Lag,
     LinkStatus,
@@ -25,6 +24,7 @@ from dumpfilter.testbed import (
 from dumpfilter.testbed.directory import Control, ControlServer, Owner
 from dumpfilter.testbed.errors import NotUp
 from dumpfilter.testbed.values import ChannelState
+from dumpfilter.testbed.views import bytes_or_nothing
 from dumpfilter.topology import parse_string, parse_toml_topology
 from tests.commands.in_process import run
 

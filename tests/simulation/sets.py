@@ -21,7 +21,7 @@ SECOND = 1_000_000
 def sent(numbers: Sequence[int], sizes: Sequence[int]) -> Sent:
     """Return what a filter sends: the transactions with these numbers and sizes, two events each."""
     size = np.array(sizes, np.int64)
-    return Sent(np.array(numbers, np.int64), size, np.full(len(size), 2, np.int64), size // 4)
+    return Sent(np.array(numbers, np.int64), size, np.full(len(size), 2, np.int64))
 
 
 def traffic(
@@ -43,7 +43,7 @@ def traffic(
         end=ends,
         file=np.zeros(n, np.int64),
         files=("binlog.000001",),
-        sent=lambda number, of_split: everything if number is None else filtered[number],
+        sent=lambda number: everything if number is None else filtered[number],
         stand_in_bytes=np.full(n, stand_in, np.int64),
         stand_in_events=3 if stand_in else 0,
         stand_ins_joined=joined,

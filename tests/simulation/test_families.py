@@ -17,7 +17,7 @@ from tests.simulation.sets import flows_of, group_of, outcome_of
 
 def _sent(numbers: list[int], sizes: list[int]) -> Sent:
     size = np.array([sizes[k] for k in numbers], np.int64)
-    return Sent(np.array(numbers, np.int64), size, np.full(len(numbers), 3, np.int64), size // 2)
+    return Sent(np.array(numbers, np.int64), size, np.full(len(numbers), 3, np.int64))
 
 
 @st.composite
@@ -34,7 +34,7 @@ def traffics(draw: st.DrawFn) -> SetTraffic:
         none,
         none,
         ("a",),
-        lambda number, of_split: everything if number is None else filtered,
+        lambda number: everything if number is None else filtered,
         stand_in_bytes=np.full(n, 100, np.int64),
         stand_in_events=3,
     )
@@ -51,7 +51,7 @@ def hops(draw: st.DrawFn) -> Hop:
         draw(DELAYS),
         message=draw(st.sampled_from([0, 1 << 18])),
         message_overhead=150,
-        form=draw(st.sampled_from([Form.EVENTS, Form.COMPRESSED, Form.STAND_INS])),
+        form=draw(st.sampled_from([Form.EVENTS, Form.STAND_INS])),
         filter=draw(st.sampled_from([None, 0])),
     )
     jittery, cut = plain._replace(jitter=3_000_000), plain._replace(downs=(Down(10**7, 10**8, 2 * 10**8),))

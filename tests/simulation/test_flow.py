@@ -28,7 +28,6 @@ def test_the_forms_in_which_transactions_cross_a_link() -> None:
     given = traffic([0, 1, 2, 3, 4], [100, 200, 300, 400, 500], [[1, 4]], stand_in=50)
     assert content(given, Form.EVENTS, None).bytes.tolist() == [100, 200, 300, 400, 500]
     assert content(given, Form.EVENTS, 0).transaction.tolist() == [1, 4]
-    assert content(given, Form.COMPRESSED, 0).bytes.tolist() == [50, 125]
     assert content(given, Form.PACKETS, 0).bytes.tolist() == [200 + 2 * PACKET_BYTES, 500 + 2 * PACKET_BYTES]
     with_stand_ins = content(given, Form.STAND_INS, 0)
     stand_in = 50 + 3 * PACKET_BYTES

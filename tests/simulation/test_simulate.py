@@ -54,7 +54,7 @@ def test_each_variant_sends_its_bytes(plan: Plan, given: SetTraffic) -> None:
     assert [link.bytes for link in none.links] == [given.nbytes] * 2
     assert none.nodes == slave.nodes
     assert [link.bytes for link in master.links] == [
-        int(given.sent(number, False).bytes.sum()) for number in range(2)
+        int(given.sent(number).bytes.sum()) for number in range(2)
     ]
     assert [node.transactions for node in master.nodes] == [150, 30]
     assert master.nodes[0].lag.worst < none.nodes[0].lag.worst

@@ -11,9 +11,7 @@ from dumpfilter.filter import Filter, FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.engines import run_here
-from dumpfilter.spark_jobs.options import TrafficOptions
 from dumpfilter.spark_jobs.samples import CHUNK, LEVEL
-from dumpfilter.spark_jobs.simulation import read_traffic
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 RULE = "--replicate-do-db=shop_01"
@@ -39,8 +37,3 @@ def compressed(made: GeneratedSet, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_bandwidth_estimates_what_zstd_takes(made: GeneratedSet, compressed: int) -> None:
     (slave,) = bandwidth(made.index, [SLAVE], run_here).slaves
     assert slave.compressed == pytest.approx(compressed, rel=0.1)
-
-
-def test_a_simulation_estimates_what_zstd_takes(made: GeneratedSet, compressed: int) -> None:
-    traffic = read_traffic(made.index, [SLAVE], run_here, TrafficOptions(compressed=True))
-    assert traffic.sent(0, False).compressed.sum() == pytest.approx(compressed, rel=0.1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from dumpfilter.simulation.traffic import Clock, SetTraffic
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.results import Results
 from dumpfilter.spark_jobs.engines import ThreadRunner, run_here
-from dumpfilter.spark_jobs.options import BandwidthOptions, TrafficOptions
+from dumpfilter.spark_jobs.options import BandwidthOptions, ReadOptions
 from dumpfilter.spark_jobs.simulation import read_traffic
 from dumpfilter.topology.slaves_file import SlaveDefinition
 from tests.spark_jobs.here import shuffled
@@ -52,19 +51,18 @@ def sums(one: Sent) -> tuple[int, int, int]:
 
 
 def of_filters(traffic: SetTraffic) -> list[Sent]:
-    return [traffic.sent(number, False) for number in range(len(slaves()))]
+    return [traffic.sent(number) for number in range(len(slaves()))]
 
 
-def check_equal(one: SetTraffic, other: SetTraffic, *, of_split: bool) -> None:
-    """Check that two results are equal, entry by entry, and with ``of_split`` also those of a split."""
+def check_equal(one: SetTraffic, other: SetTraffic) -> None:
+    """Check that two results are equal, entry by entry."""
     for name in ("time", "end", "file", "stand_in_bytes"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
     for name in ("clock", "files", "family", "nbytes", "warnings", "stand_in_events", "stand_ins_joined"):
         assert getattr(one, name) == getattr(other, name)
-    for number, split in itertools.product((None, *range(5)), {False, of_split}):
-        mine, its = one.sent(number, split), other.sent(number, split)
-        for name in ("transaction", "bytes", "events", "compressed"):
-            np.testing.assert_array_equal(getattr(mine, name), getattr(its, name), name)
+    for number in (None, *range(5)):
+        for name, mine, its in zip(Sent._fields, one.sent(number), other.sent(number), strict=True):
+            np.testing.assert_array_equal(mine, its, name)
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +71,8 @@ def bandwidths(made: GeneratedSet) -> Results:
 
 
 def test_the_sums_are_those_of_the_bandwidth_job(made: GeneratedSet, bandwidths: Results) -> None:
-    found = read_traffic(made.index, slaves(), run_here, TrafficOptions(range_size=SMALL))
-    assert sums(found.sent(None, False)) == tuple(bandwidths.slaves[0].no_filter.model_dump().values())
+    found = read_traffic(made.index, slaves(), run_here, ReadOptions(range_size=SMALL))
+    assert sums(found.sent(None)) == tuple(bandwidths.slaves[0].no_filter.model_dump().values())
     expected = [tuple(one.master_side.model_dump().values()) for one in bandwidths.slaves]
     between = bandwidths.slaves[-1].master_side.bytes
     for got, (size, events, transactions) in zip(map(sums, of_filters(found)), expected, strict=True):
@@ -83,22 +81,14 @@ def test_the_sums_are_those_of_the_bandwidth_job(made: GeneratedSet, bandwidths:
 
 
 def test_the_result_does_not_depend_on_how_the_set_is_divided(made: GeneratedSet) -> None:
-    whole = read_traffic(made.index, slaves(), run_here, TrafficOptions(split=True))
+    whole = read_traffic(made.index, slaves(), run_here, ReadOptions())
     for run in (run_here, shuffled, ThreadRunner(2)):
-        parts = read_traffic(made.index, slaves(), run, TrafficOptions(range_size=SMALL, split=True))
-        check_equal(parts, whole, of_split=True)
-
-
-def test_engines_estimate_compressed_sizes_alike(made: GeneratedSet) -> None:
-    options = TrafficOptions(range_size=SMALL, compressed=True)
-    one = read_traffic(made.index, slaves(), run_here, options)
-    check_equal(read_traffic(made.index, slaves(), ThreadRunner(3), options), one, of_split=False)
-    for sent in [one.sent(None, False), *of_filters(one)[:4]]:
-        assert 0 < sent.compressed.sum() < 0.9 * sent.bytes.sum()
+        parts = read_traffic(made.index, slaves(), run, ReadOptions(range_size=SMALL))
+        check_equal(parts, whole)
 
 
 def test_positions_and_times_ascend(made: GeneratedSet) -> None:
-    found = read_traffic(made.index, slaves(), run_here, TrafficOptions(range_size=SMALL))
+    found = read_traffic(made.index, slaves(), run_here, ReadOptions(range_size=SMALL))
     place = found.file * (1 << 40) + found.end
     assert (np.diff(place) > 0).all()
     assert (np.diff(found.time) >= 0).all()
@@ -114,18 +104,6 @@ def test_a_slave_does_not_get_its_own_transactions(made: GeneratedSet) -> None:
         assert len(sent.transaction) == one.master_side.transactions
 
 
-def test_a_split_sends_the_whole_of_each_schema(made: GeneratedSet) -> None:
-    found = read_traffic(made.index, slaves(), run_here, TrafficOptions(split=True))
-    one, two, nothing = (found.sent(number, True) for number in (1, 2, 4))
-    # A filter by database needs its schemas' binlogs, and is sent everything in them.
-    np.testing.assert_array_equal(one.transaction, found.sent(1, False).transaction)
-    np.testing.assert_array_equal(two.transaction, found.sent(2, False).transaction)
-    # Two binlogs have the events around a transaction of both schemas twice. Only the binlog of events without a
-    # schema has those between transactions, which are about a hundred bytes in each file.
-    assert two.bytes.sum() >= found.sent(2, False).bytes.sum() - 200 * len(found.files)
-    assert not len(nothing.transaction)
-
-
 def test_seconds_are_spread_over_the_second(made: GeneratedSet) -> None:
     found = read_traffic(made.index, [], run_here)
     if found.clock is Clock.SECONDS:
@@ -137,8 +115,8 @@ def test_seconds_are_spread_over_the_second(made: GeneratedSet) -> None:
 
 def test_the_traffic_of_few_filters_stays_in_memory(made: GeneratedSet) -> None:
     found = read_traffic(made.index, slaves() * 3, run_here)
-    first = found.sent(0, False)
-    assert found.sent(0, False) is first
+    first = found.sent(0)
+    assert found.sent(0) is first
     for number in range(15):
-        found.sent(number, False)
-    assert found.sent(0, False) is not first
+        found.sent(number)
+    assert found.sent(0) is not first

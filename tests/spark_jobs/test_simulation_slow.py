@@ -14,7 +14,7 @@ from dumpfilter.simulation.results import Results, Setting, Variant
 from dumpfilter.simulation.route import Hop
 from dumpfilter.simulation.simulate import Options, Search, simulate
 from dumpfilter.spark_jobs.engines import Runner, ThreadRunner, run_here
-from dumpfilter.spark_jobs.options import TrafficOptions
+from dumpfilter.spark_jobs.options import ReadOptions
 from dumpfilter.spark_jobs.simulation import read_traffic
 from dumpfilter.spark_jobs.spark import SparkRunner
 from dumpfilter.topology.links.shape import LinkShape, Outage
@@ -23,7 +23,7 @@ from tests.support import RECORDED_SETS, binlogs_in, recording_id
 
 NAMES = schema_names(6)
 RECORDINGS = RECORDED_SETS[::12]
-SMALL = TrafficOptions(range_size=96 << 10, compressed=True, split=True)
+SMALL = ReadOptions(range_size=96 << 10)
 
 
 def plan() -> Plan:
@@ -54,7 +54,7 @@ OPTIONS = Options(
 )
 
 
-def simulated(source: Path | list[Path], run: Runner, options: TrafficOptions) -> Results:
+def simulated(source: Path | list[Path], run: Runner, options: ReadOptions) -> Results:
     slaves = plan()
     traffic = read_traffic(source, slaves.filters, run, options)
     return simulate(slaves, {slaves.origins[0]: traffic}, OPTIONS)

@@ -8,11 +8,9 @@ result, :class:`TransactionTraffic`, depends neither on the number of filters no
 
 from __future__ import annotations
 
-import functools
 import itertools
-import operator
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -43,12 +41,6 @@ from dumpfilter.index.subjects import Subject, Subjects
 GivenFilter = tuple[ReplicationFilter, OriginFilter | None]
 """A filter with the server ids and domains that its slave wants (None: all)."""
 
-SchemasOf = Callable[[Subject], Sequence[str]]
-"""A function that returns the schemas to which the events of a table or statement belong."""
-
-MILLION = 1_000_000
-"""The denominator of compression ratios. They are integers, so that all engines (threads or Spark) round alike."""
-
 _SECOND = int(MICROSECONDS)
 
 
@@ -66,8 +58,6 @@ class Sent(NamedTuple):
     """
     events: Ints
     """The number of each transaction's events. MySQL's replication protocol adds some bytes to each event."""
-    compressed: Ints
-    """The size of the events after zstd compression, bytes, estimated from the compression ratios of their schemas."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,29 +83,27 @@ class TransactionTraffic:
     """The counts under each condition. The bucket of a unit (row of counts) is the index of its transaction, or -1 if
     its events precede the first transaction. Buckets ascend. Units have no counts of stand-ins and of undecided events.
 
-    Tables with equal verdicts and equal schemas are one table. The counts are valid for the given filters only.
+    Tables with equal verdicts are one table. The counts are valid for the given filters only.
     """
 
     def __len__(self) -> int:
         return len(self.time)
 
-    def of_filter(self, given: GivenFilter, number: int, ratio: Ints | None = None) -> Sent:
+    def of_filter(self, given: GivenFilter, number: int) -> Sent:
         """Return the bytes and events of each transaction that a slave receives if it has the filter ``given``.
 
-        ``number`` is the filter's index in the list of filters for which the transactions were counted. ``ratio`` has
-        the compression ratio of each condition (such as "this table is sent"), in millionths (None: no compression).
+        ``number`` is the filter's index in the list of filters for which the transactions were counted.
         """
         flags = flags_of(given[0], self.facts.subjects)
-        return self.weighted(self.facts.sent(flags, given[1], number), ratio)
+        return self.weighted(self.facts.sent(flags, given[1], number))
 
-    def weighted(self, weight: npt.NDArray[Any], ratio: Ints | None = None) -> Sent:
+    def weighted(self, weight: npt.NDArray[Any]) -> Sent:
         """Return the bytes and events of each transaction that is sent. Row ``k`` of the counts is sent ``weight[k]``
         times, and dropped if this is 0.
 
-        A row counts the events of one transaction under one condition (such as "this table is sent"). ``ratio`` has the
-        compression ratio of each condition, in millionths (None: no compression). Events between transactions count
-        with the sent transaction before them, and events before the first sent transaction count with that transaction.
-        If no transaction is sent, the result is empty.
+        A row counts the events of one transaction under one condition (such as "this table is sent"). Events between
+        transactions count with the sent transaction before them, and events before the first sent transaction count
+        with that transaction. If no transaction is sent, the result is empty.
         """
         facts, sent = self.facts, np.flatnonzero(weight)
         of, weight = facts.bucket[sent], weight[sent]
@@ -123,41 +111,12 @@ class TransactionTraffic:
         own = of[facts.transactions[sent] > 0]
         transactions = own[np.diff(own, prepend=-1) > 0]
         if not len(transactions):
-            return Sent(*np.zeros((4, 0), np.int64))
+            return Sent(*np.zeros((3, 0), np.int64))
         first = np.searchsorted(of, transactions)
         first[0] = 0
         size = weight * facts.bytes[sent]
         nbytes, events = np.add.reduceat(size, first), np.add.reduceat(weight * facts.events[sent], first)
-        if ratio is None:
-            return Sent(transactions, nbytes, events, nbytes)
-        compressed = np.add.reduceat(size * ratio[facts.condition[sent]], first)
-        return Sent(transactions, nbytes, events, compressed // MILLION)
-
-    def schemas(self, schemas_of: SchemasOf) -> list[frozenset[str]]:
-        """Return for each condition (such as "this table is sent") the schemas to which the events under it belong.
-
-        ``schemas_of`` returns the schemas of a table or statement.
-        """
-        conditions = self.facts.conditions
-        of_subject = [frozenset(schemas_of(subject)) for subject in self.facts.subjects]
-        found = []
-        for number, required in enumerate(conditions.required.tolist()):
-            members = [member for member in conditions.members(number).tolist() if member >= 0]
-            schemas = frozenset[str]().union(*(of_subject[member] for member in members))
-            found.append(schemas if required < 0 else schemas & of_subject[required])
-        return found
-
-    def ratios(self, schemas_of: SchemasOf, by_schema: Mapping[str, int], whole: int) -> Ints:
-        """Return for each condition (such as "this table is sent") the compression ratio of its events, in
-        millionths.
-
-        ``by_schema`` has the ratios of schemas. Events of several schemas, or of none, have the ratio ``whole``.
-        """
-        found = [
-            by_schema.get(next(iter(schemas)), whole) if len(schemas) == 1 else whole
-            for schemas in self.schemas(schemas_of)
-        ]
-        return np.array(found, np.int64)
+        return Sent(transactions, nbytes, events)
 
 
 _COLUMNS = tuple(one.name for one in fields(TransactionTraffic) if one.name != "facts")
@@ -196,8 +155,6 @@ class TransactionTally:
             must have been scanned with statements and compressed transactions.
         filters: each filter, with the server ids and domains that its slave wants. A filter's index is its number.
         verdicts: the cached verdicts of these filters, which several tallies may share. None: a new cache.
-        schemas_of: returns the schemas of a table or statement. Tables of different schemas are counted apart. None:
-            the result need not tell schemas.
     """
 
     def __init__(
@@ -207,14 +164,11 @@ class TransactionTally:
         *,
         filters: Sequence[GivenFilter],
         verdicts: Verdicts | None = None,
-        schemas_of: SchemasOf | None = None,
     ) -> None:
         with_flags = [(TableFlags(one, subjects), origin) for one, origin in filters]
         self._tally = Tally(subjects, sources, filters=with_flags)
         self._subjects = subjects
         self._verdicts = verdicts or Verdicts([one for one, _ in filters])
-        self._schemas_of = schemas_of or (lambda subject: ())
-        self._told = 0
         self._start()
 
     def _start(self) -> None:
@@ -265,28 +219,11 @@ class TransactionTally:
         self._start()
         return found
 
-    def new_subjects(self) -> frozenset[tuple[int, frozenset[str]]]:
-        """Return pairs of filters and schemas, for the tables and statements that were first seen since the last call.
-
-        In each pair, bit ``n`` of the number tells whether the filter with index ``n`` sends the table or statement,
-        and the set has its schemas. Equal pairs of several tables are returned once. Settings such as
-        ``IGNORE_SERVER_IDS``, by which a slave leaves out servers, are not considered.
-        """
-        first, self._told = self._told, len(self._subjects)
-        found = set()
-        for number in range(first, self._told):
-            # A filter that sends a member of a set sends the set.
-            members = [self._subjects[one] for one in self._subjects.single(number)]
-            sent = functools.reduce(operator.or_, map(self._verdicts.of, members), 0)
-            found.add((sent, frozenset(itertools.chain.from_iterable(map(self._schemas_of, members)))))
-        return frozenset(found)
-
     def _merged(self, facts: Facts) -> Facts:
-        """Merge the tables of ``facts`` that have equal verdicts and schemas, order the rows by transaction, and leave
+        """Merge the tables of ``facts`` that have equal verdicts, order the rows by transaction, and leave
         out columns that are not needed.
         """
-        labels = [(self._verdicts.of(one), frozenset(self._schemas_of(one))) for one in facts.subjects]
-        found = facts.merged(labels)
+        found = facts.merged(list(map(self._verdicts.of, facts.subjects)))
         none = np.zeros(0, np.int64)
         order = np.argsort(found.bucket, kind="stable")
         narrow = {name: getattr(found, name)[order].astype(np.int32) for name in _NARROW}

@@ -22,10 +22,6 @@ from dumpfilter.topology import parse_toml_topology, topology_from
 from dumpfilter.topology.links.shape import Outage
 from dumpfilter.topology.model import Node, NodeError, Rate, Reading, Texts, Time, Topology, check_topology
 
-VARIANTS = (Variant.MASTER, Variant.SLAVE, Variant.NONE, Variant.REPLICA, Variant.PLAIN)
-"""The variants (ways to bring the binlog to the slaves) that can be run for real. A simulation has more."""
-
-
 STRICT = ConfigDict(extra="forbid")
 
 
@@ -145,11 +141,6 @@ def check(experiment: Experiment) -> None:
             raise OptionError(f"{key}.sql: write at least one statement")
         if load.every <= 0:
             raise OptionError(f"{key}.every: write more than 0s")
-    for variant in experiment.variants:
-        if variant not in VARIANTS:
-            raise OptionError(
-                f"variants: {variant} can only be simulated; these can be run: {', '.join(VARIANTS)}"
-            )
     if not experiment.loads and not any(node.is_files for node in topology.nodes):
         raise OptionError("load: nothing would be written; add [load.NODE] with sql, or read from a workload")
 

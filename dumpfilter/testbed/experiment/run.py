@@ -61,7 +61,7 @@ from dumpfilter.testbed.experiment.definition import (
 from dumpfilter.testbed.node import Feed
 from dumpfilter.testbed.own_nodes import Master, Slave
 from dumpfilter.testbed.server_nodes import StartedServer
-from dumpfilter.topology.links.shape import History, Outage, Span
+from dumpfilter.topology.links.shape import Happening, Outage
 
 # -- the logs of a run
 
@@ -286,8 +286,6 @@ class Crossing:
     """The bytes that crossed the link and reached its target, with the protocols' overhead."""
     outages: tuple[Outage, ...] = ()
     """The outages of the link. Their times are seconds since the first commit of the run."""
-    spans: tuple[Span, ...] = ()
-    """The bytes that passed the link over time. The times are seconds since the first commit."""
 
 
 @dataclass(frozen=True)
@@ -390,12 +388,10 @@ def _crossings(
     """
     first = min((int(one.traffic.time[0]) for one in committed.values() if len(one.traffic)), default=0)
     shift = time.time() - time.monotonic() + first / MICROSECONDS
-    found = {}
-    for name, link in bed.links.items():
-        history = link.history
-        spans = tuple(replace(one, start=one.start - shift) for one in history.spans)
-        found[name] = Crossing(link.counters.down - before[name], _outages(history, shift), spans)
-    return found
+    return {
+        name: Crossing(link.counters.down - before[name], _outages(link.history, shift))
+        for name, link in bed.links.items()
+    }
 
 
 def _binlog(node: TestbedNode) -> Watched:
@@ -506,10 +502,10 @@ def _since(traffic: SetTraffic, first: int) -> SetTraffic:
     if not first:
         return traffic
 
-    def sent(number: int | None, of_split: bool) -> Sent:
-        one = traffic.sent(number, of_split)
+    def sent(number: int | None) -> Sent:
+        one = traffic.sent(number)
         kept = one.transaction >= first
-        return Sent(one.transaction[kept] - first, one.bytes[kept], one.events[kept], one.compressed[kept])
+        return Sent(one.transaction[kept] - first, one.bytes[kept], one.events[kept])
 
     return replace(
         traffic,
@@ -518,13 +514,13 @@ def _since(traffic: SetTraffic, first: int) -> SetTraffic:
     )
 
 
-def _outages(history: History, shift: float) -> tuple[Outage, ...]:
+def _outages(history: Sequence[Happening], shift: float) -> tuple[Outage, ...]:
     """Return the outages in a link's ``history``, in seconds since the first commit.
 
     ``shift`` is the time of the first commit on the clock of the history, seconds.
     """
     found: list[Outage] = []
-    for one in history.happenings:
+    for one in history:
         last, at = found[-1] if found else None, one.time - shift
         if one.kind == "cut" and (last is None or last.end is not None):
             found.append(Outage(at, None))
@@ -585,13 +581,9 @@ def _flow(measured: Measured, node: PlannedNode, number: int, route: Route) -> F
     # A real replica in place of a slave reads MySQL's protocol, too.
     if last.form in (Form.PACKETS, Form.STAND_INS):
         nbytes += PACKET_BYTES * sum(one.events for one in parts)
+    received_at = np.maximum.accumulate(times[came]) - traffic.time[:1]
     return Flow(
-        Arrived(
-            came,
-            committed,
-            np.maximum.accumulate(times[came]) - traffic.time[:1],
-            len(expected) - len(came),
-        ),
+        Arrived(came, committed, received_at, len(expected) - len(came)),
         nbytes,
         None,
         (crossing.bytes if is_first else 0) - nbytes,
@@ -600,21 +592,9 @@ def _flow(measured: Measured, node: PlannedNode, number: int, route: Route) -> F
             for one in crossing.outages
         ],
         lambda: (committed, sizes[came]),
-        lambda: _carried(crossing.spans if is_first else (), leg.shape.delay),
+        # An event leaves the source a delay before it arrives.
+        lambda: (received_at - _microseconds(leg.shape.delay), sizes[came], np.zeros_like(came)),
     )
-
-
-def _carried(found: Sequence[Span], delay: float) -> tuple[Ints, Ints, Ints]:
-    """Return the bytes that left the source over a link, protocol overhead included, as three int64 arrays.
-
-    The arrays have the end of each interval, its bytes and its length, in microseconds since the first commit.
-    Intervals that begin before the first commit are left out. ``delay`` (seconds) is the link's delay.
-    """
-    ends = np.array([_microseconds(one.start + one.seconds - delay) for one in found], np.int64)
-    sizes = np.array([one.down for one in found], np.int64)
-    lengths = np.array([_microseconds(one.seconds) for one in found], np.int64)
-    inside = ends > lengths
-    return ends[inside], sizes[inside], lengths[inside]
 
 
 def _microseconds(seconds: float) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dumpfilter.base.errors import LinkError
 from dumpfilter.base.helper import Helper
-from dumpfilter.topology.links.shape import PLAIN, Counters, History, LinkShape
+from dumpfilter.topology.links.shape import PLAIN, Counters, Happening, LinkShape
 
 
 class LinkProcess(Helper):
@@ -49,11 +49,9 @@ class LinkProcess(Helper):
         found: dict[str, Counters] = self.ask(None, "counters")
         return found
 
-    def history(self) -> dict[str, History]:
-        """Return for each link, by its name, the latest changes, faults and connections, and the bytes in each
-        interval.
-        """
-        found: dict[str, History] = self.ask(None, "history")
+    def history(self) -> dict[str, tuple[Happening, ...]]:
+        """Return for each link, by its name, the latest changes, faults and connections."""
+        found: dict[str, tuple[Happening, ...]] = self.ask(None, "history")
         return found
 
 
@@ -109,6 +107,6 @@ class OpenLink:
         return self._process.counters()[self.name]
 
     @property
-    def history(self) -> History:
-        """The link's latest changes, cuts and connections with their times, and its bytes over time."""
+    def history(self) -> tuple[Happening, ...]:
+        """The link's latest changes, cuts and connections with their times."""
         return self._process.history()[self.name]

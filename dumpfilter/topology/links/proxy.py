@@ -17,7 +17,6 @@ import sys
 import termios
 import time
 from collections import deque
-from collections.abc import Callable
 from multiprocessing.connection import Connection
 from random import Random
 from typing import Any
@@ -25,7 +24,7 @@ from typing import Any
 from dumpfilter.base.errors import LinkError
 from dumpfilter.base.helper import END
 from dumpfilter.topology.links.line import BITS, WINDOW, Line, Mark
-from dumpfilter.topology.links.shape import Counters, Happening, History, LinkShape, LinkState, Span
+from dumpfilter.topology.links.shape import Counters, Happening, LinkShape, LinkState
 
 BACKLOG = 128
 """The backlog of the listening socket: the connections that may wait for being accepted."""
@@ -183,10 +182,9 @@ class _End(asyncio.BufferedProtocol):
 class _Direction:
     """One direction of a link: the line (queue), the timer that empties it, and the number of bytes that it passed."""
 
-    def __init__(self, link: Link, line: Line[_End], count: Callable[[float, int], None]) -> None:
+    def __init__(self, link: Link, line: Line[_End]) -> None:
         self._link = link
         self.line = line
-        self._count = count
         self._timer: asyncio.TimerHandle | None = None
         self.passed = 0
         """The bytes that have come out for a socket that was there."""
@@ -225,7 +223,6 @@ class _Direction:
                 self._link.lost += len(data)
         if passed:
             self.passed += passed
-            self._count(self._link.wall_time(), passed)
             if self.limit is not None:
                 self.limit -= passed
         if self.limit == 0:
@@ -253,61 +250,6 @@ class _Direction:
 MOST_HAPPENINGS = 10_000
 """The limit of a history's entries. Beyond it the oldest ones are removed."""
 
-MOST_SPANS = 20_000
-"""The limit of intervals by which a link's history counts bytes. Beyond it each two neighbours are joined, so that the
-intervals become twice as long.
-"""
-
-FIRST_SPAN = 0.1
-"""The length of the intervals by which a new link counts the bytes that pass, seconds. Later intervals can be
-longer.
-"""
-
-
-class Journal:
-    """A recorder of what happens on a link (a proxy between two nodes): the latest changes and faults, and the bytes in
-    each interval.
-
-    The memory is limited. Old entries are removed, and intervals are joined when there are too many.
-    """
-
-    def __init__(self) -> None:
-        self._happenings: deque[Happening] = deque(maxlen=MOST_HAPPENINGS)
-        self._seconds = FIRST_SPAN
-        self._spans: dict[int, list[int]] = {}
-        """The bytes down and up of each interval, by the interval's number since 1970."""
-
-    def note(self, time: float, kind: str, detail: str = "") -> None:
-        """Add an entry about a change, fault or connection of the link. ``kind`` is a word such as ``cut`` (see
-        :class:`Happening`). ``time`` is seconds since 1970, and ``detail`` a text for people.
-        """
-        self._happenings.append(Happening(time, kind, detail))
-
-    def count(self, time: float, down: int, up: int) -> None:
-        """Add bytes that the link passed at ``time``, seconds since 1970.
-
-        ``down`` is the number of bytes to the target (the reading node), ``up`` the number of bytes to the source.
-        """
-        self._add(int(time / self._seconds), down, up)
-        while len(self._spans) > MOST_SPANS:
-            spans, self._spans = self._spans, {}
-            self._seconds *= 2
-            for number, counts in spans.items():
-                self._add(number // 2, *counts)
-
-    def _add(self, number: int, down: int, up: int) -> None:
-        span = self._spans.setdefault(number, [0, 0])
-        span[0] += down
-        span[1] += up
-
-    def history(self) -> History:
-        """Return what has been recorded so far about the link, as a value that does not change."""
-        spans = (
-            Span(round(number * self._seconds, 3), self._seconds, down, up)
-            for number, (down, up) in sorted(self._spans.items())
-        )
-        return History(tuple(self._happenings), tuple(spans))
-
 
 class Link:
     """A TCP proxy between two nodes. The target (the reading node) connects to the proxy's port, and the proxy connects
@@ -327,9 +269,9 @@ class Link:
         self._wall = time.time() - self.loop.time()
         self._shape = shape
         random = Random(name)
-        self._journal = journal = Journal()
-        self._down = _Direction(self, Line(shape, random), lambda time, count: journal.count(time, count, 0))
-        self._up = _Direction(self, Line(shape, random), lambda time, count: journal.count(time, 0, count))
+        self._happenings: deque[Happening] = deque(maxlen=MOST_HAPPENINGS)
+        self._down = _Direction(self, Line(shape, random))
+        self._up = _Direction(self, Line(shape, random))
         self._directions = (self._down, self._up)
         self._ends: set[_End] = set()
         """Both sockets of each connection."""
@@ -346,7 +288,7 @@ class Link:
         self._listener: socket.socket | None = None
         self._keeper = _bind(port)
         self.port: int = self._keeper.getsockname()[1]
-        self._note("opened", f"to {address[0]}:{address[1]}, {_describe(shape)}")
+        self._note("opened", f"to {address[0]}:{address[1]} {shape}")
         self._listen()
         self._begin_schedule()
 
@@ -376,9 +318,9 @@ class Link:
             len(self._ends) // 2,
         )
 
-    def history(self) -> History:
-        """Return the latest changes and faults of the link, and its bytes over time."""
-        return self._journal.history()
+    def history(self) -> tuple[Happening, ...]:
+        """Return the latest changes, faults and connections of the link."""
+        return tuple(self._happenings)
 
     def set(self, shape: LinkShape) -> None:
         """Change the rate, delay, jitter and scheduled outages of the link.
@@ -388,7 +330,7 @@ class Link:
         """
         _check(shape)
         if shape != self._shape:
-            self._note("shape", _describe(shape))
+            self._note("shape", str(shape))
         has_other_outages = shape.outages != self._shape.outages
         self._shape = shape
         size = _receive_buffer(shape)
@@ -493,12 +435,9 @@ class Link:
         for end in tuple(self._ends):
             end.update_reading()
 
-    def wall_time(self) -> float:
-        """Return the time of day for the history, seconds since 1970, by a clock that never jumps."""
-        return self._wall + self.loop.time()
-
     def _note(self, kind: str, detail: str = "") -> None:
-        self._journal.note(self.wall_time(), kind, detail)
+        """Add an entry to the history. Its time of day is by a clock that never jumps."""
+        self._happenings.append(Happening(self._wall + self.loop.time(), kind, detail))
 
     def _forget_plans(self) -> None:
         self._down.limit = None
@@ -702,17 +641,6 @@ def _bind(port: int) -> socket.socket:
             f"port {port} of 127.0.0.1 cannot be had: {error.strerror}; choose another one"
         ) from error
     return sock
-
-
-def _describe(shape: LinkShape) -> str:
-    parts = [f"rate {shape.rate} bit/s" if shape.rate is not None else "no rate"]
-    if shape.delay:
-        parts.append(f"delay {shape.delay * 1e3:g} ms")
-    if shape.jitter:
-        parts.append(f"jitter {shape.jitter * 1e3:g} ms")
-    if shape.outages:
-        parts.append(f"{len(shape.outages)} outages")
-    return ", ".join(parts)
 
 
 def _check(shape: LinkShape) -> None:

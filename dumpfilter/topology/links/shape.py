@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from dumpfilter.base.options.values import format_rate, format_time
+
 
 @dataclass(frozen=True)
 class Outage:
@@ -39,6 +41,16 @@ class LinkShape:
     """The scheduled outages. At the begin of an outage all connections are reset, and until its end new ones are
     refused.
     """
+
+    def __str__(self) -> str:
+        """Return the rate, delay and jitter in short, such as ``2mbit 50ms ±5ms``. It is empty for a plain link.
+
+        >>> str(LinkShape(2_000_000, 0.05, 0.005))
+        '2mbit 50ms ±5ms'
+        """
+        rate = "" if self.rate is None else format_rate(self.rate)
+        times = ((prefix, seconds) for prefix, seconds in (("", self.delay), ("±", self.jitter)) if seconds)
+        return " ".join([rate, *(f"{prefix}{format_time(seconds)}" for prefix, seconds in times)]).strip()
 
     def is_down(self, time: float) -> bool:
         """Tell whether the link is in a scheduled outage at ``time``, seconds. At the end of an outage it is up."""
@@ -83,27 +95,3 @@ class Happening:
     """``opened``, ``shape``, ``cut``, ``healed``, ``silenced``, ``reset``, ``connected``, ``ended`` or ``failed``."""
     detail: str = ""
     """The reason, or the new values, as text for people."""
-
-
-@dataclass(frozen=True)
-class Span:
-    """The number of bytes that a link (a proxy between two nodes) passed in one interval of time, in each direction."""
-
-    start: float
-    """The begin of the interval, seconds since 1970."""
-    seconds: float
-    """The length of the interval, seconds."""
-    down: int
-    """The bytes that reached the target (from the source)."""
-    up: int
-    """The bytes that reached the source (from the target)."""
-
-
-@dataclass(frozen=True)
-class History:
-    """The latest changes and faults of a link (a proxy between two nodes), and the bytes that it passed in each
-    interval of time. Intervals without bytes are left out.
-    """
-
-    happenings: tuple[Happening, ...] = ()
-    spans: tuple[Span, ...] = ()

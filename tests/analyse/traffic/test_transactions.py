@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dumpfilter.analyse.traffic.transactions import (
-    MILLION,
     Sent,
     TransactionTally,
     TransactionTraffic,
@@ -24,7 +23,7 @@ from dumpfilter.filter import Filter, ReplicationFilter, Rule
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.fileset import BinlogFile, SegmentReader
-from dumpfilter.index.subjects import Subject, Subjects, TableSubject
+from dumpfilter.index.subjects import Subjects
 from tests.analyse.traffic.test_tally import _begin, _end, _insert, _odd_payload
 from tests.dump.test_law import of_rules
 from tests.dump.test_origin import from_servers, origins
@@ -45,7 +44,7 @@ def traffic_of(
 ) -> TransactionTraffic:
     """Return the traffic of a file, taken about every ``take`` segments."""
     subjects, sources = Subjects(), SourceNumbers()
-    tally = TransactionTally(subjects, sources, filters=filters, schemas_of=schemas_of)
+    tally = TransactionTally(subjects, sources, filters=filters)
     reader = SegmentReader(file, subjects, sources, segment_size=segment_size)
     parts, number = [], 0
     while (segment := reader.next()) is not None:
@@ -55,10 +54,6 @@ def traffic_of(
             parts.append(tally.take())
             number = 0
     return join([*parts, tally.take()])
-
-
-def schemas_of(subject: Subject) -> tuple[str, ...]:
-    return (subject.database,) if isinstance(subject, TableSubject) else ()
 
 
 def places_of(file: BinlogFile) -> tuple[list[int], list[int]]:
@@ -237,34 +232,6 @@ def test_the_time_is_the_commit_time_of_the_gtid_event(segment_size: int) -> Non
     found = traffic_of(MemoryFile(bytes(builder.data)), [], segment_size=segment_size)
     assert found.time.tolist() == [1_700_000_000_123_456, 1_700_000_001_000_001, builder.time * 1_000_000]
     assert found.is_exact.tolist() == [True, True, False]
-
-
-def test_compressed_bytes_use_the_ratio_of_the_schema() -> None:
-    builder = _Builder(DIALECTS[0])
-    for database in ("shop", "logs", "hr"):
-        _begin(builder)
-        _insert(builder, 1, database)
-        _end(builder)
-    everything = (Filter.from_options([]), None)
-    found = traffic_of(MemoryFile(bytes(builder.data)), [everything])
-    ratio = found.ratios(schemas_of, {"shop": MILLION // 2, "logs": MILLION // 4}, MILLION)
-    sums = found.of_filter(everything, 0, ratio)
-    first, second, third = sums.bytes.tolist()
-    assert sums.compressed.tolist() == [first // 2, second // 4, third]
-
-
-def test_events_that_no_filter_is_sent_are_kept_for_a_split() -> None:
-    builder = _Builder(DIALECTS[0])
-    for database in ("shop", "logs"):
-        _begin(builder)
-        _insert(builder, 1, database)
-        _end(builder)
-    filters = [(Filter.from_options(["--replicate-do-table=shop.other"]), None)]
-    file = MemoryFile(bytes(builder.data))
-    found = traffic_of(file, filters)
-    assert not len(found.of_filter(filters[0], 0).bytes)
-    weight = np.array(["logs" in schemas for schemas in found.schemas(schemas_of)])
-    assert found.weighted(weight[found.facts.condition]).transaction.tolist() == [1]
 
 
 def test_nothing_has_no_traffic() -> None:

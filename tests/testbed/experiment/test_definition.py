@@ -93,12 +93,6 @@ def test_errors_name_the_file_and_the_key(tmp_path: Path, text: str, told: str) 
     assert str(raised.value).startswith(f"{path}: ")
 
 
-def test_a_variant_that_can_only_be_simulated_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path, f"topology = '''{TOPOLOGY}'''\nvariants = ['split']")
-    with pytest.raises(OptionError, match="split can only be simulated; these can be run: filter-on-master"):
-        load_experiment(path)
-
-
 def test_an_experiment_without_any_load_is_refused(tmp_path: Path) -> None:
     topology = '[node.db]\nserver = "mariadb"\n[node.m]\nfrom = "db"\n[node.web]\nfrom = "m"'
     with pytest.raises(OptionError, match="load: nothing would be written"):

@@ -30,13 +30,8 @@ def test_a_log_has_the_transactions_and_bytes_that_a_dump_counts(made: Generated
     assert len(made.files) > 1
     assert len(log.transactions) == len(traffic) == made.transactions
     assert [one.end for one in log.transactions] == traffic.end.tolist()
-    assert (
-        log.before.bytes + sum(one.bytes for one in log.transactions) == traffic.sent(None, False).bytes.sum()
-    )
-    assert (
-        log.before.events + sum(one.events for one in log.transactions)
-        == traffic.sent(None, False).events.sum()
-    )
+    assert log.before.bytes + sum(one.bytes for one in log.transactions) == traffic.sent(None).bytes.sum()
+    assert log.before.events + sum(one.events for one in log.transactions) == traffic.sent(None).events.sum()
     assert len({one.key for one in log.transactions}) == len(log.transactions)
 
 

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from dumpfilter.analyse.report.terminal import Cell, table
 from dumpfilter.analyse.report.text import NOTHING, human_bytes, human_rate, human_seconds
-from dumpfilter.base.options.values import format_rate, format_time
 from dumpfilter.base.printable import printable
+from dumpfilter.topology.links.shape import LinkShape
 
 REFRESH_SECONDS = 0.5
 """The interval at which the status of a topology on the terminal is refreshed, seconds."""
@@ -52,6 +52,11 @@ def report_view(report: dict[str, Any]) -> RenderableType:
     return Group(head, Text(), _with_links(nodes, report))
 
 
+def link_view(link: dict[str, Any]) -> Table:
+    """Return the table that shows one link on a terminal."""
+    return links_table([link])
+
+
 def links_table(links: Iterable[dict[str, Any]]) -> Table:
     """Return a table with a row for each link (network connection of two nodes): state, rate, delay, jitter, and bytes
     in each direction.
@@ -60,7 +65,7 @@ def links_table(links: Iterable[dict[str, Any]]) -> Table:
         (
             link["name"],
             Text(link["state"], style="" if link["state"] == "up" else _BAD),
-            _shape(link),
+            str(LinkShape(link["rate"], link["delay"], link["jitter"])) or NOTHING,
             human_bytes(link["bytes_to_target"]),
             human_bytes(link["bytes_to_source"]),
             human_rate(link["throughput"]),
@@ -102,15 +107,6 @@ def _node_cells(node: dict[str, Any]) -> list[Cell]:
 def bytes_or_nothing(nbytes: int | None) -> str:
     """Return the text of a number of bytes, or a dash for None (bytes that are not counted)."""
     return NOTHING if nbytes is None else human_bytes(nbytes)
-
-
-def _shape(link: dict[str, Any]) -> str:
-    parts = [] if link["rate"] is None else [format_rate(link["rate"])]
-    if link["delay"]:
-        parts.append(format_time(link["delay"]))
-    if link["jitter"]:
-        parts.append(f"±{format_time(link['jitter'])}")
-    return " ".join(parts) or NOTHING
 
 
 def watch_status(
