@@ -32,8 +32,7 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.packets.stand_ins import EVENTS
 from dumpfilter.index.fileset import open_file
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.simulation.plan import FilterKey
-from dumpfilter.simulation.traffic import Clock, SetTraffic
+from dumpfilter.simulation.plan import Clock, FilterKey, SetTraffic
 from dumpfilter.spark_jobs.engines import Runner
 from dumpfilter.spark_jobs.options import ReadOptions
 from dumpfilter.spark_jobs.ranges import Range, ReadRanges, amount_of, grouped, index_set, state_of_thread

@@ -106,8 +106,8 @@ class ScenarioOptions(Settings, panel="Scenarios"):
         name. Raises OptionError.
         """
         from dumpfilter.base.options.values import parse_rate, parse_time
+        from dumpfilter.simulation.flow import Hop
         from dumpfilter.simulation.results import SIMULATED, Variant
-        from dumpfilter.simulation.route import Hop
         from dumpfilter.simulation.simulate import (
             Options,
             parse_loads,

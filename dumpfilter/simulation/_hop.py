@@ -16,7 +16,7 @@ from dumpfilter.base.compiler.kernels import inlined, inner, kernel
 class Parameters(NamedTuple):
     """The properties of a simulated network link as integers, for the compiled loops.
 
-    :class:`dumpfilter.simulation.route.Hop` describes the fields of equal names. Sending a byte takes ``numerator /
+    :class:`dumpfilter.simulation.flow.Hop` describes the fields of equal names. Sending a byte takes ``numerator /
     denominator`` nanoseconds.
     """
 

@@ -1,50 +1,411 @@
-"""The transactions that a node receives over each path, and the node's lag and byte counts computed from them.
+"""The way of transactions from the node that wrote them to another node, in one run of a simulation, and the node's
+lag and byte counts.
 
-A simulation computes arrival times and bytes from the bytes of each transaction, and from the routes of the origins to
-the node. An experiment measures them. Both use this module for the figures.
+A *hop* is a network link that keeps transactions in order, or the applier of a node. A *route* has the hops from an
+origin to a node. Both are plain values without names, so that nodes with equal routes are computed once.
+
+A transaction leaves a link at the time ``max(a, f) + s`` (Lindley's recursion). It arrived at the sender at ``a``,
+the link had sent all earlier bytes at ``f``, and sending the transaction takes ``s``. ``s`` is rounded to a whole
+nanosecond for each transaction. The result therefore does not depend on how the transactions are divided into ranges.
+Times on a route are whole nanoseconds.
+
+A simulation computes the arrivals at a node, a :class:`Flow` for each route. An experiment measures them. Both take the
+figures from here.
 """
 
 from __future__ import annotations
 
+import enum
 import functools
 import heapq
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dumpfilter.analyse.traffic.facts import Ints
-from dumpfilter.simulation import lag
-from dumpfilter.simulation._hop import Dropped
+from dumpfilter.dump.stream.pace import BUFFERS, LARGEST, message_size
+from dumpfilter.simulation import _hop, lag
+from dumpfilter.simulation._hop import Dropped, Parameters
 from dumpfilter.simulation.lag import Window
-from dumpfilter.simulation.plan import PlannedNode
-from dumpfilter.simulation.results import LinkFigures, NodeFigures, OutageFigures, Run, Series, Setting
-from dumpfilter.simulation.route import (
-    AGAIN,
-    MICROSECOND,
-    NEVER,
-    Crossed,
-    Down,
-    Form,
-    Hop,
-    Route,
-    cross,
-    looks,
-    room_of,
-    times_of,
+from dumpfilter.simulation.plan import FilterKey, Leg, Plan, PlannedNode, Retries, SetTraffic
+from dumpfilter.simulation.results import (
+    LinkFigures,
+    NodeFigures,
+    OutageFigures,
+    Run,
+    Series,
+    Setting,
+    Variant,
 )
-from dumpfilter.simulation.traffic import SetTraffic
+from dumpfilter.topology.links.line import BITS
+from dumpfilter.topology.links.shape import LinkShape, Outage
 
-POINTS = 400
-"""The maximum number of intervals in a series (figures over time)."""
-MOST_SERIES = 24
-"""The maximum number of nodes with a series (figures over time) in a run. The nodes with the greatest lag are chosen.
+# -- hops
+
+NANOSECONDS = 1_000_000_000
+"""The number of nanoseconds in a second."""
+MICROSECOND = 1_000
+"""The number of nanoseconds in a microsecond, the unit of transaction times."""
+NEVER = 1 << 62
+"""The end time of an outage that never ends, nanoseconds."""
+_MOST_DENOMINATOR = 10**9
+"""The limit of the denominator of the time for one byte. It keeps the products with a transaction's bytes within 64
+bits.
 """
-_WIDTHS = [step * 10**power for power in range(3, 13) for step in (1, 2, 5)]
-"""The interval widths that a series may have, microseconds."""
+
+
+class Down(NamedTuple):
+    """An outage of a link. Times are nanoseconds since the first transaction's commit."""
+
+    start: int
+    end: int
+    """The time at which the link works again, nanoseconds."""
+    restart: int
+    """The time at which the dump resumes, nanoseconds. After ``end`` the reader waits for its next attempt to
+    connect, and then connects.
+    """
+
+
+class Form(enum.StrEnum):
+    """The encodings in which transactions cross a simulated link, for example gRPC messages or packets of MySQL's
+    protocol.
+    """
+
+    EVENTS = "events"
+    """Chunks of events over gRPC, as dumpfilter slaves receive them."""
+    PACKETS = "packets"
+    """Packets of MySQL's replication protocol, one for each event."""
+    STAND_INS = "stand-ins"
+    """Packets of MySQL's replication protocol, with stand-ins (empty transactions) for dropped transactions."""
+
+
+class Hop(NamedTuple):
+    """One link on the path from a binlog's writer to a node, in one run of a simulation, with the filter of its sender.
+
+    The applier of a node is simulated as a link without delay. Times are nanoseconds.
+    """
+
+    rate: int | None = None
+    """The bit rate, bits per second. None: no limit."""
+    delay: int = 0
+    jitter: int = 0
+    """The maximum of the random value that is added to or subtracted from ``delay``, nanoseconds. Transactions stay
+    in order.
+    """
+    seed: int = 0
+    """The seed of the random numbers for the jitter."""
+    message: int = 0
+    """The size at which the sender ends a message, bytes. A transaction is received when its whole message has
+    arrived. 0: each transaction is one message.
+    """
+    message_overhead: int = 0
+    """The bytes that each message adds to its events on the link."""
+    fixed: int = 0
+    """The constant time that each transaction takes in addition to the time for its bytes, nanoseconds."""
+    downs: tuple[Down, ...] = ()
+    """The outages in ascending order, without overlap."""
+    most_message: int = 0
+    """The limit of the message size after an outage, bytes. After an outage the message size follows the rate that
+    the reader reports.
+    """
+    ahead: int = 0
+    """The capacity of the connection's send buffers, bytes. The sender makes messages until they are full. 0: no
+    limit.
+    """
+    tick: int = 0
+    """The time in which the sender does not look for new transactions after it found some, nanoseconds (see
+    :func:`looks`). 0: the sender sees each transaction at once.
+    """
+    form: Form = Form.EVENTS
+    """The encoding of transactions on the link, such as gRPC chunks or packets of MySQL's protocol."""
+    filter: int | None = None
+    """The index, in the plan's filters, of the filter on this link. None: no filter."""
+    idle: tuple[Down, ...] = ()
+    """The intervals in which the sender had no reader. The sender sees all transactions of an interval together at
+    its end.
+    """
+
+
+class Crossed(NamedTuple):
+    """The times at which transactions crossed a link, nanoseconds, and the number of messages that they needed."""
+
+    departed: Ints
+    """The time at which the last byte of each transaction left the sender, nanoseconds."""
+    received: Ints
+    """The time at which each transaction had arrived completely, nanoseconds. The values never decrease."""
+    messages: int
+    told: int
+    """The bytes of the reports about dropped transactions that crossed the link."""
+
+
+def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:
+    """Return the time to send one byte at ``rate`` bits per second, as numerator and denominator of nanoseconds.
+    ``rate`` None: 0.
+
+    >>> nanoseconds_of_a_byte(2_000_000), nanoseconds_of_a_byte(512_000), nanoseconds_of_a_byte(None)
+    ((4000, 1), (15625, 1), (0, 1))
+    """
+    if rate is None:
+        return 0, 1
+    exact = Fraction(8 * NANOSECONDS, rate)
+    return (
+        exact if exact.denominator <= _MOST_DENOMINATOR else exact.limit_denominator(_MOST_DENOMINATOR)
+    ).as_integer_ratio()
+
+
+def cross(
+    arrived: Ints, sizes: Ints, hop: Hop, dropped: Dropped | None = None, room: Ints | None = None
+) -> Crossed:
+    """Simulate sending transactions over a network link (``hop``). Return their times of departure and arrival, and the
+    number of messages.
+
+    ``arrived`` has the time at which the sender has each transaction, nanoseconds, ascending; ``sizes`` has their
+    bytes. ``dropped`` has the sender's reports about dropped transactions, which use the link, too (None: no reports).
+    ``room`` is the result of :func:`room_of`, which equal senders share (None: not known).
+
+    >>> arrived, sizes = np.array([0, 10, 20]), np.array([100, 100, 100])
+    >>> cross(arrived, sizes, Hop(rate=160_000_000)).received.tolist()
+    [5000, 10000, 15000]
+    """
+    departed, received = np.empty(len(arrived) + 1, np.int64), np.empty(len(arrived) + 1, np.int64)
+    if dropped is None:
+        nothing = np.zeros(len(arrived), np.int64)
+        dropped = Dropped(nothing, nothing, nothing, nothing)
+    messages, told = _hop.cross(
+        np.ascontiguousarray(arrived, np.int64),
+        np.ascontiguousarray(sizes, np.int64),
+        room_of(sizes, hop.ahead) if room is None else room,
+        dropped,
+        Parameters(*nanoseconds_of_a_byte(hop.rate), *hop[1:7]),
+        _outages(arrived, sizes, hop),
+        departed,
+        received,
+    )
+    return Crossed(departed[1:], received[1:], int(messages), int(told))
+
+
+def room_of(sizes: Ints, ahead: int) -> Ints:
+    """Return for each transaction the number of transactions that must have left before send buffers of ``ahead``
+    bytes have room for the message that begins with it. 0: no transaction must have left.
+
+    >>> room_of(np.array([3, 3, 3, 3]), 5).tolist()
+    [0, 0, 1, 2]
+    """
+    if not ahead:
+        return np.zeros(len(sizes), np.int64)
+    ends = np.cumsum(sizes)
+    return np.searchsorted(ends, ends - sizes - ahead).astype(np.int64) + (ends - sizes > ahead)
+
+
+def _outages(arrived: Ints, sizes: Ints, hop: Hop) -> Ints:
+    """Return the outages of a hop as an int64 array of rows: start, restart (nanoseconds), and the message size
+    (bytes) after the restart.
+    """
+    rows, begin = [], 0
+    for down in hop.downs:
+        # The product of 10 GB and a second's nanoseconds does not fit into 64 bits.
+        offered = int(sizes[slice(*np.searchsorted(arrived, (begin, down.start)))].sum())
+        rate = offered * NANOSECONDS / max(down.start - begin, 1)
+        if hop.rate is not None:
+            rate = min(rate, hop.rate / BITS)
+        rows.append((down.start, down.restart, max(hop.message, message_size(rate, hop.most_message))))
+        begin = down.restart
+    return np.array(rows, np.int64).reshape(-1, 3)
+
+
+def looks(arrived: Ints, tick: int, again: int) -> Ints:
+    """Return the time at which a sender finds each transaction in its binlog.
+
+    ``arrived`` has the times at which the transactions arrive in the sender's binlog. All times are nanoseconds,
+    ascending. After the sender found transactions, it looks again ``again`` nanoseconds later, when it has made the
+    message. If it then finds none, it finds the next one as it arrives, but not earlier than ``tick`` after the last.
+
+    >>> looks(np.array([1, 19, 20, 23, 60]), 20, 5).tolist()
+    [1, 21, 21, 26, 60]
+    """
+    found = np.empty(len(arrived), np.int64)
+    _hop.looks(np.ascontiguousarray(arrived, np.int64), tick, again, found)
+    return found
+
+
+def times_of(sizes: Ints, hop: Hop) -> Ints:
+    """Return the time that each transaction takes to be sent over the link ``hop``, nanoseconds, without the link's
+    delay.
+
+    ``sizes`` has the transactions' bytes.
+    """
+    numerator, denominator = nanoseconds_of_a_byte(hop.rate)
+    whole, rest = np.divmod(sizes, denominator)
+    times: Ints = whole * numerator + (rest * numerator + denominator // 2) // denominator + hop.fixed
+    return times
+
+
+CALL_BYTES, CALL_SECONDS = 217, 0.008
+"""The bytes and the processing seconds of the gRPC call by which a slave measures its connection's rate. Measured."""
+AGAIN = 2_000_000
+"""The time in which a node makes a chunk of the transactions that it found, before it looks again, nanoseconds.
+Measured: 0.9 to 2.5 ms.
+"""
+_FINEST = 1_000_000
+"""The largest denominator of a load as a fraction. Its inverse is the smallest load."""
+
+
+# -- routes
+
+_WAYS: Mapping[Variant, tuple[Callable[[Leg], FilterKey], Form]] = {
+    Variant.NONE: (attrgetter("unfiltered"), Form.EVENTS),
+    Variant.SLAVE: (attrgetter("logged"), Form.EVENTS),
+    Variant.MASTER: (attrgetter("sent"), Form.EVENTS),
+    Variant.REPLICA: (attrgetter("sent"), Form.STAND_INS),
+    Variant.PLAIN: (attrgetter("sent"), Form.EVENTS),
+}
+"""For each variant, the filter of the events that cross a link, and the encoding in which they reach dumpfilter slaves.
+"""
+
+
+class Route(NamedTuple):
+    """The links over which transactions come from one origin (a node that writes binlogs) to a node, in one run."""
+
+    origin: str
+    hops: tuple[Hop, ...]
+    apply: Hop | None = None
+    """The node's applier, treated as one more hop after the links, with the filter of the transactions that the node
+    applies. None: a transaction counts as applied when it is received.
+    """
+
+
+class Router:
+    """The computation of the links to each node, with the properties that they have in one run.
+
+    The parameters of a run, such as a changed rate, replace the properties in the plan. ``applier`` is the speed at
+    which each node applies transactions; None: a transaction counts from its receipt. ``seed`` is the seed of the
+    random jitter of links.
+    """
+
+    def __init__(self, plan: Plan, applier: Hop | None = None, seed: int = 0) -> None:
+        self._numbers = {key: number for number, key in enumerate(plan.filters)}
+        self._applier = applier
+        self._seed = seed
+        # All nodes behind a link share its hop.
+        self._hop = functools.cache(self._make_hop)
+
+    def routes(self, node: PlannedNode, setting: Setting) -> tuple[Route, ...]:
+        """Return the links over which ``node`` gets its transactions, with their properties in one run.
+
+        The result has one :class:`Route` for each path from a binlog's writer to the node. ``setting`` has the
+        parameters of the run.
+        """
+        # Without filters a node applies everything.
+        numbers = {} if setting.variant is Variant.NONE else self._numbers
+        return tuple(
+            Route(
+                channel.origin,
+                tuple(self._hop(leg, setting) for leg in channel.legs),
+                self._applier and self._applier._replace(filter=numbers.get(channel.applied)),
+            )
+            for channel in node.channels
+        )
+
+    def _make_hop(self, leg: Leg, setting: Setting) -> Hop:
+        filter_of, form = _WAYS[setting.variant]
+        # A filter without rules has no number.
+        number = self._numbers.get(filter_of(leg))
+        if not leg.is_grpc:
+            form = Form.STAND_INS if leg.tick else Form.PACKETS
+        if form is Form.STAND_INS and number is None:
+            form = Form.PACKETS
+        shape = leg.shape
+        if setting.link in (None, leg.link):
+            rate = shape.rate if setting.rate is None else setting.rate
+            shape = replace(
+                shape, rate=rate, delay=shape.delay if setting.delay is None else setting.delay / 1e6
+            )
+        has_messages = form not in (Form.PACKETS, Form.STAND_INS)
+        most = (leg.chunk_size or LARGEST) if has_messages else 0
+        idle = ((_nanoseconds(start), _nanoseconds(end)) for start, end in leg.idle)
+        return Hop(
+            shape.rate,
+            _nanoseconds(shape.delay),
+            _nanoseconds(shape.jitter),
+            # Without jitter equal links have equal seeds, so that they are computed once.
+            self._seed ^ zlib.crc32(leg.link.encode()) if shape.jitter else 0,
+            message_size(told_rate(shape), most) if has_messages else 0,
+            downs=tuple(_downs(shape, leg.retries)),
+            most_message=most,
+            ahead=BUFFERS if has_messages else 0,
+            tick=leg.tick,
+            form=form,
+            filter=number,
+            idle=tuple(Down(start, end, end) for start, end in idle) if form is Form.STAND_INS else (),
+        )
+
+
+def without_delay(routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], int]:
+    """Return the routes (sequences of links) to a node with the last link's delay set to 0, and this delay in
+    microseconds.
+
+    A delay without jitter and outages makes each transaction later by this constant, so nodes that differ only in it
+    are computed together. If the last link has jitter or outages, or the node has several routes, return ``routes``
+    unchanged and 0.
+    """
+    *before, hop = routes[0].hops
+    if len(routes) > 1 or hop.jitter or hop.downs or hop.delay % MICROSECOND:
+        return routes, 0
+    return (routes[0]._replace(hops=(*before, hop._replace(delay=0))),), hop.delay // MICROSECOND
+
+
+def told_rate(shape: LinkShape) -> float:
+    """Return the transfer rate that a slave reports to its master at the start of a dump, bytes per second.
+
+    The slave measures the rate by a call with a small answer, and the master chooses the message size by it. ``shape``
+    has the rate and delay of the slave's link.
+    """
+    on_line = 0.0 if shape.rate is None else CALL_BYTES * BITS / shape.rate
+    return CALL_BYTES / (2 * shape.delay + on_line + CALL_SECONDS)
+
+
+def _downs(shape: LinkShape, retries: Retries) -> Iterator[Down]:
+    """Yield the outages of a link in ascending order. Those that overlap or touch one another are one."""
+    merged: list[Outage] = []
+    for outage in sorted(shape.outages, key=lambda one: one.start):
+        last = merged[-1] if merged else None
+        if last is None or (last.end is not None and last.end < outage.start):
+            merged.append(outage)
+        elif last.end is not None and (outage.end is None or outage.end > last.end):
+            merged[-1] = replace(outage, start=last.start)
+    for outage in merged:
+        start = _nanoseconds(outage.start)
+        if outage.end is None:
+            yield Down(start, NEVER, NEVER)
+        else:
+            restart = retries.restart(outage.start, outage.end, shape, outage.connected)
+            yield Down(start, _nanoseconds(outage.end), _nanoseconds(restart))
+
+
+def _nanoseconds(seconds: float) -> int:
+    """Convert seconds to nanoseconds, rounded to whole microseconds, which is the resolution of times in a topology."""
+    return round(seconds * (NANOSECONDS // MICROSECOND)) * MICROSECOND
+
+
+def scaled(load: float) -> Fraction:
+    """Return the load factor, by which the times between commits are divided, as an exact fraction.
+
+    All engines (threads or Spark) then compute equal times.
+
+    >>> scaled(1.5), scaled(0.1)
+    (Fraction(3, 2), Fraction(1, 10))
+    """
+    # A smaller load would be rounded to 0, at which nothing is ever committed.
+    return max(Fraction(load).limit_denominator(_FINEST), Fraction(1, _FINEST))
+
+
+# -- what crosses a link, and when
 
 
 class Arrived(NamedTuple):
@@ -85,194 +446,6 @@ class Flow(NamedTuple):
     """A function that returns three arrays for the last link: the time at which each transaction's last byte left, its
     bytes, and the duration of sending them.
     """
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Nodes of a simulated topology that have the same lag and traffic, because their links have equal properties and
-    filters.
-
-    Such nodes are computed once. Groups are compared by identity.
-    """
-
-    setting: Setting
-    """The parameters of the run to which the group belongs."""
-    routes: tuple[Route, ...]
-    nodes: tuple[PlannedNode, ...]
-    delay: int = 0
-    """A part of the last link's delay that ``routes`` do not contain, microseconds. It is added to all arrival times.
-    Groups that differ in this part only are computed together.
-    """
-
-
-class Outcome(NamedTuple):
-    """The lag and traffic that one run of a simulation or experiment gives for a group of nodes with equal figures."""
-
-    nodes: list[NodeFigures]
-    """The figures of the whole node, and if it has several channels also those of each channel."""
-    links: list[LinkFigures]
-    """The figures of each link over which the node reads."""
-    duration: int
-    """The time at which the node had received everything, microseconds since the start of the run."""
-
-
-def window_of(duration: int) -> Window:
-    """Return the intervals of time into which the plots of a run are divided. A plot shows one value for each interval.
-
-    There are at most ``POINTS`` intervals, all of the same round width. ``duration`` is that of the run, microseconds.
-
-    >>> window_of(60_000_000)
-    Window(width=200000, count=301)
-    """
-    width = next((each for each in _WIDTHS if duration // each < POINTS), _WIDTHS[-1])
-    return Window(width, duration // width + 1)
-
-
-def outcomes_of(groups: Sequence[Group], flows: Sequence[Flow], *, limit: int) -> list[Outcome]:
-    """Compute the lag and traffic of several groups of equal nodes. The groups differ only in the delay of the link to
-    the node.
-
-    ``flows`` has the transactions that arrive over each path to such a node. ``limit`` is a lag in microseconds. The
-    result includes the time during which the lag is above this limit.
-    """
-    whole = at_node(groups[0], flows)
-    arrivals = [whole, *(flow.arrived for flow in flows if len(flows) > 1)]
-    delays = [group.delay for group in groups]
-    lags = [lag.measure(one.committed, one.received, delays, limit=limit) for one in arrivals]
-    last = int(whole.received[-1]) if len(whole.received) else None
-    found = []
-    for number, group in enumerate(groups):
-        channels = group.nodes[0].channels
-        names = tuple(node.name for node in group.nodes)
-        nodes = [
-            NodeFigures(
-                name=names[0],
-                channel=channels[n - 1].name if n else None,
-                count=len(names),
-                members=names if len(names) > 1 else (),
-                transactions=len(arrived.transaction),
-                missing=arrived.missing,
-                bytes=flows[n - 1].bytes if n else sum(flow.bytes for flow in flows),
-                lag=lags[n][number],
-            )
-            for n, arrived in enumerate(arrivals)
-        ]
-        shared: dict[str, list[int]] = {}
-        for n, channel in enumerate(channels):
-            shared.setdefault(channel.legs[-1].link, []).append(n)
-        links = [_link(group, numbers, [flows[n] for n in numbers]) for numbers in shared.values()]
-        found.append(Outcome(nodes, links, 0 if last is None else last + group.delay))
-    return found
-
-
-def _link(group: Group, numbers: Sequence[int], flows: Sequence[Flow]) -> LinkFigures:
-    """Return the figures of the last link of a node's channels ``numbers``, which share this link. ``flows`` has the
-    transactions of each of them.
-    """
-    leg, hop = group.nodes[0].channels[numbers[0]].legs[-1], group.routes[numbers[0]].hops[-1]
-    return LinkFigures(
-        name=leg.link,
-        source=leg.source,
-        target=leg.target,
-        count=len(group.nodes),
-        rate=hop.rate,
-        delay=hop.delay // MICROSECOND + group.delay,
-        jitter=hop.jitter // MICROSECOND,
-        bytes=sum(flow.bytes for flow in flows),
-        transactions=sum(len(flow.arrived.transaction) for flow in flows),
-        messages=_sum(flow.messages for flow in flows),
-        overhead=_sum(flow.overhead for flow in flows),
-        outages=tuple(_outage(flows, *outage) for outage in flows[0].outages),
-    )
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    known = list(values)
-    return sum(one for one in known if one is not None) if None not in known else None
-
-
-def _outage(flows: Sequence[Flow], start: int, end: int | None) -> OutageFigures:
-    caught_up = None
-    if end is not None and not any(flow.arrived.missing for flow in flows):
-        of = [flow.arrived for flow in flows]
-        caught_up = max(lag.catch_up(one.committed, one.received, start, end) for one in of)
-    return OutageFigures(start=start, end=end, catch_up=caught_up)
-
-
-def at_node(group: Group, flows: Sequence[Flow]) -> Arrived:
-    """Return the transactions that arrive at a node of ``group`` over all paths to the node, in the order of receipt.
-
-    ``flows`` has the arrivals over each path. If several paths bring one origin's transactions, a transaction's first
-    arrival counts. The times do not include the part of the last link's delay that ``group.delay`` holds.
-    """
-    if len(flows) == 1:
-        return flows[0].arrived
-    missing: dict[str, int] = {}
-    for route, flow in zip(group.routes, flows, strict=True):
-        missing[route.origin] = min(flow.arrived.missing, missing.get(route.origin, flow.arrived.missing))
-    origin = np.repeat(
-        [list(missing).index(route.origin) for route in group.routes],
-        [len(flow.arrived.transaction) for flow in flows],
-    )
-    columns = zip(*(flow.arrived[:3] for flow in flows), strict=True)
-    transaction, committed, received = map(np.concatenate, columns)
-    order = np.argsort(received, kind="stable")
-    _, first = np.unique(np.stack([origin, transaction])[:, order], axis=1, return_index=True)
-    kept = order[np.sort(first)]
-    return Arrived(transaction[kept], committed[kept], received[kept], sum(missing.values()))
-
-
-def curves_of(nodes: Iterable[tuple[Group, Sequence[Flow]]], window: Window) -> Series:
-    """Return the data of the plots for the first node of each of several groups of equal nodes.
-
-    They are the bytes on each link and the greatest lag in each interval of ``window``. Each group has the arrivals
-    over each path from a binlog's writer to its nodes.
-    """
-    found: dict[str, dict[str, Ints]] = {"offered": {}, "carried": {}, "lag": {}}
-    for group, flows in nodes:
-        node = group.nodes[0]
-        arrived = at_node(group, flows)
-        found["lag"][node.name] = lag.series(arrived.committed, arrived.received + group.delay, window)
-        for channel, flow in zip(node.channels, flows, strict=True):
-            of_flow = {
-                "offered": lag.offered(*flow.offered(), window),
-                "carried": lag.carried(*flow.carried(), window),
-            }
-            for what, values in of_flow.items():
-                found[what][channel.legs[-1].link] = values + found[what].get(channel.legs[-1].link, 0)
-    columns = {
-        what: {name: tuple(values.tolist()) for name, values in of.items()} for what, of in found.items()
-    }
-    return Series(start=0, width=window.width, **columns)
-
-
-def run_of(
-    groups: Sequence[Group],
-    outcomes: Sequence[Outcome],
-    flows_of: Callable[[Group], Sequence[Flow]],
-    **fields: Any,
-) -> Run:
-    """Combine the figures of all groups of equal nodes into the results of one run, with data for the plots of the
-    nodes with the greatest lag.
-
-    ``flows_of`` returns the flows of a group. ``fields`` are further fields of the :class:`Run`.
-    """
-    duration = max(outcome.duration for outcome in outcomes)
-    worst = heapq.nsmallest(MOST_SERIES, range(len(groups)), key=lambda number: _rank(outcomes[number]))
-    curves = ((groups[number], flows_of(groups[number])) for number in sorted(worst))
-    return Run(
-        setting=groups[0].setting,
-        duration=duration,
-        links=tuple(link for outcome in outcomes for link in outcome.links),
-        nodes=tuple(node for outcome in outcomes for node in outcome.nodes),
-        series=curves_of(curves, window_of(duration)),
-        **fields,
-    )
-
-
-def _rank(outcome: Outcome) -> tuple[int, str]:
-    """Return a sort key that puts groups of nodes with a great lag before others."""
-    return -outcome.nodes[0].lag.p99, outcome.nodes[0].name
 
 
 PACKET_BYTES = 5
@@ -589,3 +762,202 @@ def _applied(traffic: SetTraffic, applier: Hop, transaction: Ints, received: Int
     found[wanted] = cross(received[wanted], sizes[transaction][wanted], applier).received
     # A transaction without anything to apply is applied with the one before it.
     return np.maximum(np.maximum.accumulate(found), received)
+
+
+# -- figures
+
+POINTS = 400
+"""The maximum number of intervals in a series (figures over time)."""
+MOST_SERIES = 24
+"""The maximum number of nodes with a series (figures over time) in a run. The nodes with the greatest lag are chosen.
+"""
+_WIDTHS = [step * 10**power for power in range(3, 13) for step in (1, 2, 5)]
+"""The interval widths that a series may have, microseconds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Nodes of a simulated topology that have the same lag and traffic, because their links have equal properties and
+    filters.
+
+    Such nodes are computed once. Groups are compared by identity.
+    """
+
+    setting: Setting
+    """The parameters of the run to which the group belongs."""
+    routes: tuple[Route, ...]
+    nodes: tuple[PlannedNode, ...]
+    delay: int = 0
+    """A part of the last link's delay that ``routes`` do not contain, microseconds. It is added to all arrival times.
+    Groups that differ in this part only are computed together.
+    """
+
+
+class Outcome(NamedTuple):
+    """The lag and traffic that one run of a simulation or experiment gives for a group of nodes with equal figures."""
+
+    nodes: list[NodeFigures]
+    """The figures of the whole node, and if it has several channels also those of each channel."""
+    links: list[LinkFigures]
+    """The figures of each link over which the node reads."""
+    duration: int
+    """The time at which the node had received everything, microseconds since the start of the run."""
+
+
+def window_of(duration: int) -> Window:
+    """Return the intervals of time into which the plots of a run are divided. A plot shows one value for each interval.
+
+    There are at most ``POINTS`` intervals, all of the same round width. ``duration`` is that of the run, microseconds.
+
+    >>> window_of(60_000_000)
+    Window(width=200000, count=301)
+    """
+    width = next((each for each in _WIDTHS if duration // each < POINTS), _WIDTHS[-1])
+    return Window(width, duration // width + 1)
+
+
+def outcomes_of(groups: Sequence[Group], flows: Sequence[Flow], *, limit: int) -> list[Outcome]:
+    """Compute the lag and traffic of several groups of equal nodes. The groups differ only in the delay of the link to
+    the node.
+
+    ``flows`` has the transactions that arrive over each path to such a node. ``limit`` is a lag in microseconds. The
+    result includes the time during which the lag is above this limit.
+    """
+    whole = at_node(groups[0], flows)
+    arrivals = [whole, *(flow.arrived for flow in flows if len(flows) > 1)]
+    delays = [group.delay for group in groups]
+    lags = [lag.measure(one.committed, one.received, delays, limit=limit) for one in arrivals]
+    last = int(whole.received[-1]) if len(whole.received) else None
+    found = []
+    for number, group in enumerate(groups):
+        channels = group.nodes[0].channels
+        names = tuple(node.name for node in group.nodes)
+        nodes = [
+            NodeFigures(
+                name=names[0],
+                channel=channels[n - 1].name if n else None,
+                count=len(names),
+                members=names if len(names) > 1 else (),
+                transactions=len(arrived.transaction),
+                missing=arrived.missing,
+                bytes=flows[n - 1].bytes if n else sum(flow.bytes for flow in flows),
+                lag=lags[n][number],
+            )
+            for n, arrived in enumerate(arrivals)
+        ]
+        shared: dict[str, list[int]] = {}
+        for n, channel in enumerate(channels):
+            shared.setdefault(channel.legs[-1].link, []).append(n)
+        links = [_link(group, numbers, [flows[n] for n in numbers]) for numbers in shared.values()]
+        found.append(Outcome(nodes, links, 0 if last is None else last + group.delay))
+    return found
+
+
+def _link(group: Group, numbers: Sequence[int], flows: Sequence[Flow]) -> LinkFigures:
+    """Return the figures of the last link of a node's channels ``numbers``, which share this link. ``flows`` has the
+    transactions of each of them.
+    """
+    leg, hop = group.nodes[0].channels[numbers[0]].legs[-1], group.routes[numbers[0]].hops[-1]
+    return LinkFigures(
+        name=leg.link,
+        source=leg.source,
+        target=leg.target,
+        count=len(group.nodes),
+        rate=hop.rate,
+        delay=hop.delay // MICROSECOND + group.delay,
+        jitter=hop.jitter // MICROSECOND,
+        bytes=sum(flow.bytes for flow in flows),
+        transactions=sum(len(flow.arrived.transaction) for flow in flows),
+        messages=_sum(flow.messages for flow in flows),
+        overhead=_sum(flow.overhead for flow in flows),
+        outages=tuple(_outage(flows, *outage) for outage in flows[0].outages),
+    )
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = list(values)
+    return sum(one for one in known if one is not None) if None not in known else None
+
+
+def _outage(flows: Sequence[Flow], start: int, end: int | None) -> OutageFigures:
+    caught_up = None
+    if end is not None and not any(flow.arrived.missing for flow in flows):
+        of = [flow.arrived for flow in flows]
+        caught_up = max(lag.catch_up(one.committed, one.received, start, end) for one in of)
+    return OutageFigures(start=start, end=end, catch_up=caught_up)
+
+
+def at_node(group: Group, flows: Sequence[Flow]) -> Arrived:
+    """Return the transactions that arrive at a node of ``group`` over all paths to the node, in the order of receipt.
+
+    ``flows`` has the arrivals over each path. If several paths bring one origin's transactions, a transaction's first
+    arrival counts. The times do not include the part of the last link's delay that ``group.delay`` holds.
+    """
+    if len(flows) == 1:
+        return flows[0].arrived
+    missing: dict[str, int] = {}
+    for route, flow in zip(group.routes, flows, strict=True):
+        missing[route.origin] = min(flow.arrived.missing, missing.get(route.origin, flow.arrived.missing))
+    origin = np.repeat(
+        [list(missing).index(route.origin) for route in group.routes],
+        [len(flow.arrived.transaction) for flow in flows],
+    )
+    columns = zip(*(flow.arrived[:3] for flow in flows), strict=True)
+    transaction, committed, received = map(np.concatenate, columns)
+    order = np.argsort(received, kind="stable")
+    _, first = np.unique(np.stack([origin, transaction])[:, order], axis=1, return_index=True)
+    kept = order[np.sort(first)]
+    return Arrived(transaction[kept], committed[kept], received[kept], sum(missing.values()))
+
+
+def curves_of(nodes: Iterable[tuple[Group, Sequence[Flow]]], window: Window) -> Series:
+    """Return the data of the plots for the first node of each of several groups of equal nodes.
+
+    They are the bytes on each link and the greatest lag in each interval of ``window``. Each group has the arrivals
+    over each path from a binlog's writer to its nodes.
+    """
+    found: dict[str, dict[str, Ints]] = {"offered": {}, "carried": {}, "lag": {}}
+    for group, flows in nodes:
+        node = group.nodes[0]
+        arrived = at_node(group, flows)
+        found["lag"][node.name] = lag.series(arrived.committed, arrived.received + group.delay, window)
+        for channel, flow in zip(node.channels, flows, strict=True):
+            of_flow = {
+                "offered": lag.offered(*flow.offered(), window),
+                "carried": lag.carried(*flow.carried(), window),
+            }
+            for what, values in of_flow.items():
+                found[what][channel.legs[-1].link] = values + found[what].get(channel.legs[-1].link, 0)
+    columns = {
+        what: {name: tuple(values.tolist()) for name, values in of.items()} for what, of in found.items()
+    }
+    return Series(start=0, width=window.width, **columns)
+
+
+def run_of(
+    groups: Sequence[Group],
+    outcomes: Sequence[Outcome],
+    flows_of: Callable[[Group], Sequence[Flow]],
+    **fields: Any,
+) -> Run:
+    """Combine the figures of all groups of equal nodes into the results of one run, with data for the plots of the
+    nodes with the greatest lag.
+
+    ``flows_of`` returns the flows of a group. ``fields`` are further fields of the :class:`Run`.
+    """
+    duration = max(outcome.duration for outcome in outcomes)
+    worst = heapq.nsmallest(MOST_SERIES, range(len(groups)), key=lambda number: _rank(outcomes[number]))
+    curves = ((groups[number], flows_of(groups[number])) for number in sorted(worst))
+    return Run(
+        setting=groups[0].setting,
+        duration=duration,
+        links=tuple(link for outcome in outcomes for link in outcome.links),
+        nodes=tuple(node for outcome in outcomes for node in outcome.nodes),
+        series=curves_of(curves, window_of(duration)),
+        **fields,
+    )
+
+
+def _rank(outcome: Outcome) -> tuple[int, str]:
+    """Return a sort key that puts groups of nodes with a great lag before others."""
+    return -outcome.nodes[0].lag.p99, outcome.nodes[0].name

@@ -1,15 +1,23 @@
-"""The plan of a simulation: for each node the links from the origins (nodes that write binlogs) to it, and the
-filter on each link. A link has also the waits with which its reader reconnects after an outage.
+"""The input of a simulation: its plan, and the traffic of its origins (nodes that write binlogs).
+
+The plan has for each node the links from the origins to it, and the filter on each link. A link has also the waits
+with which its reader reconnects after an outage. One pass over an origin's binlogs makes its :class:`SetTraffic`, which
+has the bytes of each transaction under each distinct filter.
 """
 
 from __future__ import annotations
 
 import contextlib
+import enum
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+
+from dumpfilter.analyse.traffic.facts import Ints
+from dumpfilter.analyse.traffic.transactions import Sent
 from dumpfilter.base.errors import OptionError
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.filter import FilterSemantics
@@ -371,3 +379,53 @@ def number_of(node: Node, name: str) -> float | None:
         if 0 <= number < math.inf:
             return number
     raise OptionError(f"node {node.name}: options: {name}={found}: give a number of 0 or more")
+
+
+# -- the traffic of an origin
+
+
+class Clock(enum.StrEnum):
+    """The sources of the transactions' commit times, such as the headers of the binlog's events."""
+
+    MICROSECONDS = "gtid"
+    """The commit timestamps in the GTID events of MySQL 8.0.1 and later, in microseconds."""
+    SECONDS = "header"
+    """The timestamps in the event headers, in whole seconds. The transactions of one second are spread evenly
+    over it.
+    """
+    GIVEN = "measured"
+    """The times at which a program saw the transactions arrive in the binlog, in microseconds."""
+
+
+@dataclass(frozen=True, eq=False)
+class SetTraffic:
+    """The transactions of a binlog set, with the bytes of each that a slave receives, under each filter of the
+    simulation.
+    """
+
+    time: Ints
+    """The commit time of each transaction, microseconds since 1970. It never decreases."""
+    clock: Clock
+    end: Ints
+    """The byte offset at which each transaction ends in its binlog file."""
+    file: Ints
+    """The index in ``files`` of the binlog file in which each transaction ends."""
+    files: tuple[str, ...]
+    sent: Callable[[int | None], Sent]
+    """A function that returns the traffic of a slave, by the index of the slave's filter (None: no filter)."""
+    stand_in_bytes: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """For each transaction, the bytes of the stand-in (empty transaction) that a real replica gets when the
+    transaction is dropped. 0: the transaction has no GTID.
+    """
+    stand_in_events: int = 0
+    """The number of events in one stand-in (an empty transaction in place of a dropped one)."""
+    stand_ins_joined: bool = False
+    """Whether one stand-in (empty transaction) replaces a run of consecutive dropped transactions, as for MariaDB."""
+    warnings: tuple[str, ...] = ()
+    server_version: str = ""
+    family: str = "mysql"
+    nbytes: int = 0
+    """The total size of the set's files, bytes."""
+
+    def __len__(self) -> int:
+        return len(self.time)

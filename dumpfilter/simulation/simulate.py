@@ -24,8 +24,22 @@ from dumpfilter.base.errors import OptionError
 from dumpfilter.base.options.values import did_you_mean, parse_rate, parse_time
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.index.time_spans import active_seconds, spans_of
-from dumpfilter.simulation.flow import Flow, Group, Outcome, Schedule, at_node, outcomes_of, run_of, travel
-from dumpfilter.simulation.plan import Plan, PlannedNode
+from dumpfilter.simulation.flow import (
+    Flow,
+    Group,
+    Hop,
+    Outcome,
+    Route,
+    Router,
+    Schedule,
+    at_node,
+    outcomes_of,
+    run_of,
+    scaled,
+    travel,
+    without_delay,
+)
+from dumpfilter.simulation.plan import Clock, Plan, PlannedNode, SetTraffic
 from dumpfilter.simulation.results import (
     SIMULATED,
     Basis,
@@ -37,8 +51,6 @@ from dumpfilter.simulation.results import (
     SourceFigures,
     Variant,
 )
-from dumpfilter.simulation.route import Hop, Route, Router, scaled, without_delay
-from dumpfilter.simulation.traffic import Clock, SetTraffic
 from dumpfilter.topology.model import Topology
 
 _BATCHES = 128

@@ -80,11 +80,9 @@ def up(
         )
         bed = Testbed(ground, state, links, keep=keep)
         started.pop_all()
-    try:
+        started.callback(bed.down)
         bed.start()
-    except BaseException:
-        bed.down()
-        raise
+        started.pop_all()
     return bed
 
 

@@ -14,11 +14,11 @@ from dumpfilter.simulation.plan import (
     Plan,
     PlannedNode,
     Retries,
+    SetTraffic,
     plan_topology,
 )
 from dumpfilter.simulation.results import Method, Results, Setting, Variant
 from dumpfilter.simulation.simulate import Options, Search, simulate
-from dumpfilter.simulation.traffic import SetTraffic
 from dumpfilter.topology import parse_string
 from dumpfilter.topology.links.shape import LinkShape
 from tests.simulation.sets import SECOND, traffic

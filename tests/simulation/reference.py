@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dumpfilter.simulation._hop import Dropped
-from dumpfilter.simulation.route import Hop
+from dumpfilter.simulation.flow import Hop
 
 
 def time_of(size: int, hop: Hop) -> Fraction:

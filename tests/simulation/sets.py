@@ -8,11 +8,9 @@ import numpy as np
 
 from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.analyse.traffic.transactions import Sent
-from dumpfilter.simulation.flow import Flow, Group, Outcome, Schedule, outcomes_of, travel
-from dumpfilter.simulation.plan import TICK, Channel, FilterKey, Leg, PlannedNode, Retries
+from dumpfilter.simulation.flow import Flow, Group, Outcome, Route, Schedule, outcomes_of, travel
+from dumpfilter.simulation.plan import TICK, Channel, Clock, FilterKey, Leg, PlannedNode, Retries, SetTraffic
 from dumpfilter.simulation.results import Setting, Variant
-from dumpfilter.simulation.route import Route
-from dumpfilter.simulation.traffic import Clock, SetTraffic
 from dumpfilter.topology.links.shape import PLAIN
 
 SECOND = 1_000_000

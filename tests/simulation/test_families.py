@@ -9,9 +9,17 @@ from hypothesis import strategies as st
 from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.analyse.traffic.transactions import Sent
 from dumpfilter.simulation import lag
-from dumpfilter.simulation.flow import Schedule, outcomes_of
-from dumpfilter.simulation.route import MICROSECOND, Down, Form, Hop, Route, without_delay
-from dumpfilter.simulation.traffic import Clock, SetTraffic
+from dumpfilter.simulation.flow import (
+    MICROSECOND,
+    Down,
+    Form,
+    Hop,
+    Route,
+    Schedule,
+    outcomes_of,
+    without_delay,
+)
+from dumpfilter.simulation.plan import Clock, SetTraffic
 from tests.simulation.sets import flows_of, group_of, outcome_of
 
 

@@ -7,15 +7,21 @@ from hypothesis import strategies as st
 
 from dumpfilter.simulation.flow import (
     GAP_BYTES,
+    NEVER,
     PACKET_BYTES,
+    Down,
+    Form,
+    Hop,
     Polls,
+    Route,
     Schedule,
     content,
+    cross,
     curves_of,
     dropped_before,
+    scaled,
 )
 from dumpfilter.simulation.lag import Window
-from dumpfilter.simulation.route import NEVER, Down, Form, Hop, Route, cross, scaled
 from tests.simulation.sets import SECOND, flows_of, group_of, outcome_of, traffic
 
 MILLISECOND = 1_000_000

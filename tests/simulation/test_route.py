@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dumpfilter.simulation._hop import Dropped
-from dumpfilter.simulation.route import NEVER, Down, Hop, cross, times_of
+from dumpfilter.simulation.flow import NEVER, Down, Hop, cross, times_of
 from tests.simulation.reference import receive_times
 
 RATES = st.one_of(st.none(), st.integers(1_000, 10**12), st.sampled_from([512_000, 999_983, 10**9]))

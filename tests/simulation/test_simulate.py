@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from dumpfilter.base.errors import OptionError
-from dumpfilter.simulation.flow import window_of
-from dumpfilter.simulation.plan import Plan, plan_topology
+from dumpfilter.simulation.flow import Hop, window_of
+from dumpfilter.simulation.plan import Plan, SetTraffic, plan_topology
 from dumpfilter.simulation.results import Found, Results, Setting, Variant
-from dumpfilter.simulation.route import Hop
 from dumpfilter.simulation.simulate import (
     Options,
     Search,
@@ -20,7 +19,6 @@ from dumpfilter.simulation.simulate import (
     settings_of,
     simulate,
 )
-from dumpfilter.simulation.traffic import SetTraffic
 from dumpfilter.topology import parse_string
 from tests.simulation.sets import SECOND, traffic
 
@@ -74,6 +72,15 @@ def test_an_outage_inside_another_one_does_not_take_its_figures(given: SetTraffi
     assert (first.start, first.end) == (5 * SECOND, 9 * SECOND)
     assert first.catch_up is None, "it cannot catch up for good: the link goes down for ever"
     assert (last.start, last.end, last.catch_up) == (25 * SECOND, None, None)
+
+
+def test_outages_that_overlap_are_one_as_on_a_link(given: SetTraffic) -> None:
+    """The link was up for a simulation when the first of two outages ended."""
+    figures = []
+    for downs in ("down=5s-9s, down=7s-12s, down=12s-13s", "down=5s-13s"):
+        plan = plan_topology(parse_string(f"m >> web[do-db=a, {downs}]"))
+        figures.append(_results(plan, given, Setting(variant=Variant.NONE)).runs[0].links)
+    assert figures[0] == figures[1]
 
 
 def _is_good(plan: Plan, given: SetTraffic, found: Found, value: int, limit: int) -> bool:

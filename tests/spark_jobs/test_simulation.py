@@ -11,7 +11,7 @@ from dumpfilter.analyse.traffic.transactions import Sent
 from dumpfilter.binlog.workload import GeneratedSet, generate, schema_names
 from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.base import OriginFilter
-from dumpfilter.simulation.traffic import Clock, SetTraffic
+from dumpfilter.simulation.plan import Clock, SetTraffic
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
 from dumpfilter.spark_jobs.bandwidth.results import Results
 from dumpfilter.spark_jobs.engines import ThreadRunner, run_here

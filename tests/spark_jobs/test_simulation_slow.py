@@ -9,9 +9,9 @@ import pytest
 
 from dumpfilter.binlog.workload import generate, schema_names
 from dumpfilter.filter import FilterSemantics
+from dumpfilter.simulation.flow import Hop
 from dumpfilter.simulation.plan import Plan, plan_slaves
 from dumpfilter.simulation.results import Results, Setting, Variant
-from dumpfilter.simulation.route import Hop
 from dumpfilter.simulation.simulate import Options, Search, simulate
 from dumpfilter.spark_jobs.engines import Runner, ThreadRunner, run_here
 from dumpfilter.spark_jobs.options import ReadOptions

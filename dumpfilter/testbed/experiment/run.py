@@ -36,16 +36,17 @@ from dumpfilter.simulation.flow import (
     PACKET_BYTES,
     Arrived,
     Flow,
+    Form,
     Group,
+    Route,
+    Router,
     content,
     outcomes_of,
     run_of,
 )
-from dumpfilter.simulation.plan import Plan, PlannedNode, describe, plan_topology
+from dumpfilter.simulation.plan import Clock, Plan, PlannedNode, SetTraffic, describe, plan_topology
 from dumpfilter.simulation.results import Method, Results, Run, Setting, SourceFigures, Variant
-from dumpfilter.simulation.route import Form, Route, Router
 from dumpfilter.simulation.simulate import Options, simulate
-from dumpfilter.simulation.traffic import Clock, SetTraffic
 from dumpfilter.spark_jobs.engines import ThreadRunner
 from dumpfilter.spark_jobs.simulation import read_traffic
 from dumpfilter.testbed import Testbed, TestbedError, TestbedLink, TestbedNode, up
