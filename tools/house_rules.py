@@ -88,8 +88,7 @@ def main() -> int:
         "--exclude-standard",
         "--deduplicate",
         "--",
-        *sys.argv[1:],
-    ]
+    ] + sys.argv[1:]
     names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     files = [Path(name) for name in names if name.endswith(".py") and not name.startswith(GENERATED)]
     found = [
