@@ -6,9 +6,10 @@ import functools
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dumpfilter
 from dumpfilter.analyse.printing.show_events import no_events, show_events
@@ -17,11 +18,12 @@ from dumpfilter.console.sql import columns
 from dumpfilter.console.sql import commands as C
 from dumpfilter.console.sql import server_errors as E
 from dumpfilter.console.sql.grammar import Cursor, Role
-from dumpfilter.console.sql.result import OK, Result
+from dumpfilter.console.sql.result import OK, Note, Result
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.filter import EffectiveRuleKind, ReplicationFilter, WriteRuleKind, WriteSemantics
 from dumpfilter.filter.effective import EffectiveFilter
 from dumpfilter.filter.filter import make_write_filter
+from dumpfilter.filter.rules import FilterClause
 from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.master import facts
 from dumpfilter.master.purge import purge
@@ -56,35 +58,12 @@ def _slaves(cursor: Cursor) -> Who:
 C.GRAMMAR.readers.update(slave=_slave, slaves=_slaves)
 
 
-@C.statement("UNREGISTER REPLICA", Role.ALL, "UNREGISTER REPLICA|SLAVE who:slave", changes=True)
-class UnregisterReplica(C.Command):
-    """The statement ``UNREGISTER REPLICA {server_id | 'uuid'} [FOR CHANNEL 'name']``.
+# UNREGISTER REPLICA ends the registration of a slave, and forgets the slave.
+C.statement("UNREGISTER REPLICA", Role.ALL, "UNREGISTER REPLICA|SLAVE who:slave", changes=True)
 
-    The master ends the slave's registration and dump, and no longer expects the slave.
-    """
-
-    who: Who
-
-
-@C.statement("DRAIN", Role.ALL, "DRAIN who:slaves [REASON reason:line]", changes=True)
-class DrainReplicas(C.Command):
-    """The statement ``DRAIN {REPLICA … | ALL REPLICAS} [FOR CHANNEL 'name'] [REASON 'text']``.
-
-    The master ends the dumps (event streams) to these replicas between two transactions. It refuses the replicas until
-    the statement UNDRAIN.
-    """
-
-    who: Who
-    reason: str = ""
-
-
-@C.statement("UNDRAIN", Role.ALL, "UNDRAIN who:slaves", changes=True)
-class UndrainReplicas(C.Command):
-    """The statement ``UNDRAIN {REPLICA … | ALL REPLICAS} [FOR CHANNEL 'name']``, which ends the effect of DRAIN. The
-    master serves the replicas again.
-    """
-
-    who: Who
+# DRAIN sends slaves away, to other masters, until UNDRAIN.
+C.statement("DRAIN", Role.ALL, "DRAIN who:slaves [REASON reason:line]", changes=True)
+C.statement("UNDRAIN", Role.ALL, "UNDRAIN who:slaves", changes=True)
 
 
 class MasterConsole(C.Executor):
@@ -203,11 +182,11 @@ class MasterConsole(C.Executor):
         """The base name of the binlog files, such as ``binlog`` for ``binlog.000007``."""
         return Path(self._store.binlogs.names[-1]).stem
 
-    def _show_binary_logs(self, command: C.ShowBinaryLogs) -> Result:
+    def _show_binary_logs(self) -> Result:
         width = 3 if self._mysql else 2
         return Result(columns.BINARY_LOGS[:width], [(*file, "No")[:width] for file in self._store.sizes()])
 
-    def _show_binary_log_status(self, command: C.ShowBinaryLogStatus) -> Result:
+    def _show_binary_log_status(self, old: bool = False) -> Result:
         do_db, ignore_db = map(self._write_names, (WriteRuleKind.DO_DB, WriteRuleKind.IGNORE_DB))
         logged = self._store.logged() if self._mysql else None
         gtids = "" if logged is None else str(logged.gtids).replace(",", ",\n")
@@ -220,12 +199,14 @@ class MasterConsole(C.Executor):
         rules = write_filter.rules if write_filter else ()
         return ",".join(rule.value for rule in rules if rule.kind is kind)
 
-    def _show_binlog_events(self, command: C.ShowBinlogEvents) -> Result:
-        if command.relay_log:
+    def _show_binlog_events(
+        self, relay_log: bool = False, channel: str | None = None, file: str | None = None, **window: int
+    ) -> Result:
+        if relay_log:
             raise no_events("Could not find target log", "SHOW RELAYLOG EVENTS")
         self._store.binlogs.refresh()
         names = self._store.binlogs.names
-        name = names[0] if command.file is None else command.file
+        name = names[0] if file is None else file
         if self._mysql:
             # MySQL ignores a directory in the file name of SHOW BINLOG EVENTS IN.
             name = Path(name).name
@@ -233,34 +214,34 @@ class MasterConsole(C.Executor):
             path = self._store.binlogs.path(name)
         except BinlogMissing:
             raise no_events("Could not find target log") from None
-        return show_events(
-            path, self._store.family, position=command.position, offset=command.offset, count=command.count
-        )
+        return show_events(path, self._store.family, **window)
 
-    def _purge_binary_logs(self, command: C.PurgeBinaryLogs) -> Result:
-        if command.to is None and command.before is None:
+    def _purge_binary_logs(
+        self, to: str | None = None, before: datetime | None = None, warnings: Sequence[Note] = ()
+    ) -> Result:
+        if to is None and before is None:
             # A server accepts PURGE BINARY LOGS BEFORE NULL and deletes no file.
-            return Result(notes=command.warnings)
+            return Result(notes=warnings)
         reading = [slave.file for slave in self._register.all() if slave.dump]
         with self._changing:
             gone, notes = purge(
                 self._store.binlogs,
-                to=command.to,
-                before=command.before,
+                to=to,
+                before=before,
                 reading=reading,
                 is_own=self._source is not None,
             )
             self._store.forget_files(gone)
-        return Result(notes=(*command.warnings, *notes))
+        return Result(notes=(*warnings, *notes))
 
-    def _change_binlog(self, command: C.ChangeBinlog) -> Result:
-        if command.name != self._base:
+    def _change_binlog(self, name: str, clauses: Iterable[FilterClause]) -> Result:
+        if name != self._base:
             raise SqlError(
                 1373,
                 "HY000",
                 f"Target log not found in binlog index: the binlog that is served is '{self._base}'",
             )
-        chosen = {clause.kind: clause.rules for clause in command.clauses}
+        chosen = {clause.kind: clause.rules for clause in clauses}
         with self._changing:
             old = self._register.write_filter
             rules = (
@@ -284,16 +265,14 @@ class MasterConsole(C.Executor):
         lost = f"effective rules take the place of {facts.rule_text(old)}"
         return Result(notes=[E.ER_UNKNOWN_ERROR.warning(lost[:_LONGEST_NOTE])])
 
-    def _flush_privileges(self, command: C.FlushPrivileges) -> Result:
+    def _flush_privileges(self) -> Result:
         try:
             self._reload()
         except OptionError as error:
             raise OptionError(f"{error} (the old configuration stays)") from None
         return OK
 
-    def _unregister_replica(self, command: UnregisterReplica) -> Result:
-        who = command.who
-
+    def _unregister_replica(self, who: Who) -> Result:
         def reason(slave: RegisteredSlave) -> DumpfilterError | None:
             if not who.fits(slave.peer):
                 return None
@@ -309,13 +288,12 @@ class MasterConsole(C.Executor):
             )
         return Result(affected=len(gone))
 
-    def _drain_replicas(self, command: DrainReplicas) -> Result:
-        concerned = self._concerned(self._drains.drain(command.who, command.reason))
-        note = f"No slave is registered with {command.who}; the drain holds for slaves that register later"
+    def _drain(self, who: Who, reason: str = "") -> Result:
+        concerned = self._concerned(self._drains.drain(who, reason))
+        note = f"No slave is registered with {who}; the drain holds for slaves that register later"
         return Result(affected=len(concerned), notes=[] if concerned else [E.ER_UNKNOWN_ERROR.note(note)])
 
-    def _undrain_replicas(self, command: UndrainReplicas) -> Result:
-        who = command.who
+    def _undrain(self, who: Who) -> Result:
         ended = self._drains.undrain(who)
         if not ended and who != Who():
             raise E.ER_UNKNOWN_ERROR(
@@ -327,36 +305,38 @@ class MasterConsole(C.Executor):
         """Return the registered slaves that the conditions of ``drain`` select."""
         return [slave for slave in self._register.all() if drain.who.fits(slave.peer)]
 
-    def _show_replicas(self, command: C.ShowReplicas) -> Result:
+    def _show_replicas(self, old: bool = False) -> Result:
         source_id = self._store.format_description.header.server_id
         # SHOW SLAVE HOSTS of MariaDB has no column for the slaves' UUIDs.
         width = 5 if self._mysql else 4
         rows = [slave.peer.row(source_id)[:width] for slave in self._register.listed()]
-        return Result(columns.REPLICAS[command.old or not self._mysql][:width], rows)
+        return Result(columns.REPLICAS[old or not self._mysql][:width], rows)
 
-    def _show_replica_status(self, command: C.ShowReplicaStatus) -> Result:
-        self._check_channel(command.channel)
-        return Result(columns.REPLICA_STATUS[command.old or not self._mysql])
+    def _show_replica_status(
+        self, channel: str | None = None, old: bool = False, every: bool = False
+    ) -> Result:
+        self._check_channel(channel)
+        return Result(columns.REPLICA_STATUS[old or not self._mysql])
 
-    def _start_replica(self, command: C.StartReplica) -> Result:
-        if command.every:
+    def _start_replica(self, channel: str | None = None, every: bool = False, **_: Any) -> Result:
+        if every:
             return OK
-        self._check_channel(command.channel)
+        self._check_channel(channel)
         raise E.ER_BAD_REPLICA() if self._mysql else E.ER_MARIADB_BAD_SLAVE()
 
-    def _stop_replica(self, command: C.StopReplica) -> Result:
-        if command.every:
+    def _stop_replica(self, channel: str | None = None, every: bool = False, **_: Any) -> Result:
+        if every:
             return OK
-        self._check_channel(command.channel)
+        self._check_channel(channel)
         if self._mysql:
             return Result(notes=[E.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note("")])
         return Result(notes=[E.ER_MARIADB_SLAVE_WAS_NOT_RUNNING.note()])
 
-    def _reset_replica(self, command: C.ResetReplica) -> Result:
-        self._check_channel(command.channel)
+    def _reset_replica(self, channel: str | None = None, **_: Any) -> Result:
+        self._check_channel(channel)
         return OK
 
-    def _change_source(self, command: C.ChangeSource | C.ChangeReplicationFilter) -> Result:
+    def _change_replication_source_to(self, **_: Any) -> Result:
         raise SqlError(
             1794,
             "HY000",
@@ -364,14 +344,16 @@ class MasterConsole(C.Executor):
             f"of the binlog for all slaves: CHANGE BINLOG '{self._base}' TO …",
         )
 
-    _change_replication_filter = _change_source
+    _change_replication_filter = _change_replication_source_to
 
-    def _change_replica_filter(self, command: C.ChangeReplicaFilter) -> Result:
+    def _change_replication_filter_for_replica(
+        self, clauses: Sequence[FilterClause], user: str, channel: str | None, server_id: int | None
+    ) -> Result:
         if self._replicas is None:
             raise OptionError("This master has no real replicas: it was started without --replica-port")
         with self._changing:
-            entry = self._replicas.choose(command.user, channel=command.channel, server_id=command.server_id)
-            slaves, warnings = self._replicas.change(entry, command.clauses)
+            entry = self._replicas.choose(user, channel=channel, server_id=server_id)
+            slaves, warnings = self._replicas.change(entry, clauses)
         notes = [E.ER_UNKNOWN_ERROR.warning(text[:_LONGEST_NOTE]) for text in warnings]
         return Result(affected=len(slaves), notes=notes)
 

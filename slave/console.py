@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -37,6 +37,7 @@ from dumpfilter.filter.channels import (
     fold_channel,
     is_channel_name,
 )
+from dumpfilter.filter.rules import FilterClause
 from dumpfilter.slave import facts
 from dumpfilter.slave.channels import Channel, Slave
 from dumpfilter.slave.relay_log import read_index
@@ -144,8 +145,9 @@ class SlaveConsole(C.Executor):
         waits = _source_pos_wait, _master_pos_wait, _wait_for_executed_gtid_set, _master_gtid_wait
         return {wait.__name__[1:]: partial(wait, self._slave) for wait in waits}
 
-    def _change_replication_filter(self, command: C.ChangeReplicationFilter) -> Result:
-        channel = command.channel
+    def _change_replication_filter(
+        self, clauses: Sequence[FilterClause], channel: str | None = None
+    ) -> Result:
         if channel is not None and fold_channel(channel) in GROUP_REPLICATION_CHANNELS:
             raise E.ER_REPLICA_CHANNEL_OPERATION_NOT_ALLOWED("CHANGE REPLICATION FILTER", channel)
         if channel is not None and not self._slave.has(channel):
@@ -153,11 +155,17 @@ class SlaveConsole(C.Executor):
         for one in self._slave.channels if channel is None else [self._slave.get(channel)]:
             if one.sql.running:
                 raise E.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(one.name)
-        self._slave.change_filter(command.clauses, channel)
+        self._slave.change_filter(clauses, channel)
         return OK
 
-    def _change_source(self, command: C.ChangeSource) -> Result:
-        name = self._channel_to_configure(command.channel)
+    def _change_replication_source_to(
+        self,
+        options: Iterable[tuple[str, Any]],
+        clauses: Sequence[FilterClause],
+        channel: str | None = None,
+        **_: Any,
+    ) -> Result:
+        name = self._channel_to_configure(channel)
         known = self._slave.get(name) if self._slave.has(name) else None
         if known is not None and known.running:
             is_io = Threads.IO in known.running
@@ -167,7 +175,7 @@ class SlaveConsole(C.Executor):
                 else E.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP
             )
             raise stop(name)
-        given = dict(command.options)
+        given = dict(options)
         before = known.info if known is not None else SourceInfo(channel=name)
         notes = _check_options(given, before, self._slave.options.net_timeout)
         if known is None and len(self._slave.channels) >= MAX_CHANNELS:
@@ -178,94 +186,100 @@ class SlaveConsole(C.Executor):
         is_elsewhere = afresh and not {"LOG_FILE", "LOG_POS"} & given.keys()
         if is_elsewhere or (info.auto_position and not before.auto_position):
             info = info.model_copy(update={"log_file": "", "log_pos": 4})
-        self._slave.configure(info, command.clauses, afresh=afresh)
+        self._slave.configure(info, clauses, afresh=afresh)
         return Result(notes=notes)
 
-    def _start_replica(self, command: C.StartReplica) -> Result:
-        chosen = self._chosen(command.channel, every=command.every)
+    def _start_replica(
+        self,
+        threads: Threads = Threads.BOTH,
+        until: C.Until | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        **chosen_by: Any,
+    ) -> Result:
+        chosen = self._chosen(**chosen_by)
         if not chosen:
             raise E.ER_BAD_REPLICA()
-        if command.until is not None and command.threads is Threads.IO:
+        if until is not None and threads is Threads.IO:
             raise E.ER_BAD_REPLICA_UNTIL_COND()
-        if command.until is not None and len(chosen) > 1:
+        if until is not None and len(chosen) > 1:
             raise E.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
-        until = _until(command.until)
+        end = _until(until)
         notes: list[Note] = []
         for one in chosen:
-            if not one.info.host and Threads.IO in command.threads:
+            if not one.info.host and Threads.IO in threads:
                 raise E.ER_BAD_REPLICA()
-            if command.threads in one.running:
+            if threads in one.running:
                 notes.append(E.ER_REPLICA_CHANNEL_WAS_RUNNING.note(one.name))
                 continue
-            one.start(command.threads, until=until, user=command.user, password=command.password)
+            one.start(threads, until=end, user=user, password=password)
         return Result(notes=notes)
 
-    def _stop_replica(self, command: C.StopReplica) -> Result:
-        chosen = self._chosen(command.channel, every=command.every)
+    def _stop_replica(self, threads: Threads = Threads.BOTH, **chosen_by: Any) -> Result:
+        chosen = self._chosen(**chosen_by)
         notes: list[Note] = []
         for one in chosen:
-            if not command.threads & one.running:
+            if not threads & one.running:
                 notes.append(E.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note(one.name))
-            one.request_stop(command.threads)
+            one.request_stop(threads)
         for one in chosen:
-            one.stop(command.threads)
+            one.stop(threads)
         if not chosen:
             notes.append(E.ER_REPLICA_CHANNEL_WAS_NOT_RUNNING.note(DEFAULT_CHANNEL))
         return Result(notes=notes)
 
-    def _reset_replica(self, command: C.ResetReplica) -> Result:
-        chosen = self._chosen(command.channel)
+    def _reset_replica(self, channel: str | None = None, all: bool = False) -> Result:
+        chosen = self._chosen(channel)
         for one in chosen:
             if one.running:
                 raise E.ER_REPLICA_CHANNEL_MUST_STOP(one.name)
         for one in chosen:
-            self._slave.reset(one.name, all=command.all)
+            self._slave.reset(one.name, all=all)
         return OK
 
-    def _show_replica_status(self, command: C.ShowReplicaStatus) -> Result:
-        chosen = self._chosen(command.channel, every=command.every)
+    def _show_replica_status(self, old: bool = False, **chosen_by: Any) -> Result:
+        chosen = self._chosen(**chosen_by)
         seen = facts.views(self._slave.channels)
         executed = str(facts.executed(seen) or "")
         # SHOW REPLICA STATUS of a server leaves out channels for which no SOURCE_HOST is set.
         shown = [one for one in seen if one.channel in chosen and one.info.host]
         rows = [facts.status_row(one, self._slave.filters, executed) for one in shown]
-        return Result(REPLICA_STATUS[command.old], rows)
+        return Result(REPLICA_STATUS[old], rows)
 
-    def _show_replicas(self, command: C.ShowReplicas) -> Result:
-        return Result(REPLICAS[command.old], list(self._replicas()))
+    def _show_replicas(self, old: bool = False) -> Result:
+        return Result(REPLICAS[old], list(self._replicas()))
 
-    def _show_binary_log_status(self, command: C.ShowBinaryLogStatus) -> Result:
+    def _show_binary_log_status(self, old: bool = False) -> Result:
         return Result(BINARY_LOG_STATUS)
 
-    def _change_binlog(self, command: C.ChangeBinlog | C.ShowBinaryLogs) -> Result:
+    def _change_binlog(self, **_: Any) -> Result:
         raise E.ER_NO_BINARY_LOGGING()
 
     _show_binary_logs = _change_binlog
 
-    def _purge_binary_logs(self, command: C.PurgeBinaryLogs) -> Result:
+    def _purge_binary_logs(self, **_: Any) -> Result:
         # The slave writes no binlog. A server without a binlog accepts PURGE BINARY LOGS and does nothing.
         return OK
 
-    def _show_binlog_events(self, command: C.ShowBinlogEvents) -> Result:
-        if not command.relay_log:
+    def _show_binlog_events(
+        self, relay_log: bool = False, channel: str | None = None, file: str | None = None, **window: int
+    ) -> Result:
+        if not relay_log:
             return Result(EVENT_COLUMNS)
-        if command.channel is None and any(one.name for one in self._slave.channels):
+        if channel is None and any(one.name for one in self._slave.channels):
             # A server counts the default channel even if nobody has configured the default channel. With a named
             # channel there are then several channels, and the statement without FOR CHANNEL is ambiguous.
             raise E.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
-        for one in self._chosen(command.channel):
+        for one in self._chosen(channel):
             files = read_index(one.directory)
-            if command.file is not None and command.file not in files:
+            if file is not None and file not in files:
                 raise no_events("Could not find target log", "SHOW RELAYLOG EVENTS")
             if files:
                 family: Family = one.master_info.family or "mysql"
-                path = one.directory / (command.file or files[0])
-                return show_events(
-                    path, family, position=command.position, offset=command.offset, count=command.count
-                )
+                return show_events(one.directory / (file or files[0]), family, **window)
         return Result(EVENT_COLUMNS)
 
-    def _chosen(self, channel: str | None, *, every: bool = False) -> list[Channel]:
+    def _chosen(self, channel: str | None = None, every: bool = False, **_: Any) -> list[Channel]:
         """Return the channels that a statement applies to: all channels, or the channel in its FOR CHANNEL clause.
 
         ``channel`` is None for a statement without this clause. The list is empty when the statement names the default

@@ -98,7 +98,7 @@ def _metrics(*groups: type[Facts[Any]]) -> Iterator[str]:
 
 def _role(role: Role) -> Iterator[str]:
     yield f"`{role}`"
-    needs = [need for need in (*STATEMENTS.values(), *COMMANDS.values()) if need.role is role]
+    needs = [need for need in (*STATEMENTS.values(), *COMMANDS) if need.role is role]
     for changes in (False, True):
         yield ", ".join(f"`{need.statement}`" for need in needs if need.changes is changes)
 

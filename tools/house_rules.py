@@ -80,16 +80,10 @@ def _of_docstring(text: str) -> Iterator[str]:
 def main() -> int:
     """Check the given files and folders, or the whole checkout."""
     # New files count, too. Deleted ones are listed until the deletion is committed.
-    command = [
-        "git",
-        "ls-files",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-        "--deduplicate",
-        "--",
-    ] + sys.argv[1:]
-    names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "--"]
+    names = subprocess.run(
+        [*command, *sys.argv[1:]], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
     files = [Path(name) for name in names if name.endswith(".py") and not name.startswith(GENERATED)]
     found = [
         f"{file}:{line}: {text}"

@@ -11,7 +11,7 @@ tools/doc_tables.py`` writes the table of docs/console.md from this module.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import NoReturn
 
@@ -28,7 +28,7 @@ from dumpfilter.console.sql.result import OK, Column, ColumnType, Result
 from dumpfilter.console.sql.select import mysql_text, parse
 from dumpfilter.console.sql.server_errors import SqlError
 
-COMMANDS: Mapping[type[Command], Need] = GRAMMAR.needs
+COMMANDS: Sequence[Need] = GRAMMAR.needs
 """The required role of each replication command, and whether the command changes anything."""
 
 _ALLOWED = (
@@ -157,7 +157,7 @@ def execute_statement(session: Session, text: str, interrupt: Interrupt) -> Resu
     parsed = parse_statement(text)
     function = None if isinstance(parsed, Command) else parsed.func
     if function is None:
-        need = COMMANDS[type(parsed)]
+        need = parsed.need
     else:
         need = STATEMENTS["KILL" if function is _kill else "SELECT"]
     outcome, is_allowed = "ok", session.role.includes(need.role)

@@ -39,7 +39,7 @@ from dumpfilter.console.port import (
     Greeting,
 )
 from dumpfilter.console.serving_loop import ServingLoop
-from dumpfilter.console.sql.commands import Command, Executor, ShowReplicas
+from dumpfilter.console.sql.commands import Command, Executor
 from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import ER_UNKNOWN_COM_ERROR, SqlError
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET
@@ -498,7 +498,7 @@ class OwnReplicas:
         the replicas that logged in as the same user.
         """
         result = self._executor.execute(command)
-        if not isinstance(command, ShowReplicas):
+        if command.method != "_show_replicas":
             return result
         # Replicas of different users may have the same server id. MariaDB's rows have no UUID, which comes last.
         own: set[tuple[object, ...]] = set()

@@ -8,16 +8,17 @@ from collections.abc import Callable, Mapping
 
 from dumpfilter.base.errors import ConnectionLost
 from dumpfilter.console.sql import server_errors
-from dumpfilter.console.sql.commands import (
+from dumpfilter.console.sql.commands import Command
+from dumpfilter.console.sql.result import OK, Column, ColumnType, Note, Result
+from tests.console.sql.parsed import (
     ChangeReplicationFilter,
-    Command,
     ResetReplica,
     ShowReplicas,
     ShowReplicaStatus,
     StartReplica,
     StopReplica,
+    as_class,
 )
-from dumpfilter.console.sql.result import OK, Column, ColumnType, Note, Result
 
 FILTERS = Result(
     [
@@ -65,16 +66,16 @@ class SmallExecutor:
 
     def execute(self, command: Command) -> Result:
         self.commands.append(command)
-        match command:
+        match as_class(command):
             case StopReplica():
                 self.stopping.set()
                 self.release.wait()
                 return OK
             case StartReplica():
                 return Result(notes=[server_errors.ER_REPLICA_CHANNEL_WAS_RUNNING.note("")])
-            case ChangeReplicationFilter(channel=None):
+            case ChangeReplicationFilter(clauses, channel=None):
                 return Result(
-                    affected=len(command.clauses), notes=[Note("Warning", 1, "one"), Note("Note", 2, "two")]
+                    affected=len(clauses), notes=[Note("Warning", 1, "one"), Note("Note", 2, "two")]
                 )
             case ChangeReplicationFilter(channel=str(channel)):
                 raise server_errors.ER_REPLICA_CHANNEL_DOES_NOT_EXIST(channel)

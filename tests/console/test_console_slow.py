@@ -656,7 +656,7 @@ def test_malformed_command_leaves_the_session(console: ConsoleServer) -> None:
         client.login("root", "secret")
         for payload, number in [
             (b"", 1835),
-            (b"\x17\x01", 1835),
+            (b"\x17\x01", 1047),
             (b"\x1b", 1047),
             (b"\x63", 1047),
             (b"\x04x", 1047),

@@ -14,7 +14,7 @@ import pytest
 from pymysql.constants import COMMAND
 
 from dumpfilter.console.server import ConsoleServer
-from dumpfilter.console.sql.commands import ShowReplicaStatus
+from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.interruption import Interrupt, interruptible
 from dumpfilter.console.sql.server_errors import SqlError
 from tests.slave.driven import UUID, Driven, Master, driven, serving, wait_until
@@ -264,7 +264,7 @@ def test_a_statement_whose_client_has_left_waits_no_longer_for_the_channels(tmp_
         def show() -> None:
             with interruptible(interrupt):
                 try:
-                    here.slave.console.execute(ShowReplicaStatus())
+                    here.slave.console.execute(parse_statement("SHOW REPLICA STATUS"))
                 except SqlError as error:
                     failures.append(error.number)
 
@@ -274,4 +274,4 @@ def test_a_statement_whose_client_has_left_waits_no_longer_for_the_channels(tmp_
             interrupt.set()
             thread.join(20)
             assert failures == [1317]
-        assert here.slave.console.execute(ShowReplicaStatus()).rows
+        assert here.slave.console.execute(parse_statement("SHOW REPLICA STATUS")).rows

@@ -366,7 +366,7 @@ _OPTIONS = _options(
 )
 """The options by their names in a statement.
 
-Each entry has the option's name in :class:`~dumpfilter.console.sql.commands.ChangeSource`, and the function that parses
+Each entry has the option's name in CHANGE REPLICATION SOURCE TO without SOURCE_, and the function that parses
 its value. An option SOURCE_… has the older name MASTER_…, too.
 """
 

@@ -1,14 +1,12 @@
-"""The replication statements of the console, each as a class whose fields are the statement's values.
+"""The replication statements of the console.
 
-The decorator of a statement's class declares its syntax, required role, audit and documentation. A master's and a
-slave's console have one method for each class that they carry out.
-:mod:`dumpfilter.console.sql.grammar` reads the syntax. A command only holds the values that the statement contains, and
-does not check that a channel or file exists.
+:func:`statement` declares a statement's syntax, required role, audit and documentation. A master's and a slave's
+console have one method for each statement that they carry out. :mod:`dumpfilter.console.sql.grammar` reads the syntax.
+A command only holds the values that the statement contains. The parser does not check that a channel or file exists.
 
 The grammar is that of MySQL 9.7 (``sql_yacc.yy``). The older words MASTER and SLAVE are added, and MariaDB 10.11's
 forms with a connection name (``STOP SLAVE 'name'``). Filter options are added, too, such as ``REPLICATE-DO-DB``
 (proposed by WL#2387) and ``DO`` (WL#2516).
-
 """
 
 from __future__ import annotations
@@ -18,15 +16,14 @@ import functools
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import InitVar, dataclass
-from datetime import datetime
-from typing import Any, Literal, Protocol, TypeVar, dataclass_transform
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
 
 from dumpfilter.binlog.statement.tokens import TokenKind
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.clauses import effective_rules, filter_clauses, moment, source
 from dumpfilter.console.sql.grammar import Cursor, Grammar, Need, Role
-from dumpfilter.console.sql.result import Note, Result
+from dumpfilter.console.sql.result import Result
 from dumpfilter.filter.rules import FilterClause as FilterClause
 
 _UNTIL_LOGS: Mapping[str, UntilLog] = {"SOURCE": "Source", "MASTER": "Source", "RELAY": "Relay"}
@@ -37,12 +34,9 @@ _UNTIL_PLACE = {
     for field, name in (("FILE", "file"), ("POS", "position"))
 }
 
-T = TypeVar("T")
-
 _FOR_CHANNEL = "[FOR CHANNEL channel:channel]"
 _EVENTS = "EVENTS [IN file:string] [FROM position:position] [LIMIT *:limit]"
 
-_CAPITAL = re.compile("[A-Z]")
 _SPACE = " \t\n\v\f\r"
 MAX_STATEMENT = 64 << 10
 """The length limit, in characters, of all statements but START REPLICA, whose UNTIL may name a large GTID set.
@@ -178,174 +172,110 @@ GRAMMAR = Grammar(
 """
 
 
-@dataclass_transform(frozen_default=True)
-def statement(name: str, role: Role, *forms: str, changes: bool = False) -> Callable[[type[T]], type[T]]:
-    """Return a decorator that adds a statement to the console's grammar, and makes the decorated class of its values a
-    frozen dataclass.
+def statement(name: str, role: Role, *forms: str, changes: bool = False) -> Callable[..., Command]:
+    """Add a statement to the console's grammar. Return the function that makes the statement's command from its values.
 
     ``name`` is the statement's name in the documentation, and ``role`` the least role of a user who may run it. Each of
     ``forms`` is an allowed syntax, such as ``STOP REPLICA [threads:threads]``. ``changes`` is true for a statement that
-    the audit log records.
+    the audit log records. An executor's method of the name in lower case, such as ``_stop_replica``, carries the
+    statement out. It gets the fields of the syntax as keyword arguments. Three fields are in many statements:
+
+    - ``channel``: the channel in lower case. The default channel is "".
+    - ``old``: true for the older words SLAVE or MASTER. The result then has the older column names.
+    - ``every``: true for MariaDB's statements for all channels, such as START ALL SLAVES.
     """
+    need = Need(name, role, changes)
+    method = re.sub(r"\W+", "_", f"_{name.partition(',')[0].lower()}")
+    GRAMMAR.needs.append(need)
 
-    def declare(made: type[T]) -> type[T]:
-        made = dataclass(frozen=True)(made)
-        GRAMMAR.needs[made] = Need(name, role, changes)
-        for form in forms:
-            GRAMMAR.form(form, made)
-        return made
+    def made(**values: Any) -> Command:
+        return Command(need, method, values)
 
-    return declare
-
-
-@dataclass(frozen=True, kw_only=True)
-class Command:
-    """The base class of parsed statements about replication. An object holds the values of one statement, such as START
-    REPLICA.
-    """
-
-    channel: str | None = None
-    """The channel in the statement, in lower case. None without a FOR CHANNEL clause. The default channel is ""."""
-    old: bool = False
-    """Whether the statement has the older words SLAVE or MASTER. The result then has the older column names."""
-    every: bool = False
-    """Whether the statement is one of MariaDB's for all channels, such as START ALL SLAVES."""
+    for form in forms:
+        GRAMMAR.form(form, made)
+    return made
 
 
-@statement("CHANGE REPLICATION FILTER", Role.REPLICATE_ADMIN, changes=True)
-class ChangeReplicationFilter(Command):
-    """The statement ``CHANGE REPLICATION FILTER``, for one channel or, with ``channel`` None, for all channels.
+class Command(NamedTuple):
+    """A parsed statement about replication, such as START REPLICA, which an :class:`Executor` carries out."""
 
-    ``clauses`` are in the order of the statement. If several clauses set the same kind of rule (such as
-    REPLICATE_DO_DB), the last of these clauses applies.
-    """
-
-    clauses: tuple[FilterClause, ...]
-
-
-@statement("CHANGE REPLICATION FILTER … FOR REPLICA", Role.ALL, changes=True)
-class ChangeReplicaFilter(Command):
-    """The statement ``CHANGE REPLICATION FILTER … FOR REPLICA 'user' [SERVER_ID n] [FOR CHANNEL 'name']``.
-
-    The statement exists in dumpfilter only. It changes the filter by which a master sends events to a real replica (a
-    MySQL or MariaDB server). User, server id and channel select one ``[[replica]]`` section of the master's
-    configuration file.
-    """
-
-    clauses: tuple[FilterClause, ...]
-    user: str
-    server_id: int | None = None
+    need: Need
+    method: str
+    """The name of the executor's method that carries the statement out."""
+    values: dict[str, Any]
+    """The values in the statement, by the method's parameters. Absent optional values are left out."""
 
 
-def _change_filter(clauses: tuple[FilterClause, ...], user: str | None = None, **more: Any) -> Command:
-    if user is None:
-        return ChangeReplicationFilter(clauses, **more)
-    return ChangeReplicaFilter(clauses, user, **more)
+# Several clauses may set the same kind of rule (such as REPLICATE_DO_DB). The last of these clauses applies.
+_change_filter_of_slave = statement("CHANGE REPLICATION FILTER", Role.REPLICATE_ADMIN, changes=True)
+
+# The statement exists in dumpfilter only. It changes the filter by which a master sends events to a real replica (a
+# MySQL or MariaDB server). User, server id and channel select one [[replica]] table of the master's configuration.
+_change_filter_of_replica = statement("CHANGE REPLICATION FILTER … FOR REPLICA", Role.ALL, changes=True)
+
+
+def _change_filter(**values: Any) -> Command:
+    return (_change_filter_of_replica if "user" in values else _change_filter_of_slave)(**values)
 
 
 # The two statements are one form, so that a long list of rules is read once.
 GRAMMAR.form("CHANGE REPLICATION FILTER clauses:filters *:owner", _change_filter)
 
-
-@statement(
+# Beyond the servers' options, the statement may have filter rules, which are in ``clauses``. Each entry of ``options``
+# is an option's name and value. The name is the newer one (SOURCE instead of MASTER) without the prefix SOURCE_.
+# IGNORE_SERVER_IDS, DO_DOMAIN_IDS and IGNORE_DOMAIN_IDS are tuples of int. FILTER_ON is an option of this product, and
+# chooses the side that filters: MASTER, SLAVE or BOTH. Each clause replaces all rules of one kind that the channel had
+# before. REPLICATE-DO-DB='a', REPLICATE-DO-DB='b' is one clause of two rules.
+statement(
     "CHANGE REPLICATION SOURCE TO",
     Role.REPLICATE_ADMIN,
     f"CHANGE REPLICATION SOURCE TO *:source {_FOR_CHANNEL}",
     f"CHANGE old:MASTER [channel:channel] TO *:source {_FOR_CHANNEL}",
     changes=True,
 )
-class ChangeSource(Command):
-    """The statement ``CHANGE MASTER TO`` or ``CHANGE REPLICATION SOURCE TO``.
 
-    Beyond the servers' options, the statement may have filter rules, which are in ``clauses``. Each entry of
-    ``options`` is an option's name and value. The name is the newer one (SOURCE instead of MASTER) without the prefix
-    SOURCE_. The slave carries out these options.
+# MySQL's worklog WL#2516 proposes CHANGE BINLOG 'bar' TO DO='db1.%', IGNORE='%_backup.table2'. The statement sets the
+# rules by which a master hides events from all its slaves. The name is the base name of the binlog files.
+statement("CHANGE BINLOG", Role.ALL, "CHANGE BINLOG name:line TO clauses:effective", changes=True)
 
-    - ``HOST``, ``PORT``, ``USER``, ``PASSWORD``, ``LOG_FILE``, ``LOG_POS``, ``AUTO_POSITION``,
-    - ``CONNECT_RETRY``, ``RETRY_COUNT``, ``HEARTBEAT_PERIOD``, ``USE_GTID``,
-    - ``IGNORE_SERVER_IDS``, ``DO_DOMAIN_IDS``, ``IGNORE_DOMAIN_IDS``: tuples of int,
-    - ``FILTER_ON``: ``MASTER``, ``SLAVE`` or ``BOTH``, an option of this product. It chooses which side filters.
-
-    The parser accepts the server's other options too, and the slave answers that it does not support them.
-    """
-
-    options: tuple[tuple[str, str | int | float | tuple[int, ...] | None], ...]
-    clauses: tuple[FilterClause, ...] = ()
-    """The filter rules of the statement. Each clause replaces all rules of one kind that the channel had before.
-
-    ``REPLICATE-DO-DB='a', REPLICATE-DO-DB='b'`` is one clause of two rules.
-    """
+_start_replica = statement("START REPLICA", Role.REPLICATE_ADMIN, changes=True)
 
 
-@statement("CHANGE BINLOG", Role.ALL, "CHANGE BINLOG name:line TO clauses:effective", changes=True)
-class ChangeBinlog(Command):
-    """The statement ``CHANGE BINLOG 'bar' TO DO='db1.%', IGNORE='%_backup.table2'``, which sets the rules by which a
-    master hides events from all its slaves.
+def _checked_start(**values: Any) -> Command:
+    until = values.get("until")
+    if (
+        values.get("threads") is Threads.SQL
+        and {"user", "password", "default_auth", "plugin_dir"} & values.keys()
+    ):
+        raise server_errors.ER_SQLTHREAD_WITH_SECURE_REPLICA()
+    if until is not None and until.after_gaps:
+        raise server_errors.ER_NOT_SUPPORTED_YET("START REPLICA UNTIL SQL_AFTER_MTS_GAPS")
+    return _start_replica(**values)
 
-    MySQL's worklog WL#2516 proposes the statement. ``name`` is the base name of the binlog files, such as ``binlog`` of
-    ``binlog.000001``.
-    """
 
-    name: str
-    clauses: tuple[FilterClause, ...]
-
-
-@statement(
-    "START REPLICA",
-    Role.REPLICATE_ADMIN,
+GRAMMAR.form(
     "START REPLICA|SLAVE [channel:channel] [threads:threads] [UNTIL until:until] [USER = user:line] "
     "[PASSWORD = password:line] [DEFAULT_AUTH = default_auth:line] [PLUGIN_DIR = plugin_dir:line] "
     f"{_FOR_CHANNEL}",
-    "START every:ALL SLAVES|REPLICAS [threads:threads]",
-    changes=True,
+    _checked_start,
 )
-class StartReplica(Command):
-    """The statement ``START {SLAVE|REPLICA}``."""
-
-    threads: Threads = Threads.BOTH
-    until: Until | None = None
-    user: str | None = None
-    password: str | None = None
-    default_auth: InitVar[str | None] = None
-    plugin_dir: InitVar[str | None] = None
-
-    def __post_init__(self, default_auth: str | None, plugin_dir: str | None) -> None:
-        login = (self.user, self.password, default_auth, plugin_dir)
-        if self.threads is Threads.SQL and any(value is not None for value in login):
-            raise server_errors.ER_SQLTHREAD_WITH_SECURE_REPLICA()
-        if self.until is not None and self.until.after_gaps:
-            raise server_errors.ER_NOT_SUPPORTED_YET("START REPLICA UNTIL SQL_AFTER_MTS_GAPS")
-
-
-@statement(
+GRAMMAR.form("START every:ALL SLAVES|REPLICAS [threads:threads]", _start_replica)
+statement(
     "STOP REPLICA",
     Role.REPLICATE_ADMIN,
     f"STOP REPLICA|SLAVE [channel:channel] [threads:threads] {_FOR_CHANNEL}",
     "STOP every:ALL SLAVES|REPLICAS [threads:threads]",
     changes=True,
 )
-class StopReplica(Command):
-    """The statement ``STOP {SLAVE|REPLICA}``."""
 
-    threads: Threads = Threads.BOTH
-
-
-@statement(
+# RESET REPLICA deletes the relay log and the position in the source's log. ALL also deletes the connection settings.
+statement(
     "RESET REPLICA",
     Role.REPLICATE_ADMIN,
     f"RESET REPLICA|SLAVE [channel:channel] [all:ALL] {_FOR_CHANNEL}",
     changes=True,
 )
-class ResetReplica(Command):
-    """The statement ``RESET {SLAVE|REPLICA} [ALL]``, which deletes the relay log and the position in the source's log.
-
-    With ALL the statement also deletes the channel's connection settings.
-    """
-
-    all: bool = False
-
-
-@statement(
+statement(
     "SHOW REPLICA STATUS",
     Role.READ,
     f"SHOW REPLICA [channel:channel] STATUS {_FOR_CHANNEL}",
@@ -353,96 +283,47 @@ class ResetReplica(Command):
     "SHOW every:ALL REPLICAS STATUS",
     "SHOW every:ALL old:SLAVES STATUS",
 )
-class ShowReplicaStatus(Command):
-    """The statement ``SHOW {SLAVE|REPLICA} STATUS``."""
-
-
-@statement("SHOW REPLICAS", Role.READ, "SHOW REPLICAS", "SHOW REPLICA HOSTS", "SHOW old:SLAVE HOSTS")
-class ShowReplicas(Command):
-    """The statement ``SHOW SLAVE HOSTS`` or ``SHOW REPLICAS``, which lists the slaves of a master."""
-
-
-@statement(
+statement("SHOW REPLICAS", Role.READ, "SHOW REPLICAS", "SHOW REPLICA HOSTS", "SHOW old:SLAVE HOSTS")
+statement(
     "SHOW BINARY LOG STATUS",
     Role.READ,
     "SHOW BINARY LOG STATUS",
     "SHOW BINLOG STATUS",
     "SHOW old:MASTER STATUS",
 )
-class ShowBinaryLogStatus(Command):
-    """The statement ``SHOW MASTER STATUS`` or ``SHOW BINARY LOG STATUS``, which shows the end of the newest binlog
-    file.
-    """
-
-
-@statement("SHOW BINARY LOGS", Role.READ, "SHOW BINARY|MASTER LOGS")
-class ShowBinaryLogs(Command):
-    """The statement ``SHOW {BINARY|MASTER} LOGS``, which lists the binlog files and their sizes."""
-
-
-@statement(
+statement("SHOW BINARY LOGS", Role.READ, "SHOW BINARY|MASTER LOGS")
+statement(
     "SHOW BINLOG EVENTS, SHOW RELAYLOG EVENTS",
     Role.REPLICATE_ADMIN,
     f"SHOW BINLOG {_EVENTS}",
     f"SHOW relay_log:RELAYLOG [channel:channel] {_EVENTS} {_FOR_CHANNEL}",
 )
-class ShowBinlogEvents(Command):
-    """The statement ``SHOW BINLOG EVENTS [IN 'file'] [FROM position] [LIMIT [offset,] count]``.
 
-    If ``relay_log`` is true, the statement is ``SHOW RELAYLOG EVENTS … [FOR CHANNEL 'name']``. ``channel`` is None for
-    SHOW BINLOG EVENTS.
-    """
-
-    file: str | None = None
-    position: int = 4
-    offset: int = 0
-    count: int | None = None
-    relay_log: bool = False
-
-
-@statement(
+# The field ``before`` is usually a local time without a time zone. If the statement names a time zone, the datetime has
+# it. NULL and texts that are no datetime become the beginning of 1970, so that no file is purged, with warnings.
+statement(
     "PURGE BINARY LOGS",
     Role.ALL,
     "PURGE BINARY|MASTER LOGS TO to:string",
     "PURGE BINARY|MASTER LOGS BEFORE *:moment",
     changes=True,
 )
-class PurgeBinaryLogs(Command):
-    """The statement ``PURGE {BINARY|MASTER} LOGS {TO 'file' | BEFORE datetime}``.
 
-    ``to`` is the file name. Exactly one of ``to`` and ``before`` is not None.
-    """
-
-    to: str | None = None
-    before: datetime | None = None
-    """The time after BEFORE in the statement, usually a local time without a time zone.
-
-    The server purges binlog files that are older.
-
-    If the statement names a time zone, the datetime has it. NULL and texts that are no datetime become the beginning
-    of 1970, so that no file is purged.
-    """
-    warnings: tuple[Note, ...] = ()
-    """The parser's warnings about the datetime in ``before``. The client sees them before any warnings of the purge."""
-
-
-@statement("FLUSH PRIVILEGES", Role.ALL, "FLUSH [LOCAL|NO_WRITE_TO_BINLOG] PRIVILEGES", changes=True)
-class FlushPrivileges(Command):
-    """The statement ``FLUSH [LOCAL | NO_WRITE_TO_BINLOG] PRIVILEGES``, which reads the configuration of users again."""
+# FLUSH PRIVILEGES reads the configuration of users again.
+statement("FLUSH PRIVILEGES", Role.ALL, "FLUSH [LOCAL|NO_WRITE_TO_BINLOG] PRIVILEGES", changes=True)
 
 
 def parse_statement(text: str) -> Any:
     """Parse one statement, with or without a semicolon at its end.
 
-    A statement about replication is returned as a command, an object of a class of
-    :mod:`dumpfilter.console.sql.commands`. Any other statement is returned as a function that carries the statement out
-    in a given session. The text of a SELECT is not parsed yet.
+    A statement about replication is returned as a :class:`Command`. Any other statement is returned as a function that
+    carries the statement out in a given session. The text of a SELECT is not parsed yet.
 
     Raises SqlError: ER_PARSE_ERROR for text that the grammar does not allow, ER_EMPTY_QUERY, and other errors that the
     server's parser raises.
 
-    >>> parse_statement("stop replica sql_thread for channel 'Ch1'")
-    StopReplica(channel='ch1', old=False, every=False, threads=<Threads.SQL: 2>)
+    >>> parse_statement("stop replica sql_thread for channel 'Ch1'").values
+    {'threads': <Threads.SQL: 2>, 'channel': 'ch1'}
     >>> parse_statement("RESET REPLICA NONE")
     Traceback (most recent call last):
     dumpfilter.console.sql.server_errors.SqlError: ERROR 1064 (42000): You have an error in your SQL syntax; check \
@@ -479,18 +360,13 @@ class Executor(Protocol):
         ...
 
     def execute(self, command: Command) -> Result:
-        """Carry out a replication command by the method with the name of its class, such as ``_start_replica``, and
-        return its result when it is done.
-
-        The console itself answers all other statements. Raises SqlError for a command that fails.
+        """Execute a statement about replication, and return its result. Raises SqlError, with error 1235 for a
+        statement that this process does not carry out.
         """
-        kind = type(command).__name__
-        method: Callable[[Command], Result] | None = getattr(
-            self, _CAPITAL.sub(r"_\g<0>", kind).lower(), None
-        )
+        method: Callable[..., Result] | None = getattr(self, command.method, None)
         if method is None:
-            raise server_errors.ER_NOT_SUPPORTED_YET(kind)
-        return method(command)
+            raise server_errors.ER_NOT_SUPPORTED_YET(command.need.statement)
+        return method(**command.values)
 
     @property
     def tables(self) -> Mapping[tuple[str, str], Callable[[], Result]]:

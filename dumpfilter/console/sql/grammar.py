@@ -1,7 +1,7 @@
 """The interpreter of the statements' syntax, and the cursor with which it reads a statement token by token.
 
-A statement about replication is declared once, at its command class (the class that holds its values). The declaration
-has the syntax, the role that the statement needs, whether the audit log records it, and its name in the documentation.
+A statement about replication is declared once. The declaration has the syntax, the role that the statement needs,
+whether the audit log records it, and its name in the documentation.
 A statement that the console itself answers is declared at the function that carries it out. A form of syntax is a text
 of these words:
 
@@ -231,14 +231,14 @@ class Grammar:
     """
 
     def __init__(self, readers: Mapping[str, Reader], optional: Mapping[str, tuple[str, ...]]) -> None:
-        self.needs: dict[type[Any], Need] = {}
-        """The required role of each statement, and whether it changes anything, by the statement's class."""
+        self.needs: list[Need] = []
+        """The required role of each statement about replication, and whether it changes anything."""
         self.readers = dict(readers)
         """The functions that read values, by name. A module with statements of its own adds its readers."""
         self.optional = dict(optional)
         """The keywords with which an optional value begins, by the name of its reader."""
         self._forms: dict[str, list[tuple[Sequence[str], Callable[..., Any]]]] = {}
-        """The forms of syntax, by first word. A form is its words and the function or class that gets the values."""
+        """The forms of syntax, by first word. A form is its words and the function that gets the values."""
 
     def form(self, syntax: str, made: Callable[..., Any]) -> None:
         """Add an allowed syntax, such as ``STOP REPLICA [threads:threads]``.

@@ -8,13 +8,15 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from dumpfilter.console.sql.commands import (
+from dumpfilter.console.sql.commands import FilterClause, Threads, Until
+from dumpfilter.console.sql.grammar import reserved
+from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, Rule, RuleKind, make_rule
+from tests.console.sql.parsed import (
     ChangeBinlog,
     ChangeReplicaFilter,
     ChangeReplicationFilter,
     ChangeSource,
     Command,
-    FilterClause,
     PurgeBinaryLogs,
     ResetReplica,
     ShowBinaryLogs,
@@ -24,11 +26,7 @@ from dumpfilter.console.sql.commands import (
     ShowReplicaStatus,
     StartReplica,
     StopReplica,
-    Threads,
-    Until,
 )
-from dumpfilter.console.sql.grammar import reserved
-from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, Rule, RuleKind, make_rule
 
 DRAW = st.DrawFn
 _CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0\n")

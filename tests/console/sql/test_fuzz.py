@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dumpfilter.console.sql.commands import Command, parse_statement
 from dumpfilter.console.sql.server_errors import SqlError
+from tests.console.sql.parsed import Command, parsed
 from tests.console.sql.rendering import commands, spelled
 
 ANSWERS = json.loads((Path(__file__).parent / "data" / "answers.json").read_text(encoding="utf-8"))
@@ -82,7 +82,7 @@ PIECES = st.sampled_from(
 
 def answer(text: str) -> Command | SqlError:
     try:
-        return parse_statement(text)
+        return parsed(text)  # type: ignore[no-any-return]
     except SqlError as error:
         return error
 
@@ -102,7 +102,7 @@ def broken(draw: st.DrawFn) -> str:
 @settings(deadline=None)
 @given(st.data(), commands)
 def test_a_command_is_read_back_from_any_spelling(data: st.DataObject, command: Command) -> None:
-    assert parse_statement(data.draw(spelled(command))) == command
+    assert parsed(data.draw(spelled(command))) == command
 
 
 @settings(deadline=None)

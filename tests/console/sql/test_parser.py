@@ -9,13 +9,23 @@ import pytest
 
 import dumpfilter.console.statements  # noqa: F401 — the console's own statements
 from dumpfilter.console.sql import clauses
-from dumpfilter.console.sql.commands import (
+from dumpfilter.console.sql.commands import FilterClause, Threads, Until, parse_statement
+from dumpfilter.console.sql.result import Note
+from dumpfilter.console.sql.server_errors import (
+    ER_DATETIME_FUNCTION_OVERFLOW,
+    ER_WRONG_DATETIME_VALUE,
+    SqlError,
+    too_long,
+)
+from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, RuleKind, make_rule
+from dumpfilter.master.who import Who
+from tests.console.sql.parsed import (
     ChangeBinlog,
     ChangeReplicaFilter,
     ChangeReplicationFilter,
     ChangeSource,
     Command,
-    FilterClause,
+    Drain,
     FlushPrivileges,
     PurgeBinaryLogs,
     ResetReplica,
@@ -26,20 +36,10 @@ from dumpfilter.console.sql.commands import (
     ShowReplicaStatus,
     StartReplica,
     StopReplica,
-    Threads,
-    Until,
-    parse_statement,
+    Undrain,
+    UnregisterReplica,
+    parsed,
 )
-from dumpfilter.console.sql.result import Note
-from dumpfilter.console.sql.server_errors import (
-    ER_DATETIME_FUNCTION_OVERFLOW,
-    ER_WRONG_DATETIME_VALUE,
-    SqlError,
-    too_long,
-)
-from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, RuleKind, make_rule
-from dumpfilter.master.console import DrainReplicas, UndrainReplicas, UnregisterReplica
-from dumpfilter.master.who import Who
 
 DO, IGNORE, REWRITE = EffectiveRuleKind.DO, EffectiveRuleKind.IGNORE, EffectiveRuleKind.REWRITE
 NOW = datetime(2026, 3, 31, 12, 30, 15, 500)
@@ -220,14 +220,14 @@ THREADS: dict[str, Command] = {
     "CHANGE REPLICATION FILTER REPLICATE_DO_DB=() FOR REPLICA 'r' SERVER_ID 7 FOR CHANNEL 'C'": ChangeReplicaFilter(
         (clause(RuleKind.DO_DB),), "r", 7, channel="c"
     ),
-    "DRAIN REPLICA 101": DrainReplicas(Who.of("server_id", 101)),
-    "drain slave 'A-b' for channel 'Ch1' reason 'soon'": DrainReplicas(Who.of("uuid", "A-b", "ch1"), "soon"),
-    "DRAIN REPLICA USER 'repl' REASON ''": DrainReplicas(Who.of("user", "repl")),
-    "DRAIN REPLICA HOST '10.0.0.7'": DrainReplicas(Who.of("host", "10.0.0.7")),
-    "drain all slaves": DrainReplicas(Who()),
-    "DRAIN ALL REPLICAS FOR CHANNEL 'x' REASON 'r';": DrainReplicas(Who(channel="x"), "r"),
-    "UNDRAIN REPLICA 101": UndrainReplicas(Who.of("server_id", 101)),
-    "undrain all replicas": UndrainReplicas(Who()),
+    "DRAIN REPLICA 101": Drain(Who.of("server_id", 101)),
+    "drain slave 'A-b' for channel 'Ch1' reason 'soon'": Drain(Who.of("uuid", "A-b", "ch1"), "soon"),
+    "DRAIN REPLICA USER 'repl' REASON ''": Drain(Who.of("user", "repl")),
+    "DRAIN REPLICA HOST '10.0.0.7'": Drain(Who.of("host", "10.0.0.7")),
+    "drain all slaves": Drain(Who()),
+    "DRAIN ALL REPLICAS FOR CHANNEL 'x' REASON 'r';": Drain(Who(channel="x"), "r"),
+    "UNDRAIN REPLICA 101": Undrain(Who.of("server_id", 101)),
+    "undrain all replicas": Undrain(Who()),
     "reset replica for channel ''": ResetReplica(channel=""),
     "reset slave 'A' all": ResetReplica(all=True, channel="a"),
 }
@@ -280,17 +280,15 @@ DATETIMES: dict[str, datetime] = {
 
 @pytest.mark.parametrize(("text", "command"), {**FILTERS, **SOURCES, **THREADS, **SHOWS}.items())
 def test_a_statement_is_its_command(text: str, command: Command) -> None:
-    assert parse_statement(text) == command
+    assert parsed(text) == command
 
 
 @pytest.mark.parametrize("words", ["BINARY", "MASTER"])
 @pytest.mark.parametrize(("text", "value"), DATETIMES.items())
 def test_purge_before(words: str, text: str, value: datetime) -> None:
-    parsed = parse_statement(f"PURGE {words} LOGS BEFORE {text}")
-    assert parsed == PurgeBinaryLogs(before=value)
-    assert isinstance(parsed, PurgeBinaryLogs)
-    assert parsed.before is not None
-    assert parsed.before.tzinfo == value.tzinfo
+    purge = parsed(f"PURGE {words} LOGS BEFORE {text}")
+    assert purge == PurgeBinaryLogs(before=value)
+    assert purge.before.tzinfo == value.tzinfo
 
 
 @pytest.mark.parametrize(
@@ -312,21 +310,19 @@ def test_purge_before(words: str, text: str, value: datetime) -> None:
     ],
 )
 def test_what_is_no_datetime_is_before_all_files_and_told(text: str, warnings: list[Note]) -> None:
-    parsed = parse_statement(f"purge binary logs before {text}")
-    assert parsed == PurgeBinaryLogs(before=datetime(1970, 1, 1), warnings=tuple(warnings))
+    assert parsed(f"purge binary logs before {text}") == PurgeBinaryLogs(
+        before=datetime(1970, 1, 1), warnings=tuple(warnings)
+    )
 
 
 def test_purge_to() -> None:
-    assert parse_statement("purge binary logs to 'b.000002'") == PurgeBinaryLogs(to="b.000002")
+    assert parsed("purge binary logs to 'b.000002'") == PurgeBinaryLogs(to="b.000002")
 
 
 def test_now_is_the_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clauses, "datetime", datetime)
     before = datetime.now()
-    parsed = parse_statement("purge binary logs before now()")
-    assert isinstance(parsed, PurgeBinaryLogs)
-    assert parsed.before is not None
-    assert before <= parsed.before <= datetime.now()
+    assert before <= parsed("purge binary logs before now()").before <= datetime.now()
 
 
 @pytest.mark.parametrize(

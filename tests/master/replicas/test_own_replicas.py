@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pymysql
 import pytest
 
-from dumpfilter.console.sql.commands import ShowReplicas
+from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.console.sql.result import Result
 from dumpfilter.filter import Filter
 from dumpfilter.index.subjects import Subjects
@@ -46,7 +46,7 @@ def dumping(mysql: Serving) -> Iterator[list[Replica]]:
 @pytest.mark.usefixtures("dumping")
 def test_the_port_hides_the_replicas_of_other_users_and_the_operators_tables(mysql: Serving) -> None:
     console = MasterConsole(mysql.server.service)
-    assert sorted(row[0] for row in console.execute(ShowReplicas()).rows) == [101, 102]
+    assert sorted(row[0] for row in console.execute(parse_statement("SHOW REPLICAS")).rows) == [101, 102]
     for user, server_id in (("all", 101), ("shop", 102)):
         with mysql.connect(user) as replica:
             assert [row[0] for row in replica.ask("SHOW REPLICAS")] == [server_id]
@@ -68,4 +68,7 @@ def test_a_server_id_of_ones_own_shows_no_other_users_replica() -> None:
         rows = [row[:width] for row in every]
         # The console of a slave, whose relay log the port serves, has no table of slaves.
         executor = Mock(**{"execute.return_value": Result(rows=rows), "table.return_value": None})
-        assert OwnReplicas(executor, "shop", register, Mock()).execute(ShowReplicas()).rows == rows[1:]
+        assert (
+            OwnReplicas(executor, "shop", register, Mock()).execute(parse_statement("SHOW REPLICAS")).rows
+            == rows[1:]
+        )

@@ -18,7 +18,7 @@ from dumpfilter.base import files
 from dumpfilter.base.errors import BinlogError, OutputError
 from dumpfilter.binlog.gtid import Gtid, GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import Event, iter_events
-from dumpfilter.console.sql.commands import ChangeReplicationFilter, parse_statement
+from dumpfilter.console.sql.commands import parse_statement
 from dumpfilter.filter.rules import BaseRuleKind
 from dumpfilter.slave import connection, io_thread
 from dumpfilter.slave.applier import EventApplier
@@ -288,8 +288,8 @@ class Machine:
     def sql(self, text: str) -> None:
         """Execute a statement. The operator does this."""
         command = parse_statement(text)
-        if isinstance(command, ChangeReplicationFilter):
-            kinds = {clause.kind for clause in command.clauses}
+        if command.method == "_change_replication_filter":
+            kinds = {clause.kind for clause in command.values["clauses"]}
             self.console.execute(command)
             with self._quietly():
                 self.model.change(self._number(), self._filtering(), lambda kind: kind in kinds)

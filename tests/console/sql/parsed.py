@@ -1,0 +1,142 @@
+"""The values of each statement about replication, as classes whose fields have the statement's defaults."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import dumpfilter.master.console  # noqa: F401 — It declares statements.
+from dumpfilter.console.sql import commands
+from dumpfilter.console.sql.commands import FilterClause, Threads, Until
+from dumpfilter.console.sql.result import Note
+from dumpfilter.master.who import Who
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """The values that many statements have."""
+
+    channel: str | None = None
+    old: bool = False
+    every: bool = False
+
+
+@dataclass(frozen=True)
+class ChangeReplicationFilter(Command):
+    clauses: tuple[FilterClause, ...]
+
+
+@dataclass(frozen=True)
+class ChangeReplicaFilter(Command):
+    clauses: tuple[FilterClause, ...]
+    user: str
+    server_id: int | None = None
+
+
+@dataclass(frozen=True)
+class ChangeSource(Command):
+    options: tuple[tuple[str, str | int | float | tuple[int, ...] | None], ...]
+    clauses: tuple[FilterClause, ...] = ()
+
+
+@dataclass(frozen=True)
+class ChangeBinlog(Command):
+    name: str
+    clauses: tuple[FilterClause, ...]
+
+
+@dataclass(frozen=True)
+class StartReplica(Command):
+    threads: Threads = Threads.BOTH
+    until: Until | None = None
+    user: str | None = None
+    password: str | None = None
+    default_auth: str | None = None
+    plugin_dir: str | None = None
+
+
+@dataclass(frozen=True)
+class StopReplica(Command):
+    threads: Threads = Threads.BOTH
+
+
+@dataclass(frozen=True)
+class ResetReplica(Command):
+    all: bool = False
+
+
+@dataclass(frozen=True)
+class ShowReplicaStatus(Command):
+    pass
+
+
+@dataclass(frozen=True)
+class ShowReplicas(Command):
+    pass
+
+
+@dataclass(frozen=True)
+class ShowBinaryLogStatus(Command):
+    pass
+
+
+@dataclass(frozen=True)
+class ShowBinaryLogs(Command):
+    pass
+
+
+@dataclass(frozen=True)
+class ShowBinlogEvents(Command):
+    file: str | None = None
+    position: int = 4
+    offset: int = 0
+    count: int | None = None
+    relay_log: bool = False
+
+
+@dataclass(frozen=True)
+class PurgeBinaryLogs(Command):
+    to: str | None = None
+    before: datetime | None = None
+    warnings: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True)
+class FlushPrivileges(Command):
+    pass
+
+
+@dataclass(frozen=True)
+class UnregisterReplica(Command):
+    who: Who
+
+
+@dataclass(frozen=True)
+class Drain(Command):
+    who: Who
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Undrain(Command):
+    who: Who
+
+
+METHODS = {re.sub(r"(?=[A-Z])", "_", one.__name__).lower(): one for one in Command.__subclasses__()}
+METHODS["_change_replication_source_to"] = METHODS.pop("_change_source")
+METHODS["_change_replication_filter_for_replica"] = METHODS.pop("_change_replica_filter")
+"""The classes by the names of the methods that carry the statements out."""
+
+
+def as_class(command: commands.Command) -> Command:
+    """Return a parsed statement as an object of its class."""
+    made: Any = METHODS[command.method]
+    return made(**command.values)  # type: ignore[no-any-return]
+
+
+def parsed(text: str) -> Any:
+    """Parse a statement, and return an object of its class. Raises SqlError."""
+    found = commands.parse_statement(text)
+    return as_class(found) if isinstance(found, commands.Command) else found
