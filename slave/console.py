@@ -28,7 +28,7 @@ from dumpfilter.console.sql import server_errors as E
 from dumpfilter.console.sql.columns import BINARY_LOG_STATUS, REPLICA_STATUS, REPLICAS
 from dumpfilter.console.sql.commands import Threads
 from dumpfilter.console.sql.functions import number_of
-from dumpfilter.console.sql.interruption import acquire, running_interrupt
+from dumpfilter.console.sql.interruption import held, running_interrupt
 from dumpfilter.console.sql.result import OK, Note, Result
 from dumpfilter.filter.channels import (
     DEFAULT_CHANNEL,
@@ -90,15 +90,13 @@ class SlaveConsole(C.Executor):
         Raises SqlError with the server's error number when the slave refuses the statement.
         """
         # STOP REPLICA may hold the lock for long. A statement whose client has left must not keep a thread meanwhile.
-        acquire(self._slave.lock, running_interrupt())
         try:
-            return super().execute(command)
+            with held(self._slave.lock, running_interrupt()):
+                return super().execute(command)
         except UnknownChannel as error:
             raise E.ER_REPLICA_CHANNEL_DOES_NOT_EXIST(error.channel) from None
         except OptionError as error:
             raise E.ER_WRONG_ARGUMENTS(str(error)) from error
-        finally:
-            self._slave.lock.release()
 
     @property
     def tables(self) -> Mapping[tuple[str, str], Callable[[], Result]]:
@@ -192,7 +190,7 @@ class SlaveConsole(C.Executor):
     def _start_replica(
         self,
         threads: Threads = Threads.BOTH,
-        until: C.Until | None = None,
+        until: Mapping[str, Any] | None = None,
         user: str | None = None,
         password: str | None = None,
         **chosen_by: Any,
@@ -204,7 +202,7 @@ class SlaveConsole(C.Executor):
             raise E.ER_BAD_REPLICA_UNTIL_COND()
         if until is not None and len(chosen) > 1:
             raise E.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
-        end = _until(until)
+        end = None if until is None else _until(until)
         notes: list[Note] = []
         for one in chosen:
             if not one.info.host and Threads.IO in threads:
@@ -372,15 +370,12 @@ def _updates(given: Mapping[str, Any]) -> dict[str, Any]:
     return updates
 
 
-def _until(until: C.Until | None) -> Until | None:
-    if until is None:
-        return None
-    if until.log is not None:
-        return UntilPosition(until.log, until.file, until.position)
+def _until(until: Mapping[str, Any]) -> Until:
+    """Return the condition of UNTIL in the form that the applier checks. Raises SqlError for a malformed GTID set."""
     try:
-        return UntilGtids(until.gtids, before=until.before_gtids)
+        return UntilPosition(**until) if "log" in until else UntilGtids(**until)
     except GtidError as error:
-        raise E.ER_MALFORMED_GTID_SET_SPECIFICATION(until.gtids) from error
+        raise E.ER_MALFORMED_GTID_SET_SPECIFICATION(until["gtids"]) from error
 
 
 _MOST_SECONDS = 10_000_000.0

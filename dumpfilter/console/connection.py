@@ -31,7 +31,7 @@ from dumpfilter.console.port import ClientPort, Greeting
 from dumpfilter.console.session import Session
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.commands import MAX_STATEMENT
-from dumpfilter.console.sql.interruption import Interrupt, acquire
+from dumpfilter.console.sql.interruption import Interrupt, held
 from dumpfilter.console.sql.result import Note, Result
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.statements import execute_statement, without_passwords
@@ -426,13 +426,9 @@ class Connection:
 
     def _call_bounded(self, length: int, call: Callable[[], T], interrupt: Interrupt) -> T:
         # The tokens of a statement need up to 170 times its length. Therefore only few large statements run at a time.
-        if length < LARGE_STATEMENT:
+        is_large = length >= LARGE_STATEMENT
+        with held(self.port.large, interrupt) if is_large else contextlib.nullcontext():
             return call()
-        acquire(self.port.large, interrupt)
-        try:
-            return call()
-        finally:
-            self.port.large.release()
 
     async def _com_query(self, data: bytes) -> None:
         statement = self._text(data)

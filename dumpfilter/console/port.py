@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from mysql_mimic.types import Capabilities
 
-from dumpfilter.base.logs import logger
+from dumpfilter.base.logs import Seldom, logger
 from dumpfilter.base.security.listening import Endpoint, listening_socket
 from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword
 from dumpfilter.base.security.throttle import Throttle
@@ -80,7 +80,6 @@ _FREE_FAILURES = 2
 """The number of wrong passwords of a user and an address after which the next check is delayed."""
 
 _LOOPBACK = Endpoint()
-_COMPLAINT_SECONDS = 60.0
 
 
 class Greeting(NamedTuple):
@@ -238,12 +237,10 @@ class ClientPort:
 
     async def _accept_clients(self, listener: socket.socket) -> None:
         """Accept clients until this task is cancelled. An error in accepting them is logged once a minute."""
-        complained = -_COMPLAINT_SECONDS
+        complaints = Seldom()
 
         def complain(error: Exception) -> None:
-            nonlocal complained
-            if time.monotonic() - complained >= _COMPLAINT_SECONDS:
-                complained = time.monotonic()
+            if complaints.allows() is not None:
                 hint = "the port goes on; report this error"
                 if isinstance(error, OSError):
                     hint = "the process may need more file descriptors (ulimit -n)"

@@ -32,7 +32,7 @@ from dumpfilter.console.sql import columns, server_errors
 from dumpfilter.console.sql.columns import columns_of
 from dumpfilter.console.sql.commands import Executor
 from dumpfilter.console.sql.grammar import Role
-from dumpfilter.console.sql.interruption import acquire, running_interrupt
+from dumpfilter.console.sql.interruption import held, running_interrupt
 from dumpfilter.console.sql.result import Column, ColumnType, Note, Result
 from dumpfilter.console.sql.select import DEFAULT_SECONDS, INFORMATION_SCHEMA, Environment, select
 from dumpfilter.console.wire import MAX_ALLOWED_PACKET
@@ -318,11 +318,8 @@ class Session:
         slot = self.limits.selects if reads else threading.Lock()
         interrupt = running_interrupt()
         interrupt.seconds, interrupt.notes = given, []
-        acquire(slot, interrupt, seconds)
-        try:
+        with held(slot, interrupt, seconds):
             result = select(text, self._environment(), stop=interrupt, seconds=seconds)
-        finally:
-            slot.release()
         return replace(result, notes=interrupt.notes)
 
     def _environment(self) -> Environment:

@@ -71,35 +71,7 @@ _REFUSED = """
 """
 """The beginnings of further statements that a server has and a console refuses with error 1235."""
 
-_PRIVILEGES = {
-    Role.READ: ("SELECT, REPLICATION CLIENT",),
-    Role.REPLICATE_ADMIN: ("SELECT, REPLICATION SLAVE, REPLICATION CLIENT", "REPLICATION_SLAVE_ADMIN"),
-    Role.ALL: (
-        "SELECT, PROCESS, SUPER, REPLICATION SLAVE, REPLICATION CLIENT",
-        "BINLOG_ADMIN,CONNECTION_ADMIN,REPLICATION_SLAVE_ADMIN",
-    ),
-}
-"""The static and the dynamic privileges of a server that come closest to each role."""
-
-# A console cannot explain queries, which begin with these words.
 _QUERIES = "SELECT|WITH|(|FORMAT|ANALYZE|INSERT|UPDATE|DELETE|TABLE|FOR"
-
-
-def grants(role: Role, user: str, host: str) -> list[str]:
-    r"""Return the rows of SHOW GRANTS for an account. A role of dumpfilter is shown as the privileges of a server that
-    come closest to it.
-
-    The last row names the role itself.
-
-    >>> print(*grants(Role.READ, "monitor", "localhost"), sep="\n")
-    GRANT SELECT, REPLICATION CLIENT ON *.* TO `monitor`@`localhost`
-    GRANT `read`@`%` TO `monitor`@`localhost`
-    """
-    account = f"`{user}`@`{host}`"
-    return [
-        *(f"GRANT {one} ON *.* TO {account}" for one in _PRIVILEGES[role]),
-        f"GRANT `{role}`@`%` TO {account}",
-    ]
 
 
 def without_passwords(text: str, longest: int) -> str:
@@ -309,8 +281,9 @@ def _show(
 
 def _grants(session: Session) -> Result:
     # SHOW GRANTS FOR CURRENT_USER() is the same. Other users' grants are not shown.
-    rows = [(grant,) for grant in grants(session.role, session.user, session.host)]
-    return Result([Column(f"Grants for {session.user}@{session.host}")], rows)
+    account = f"`{session.user}`@`{session.host}`"
+    columns = [Column(f"Grants for {session.user}@{session.host}")]
+    return Result(columns, [(f"GRANT `{session.role}`@`%` TO {account}",)])
 
 
 def _create_view(session: Session, name: str, schema: str | None = None) -> Result:

@@ -16,8 +16,7 @@ import functools
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from dumpfilter.binlog.statement.tokens import TokenKind
 from dumpfilter.console.sql import server_errors
@@ -26,7 +25,7 @@ from dumpfilter.console.sql.grammar import Cursor, Grammar, Need, Role
 from dumpfilter.console.sql.result import Result
 from dumpfilter.filter.rules import FilterClause as FilterClause
 
-_UNTIL_LOGS: Mapping[str, UntilLog] = {"SOURCE": "Source", "MASTER": "Source", "RELAY": "Relay"}
+_UNTIL_LOGS = {"SOURCE": "Source", "MASTER": "Source", "RELAY": "Relay"}
 _UNTIL_OTHER = ("SQL_BEFORE_GTIDS", "SQL_AFTER_GTIDS", "MASTER_GTID_POS", "SQL_AFTER_MTS_GAPS")
 _UNTIL_PLACE = {
     f"{word}_LOG_{field}": (log, name)
@@ -62,25 +61,6 @@ class Threads(enum.Flag):
     BOTH = IO | SQL
 
 
-UntilLog = Literal["Source", "Relay"]
-
-
-@dataclass(frozen=True)
-class Until:
-    """The condition of ``START REPLICA … UNTIL``, at which the replication threads stop.
-
-    The condition is either a position in the source's log or in the relay log, or a GTID set. The fields of the kinds
-    of condition that the statement does not use stay empty.
-    """
-
-    log: UntilLog | None = None
-    file: str = ""
-    position: int = 0
-    gtids: str = ""
-    before_gtids: bool = False
-    after_gaps: bool = False
-
-
 _THREADS = {"IO_THREAD": Threads.IO, "RELAY_THREAD": Threads.IO, "SQL_THREAD": Threads.SQL}
 
 
@@ -88,9 +68,14 @@ def _threads(cursor: Cursor) -> Threads:
     return functools.reduce(operator.or_, cursor.separated(lambda: _THREADS[cursor.expect(*_THREADS)]))
 
 
-def _until(cursor: Cursor) -> Until:
+def _until(cursor: Cursor) -> Mapping[str, Any]:
+    """Consume the condition after UNTIL in START REPLICA, and return its values.
+
+    These are ``log`` (Source or Relay), ``file`` and ``position``; or ``gtids`` and ``before``, which is true for
+    SQL_BEFORE_GTIDS; or ``after_gaps``. Raises SqlError.
+    """
     given: dict[str, Any] = {}
-    logs: set[UntilLog] = set()
+    logs: set[str] = set()
 
     def member() -> None:
         option = cursor.expect(*_UNTIL_PLACE, *(() if given else _UNTIL_OTHER))
@@ -99,7 +84,7 @@ def _until(cursor: Cursor) -> Until:
             return
         cursor.expect("=")
         if option in _UNTIL_OTHER:
-            given.update(gtids=cursor.line(), before_gtids=option == "SQL_BEFORE_GTIDS")
+            given.update(gtids=cursor.line(), before=option == "SQL_BEFORE_GTIDS")
             return
         log, field = _UNTIL_PLACE[option]
         logs.add(log)
@@ -108,7 +93,8 @@ def _until(cursor: Cursor) -> Until:
     cursor.separated(member)
     if logs and (len(logs) > 1 or given.keys() != {"file", "position"}):
         raise server_errors.ER_BAD_REPLICA_UNTIL_COND()
-    return Until(next(iter(logs), None), **given)
+    given.update(zip(["log"], logs, strict=False))
+    return given
 
 
 def limit(cursor: Cursor) -> Mapping[str, int]:
@@ -248,7 +234,7 @@ def _checked_start(**values: Any) -> Command:
         and {"user", "password", "default_auth", "plugin_dir"} & values.keys()
     ):
         raise server_errors.ER_SQLTHREAD_WITH_SECURE_REPLICA()
-    if until is not None and until.after_gaps:
+    if until is not None and "after_gaps" in until:
         raise server_errors.ER_NOT_SUPPORTED_YET("START REPLICA UNTIL SQL_AFTER_MTS_GAPS")
     return _start_replica(**values)
 

@@ -109,12 +109,13 @@ def check_interrupted() -> None:
         raise ER_QUERY_INTERRUPTED()
 
 
-def acquire(
+@contextmanager
+def held(
     semaphore: threading.Lock | threading.RLock | threading.Semaphore,
     interrupt: Interrupt,
     seconds: float = math.inf,
-) -> None:
-    """Acquire a lock or semaphore, and wait for it at most ``seconds``.
+) -> Iterator[None]:
+    """Hold a lock or semaphore while the ``with`` block runs. Wait for it at most ``seconds``.
 
     Raises SqlError 1317 if ``interrupt`` is set meanwhile, and 3024 after the timeout.
     """
@@ -124,3 +125,7 @@ def acquire(
             raise ER_QUERY_INTERRUPTED()
         if time.monotonic() > deadline:
             raise ER_QUERY_TIMEOUT()
+    try:
+        yield
+    finally:
+        semaphore.release()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 import dumpfilter.master.console  # noqa: F401 — It declares statements.
 from dumpfilter.console.sql import commands
-from dumpfilter.console.sql.commands import FilterClause, Threads, Until
+from dumpfilter.console.sql.commands import FilterClause, Threads
 from dumpfilter.console.sql.result import Note
 from dumpfilter.master.who import Who
 
@@ -48,13 +48,24 @@ class ChangeBinlog(Command):
 
 
 @dataclass(frozen=True)
+class Until:
+    """The condition of START REPLICA UNTIL, a position or a GTID set."""
+
+    log: str | None = None
+    file: str = ""
+    position: int = 0
+    gtids: str = ""
+    before: bool = False
+
+
+@dataclass(frozen=True)
 class StartReplica(Command):
     threads: Threads = Threads.BOTH
     until: Until | None = None
     user: str | None = None
     password: str | None = None
-    default_auth: str | None = None
-    plugin_dir: str | None = None
+    default_auth: str | None = field(default=None, compare=False)
+    plugin_dir: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -133,7 +144,8 @@ METHODS["_change_replication_filter_for_replica"] = METHODS.pop("_change_replica
 def as_class(command: commands.Command) -> Command:
     """Return a parsed statement as an object of its class."""
     made: Any = METHODS[command.method]
-    return made(**command.values)  # type: ignore[no-any-return]
+    until = command.values.get("until")
+    return made(**command.values | ({} if until is None else {"until": Until(**until)}))  # type: ignore[no-any-return]
 
 
 def parsed(text: str) -> Any:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from dumpfilter.console.sql.commands import FilterClause, Threads, Until
+from dumpfilter.console.sql.commands import FilterClause, Threads
 from dumpfilter.console.sql.grammar import reserved
 from dumpfilter.filter.rules import BaseRuleKind, EffectiveRuleKind, Rule, RuleKind, make_rule
 from tests.console.sql.parsed import (
@@ -26,6 +26,7 @@ from tests.console.sql.parsed import (
     ShowReplicaStatus,
     StartReplica,
     StopReplica,
+    Until,
 )
 
 DRAW = st.DrawFn
@@ -94,7 +95,7 @@ _THREADS = st.sampled_from([Threads.IO, Threads.SQL, Threads.BOTH])
 _UNTIL = (
     st.builds(Until, st.just("Source"), _LINES, _NUMBERS)
     | st.builds(Until, st.just("Relay"), _LINES, _NUMBERS)
-    | st.builds(Until, gtids=_LINES.filter(bool), before_gtids=st.booleans())
+    | st.builds(Until, gtids=_LINES.filter(bool), before=st.booleans())
 )
 _STARTS = st.builds(StartReplica, _THREADS, st.none() | _UNTIL, channel=_CHANNELS) | st.builds(
     StartReplica,
@@ -277,9 +278,7 @@ def _until_words(speller: Speller, until: Until | None) -> list[str]:
     if until is None:
         return []
     if until.gtids:
-        name = (
-            "SQL_BEFORE_GTIDS" if until.before_gtids else speller.one_of("SQL_AFTER_GTIDS", "MASTER_GTID_POS")
-        )
+        name = "SQL_BEFORE_GTIDS" if until.before else speller.one_of("SQL_AFTER_GTIDS", "MASTER_GTID_POS")
         return ["UNTIL", name, "=", speller.string(until.gtids)]
     relay = until.log == "Relay"
     prefix = "RELAY" if relay else speller.one_of("SOURCE", "MASTER")

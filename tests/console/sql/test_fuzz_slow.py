@@ -81,4 +81,4 @@ def test_a_long_list_is_read() -> None:
     count = 6_000
     names = ",".join(f"`db{number}`" for number in range(count))
     command = parse_statement(f"change replication filter replicate_do_db=({names})")
-    assert len(command.clauses[0].rules) == count  # type: ignore[attr-defined]
+    assert len(command.values["clauses"][0].rules) == count

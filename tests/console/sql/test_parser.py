@@ -9,7 +9,7 @@ import pytest
 
 import dumpfilter.console.statements  # noqa: F401 — the console's own statements
 from dumpfilter.console.sql import clauses
-from dumpfilter.console.sql.commands import FilterClause, Threads, Until, parse_statement
+from dumpfilter.console.sql.commands import FilterClause, Threads, parse_statement
 from dumpfilter.console.sql.result import Note
 from dumpfilter.console.sql.server_errors import (
     ER_DATETIME_FUNCTION_OVERFLOW,
@@ -38,6 +38,7 @@ from tests.console.sql.parsed import (
     StopReplica,
     Undrain,
     UnregisterReplica,
+    Until,
     parsed,
 )
 
@@ -199,8 +200,8 @@ THREADS: dict[str, Command] = {
         channel="x", until=Until("Source", "f", 4)
     ),
     "start slave until relay_log_file='f', relay_log_pos=4": StartReplica(until=Until("Relay", "f", 4)),
-    "start replica sql_thread until sql_before_gtids='g'": StartReplica(
-        Threads.SQL, until=Until(gtids="g", before_gtids=True)
+    "start replica sql_thread until sql_before='g'": StartReplica(
+        Threads.SQL, until=Until(gtids="g", before=True)
     ),
     "start replica until sql_after_gtids='g'": StartReplica(until=Until(gtids="g")),
     "start slave until master_gtid_pos='0-1-5'": StartReplica(until=Until(gtids="0-1-5")),
