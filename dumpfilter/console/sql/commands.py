@@ -88,12 +88,11 @@ def _until(cursor: Cursor) -> Mapping[str, Any]:
             return
         log, field = _UNTIL_PLACE[option]
         logs.add(log)
-        given[field] = cursor.line() if field == "file" else cursor.position()
+        given.update({"log": log, field: cursor.line() if field == "file" else cursor.position()})
 
     cursor.separated(member)
-    if logs and (len(logs) > 1 or given.keys() != {"file", "position"}):
+    if logs and (len(logs) > 1 or given.keys() != {"log", "file", "position"}):
         raise server_errors.ER_BAD_REPLICA_UNTIL_COND()
-    given.update(zip(["log"], logs, strict=False))
     return given
 
 

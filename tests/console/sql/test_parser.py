@@ -200,7 +200,7 @@ THREADS: dict[str, Command] = {
         channel="x", until=Until("Source", "f", 4)
     ),
     "start slave until relay_log_file='f', relay_log_pos=4": StartReplica(until=Until("Relay", "f", 4)),
-    "start replica sql_thread until sql_before='g'": StartReplica(
+    "start replica sql_thread until sql_before_gtids='g'": StartReplica(
         Threads.SQL, until=Until(gtids="g", before=True)
     ),
     "start replica until sql_after_gtids='g'": StartReplica(until=Until(gtids="g")),
