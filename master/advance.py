@@ -45,56 +45,36 @@ _COLD_BYTES = 4 << 20
 
 _NO_WINDOW = Window(np.empty(0, np.uint8), 0)
 
+Ranges = npt.NDArray[np.int64]
+"""Byte ranges of a binlog file, one in each row. The first two columns are the offset and the size, bytes."""
+
 _scratch = threading.local()
 """The buffer of each thread into which bytes of a binlog file are read."""
 
 
-class Extent(NamedTuple):
-    """The part of a binlog file that the events of one chunk (message to slaves) need, from the first to the last
-    needed byte.
-    """
-
-    low: int
-    """The file offset of the first byte that the chunk needs."""
-    high: int
-    """The file offset after the last byte that the chunk needs."""
-    pieces: int
-    """The number of byte ranges between the two offsets that the chunk needs."""
-    size: int
-    """The number of bytes that the chunk needs, without the gaps between its byte ranges."""
-
-
-def join(one: Extent, other: Extent) -> Extent:
-    """Return the smallest part of a binlog file that contains the parts ``one`` and ``other``, and the bytes between
-    them.
-    """
-    return Extent(
-        min(one.low, other.low), max(one.high, other.high), one.pieces + other.pieces, one.size + other.size
-    )
-
-
-def read_window(source: IndexedFile, extent: Extent, *, cached: bool = False) -> Window | None:
-    """Read the bytes from the first to the last byte of ``extent`` by one system call, and return them as a window.
+def read_window(source: IndexedFile, ranges: Ranges, *, cached: bool = False) -> Window | None:
+    """Read the bytes from the first to the last byte of ``ranges`` by one system call, and return them as a window.
     Raises BinlogError.
 
-    An extent covers the byte ranges that a chunk needs, and bytes between them that it does not need. Return None, and
-    read nothing, when it is cheaper to read each needed range by its own system call. With ``cached`` also return None
-    if the bytes are not in the page cache. The window is valid until the thread calls the function again.
+    Return None, and read nothing, when it is cheaper to read each range by its own system call. With ``cached`` also
+    return None if the bytes are not in the page cache. The window is valid until the thread calls the function again.
     """
-    recent = source.recent(extent.low, extent.high)
+    offset, size = ranges[:, 0], ranges[:, 1]
+    low, high = int(offset.min()), int((offset + size).max())
+    recent = source.recent(low, high)
     if recent is not None:
         return recent
-    span = extent.high - extent.low
-    if span > _LONGEST_READ or span - extent.size > _READ_COST * extent.pieces:
+    span = high - low
+    if span > _LONGEST_READ or span - int(size.sum()) > _READ_COST * len(ranges):
         return None
     buffer = _buffer(span)
     if not cached:
-        source.read_whole(buffer, extent.low)
-    elif not source.file.read_cached(buffer, extent.low):
-        source.cold_until = extent.high + _COLD_BYTES
+        source.read_whole(buffer, low)
+    elif not source.file.read_cached(buffer, low):
+        source.cold_until = high + _COLD_BYTES
         return None
     source.check()
-    return Window(buffer, extent.low)
+    return Window(buffer, low)
 
 
 class ToldPositions(NamedTuple):
@@ -143,18 +123,11 @@ class PlacedPlan(ABC):
         return self.plan.counts
 
     @property
-    def reads_extent(self) -> bool:
-        """Whether messages are made only from bytes of the binlog file inside :attr:`extent`, the part of the file that
-        holds the events of the chunk.
+    def needed(self) -> Ranges | None:
+        """The byte ranges of the binlog file from which messages are made. None if the messages need further bytes of
+        the file.
         """
-        return True
-
-    @property
-    def extent(self) -> Extent | None:
-        """The part of the binlog file from which the messages of this chunk are made. None for a chunk that has no
-        events.
-        """
-        return extent_of(self.plan)
+        return self.plan.ranges
 
     @abstractmethod
     def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
@@ -172,40 +145,26 @@ class PlacedPlan(ABC):
         ``window`` has bytes of the file that are in memory already; None for none.
         """
         source, plan = self.source, self.plan
-        extent, fd = extent_of(plan), source.file.format_description
-        if extent is None:
+        fd = source.file.format_description
+        if not plan.size:
             return memoryview(b"")
         if len(plan.ranges) == 1 and not plan.ranges[0, RANGE_PATCH]:
-            low, high = extent.low, extent.high
-            window = window or source.recent(low, high)
-            if window is not None and window.has(low, high):
-                events = window.data[low - window.offset :][: high - low].data
+            low, size, _ = plan.ranges[0].tolist()
+            window = window or source.recent(low, low + size)
+            if window is not None and window.has(low, low + size):
+                events = window.data[low - window.offset :][:size].data
             else:
-                events = memoryview(source.read(low, high - low))
+                events = memoryview(source.read(low, size))
                 source.check()
         else:
             # Byte ranges near one another are read together with the bytes between them, which saves system calls.
-            data, offset = window or read_window(source, extent) or _NO_WINDOW
+            data, offset = window or read_window(source, plan.ranges) or _NO_WINDOW
             out = np.empty(plan.size, np.uint8)
             if render_into(out, plan, data, offset, source.read, fd):
                 source.check()
             events = out.data
         self.committed_at = commit_time(events, checksum=fd.checksum)
         return events
-
-
-def extent_of(plan: ChunkPlan) -> Extent | None:
-    """Return the part of the binlog file that holds the events of a chunk (message to slaves). ``plan`` lists the byte
-    ranges of these events. Return None for a chunk without events.
-    """
-    if not plan.size:
-        return None
-    ranges = plan.ranges
-    if len(ranges) == 1:
-        low, size, _ = ranges[0].tolist()
-        return Extent(low, low + size, 1, size)
-    low, high = int(ranges[:, 0].min()), int((ranges[:, 0] + ranges[:, 1]).max())
-    return Extent(low, high, len(ranges), plan.size)
 
 
 def _buffer(size: int) -> npt.NDArray[np.uint8]:

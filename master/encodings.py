@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter, itemgetter
 
+import numpy as np
+
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog.gtid import SourceKey
@@ -28,11 +30,9 @@ from dumpfilter.index.segment import Segment
 from dumpfilter.master.advance import (
     DumpPlace,
     Encoding,
-    Extent,
     Notice,
     PlacedPlan,
-    extent_of,
-    join,
+    Ranges,
     read_window,
 )
 from dumpfilter.master.indexed_file import IndexedFile
@@ -247,28 +247,16 @@ class ReplicaPlan(PlacedPlan):
         return replace(counts, bytes_gtid=self.bytes_gtid) if self.bytes_gtid else counts
 
     @property
-    def reads_extent(self) -> bool:
-        return not self.dropped.sequence.any()
-
-    @property
-    def extent(self) -> Extent | None:
-        """The part of the binlog file, from the first to the last byte, that is needed to make the chunk (the message
-        to the replica). None if no byte is needed.
-
-        The part contains the events that are sent. It also contains the Gtid events of dropped transactions, if they
-        are copied from the file into stand-ins. A stand-in is an empty transaction that gives the replica the dropped
-        transaction's GTID.
+    def needed(self) -> Ranges | None:
+        """The byte ranges of the binlog file from which the message is made. They include the Gtid events of dropped
+        transactions that are copied into stand-ins. None if Gtid events must be made anew.
         """
-        own, dropped = extent_of(self.plan), self.dropped
-        if not len(dropped.place) or self._family == "mariadb" or not self.reads_extent:
-            return own
-        low, high = dropped.gtid_span
-        gtids = Extent(low, high, len(dropped.place), int(dropped.size.sum()))
-        return gtids if own is None else join(own, gtids)
-
-    @property
-    def _family(self) -> str:
-        return self.source.file.format_description.family
+        dropped, ranges = self.dropped, self.plan.ranges
+        if dropped.sequence.any():
+            return None
+        if not len(dropped.place) or self.source.file.format_description.family == "mariadb":
+            return ranges
+        return np.concatenate([ranges[:, :2], np.column_stack([dropped.offset, dropped.size])])
 
     def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
         """Yield one message with the chunk's events. The message is empty if the chunk has neither events nor stand-ins
@@ -277,10 +265,11 @@ class ReplicaPlan(PlacedPlan):
         ``chunk_size`` is not used. ``window`` has bytes of the file that are in memory already; None for none. Raises
         BinlogError.
         """
-        source, dropped, extent = self.source, self.dropped, self.extent
-        if window is None and len(dropped.place) and extent is not None:
+        source, dropped = self.source, self.dropped
+        needed = self.needed if window is None and len(dropped.place) else None
+        if needed is not None and len(needed):
             # The events and the Gtid events of the stand-ins are read together, where they are near one another.
-            window = read_window(source, extent)
+            window = read_window(source, needed)
         events = self.events(window)[self.begin : self.stop]
         if not len(dropped.place):
             yield _as_bytes(events)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import itertools
 import threading
 from collections import deque
@@ -23,11 +22,11 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
-from dumpfilter.base.errors import BinlogError, DumpfilterError
+from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.dump.chunk import Window
 from dumpfilter.dump.thread import plan_many
 from dumpfilter.index.scanner import SEGMENT_SIZE
-from dumpfilter.master.advance import DumpPlace, First, PlacedPlan, Shared, Step, join, read_window, step_from
+from dumpfilter.master.advance import DumpPlace, First, PlacedPlan, Shared, Step, read_window, step_from
 from dumpfilter.master.commits import Commit, CommitStep, Decider, Tail
 from dumpfilter.master.indexed_file import CacheState, IndexedFile, RecentCache
 from dumpfilter.master.limits import started_pool
@@ -49,7 +48,7 @@ _SMALL = 64 << 10
 """The size of events up to which the messages of a step's first chunk are made together with the plan, bytes."""
 
 _CHUNKS_AHEAD = 4
-"""The number of chunks whose messages are made before a dump asks for them. One worker makes them together."""
+"""The number of chunks whose messages are made before a dump asks for them."""
 
 _MADE_IN_A_TURN = 16
 """The largest number of chunks whose messages are made in one turn of the asyncio loop. A chunk of 1 MiB takes half a
@@ -75,9 +74,6 @@ _PLANNED_IN_THE_LOOP = 64
 """The largest number of dump places (position, filter and state) at the end of the binlog that are planned in the loop
 itself when little was written.
 """
-
-_Made = dict["PlacedPlan", tuple[bytes, ...]]
-"""The messages that one worker has made, by chunk."""
 
 _End = tuple[IndexedFile, int, int]
 """The known end of the binlog: the newest file, the byte offset of its end, and the watcher's generation.
@@ -172,7 +168,7 @@ class SharedReader:
         """The signals of the dumps that have not ended."""
         self._made_here = 0
         """The number of chunks whose messages were made in the present turn of the loop."""
-        self._making: dict[PlacedPlan, asyncio.Future[_Made]] = {}
+        self._making: dict[PlacedPlan, asyncio.Future[tuple[bytes, ...]]] = {}
         self._requests: dict[DumpPlace, _Request] = {}
         """All requests that are not answered yet, by the dump's place (position, filter and state)."""
         self._queue: deque[_Request] = deque()
@@ -647,15 +643,12 @@ class SharedReader:
         """Return the messages of one chunk, from the cache or newly made. ``chunk_size`` is the size of events above
         which a chunk may be split, bytes. Raises BinlogError.
         """
-        kept, making = self._messages.get(piece), self._making.get(piece)
-        if kept is None and making is None:
+        kept = self._messages.get(piece)
+        if kept is None and piece not in self._making:
             kept = self._make_here(piece, chunk_size)
         if kept is None:
             # Another dump may wait for the same messages when this dump is cancelled.
-            kept = (await asyncio.shield(making or self._begin([piece], chunk_size))).get(piece)
-        if kept is None:
-            # An earlier chunk of the batch could not be made. The batch may still be in _making, although it has ended.
-            kept = (await asyncio.shield(self._begin([piece], chunk_size)))[piece]
+            kept = await asyncio.shield(self._begin(piece, chunk_size))
         if self._is_alone:
             self._messages.remove(piece)
         return kept
@@ -683,16 +676,13 @@ class SharedReader:
             if self._is_alone:
                 self._loop.call_soon(self._make_next, step, number, chunk_size)
             return
-        wanted = [
-            piece
-            for piece in coming
-            if isinstance(piece, PlacedPlan)
-            and piece.plan.size <= _LARGEST_KEPT
-            and piece not in self._messages
-            and piece not in self._making
-        ]
-        if wanted and 2 * len(wanted) >= len(coming):
-            self._begin(wanted, chunk_size)
+        for piece in coming:
+            if (
+                isinstance(piece, PlacedPlan)
+                and piece.plan.size <= _LARGEST_KEPT
+                and piece not in self._messages
+            ):
+                self._begin(piece, chunk_size)
 
     def _make_next(self, step: Step, number: int, chunk_size: int) -> None:
         """Make and cache the messages of the chunk with index ``number`` of a step, in this turn of the loop. Behind
@@ -712,12 +702,12 @@ class SharedReader:
 
         Return None if bytes must be read from the disk, or if too many chunks were made in this turn.
         """
-        if not piece.reads_extent or self._made_here >= _MADE_IN_A_TURN:
+        needed, window = piece.needed, None
+        if needed is None or self._made_here >= _MADE_IN_A_TURN:
             return None
-        window, extent, source = None, piece.extent, piece.source
-        if extent is not None:
-            if piece.plan.end > source.cold_until:
-                window = read_window(source, extent, cached=True)
+        if len(needed):
+            if piece.plan.end > piece.source.cold_until:
+                window = read_window(piece.source, needed, cached=True)
             if window is None:
                 return None
         if not self._made_here:
@@ -728,39 +718,23 @@ class SharedReader:
     def _begin_turn(self) -> None:
         self._made_here = 0
 
-    def _begin(self, pieces: Sequence[PlacedPlan], chunk_size: int) -> asyncio.Future[_Made]:
-        """Start a worker thread that makes the messages of chunks, up to the first chunk that fails. Return the future
-        with the messages by chunk.
+    def _begin(self, piece: PlacedPlan, chunk_size: int) -> asyncio.Future[tuple[bytes, ...]]:
+        """Let a worker thread make the messages of a chunk, unless one does so already. Return the future with the
+        messages.
         """
-        making = self._loop.run_in_executor(self._workers, lambda: self._make_all(pieces, chunk_size))
-        self._making.update(dict.fromkeys(pieces, making))
+        making = self._making.get(piece)
+        if making is None:
+            making = self._loop.run_in_executor(self._workers, self._make, piece, chunk_size)
+            self._making[piece] = making
 
-        def made(done: asyncio.Future[_Made]) -> None:
-            for piece in pieces:
-                self._making.pop(piece, None)
-            if not done.cancelled():
-                # The dump that asks for the messages meets the error again. Nobody may ask any more.
-                done.exception()
+            def made(done: asyncio.Future[tuple[bytes, ...]]) -> None:
+                del self._making[piece]
+                if not done.cancelled():
+                    # The dump that asks for the messages meets the error again. Nobody may ask any more.
+                    done.exception()
 
-        making.add_done_callback(made)
+            making.add_done_callback(made)
         return making
-
-    def _make_all(self, pieces: Sequence[PlacedPlan], chunk_size: int) -> _Made:
-        made: _Made = {}
-        window = None
-        extents = [extent for piece in pieces if (extent := piece.extent) is not None]
-        if len(extents) > 1 and len({piece.source for piece in pieces}) == 1:
-            # The chunk that cannot be read raises the error again.
-            with contextlib.suppress(BinlogError):
-                window = read_window(pieces[0].source, functools.reduce(join, extents))
-        for piece in pieces:
-            try:
-                made[piece] = self._make(piece, chunk_size, window)
-            except Exception:
-                if not made:
-                    raise
-                break
-        return made
 
 
 def _settle(answer: asyncio.Future[_Found] | None, found: _Found) -> None:

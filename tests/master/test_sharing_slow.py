@@ -550,39 +550,6 @@ def test_what_a_worker_has_made_for_one_dump_is_made_once(monkeypatch: pytest.Mo
     assert len(made) == len(set(made)) > 20
 
 
-def test_a_chunk_of_a_batch_that_has_just_failed_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dump may ask for a chunk between the end of its batch and the turn of the loop that forgets the batch."""
-    make, shield, waits, fails = SharedReader._make, asyncio.shield, itertools.count(), [False, True]
-
-    def fail_once(self: SharedReader, *given: Any, **more: Any) -> tuple[bytes, ...]:
-        if fails and fails.pop(0):
-            raise PositionError("no", file="bin.000001", position=4)
-        return make(self, *given, **more)
-
-    def count(awaited: Any) -> Any:
-        # A reader that asks the ended batch again and again never lets the loop go on.
-        assert next(waits) < 10
-        return shield(awaited)
-
-    async def follow() -> None:
-        async with shared(ORACLE / "mysql-row") as reader:
-            dump, _ = Wanted(chunk_size=300).dump(reader, Register(reader.store.subjects))
-            step = await reader.step(await dump._enter(), 0, reader.signal())
-            assert isinstance(step, Step)
-            first, second = step.pieces[:2]
-            assert isinstance(first, PlacedPlan)
-            assert isinstance(second, PlacedPlan)
-            monkeypatch.setattr(SharedReader, "_make", fail_once)
-            monkeypatch.setattr(asyncio, "shield", count)
-            batch = reader._begin([first, second], 300)
-            while not batch.done():
-                await asyncio.sleep(0)
-            assert reader._making[second] is batch
-            assert await reader.messages(second, 300) == tuple(second.messages(300))
-
-    run(follow())
-
-
 def test_messages_of_one_dump_alone_are_not_kept() -> None:
     async def follow() -> None:
         async with shared(ORACLE / "mysql-row") as reader:
