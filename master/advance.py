@@ -25,7 +25,7 @@ from dumpfilter.base.errors import BinlogUnreadable, DumpfilterError
 from dumpfilter.binlog.gtid_events import commit_time
 from dumpfilter.dump.chunk import ChunkPlan, Counts, Window, render_into
 from dumpfilter.dump.cut import RANGE_PATCH
-from dumpfilter.dump.thread import DumpThread, Reach
+from dumpfilter.dump.thread import DumpThread, Reach, plan_many
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.measurements import MEASURED
@@ -304,93 +304,76 @@ class Step:
     """The position of the dump before the chunks, with the slave's filter and the dump's state."""
 
 
-class First(NamedTuple):
-    """The scanned events at a dump's position (a segment of up to 4 MiB), and the chunks (messages) that the dump's
-    filter makes of them.
-
-    :class:`~dumpfilter.master.sharing.SharedReader` makes several such objects from one scan, for dumps with different
-    filters.
-    """
-
-    segment: Segment
-    thread: DumpThread
-    """The dump thread (the filter and its state) after the segment's events."""
-    plans: list[ChunkPlan] | DumpfilterError
-    shared: Shared
-
-
-@dataclass(eq=False)
-class Shared:
-    """A cache of results for one segment (up to 4 MiB of scanned events). It has the GTID ranges of the segment's
-    transactions, and the objects that make its messages.
-
-    Dumps that read the segment from different positions or with different filters share the cache.
-    """
-
-    reaches: dict[int, Reach] = field(default_factory=dict)
-    """The GTID ranges and server ids of the segment's transactions from some byte offset on, by this offset."""
-    pieces: dict[Hashable, Sequence[PlacedPlan]] = field(default_factory=dict)
-    """The chunks (messages to slaves) of the segment, by the filter's decision, the position and the message format.
-    Filters that decide alike have the same entry.
-    """
-
-
-def step_from(store: BinlogStore, place: DumpPlace, first: First | None = None) -> Step | None:
+def step_from(store: BinlogStore, place: DumpPlace) -> Step | None:
     """Return the next step of a dump, which is its next chunks (messages to a slave). Return None when the binlog has
-    no more events at present.
+    no more events at present. Raises BinlogError where the binlog is damaged.
 
     ``place`` is the dump's binlog position with the filter's state. A step covers one segment, a scanned part of the
     file of up to 4 MiB, or leads to the next file. A step has at least one chunk, which has no events if the filter
     drops the whole segment.
-
-    Parameters:
-        first: the scanned segment at ``place`` and the chunks that the filter makes of it, when they are known already.
-
-    Raises BinlogError where the binlog is damaged.
     """
+    (found,) = steps_from(store, [place])
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def steps_from(store: BinlogStore, places: Sequence[DumpPlace]) -> list[Step | DumpfilterError | None]:
+    """Return what :func:`step_from` returns for each of ``places``, or the error that it would raise.
+
+    All places have the same position of one open file. The filters decide together. Filters that decide alike share
+    their chunks. Raises BinlogError where the binlog is damaged.
+    """
+    source, position = places[0].source, places[0].position
     try:
-        planned = first or _plan(store, place)
-        if planned is None:
-            following = store.file_following(place.source, place.position)
+        segment = store.segment_of(source, position)
+        if segment is None:
+            following = store.file_following(source, position)
             if following is not None:
-                return step_to_file(place, store.open_file(following))
-            planned = _plan(store, place)
-            if planned is None:
-                return None
-        if isinstance(planned.plans, DumpfilterError):
-            raise planned.plans
+                return [step_to_file(place, store.open_file(following)) for place in places]
+            segment = store.segment_of(source, position)
+            if segment is None:
+                return [None] * len(places)
+        threads = [place.thread.fork() for place in places]
+        with MEASURED.plan.measured():
+            planned = plan_many(threads, segment)
+        unreadable = next((one for one in planned if isinstance(one, BinlogUnreadable)), None)
+        if unreadable is not None:
+            raise unreadable
     except BinlogUnreadable:
         # The next dump opens the file again, since the handle of a network file system may have become stale.
-        store.forget_files([place.file])
+        store.forget_files([source.name])
         raise
-    return _placed(place, planned, planned.plans)
+    reach = Reach.of(segment, position)
+    alike: dict[Hashable, Sequence[PlacedPlan]] = {}
+    return [
+        plans
+        if isinstance(plans, DumpfilterError)
+        else step_over(segment, reach, place, thread, plans, alike)
+        for place, thread, plans in zip(places, threads, planned, strict=True)
+    ]
 
 
-def _plan(store: BinlogStore, place: DumpPlace) -> First | None:
-    segment = store.segment_of(place.source, place.position)
-    if segment is None:
-        return None
-    thread = place.thread.fork()
-    with MEASURED.plan.measured():
-        return First(segment, thread, thread.plan(segment), Shared())
+def step_over(
+    segment: Segment,
+    reach: Reach,
+    place: DumpPlace,
+    thread: DumpThread,
+    plans: Sequence[ChunkPlan],
+    alike: dict[Hashable, Sequence[PlacedPlan]],
+) -> Step:
+    """Return the step from ``place`` over ``segment`` (scanned events), with the chunks that ``plans`` describe.
 
-
-def _placed(place: DumpPlace, first: First, plans: Sequence[ChunkPlan]) -> Step:
-    segment, thread, shared = first.segment, first.thread, first.shared
-    position = place.position
+    ``reach`` has the segment's GTID ranges and server ids from ``place`` on. ``thread`` is the dump thread after the
+    segment. ``alike`` has the chunks of other filters at the same position, which a filter that decides alike shares.
+    """
     outcome = plans[0].outcome if len(plans) == 1 else None
-    key = outcome, position, place.end, place.resume, place.encoding
-    pieces = None if outcome is None else shared.pieces.get(key)
+    key = outcome, place.end, place.resume, place.encoding
+    pieces = None if outcome is None else alike.get(key)
     if pieces is None:
-        pieces = place.encoding.pieces(place, segment, plans)
-        if outcome is not None:
-            shared.pieces[key] = pieces
-    reach = shared.reaches.get(position)
-    if reach is None:
-        reach = shared.reaches[position] = Reach.of(segment, position)
+        pieces = alike[key] = place.encoding.pieces(place, segment, plans)
     told = pieces[-1].positions
-    after = DumpPlace(place.source, thread, told.end, told.resume, place.encoding)
-    return Step(pieces, after, reach, place)
+    return Step(pieces, DumpPlace(place.source, thread, told.end, told.resume, place.encoding), reach, place)
 
 
 def place_after(store: BinlogStore, step: Step, piece: PlacedPlan) -> DumpPlace | None:

@@ -15,8 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -24,9 +23,8 @@ from weakref import WeakSet, WeakValueDictionary
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.dump.chunk import Window
-from dumpfilter.dump.thread import plan_many
 from dumpfilter.index.scanner import SEGMENT_SIZE
-from dumpfilter.master.advance import DumpPlace, First, PlacedPlan, Shared, Step, read_window, step_from
+from dumpfilter.master.advance import DumpPlace, PlacedPlan, Step, read_window, steps_from
 from dumpfilter.master.commits import Commit, CommitStep, Decider, Tail
 from dumpfilter.master.indexed_file import CacheState, IndexedFile, RecentCache
 from dumpfilter.master.limits import started_pool
@@ -171,9 +169,9 @@ class SharedReader:
         self._making: dict[PlacedPlan, asyncio.Future[tuple[bytes, ...]]] = {}
         self._requests: dict[DumpPlace, _Request] = {}
         """All requests that are not answered yet, by the dump's place (position, filter and state)."""
-        self._queue: deque[_Request] = deque()
-        """The requests that are still to be planned. The worker threads take requests from here, too."""
-        self._queue_lock = threading.Lock()
+        self._queue: OrderedDict[tuple[IndexedFile, int], list[_Request]] = OrderedDict()
+        """The requests that are still to be planned, by file and position. Those of one position are planned together.
+        """
         self._planning = 0
         self._waiting: dict[_Request, None] = {}
         """The requests that wait for the binlog to grow. The values have no meaning."""
@@ -329,8 +327,9 @@ class SharedReader:
         """
         if not requests:
             return
-        with self._queue_lock:
-            self._queue.extend(requests)
+        for request in requests:
+            place = request.place
+            self._queue.setdefault((place.source, place.position), []).append(request)
         is_little = self._is_little(requests)
         if is_little and are_waiting:
             self._plan_here()
@@ -338,7 +337,8 @@ class SharedReader:
             # The dumps that ask have begun to wait by then.
             self._loop.call_soon(self._plan_here)
         else:
-            self._begin_planning()
+            # Further requests for the same position may come in this turn.
+            self._loop.call_soon(self._begin_planning)
 
     def _is_little(self, requests: Sequence[_Request]) -> bool:
         """Tell whether the requests are few, and the first one asks for at most ``_SMALL`` bytes at the end of a file
@@ -368,23 +368,18 @@ class SharedReader:
         """
         while self._queue:
             self._planning += 1
-            self._planned(*self._plan_group())
+            self._planned(*self._plan(self._queue.popitem(last=False)[1]))
 
     def _begin_planning(self) -> None:
         while self._queue and self._planning < _PLANNED_AT_ONCE:
+            _, group = self._queue.popitem(last=False)
             self._planning += 1
-            try:
-                self._workers.submit(self._plan)
-            except RuntimeError:
-                # The master stops.
-                self._planning -= 1
-                return
+            # After the end of the threads the master stops.
+            with contextlib.suppress(RuntimeError):
+                self._workers.submit(self._plan_in_worker, group)
 
-    def _plan(self) -> None:
-        """Plan the next queued request, together with all others in the same segment (scanned part of a file). Runs in
-        a worker thread.
-        """
-        planned = self._plan_group()
+    def _plan_in_worker(self, group: Sequence[_Request]) -> None:
+        planned = self._plan(group)
 
         def finish() -> None:
             self._planned(*planned)
@@ -392,18 +387,18 @@ class SharedReader:
 
         self._later(finish)
 
-    def _plan_group(self) -> tuple[list[tuple[_Request, _Found]], int, _End | None]:
-        """Plan a group of queued requests. Return the answer to each request, the watcher's generation, and the end of
+    def _plan(self, group: Sequence[_Request]) -> tuple[list[tuple[_Request, _Found]], int, _End | None]:
+        """Plan requests for one position. Return the answer to each request, the watcher's generation, and the end of
         the binlog.
 
         The generation is a number that grows with the binlog, taken before the binlog was read. The end is None unless
         a step leads to the end.
         """
         generation = self.store.watcher.generation
-        group, firsts = self._group()
-        answers = [(request, self._found(request, firsts.get(request))) for request in group]
-        step = next((found for _, found in answers if isinstance(found, Step)), None)
-        return answers, generation, None if step is None else self._end_at(step.after, generation)
+        found = self._found([request.place for request in group])
+        step = next((one for one in found if isinstance(one, Step)), None)
+        end = None if step is None else self._end_at(step.after, generation)
+        return list(zip(group, found, strict=True)), generation, end
 
     def _end_at(self, place: DumpPlace, generation: int) -> _End | None:
         """Return the position of ``place`` as the end of the binlog. Return None if the binlog has events or another
@@ -419,65 +414,36 @@ class SharedReader:
                 return source, place.position, generation
         return None
 
-    def _found(self, request: _Request, first: First | None) -> _Found:
+    def _found(self, places: Sequence[DumpPlace]) -> list[_Found]:
+        """Return the answers to the requests for ``places``, which have one position. Make the messages of small first
+        chunks, and begin to scan the events after the position's segment.
+        """
         try:
-            step = step_from(self.store, request.place, first)
-            if step is not None:
-                piece = step.pieces[0]
-                if (
-                    isinstance(piece, PlacedPlan)
-                    and piece.plan.size <= _SMALL
-                    and piece not in self._messages
-                ):
-                    # Dumps find the messages of a small chunk ready. Filters that decide alike share the chunk.
-                    self._make(piece, step.before.thread.chunk_size)
-                source, position = step.after.source, step.after.position
-                if not (self._is_alone and source.is_quick_to_scan(position)):
-                    self.store.scan_ahead(source, position)
-            return step
+            found: list[_Found] = [*steps_from(self.store, places)]
+            for step in found:
+                if isinstance(step, Step):
+                    self._make_small(step)
+            after = next((step.after for step in found if isinstance(step, Step)), None)
+            if after is not None and not (self._is_alone and after.source.is_quick_to_scan(after.position)):
+                self.store.scan_ahead(after.source, after.position)
+            return found
         except Exception as error:
-            # The dumps that wait for the step raise the error, even one that nobody foresaw.
-            return error
+            # The dumps that wait for the steps raise the error, even one that nobody foresaw. Planning one by one finds
+            # out whose plan fails.
+            return [error] if len(places) == 1 else [one for place in places for one in self._found([place])]
+
+    def _make_small(self, step: Step) -> None:
+        """Make the messages of a small first chunk, which dumps then find ready. Filters that decide alike share the
+        chunk.
+        """
+        piece = step.pieces[0]
+        if isinstance(piece, PlacedPlan) and piece.plan.size <= _SMALL and piece not in self._messages:
+            self._make(piece, step.before.thread.chunk_size)
 
     def _later(self, function: Callable[[], None]) -> None:
         """Call a function in the asyncio loop. Any thread may call this method. Do nothing after the loop's end."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function)
-
-    def _group(self) -> tuple[list[_Request], dict[_Request, First]]:
-        """Take the next request from the queue with all others in the same segment (scanned part of a file), and plan
-        them together.
-
-        Return the requests, and the planned segment of each. A request without one must be planned alone. Both results
-        are empty for an empty queue.
-        """
-        with self._queue_lock:
-            if not self._queue:
-                return [], {}
-            group = [self._queue.popleft()]
-        source, position = group[0].place.source, group[0].place.position
-        try:
-            segment = self.store.segment_of(source, position)
-            if segment is None:
-                return group, {}
-            with self._queue_lock:
-                others = [
-                    each
-                    for each in self._queue
-                    if each.place.source is source and segment.start <= each.place.position < segment.end
-                ]
-                for each in others:
-                    self._queue.remove(each)
-            group += others
-            threads = [each.place.thread.fork() for each in group]
-            with MEASURED.plan.measured():
-                plans = plan_many(threads, segment)
-        except Exception:
-            # Planning one by one finds out whose plan fails.
-            return group, {}
-        shared = Shared()
-        firsts = (First(segment, *each, shared) for each in zip(threads, plans, strict=True))
-        return group, dict(zip(group, firsts, strict=True))
 
     def _make(
         self, piece: PlacedPlan, chunk_size: int, window: Window | None = None, *, is_kept: bool = True

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from dumpfilter.binlog.events import EventType
-from dumpfilter.dump.thread import DumpThread
+from dumpfilter.dump.thread import DumpThread, Reach
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.segment import Segment
-from dumpfilter.master.advance import DumpPlace, First, PlacedPlan, Shared, place_in, step_from
+from dumpfilter.master.advance import DumpPlace, PlacedPlan, place_in, step_over
 from dumpfilter.master.commits import Commit, Decider, OtherEvents, Tail, cut_commits
 from dumpfilter.master.encodings import GrpcEncoding, ReplicaEncoding
 from dumpfilter.master.indexed_file import IndexedFile
@@ -47,15 +47,14 @@ def _filters(recording: Recording) -> list[Filter]:
 
 
 def _planned(
-    store: BinlogStore, segment: Segment, first: int, last: int, place: DumpPlace
+    segment: Segment, first: int, last: int, place: DumpPlace
 ) -> tuple[bytes, object, object, DumpPlace]:
     """Return the message about transactions ``first`` to ``last`` with its counts, its reach and the place after it, as
     the dump thread decides them.
     """
     part = segment.before(last + 1) if last + 1 < len(segment.txn_source) else segment
     thread = place.thread.fork()
-    step = step_from(store, place, First(part, thread, thread.plan(part), Shared()))
-    assert step is not None
+    step = step_over(part, Reach.of(part, place.position), place, thread, thread.plan(part), {})
     (piece,) = step.pieces
     assert isinstance(piece, PlacedPlan)
     (message,) = piece.messages(1 << 18)
@@ -97,7 +96,7 @@ def test_the_decision_by_shape_is_that_of_the_dump_thread(recording: Recording) 
                     step = decider.step(place, run, decider.reach(run))
                     if step is None:
                         continue
-                    *planned, after = _planned(store, segment, number + 1 - len(run), number, place)
+                    *planned, after = _planned(segment, number + 1 - len(run), number, place)
                     assert [b"".join(step.messages), step.counts, vars(step.reach)] == planned
                     assert (step.after.key, step.after.told) == (after.key, after.told)
                     compared += 1

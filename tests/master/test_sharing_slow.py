@@ -32,7 +32,7 @@ from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.index.segment import Segment
 from dumpfilter.master import advance, indexed_file, sharing
-from dumpfilter.master.advance import DumpPlace, First, PlacedPlan, Step, step_from
+from dumpfilter.master.advance import DumpPlace, PlacedPlan, Step, steps_from
 from dumpfilter.master.commits import OtherEvents, cut_commits
 from dumpfilter.master.dump import Dump, DumpOptions, Reached
 from dumpfilter.master.dump_start import DumpStart
@@ -504,10 +504,10 @@ def test_an_error_reaches_every_dump_that_waits_for_the_step(
         async with shared(ORACLE / "mysql-row") as reader:
             register = Register(reader.store.subjects)
             dumps = [Wanted(number).dump(reader, register)[0] for number in (1, 2, 3)]
-            monkeypatch.setattr(sharing, "step_from", fail)
+            monkeypatch.setattr(sharing, "steps_from", fail)
             found = await asyncio.gather(*(_next(reader, dump) for dump in dumps), return_exceptions=True)
             assert [type(each) for each in found] == [type(error)] * 3
-            monkeypatch.setattr(sharing, "step_from", step_from)
+            monkeypatch.setattr(sharing, "steps_from", steps_from)
             assert (await _next(reader, Wanted(4).dump(reader, register)[0]))[-1].end_of_log
 
     run(follow())
@@ -562,19 +562,20 @@ def test_messages_of_one_dump_alone_are_not_kept() -> None:
 def test_one_dump_of_a_scanned_binlog_needs_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """Handing each step to a worker took a third of a dump's processor time."""
     threads: dict[str, set[threading.Thread]] = {"step": set(), "messages": set()}
-    messages, step = GrpcPlan.messages, sharing.step_from
+    messages, steps = GrpcPlan.messages, sharing.steps_from
 
     def noting_messages(self: GrpcPlan, *given: Any, **more: Any) -> Iterator[bytes]:
         threads["messages"].add(threading.current_thread())
         return messages(self, *given, **more)
 
-    def noting_step(store: BinlogStore, place: DumpPlace, first: First | None = None) -> Step | None:
-        if first is not None:
+    def noting_steps(store: BinlogStore, places: Sequence[DumpPlace]) -> list[Any]:
+        found = steps(store, places)
+        if isinstance(found[0], Step) and found[0].after.source is places[0].source:
             threads["step"].add(threading.current_thread())
-        return step(store, place, first)
+        return found
 
     monkeypatch.setattr(GrpcPlan, "messages", noting_messages)
-    monkeypatch.setattr(sharing, "step_from", noting_step)
+    monkeypatch.setattr(sharing, "steps_from", noting_steps)
 
     async def follow() -> int:
         async with shared(ORACLE / "mysql-row") as reader:
