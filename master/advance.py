@@ -1,35 +1,50 @@
-"""The computation of a dump's next step. A dump is the stream of binlog events to one slave, and a step is its next
-chunks (messages).
+"""The computation of a dump's next step, and the two message formats of a dump. A dump is the stream of binlog events
+to one slave, and a step is its next chunks (messages).
 
 A :class:`DumpPlace` is a binlog position together with everything else that decides the next chunks, such as the
 filter. Slaves whose dumps have equal places get equal chunks. Therefore a step is a function of the place, and its
 result can be shared. This module keeps no state but a read buffer for each thread, and starts no threads.
 
 The dump thread plans a chunk as a list of byte ranges of a binlog file. A :class:`PlacedPlan` reads these bytes, and
-makes the messages of one format (:mod:`dumpfilter.master.encodings`). A message is made once, as bytes, for all slaves
-that get it.
+makes the messages of one format. A message is made once, as bytes, for all slaves that get it.
+
+dumpfilter's own slaves get gRPC messages with events, positions, GTIDs, and counts of events and bytes. Real replicas
+of MySQL and MariaDB get plain binlog events. The connection of a replica makes packets of the events
+(:mod:`dumpfilter.dump.packets.protocol`), because packets are numbered by connection. The events are the same for all
+replicas at one position. A real replica adds a GTID to its GTID set only when it has executed a transaction with this
+GTID. Therefore a stand-in (an empty transaction with the GTID) replaces a dropped transaction
+(:mod:`dumpfilter.dump.packets.stand_ins`).
 """
 
 from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter, itemgetter
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.base.errors import BinlogUnreadable, DumpfilterError
+from dumpfilter.base.errors import BinlogCorrupt, BinlogUnreadable, DumpfilterError
+from dumpfilter.base.options.values import FIRST_EVENT
+from dumpfilter.binlog.gtid import SourceKey
 from dumpfilter.binlog.gtid_events import commit_time
-from dumpfilter.dump.chunk import ChunkPlan, Counts, Window, render_into
+from dumpfilter.dump.chunk import ChunkPlan, Counts, Gaps, Window, render_into
 from dumpfilter.dump.cut import RANGE_PATCH
+from dumpfilter.dump.packets.protocol import format_description, rotate
+from dumpfilter.dump.packets.stand_ins import NOTHING_DROPPED, Dropped, find_dropped, with_stand_ins
+from dumpfilter.dump.stream.message import GapList, Runs, gaps_to_proto, with_events
+from dumpfilter.dump.stream.pace import LEAST
 from dumpfilter.dump.thread import DumpThread, Reach, plan_many
 from dumpfilter.index.segment import Segment
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.store import BinlogStore
+from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 _READ_COST = 16 << 10
 """The number of bytes that can be read from a file in the time of one system call.
@@ -175,6 +190,359 @@ def _buffer(size: int) -> npt.NDArray[np.uint8]:
     return kept[:size]
 
 
+Notice = Literal["end_of_file", "end_of_log", "heartbeat"]
+"""The reason for a message without events. The dump has reached the end of a binlog file, ends at the end of the binlog
+instead of waiting, or only tells that the master is alive.
+"""
+
+
+_COUNT_NAMES = tuple(field.name for field in pb.Counts.DESCRIPTOR.fields)
+_COUNTS = attrgetter(*_COUNT_NAMES)
+
+
+def _position_chunk(place: DumpPlace) -> pb.Chunk:
+    """Return a chunk (gRPC message) without events, which tells the slave the position that its dump has reached."""
+    file, position = place.told
+    # Inside a transaction a new dump can only begin before the transaction.
+    resume = place.resume if place.thread.in_transaction else position
+    return pb.Chunk(file=file, begin_position=position, end_position=position, resume_position=resume)
+
+
+def kept_chunk(announcement: bytes, position: int, kept: int) -> bytes:
+    """Return a copy of ``announcement``, the first message of a dump, that also tells the slave how many bytes of
+    events are left out. The slave has these ``kept`` bytes from an earlier dump.
+
+    ``position`` is the position at which the next chunk of the dump begins.
+    """
+    chunk = pb.Chunk.FromString(announcement)
+    chunk.end_position = position
+    chunk.kept_bytes = kept
+    return with_events(chunk, b"")
+
+
+@dataclass(eq=False, slots=True)
+class GrpcPlan(PlacedPlan):
+    """The description of one chunk (the byte ranges of events to send), which makes gRPC messages for dumpfilter's own
+    slaves.
+    """
+
+    gaps: Gaps
+    """The gaps (dropped transactions) of the plan, with positions in the binlog file of the server that wrote the
+    events.
+    """
+    skipped: int = 0
+    """The number of bytes at the beginning of the plan's events that the slave has already, and that the messages
+    leave out.
+    """
+
+    def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
+        """Yield the chunk as one serialized message, or as several if the chunk has more than twice ``chunk_size``
+        bytes of events.
+
+        ``window`` holds bytes of the file that are in memory already; None for none. Raises BinlogError.
+        """
+        plan, key_of, skipped = self.plan, self.source.gtid_source, self.skipped
+        told, gaps = self.positions, self.gaps
+        events = self.events(window)
+        size = max(chunk_size, LEAST)
+        if len(events) <= 2 * size:
+            size = max(len(events), 1)
+        before = told.before
+        # A slave that has kept bytes was told no gap among them.
+        gaps = gaps.not_before(skipped)
+        counts = counts_to_proto(plan.counts)
+        completed = runs_to_proto(plan.completed.tolist(), key_of) if len(plan.completed) else None
+        for begin in range(skipped, max(len(events), skipped + 1), size):
+            piece = events[begin : begin + size]
+            is_last = begin + size >= len(events)
+            # The slave saves GTIDs together with a resume point, the position at which it continues after a restart.
+            # Therefore only the chunk that contains a resume point, or ends with one, carries GTIDs.
+            is_before = begin + size < plan.resume_bytes or (not is_last and not plan.resume_bytes)
+            is_here = not is_before and (begin < plan.resume_bytes or (is_last and not plan.resume_bytes))
+            resume = told.resume_before if is_before else told.resume
+            end = told.end if is_last else max(before, resume)
+            here = b""
+            if len(gaps) and (is_before or is_here):
+                # The gap after the last complete transaction belongs to the chunk that has the resume point.
+                some = gaps.between(begin, begin + size if is_before else len(events) + 1)
+                here = gaps_to_proto(some, key_of) if len(some) else b""
+            chunk = pb.Chunk(
+                file=told.file,
+                begin_position=before,
+                end_position=end,
+                resume_position=resume,
+                resume_bytes=plan.resume_bytes - begin if is_here and plan.resume_bytes else 0,
+                counts=counts if is_last else None,
+                completed=completed if is_here else None,
+            )
+            yield with_events(chunk, piece, here)
+            before = end
+
+
+@dataclass(frozen=True)
+class GrpcEncoding:
+    """The message format of dumps for dumpfilter's own slaves: serialized messages ``Chunk`` of the gRPC contract
+    ``dumpfilter.proto``.
+    """
+
+    def pieces(
+        self, place: DumpPlace, segment: Segment, plan: ChunkPlan, told: ToldPositions
+    ) -> Iterable[PlacedPlan]:
+        """Return the object that makes the gRPC messages of a chunk, the byte ranges ``plan`` of ``segment`` (scanned
+        events).
+
+        ``told`` has the positions before and after the chunk. ``place`` is the dump's position before the segment.
+        """
+        return [GrpcPlan(plan, place.source, told, plan.gaps.of_writer(segment))]
+
+    def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
+        """Return the first chunk of a dump or of the next binlog file in a dump. It has the file's format description
+        event, the position where the dump begins in the file, and the name of the previous file, if it is another one.
+        """
+        chunk = _position_chunk(place)
+        if previous is not None and previous.name != place.file:
+            chunk.previous_file = previous.file.begin.file
+        chunk.format_description = place.source.file.format_description.raw
+        chunk.start_position = chunk.end_position
+        return with_events(chunk, b"")
+
+    def notice(self, place: DumpPlace, why: Notice) -> bytes:
+        """Return a message without events, which tells a slave the dump's position, ``place``, and the reason ``why``
+        the message is sent.
+        """
+        chunk = _position_chunk(place)
+        setattr(chunk, why, True)
+        return with_events(chunk, b"")
+
+
+def counts_to_proto(counts: Counts) -> pb.Counts:
+    """Return the gRPC message with the counts of events, bytes and transactions of one chunk or of a whole dump.
+
+    A compressed transaction of which a part was dropped may need more bytes than the whole one. A negative number of
+    dropped bytes becomes 0 in the message. The message has no ``bytes_gtid``, because a chunk holds no events in place
+    of dropped transactions.
+    """
+    return pb.Counts(
+        **{name: max(value, 0) for name, value in zip(_COUNT_NAMES, _COUNTS(counts), strict=True)}
+    )
+
+
+def chunk_of_commits(
+    place: DumpPlace, end: int, events: bytes, counts: Counts, completed: Runs, gaps: GapList
+) -> bytes:
+    """Return the chunk (serialized message) from ``place`` to the position ``end`` of the same file, both transaction
+    boundaries.
+
+    ``events`` are the bytes that are sent. ``completed`` has the GTIDs of all transactions, and ``gaps`` those of the
+    dropped ones.
+    """
+    file, before = place.told
+    key_of = place.source.gtid_source
+    chunk = pb.Chunk(
+        file=file,
+        begin_position=before,
+        end_position=end,
+        resume_position=end,
+        resume_bytes=len(events),
+        counts=counts_to_proto(counts),
+        completed=runs_to_proto(completed.rows, key_of),
+    )
+    return with_events(chunk, events, gaps.message(key_of))
+
+
+def runs_to_proto(runs: Iterable[list[int]], key_of: Callable[[int], SourceKey]) -> pb.GtidRunsSet:
+    """Return the gRPC message for ``runs``, the GTIDs of the transactions that end in a chunk.
+
+    ``runs`` has one row for each range of GTIDs: the number of the GTID source in the index, and the first and the last
+    transaction number. ``key_of`` turns a source's number into (server UUID, tag) or (domain id, server id). The
+    message groups the ranges by source, in ascending order. Each range is stored as its distance from the range before
+    and its length.
+    """
+    members = []
+    for source, group in groupby(sorted(runs), key=itemgetter(0)):
+        steps, before = [], 0
+        for _, first, last in group:
+            steps += [first - before, last - first + 1]
+            before = last
+        member = pb.GtidRuns(runs=steps)
+        key = key_of(source)
+        if isinstance(key[0], bytes):
+            member.uuid, member.tag = key
+        else:
+            member.domain_id, member.server_id = key
+        members.append(member)
+    return pb.GtidRunsSet(members=members)
+
+
+_MOST_STAND_INS = 32_768
+"""The largest number of stand-ins in one message. A Gap event of a few bytes may name millions of dropped GTIDs."""
+
+
+@dataclass(eq=False, slots=True)
+class ReplicaPlan(PlacedPlan):
+    """The description of a chunk (one message to slaves), or of a part of a chunk, for a real replica (MySQL or MariaDB
+    server). It lists the byte ranges of binlog events to send, and makes one message of these plain events.
+    """
+
+    dropped: Dropped = NOTHING_DROPPED
+    """The dropped transactions for which the replica gets stand-ins (empty transactions with their GTIDs)."""
+    begin: int = 0
+    """The byte offset within the chunk's events at which this part of the chunk begins."""
+    stop: int | None = None
+    """The byte offset within the chunk's events at which this part of the chunk ends; None for the end of the chunk."""
+    bytes_gtid: int = 0
+    """The size of the message's stand-ins (empty transactions in place of dropped ones), bytes. 0 until the message is
+    made.
+    """
+
+    @property
+    def counts(self) -> Counts:
+        """The numbers of events, bytes and transactions in the message, and the bytes of its stand-ins (empty
+        transactions for dropped ones).
+
+        If a chunk was split into several messages, only the last one counts the chunk's events. The others count only
+        their stand-ins.
+        """
+        counts = self.plan.counts if self.stop is None else Counts()
+        return replace(counts, bytes_gtid=self.bytes_gtid) if self.bytes_gtid else counts
+
+    @property
+    def needed(self) -> Ranges | None:
+        """The byte ranges of the binlog file from which the message is made. They include the Gtid events of dropped
+        transactions that are copied into stand-ins. None if Gtid events must be made anew.
+        """
+        dropped, ranges = self.dropped, self.plan.ranges
+        if dropped.sequence.any():
+            return None
+        if not len(dropped.place) or self.source.file.format_description.family == "mariadb":
+            return ranges
+        return np.concatenate([ranges[:, :2], np.column_stack([dropped.offset, dropped.size])])
+
+    def messages(self, chunk_size: int, *, window: Window | None = None) -> Iterator[bytes]:
+        """Yield one message with the chunk's events. The message is empty if the chunk has neither events nor stand-ins
+        (empty transactions for dropped ones).
+
+        ``chunk_size`` is not used. ``window`` has bytes of the file that are in memory already; None for none. Raises
+        BinlogError.
+        """
+        source, dropped = self.source, self.dropped
+        needed = self.needed if window is None and len(dropped.place) else None
+        if needed is not None and len(needed):
+            # The events and the Gtid events of the stand-ins are read together, where they are near one another.
+            window = read_window(source, needed)
+        events = self.events(window)[self.begin : self.stop]
+        if not len(dropped.place):
+            yield _as_bytes(events)
+            return
+        fd = source.file.format_description
+        try:
+            out = with_stand_ins(events, dropped, fd, source.gtid_source, source.read, window)
+        except BinlogCorrupt as error:
+            raise error.located(source.name, int(dropped.offset[0])) from None
+        self.bytes_gtid = len(out) - len(events)
+        source.check()
+        yield bytes(out)
+
+    def parts(self, resume: int) -> Iterator[ReplicaPlan]:
+        """Split the chunk (one message), and yield parts with at most ``_MOST_STAND_INS`` stand-ins each, so that no
+        message becomes too large. A stand-in is an empty transaction that replaces a dropped one.
+
+        ``resume`` is the last transaction boundary at or before the chunk, a byte offset at which a dump can begin
+        again.
+        """
+        pages = list(self.dropped.pages(_MOST_STAND_INS))
+        begin = 0
+        for page, following in zip(pages, [*pages[1:], None], strict=True):
+            stop = None if following is None else int(following.place[0])
+            # A part before the last one ends between two stand-ins, at no position of the writer.
+            plan = self.plan if stop is None else replace(self.plan, resume=resume, resume_bytes=0)
+            yield replace(
+                self, plan=plan, dropped=page._replace(place=page.place - begin), begin=begin, stop=stop
+            )
+            begin = stop or 0
+
+
+def _as_bytes(events: bytes | memoryview) -> bytes:
+    """Return ``events`` as bytes. The bytes are not copied if ``events`` covers a whole bytes object."""
+    whole = events.obj if isinstance(events, memoryview) else events
+    return whole if isinstance(whole, bytes) and len(whole) == len(events) else bytes(events)
+
+
+@dataclass(frozen=True)
+class ReplicaEncoding:
+    """The message format of dumps for real replicas (MySQL and MariaDB servers): plain binlog events. A replica that
+    uses GTIDs gets stand-ins (empty transactions) for dropped transactions.
+
+    The end of a file is told by the artificial Rotate event of the next file. The replica's connection itself writes
+    heartbeats and the packet at the end of a dump, because it knows the replica's position.
+    """
+
+    by_gtid: bool
+    """Whether dropped transactions need stand-ins (empty transactions with their GTIDs), because the replica's GTID set
+    must stay complete.
+    """
+    checksum: bool
+    """Whether the replica was told that events end in a checksum (``@source_binlog_checksum``)."""
+    keeps_temporary_tables: bool = False
+    """Whether the replica has the first transaction of the file in which the dump begins.
+
+    If so, the replica knows of the server's start at the beginning of the file, and is not told to drop its temporary
+    tables again.
+    """
+
+    def pieces(
+        self, place: DumpPlace, segment: Segment, plan: ChunkPlan, told: ToldPositions
+    ) -> Iterable[PlacedPlan]:
+        """Return the object that makes the message of a chunk, the byte ranges ``plan`` of ``segment`` (scanned
+        events). Its message has stand-ins (empty transactions) for the dropped transactions.
+
+        ``told`` has the positions before and after the chunk. ``place`` is the dump's position before the segment. In a
+        relay log a chunk with very many stand-ins is split into several objects.
+        """
+        source, resume = place.source, place.thread.resume
+        whole = ReplicaPlan(plan, source, told)
+        if self.by_gtid and len(plan.gaps.runs):
+            whole.dropped = find_dropped(plan, segment, resume, source.read, source.gtid_source)
+        return [whole] if segment.position is None else whole.parts(resume)
+
+    def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
+        """Return the first events of a dump or of the next binlog file in a dump: an artificial Rotate event, which
+        names file and position, and the format description event.
+
+        A replica reads the Rotate event before it knows the format of the new file. So the Rotate event has a checksum
+        if the events of the previous file have one.
+        """
+        file = place.source.file
+        fd = file.format_description
+        is_whole_file = place.position == file.first_event and file.is_whole
+        name, position = place.told
+        return b"".join(
+            (
+                rotate(
+                    name,
+                    FIRST_EVENT if is_whole_file else position,
+                    server_id=fd.header.server_id,
+                    checksum=self.checksum if previous is None else previous.file.format_description.checksum,
+                ),
+                format_description(
+                    fd,
+                    is_whole_file=is_whole_file,
+                    # Servers of MySQL keep the tables for all files of the dump.
+                    keeps_temporary_tables=self.keeps_temporary_tables
+                    and (previous is None or fd.family == "mysql"),
+                ),
+            )
+        )
+
+    def notice(self, place: DumpPlace, why: Notice) -> bytes:
+        """Return empty bytes, because the replica's connection itself tells a replica why no events come."""
+        return b""
+
+
+Encoding = GrpcEncoding | ReplicaEncoding
+"""The message format of a dump. Encodings that compare equal write equal messages."""
+
+
 @dataclass(frozen=True, eq=False)
 class DumpPlace:
     """A position that a dump has reached in a binlog file, with everything else that decides the dump's next messages:
@@ -249,43 +617,6 @@ class DumpPlace:
         if thread is None:
             return None
         return thread, self.source.number, self.end, self.resume, self.encoding
-
-
-Notice = Literal["end_of_file", "end_of_log", "heartbeat"]
-"""The reason for a message without events. The dump has reached the end of a binlog file, ends at the end of the binlog
-instead of waiting, or only tells that the master is alive.
-"""
-
-
-class Encoding(ABC):
-    """The message format of a dump: gRPC messages for dumpfilter's own slaves, or plain binlog events for real replicas
-    (MySQL and MariaDB servers).
-
-    Encodings that compare equal write equal messages.
-    """
-
-    @abstractmethod
-    def pieces(self, place: DumpPlace, segment: Segment, plans: Sequence[ChunkPlan]) -> Sequence[PlacedPlan]:
-        """Return objects that make messages of this format, one or more for each of ``plans``.
-
-        Each plan describes one chunk: the byte ranges of ``segment`` (scanned events) that pass the filter. The first
-        chunk begins at ``place``, the dump's position.
-        """
-
-    @abstractmethod
-    def announcement(self, place: DumpPlace, previous: IndexedFile | None) -> bytes:
-        """Return the first message of a dump or of the next binlog file in a dump. It has the format description event
-        and the position.
-
-        ``place`` is the position at which the dump begins in the file. ``previous`` is the binlog file that the dump
-        has just left, or None at the beginning of the dump.
-        """
-
-    def notice(self, place: DumpPlace, why: Notice) -> bytes:
-        """Return a message without events, which tells a slave the dump's position, ``place``, and the reason ``why``
-        the message is sent. Return empty bytes if the format has no such message.
-        """
-        return b""
 
 
 @dataclass(eq=False)
@@ -371,9 +702,13 @@ def step_over(
     key = outcome, place.end, place.resume, place.encoding
     pieces = None if outcome is None else alike.get(key)
     if pieces is None:
-        pieces = alike[key] = place.encoding.pieces(place, segment, plans)
-    told = pieces[-1].positions
-    return Step(pieces, DumpPlace(place.source, thread, told.end, told.resume, place.encoding), reach, place)
+        pieces = alike[key] = [
+            piece
+            for plan, told in zip(plans, place.positions(segment, plans), strict=True)
+            for piece in place.encoding.pieces(place, segment, plan, told)
+        ]
+    last = pieces[-1].positions
+    return Step(pieces, DumpPlace(place.source, thread, last.end, last.resume, place.encoding), reach, place)
 
 
 def place_after(store: BinlogStore, step: Step, piece: PlacedPlan) -> DumpPlace | None:

@@ -35,8 +35,7 @@ from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.scanner import FileScanner
 from dumpfilter.index.segment import NONE_PREPARED
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.master.advance import DumpPlace
-from dumpfilter.master.encodings import ReplicaEncoding, chunk_of_commits
+from dumpfilter.master.advance import DumpPlace, ReplicaEncoding, chunk_of_commits
 
 _GTID = int(EventType.GTID)
 _MARIADB_GTID = int(EventType.MARIADB_GTID)
@@ -409,7 +408,7 @@ class Decider:
     def _chunk(self, place: DumpPlace, parts: Sequence[Part], counts: Counts) -> bytes:
         """Return the chunk (serialized message) for a slave of dumpfilter at ``place`` with just received transactions.
 
-        It is the message that :class:`~dumpfilter.master.encodings.GrpcPlan` makes of the dump thread's plan.
+        It is the message that :class:`~dumpfilter.master.advance.GrpcPlan` makes of the dump thread's plan.
         """
         gaps, completed = GapList(), Runs()
         for commit, decision, _, size in parts:

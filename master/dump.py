@@ -22,14 +22,16 @@ from dumpfilter.filter.base import OriginFilter
 from dumpfilter.master.advance import (
     DumpPlace,
     Encoding,
+    GrpcEncoding,
+    GrpcPlan,
     Step,
+    kept_chunk,
     place_after,
     place_in,
     step_from,
 )
 from dumpfilter.master.commits import CommitStep
 from dumpfilter.master.dump_start import DumpStart, Wanted, ahead_of
-from dumpfilter.master.encodings import GrpcEncoding, GrpcPlan, kept_chunk
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.sharing import SharedReader

@@ -45,9 +45,9 @@ from dumpfilter.index.lag import BinlogEnd
 from dumpfilter.index.subjects import Subject, Subjects
 from dumpfilter.master import dump as dumps
 from dumpfilter.master import limits
+from dumpfilter.master.advance import counts_to_proto
 from dumpfilter.master.config import MasterConfig, imposed_on
 from dumpfilter.master.dump_start import check_place, start_of, wanted_by
-from dumpfilter.master.encodings import counts_to_proto
 from dumpfilter.master.facts import Slaves, SlaveView
 from dumpfilter.master.register import (
     KnownSlave,

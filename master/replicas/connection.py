@@ -46,10 +46,10 @@ from dumpfilter.console.wire import MAX_ALLOWED_PACKET
 from dumpfilter.dump.packets.protocol import NOTHING, frame
 from dumpfilter.filter import ReplicationFilter
 from dumpfilter.master import limits
+from dumpfilter.master.advance import ReplicaEncoding
 from dumpfilter.master.config import ReplicaEntry
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import DumpStart, Wanted, check_place
-from dumpfilter.master.encodings import ReplicaEncoding
 from dumpfilter.master.limits import MAX_NAME, Kind, Overloaded, Places
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave

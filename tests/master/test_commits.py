@@ -14,9 +14,15 @@ from dumpfilter.dump.thread import DumpThread, Reach
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.segment import Segment
-from dumpfilter.master.advance import DumpPlace, PlacedPlan, place_in, step_over
+from dumpfilter.master.advance import (
+    DumpPlace,
+    GrpcEncoding,
+    PlacedPlan,
+    ReplicaEncoding,
+    place_in,
+    step_over,
+)
 from dumpfilter.master.commits import Commit, Decider, OtherEvents, Tail, cut_commits
-from dumpfilter.master.encodings import GrpcEncoding, ReplicaEncoding
 from dumpfilter.master.indexed_file import IndexedFile
 from dumpfilter.master.store import BinlogStore
 from tests.oracle.recordings import Recording, all_recordings, filter_of

@@ -25,10 +25,9 @@ from dumpfilter.dump.chunk import Counts
 from dumpfilter.dump.thread import DumpThread, plan_many
 from dumpfilter.filter import Filter
 from dumpfilter.filter.flags import TableFlags
-from dumpfilter.master.advance import place_in
+from dumpfilter.master.advance import GrpcEncoding, ReplicaEncoding, place_in
 from dumpfilter.master.dump import Dump, DumpOptions
 from dumpfilter.master.dump_start import DumpStart
-from dumpfilter.master.encodings import GrpcEncoding, ReplicaEncoding
 from dumpfilter.master.register import Register
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Peer

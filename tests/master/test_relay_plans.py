@@ -16,10 +16,10 @@ from dumpfilter.binlog.gtid_events import (
     decode_mysql_gtid,
 )
 from dumpfilter.filter import Filter
-from dumpfilter.master import encodings
+from dumpfilter.master import advance
+from dumpfilter.master.advance import ReplicaEncoding
 from dumpfilter.master.dump import Dump, DumpOptions, Reached
 from dumpfilter.master.dump_start import DumpStart
-from dumpfilter.master.encodings import ReplicaEncoding
 from dumpfilter.master.register import Register
 from dumpfilter.master.store import BinlogStore
 from dumpfilter.master.who import Peer
@@ -133,7 +133,7 @@ def test_stand_ins_of_one_gap_event_in_several_messages_are_the_same(
     """A Gap event may tell more GTIDs than one message holds."""
     receive(name, tmp_path, FILTERS[0])
     whole = Streamed(tmp_path / "relay-bin.index", [])
-    monkeypatch.setattr(encodings, "_MOST_STAND_INS", 3)
+    monkeypatch.setattr(advance, "_MOST_STAND_INS", 3)
     parts = Streamed(tmp_path / "relay-bin.index", [])
     assert parts.events == whole.events
     assert parts.counts == whole.counts

@@ -32,11 +32,10 @@ from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader
 from dumpfilter.index.scanner import SEGMENT_SIZE
 from dumpfilter.index.segment import Segment
 from dumpfilter.master import advance, indexed_file, sharing
-from dumpfilter.master.advance import DumpPlace, PlacedPlan, Step, steps_from
+from dumpfilter.master.advance import DumpPlace, GrpcPlan, PlacedPlan, ReplicaEncoding, Step, steps_from
 from dumpfilter.master.commits import OtherEvents, cut_commits
 from dumpfilter.master.dump import Dump, DumpOptions, Reached
 from dumpfilter.master.dump_start import DumpStart
-from dumpfilter.master.encodings import GrpcPlan, ReplicaEncoding
 from dumpfilter.master.register import Register, RegisteredSlave
 from dumpfilter.master.sharing import SharedReader
 from dumpfilter.master.store import BinlogStore
