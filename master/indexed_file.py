@@ -15,7 +15,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -177,12 +177,26 @@ class _Place:
 
     start: int
     end: int
-    events: int
     continues: bool
     open: bool
     rotated: bool
     point: ScanPoint
     """The state of the scan where the segment begins."""
+
+
+@dataclass
+class Scanned:
+    """The number of bytes and of events that were scanned. A part of a file that was scanned twice counts once."""
+
+    bytes: int = 0
+    events: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, compare=False)
+
+    def add(self, nbytes: int, events: int) -> None:
+        """Count a part of a file. Any thread may call this method."""
+        with self._lock:
+            self.bytes += nbytes
+            self.events += events
 
 
 class IndexedFile:
@@ -196,6 +210,7 @@ class IndexedFile:
         subjects: Subjects,
         sources: SourceNumbers,
         cache: SegmentCache,
+        scanned: Scanned,
         *,
         verify: bool,
         max_opened: int = MAX_OPENED,
@@ -232,6 +247,7 @@ class IndexedFile:
         """The reader of segments that the cache has evicted. It keeps its buffers from one segment to the next."""
         self._sources = sources
         self._cache = cache
+        self._scanned = scanned
         self._places: list[_Place] = []
         self._head = _without_flag(file.read(0, file.first_event))
         self._recent: tuple[Window, ...] = ()
@@ -270,13 +286,6 @@ class IndexedFile:
     def scanned_to(self) -> int:
         """The byte offset in the file up to which events have been scanned."""
         return self._places[-1].end if self._places else self.file.first_event
-
-    @property
-    def scanned(self) -> tuple[int, int]:
-        """The number of bytes and the number of events of this file that have been scanned so far. A part that was
-        scanned twice counts once.
-        """
-        return self.scanned_to - self.file.first_event, sum(place.events for place in self._places)
 
     @property
     def is_rotated(self) -> bool:
@@ -517,9 +526,11 @@ class IndexedFile:
             self._places = self._places[: -len(merged)]
             for place in merged:
                 self._cache.remove((self.number, place.start))
-        events, rotated = len(segment.offset), ends_with_rotation(segment)
+        before = segment.start if last is None else last.end
+        self._scanned.add(segment.end - before, int(np.count_nonzero(segment.offset >= before)))
+        rotated = ends_with_rotation(segment)
         self._places.append(
-            _Place(segment.start, segment.end, events, segment.continues, segment.open, rotated, point)
+            _Place(segment.start, segment.end, segment.continues, segment.open, rotated, point)
         )
         scanned = reader.data[: segment.end - segment.start]
         if len(scanned) <= _SMALL:

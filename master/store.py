@@ -41,7 +41,7 @@ from dumpfilter.index.fileset import BinlogFile, BinlogSet, add_transactions, gt
 from dumpfilter.index.scanner import MAX_OPENED, SEGMENT_SIZE
 from dumpfilter.index.segment import ALWAYS, Segment
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.master.indexed_file import CacheState, IndexedFile, RecentCache, SegmentCache
+from dumpfilter.master.indexed_file import CacheState, IndexedFile, RecentCache, Scanned, SegmentCache
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,6 @@ class Watcher:
         self._thread: threading.Thread | None = None
         self.is_told = False
         """Whether a writer in this process reports growth, so that no polling is needed."""
-        self._listened = 0
-        """The value of :attr:`generation` at the last call of the listener."""
         self.file_in_use: Callable[[], str] = lambda: ""
         """The function that returns the name of the file that a writer in this process is writing; empty without such
         a writer.
@@ -176,34 +174,23 @@ class Watcher:
         """
         with self._changed:
             self.generation += 1
-            self._listened = self.generation
 
     def _grown(self) -> None:
-        with self._changed:
-            self.generation += 1
-            if self.is_told and not self._is_wanted:
-                return
-            self._listened = self.generation
+        self.note()
         self.listener()
 
     def watch(self, wanted: bool) -> None:
-        """Start to watch the binlog set for growth if ``wanted``; otherwise stop. Growth is reported only while the
-        watch is started.
-
-        If a writer in this process has reported growth while the watch was stopped, the start reports it.
+        """Start to look for growth if ``wanted``; otherwise stop. A writer in this process reports each growth in any
+        case.
         """
-        if wanted == self._is_wanted:
+        if self.is_told or wanted == self._is_wanted:
             return
         with self._changed:
             self._is_wanted = wanted
-            is_late = self.is_told and wanted and self._listened != self.generation
-            self._listened = self.generation
-            if wanted and self._thread is None and not (self._closed or self.is_told):
+            if wanted and self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._run, name="binlog-watcher", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
-        if is_late:
-            self.listener()
 
     def close(self) -> None:
         """Stop the thread that polls the binlog set. It does not start again."""
@@ -348,8 +335,8 @@ class BinlogStore:
         self._logged: tuple[IndexedFile, int, Logged] | None = None
         self._logging = threading.Lock()
         self._ahead = ThreadPoolExecutor(1, "binlog-scan-ahead")
-        self._forgotten = (0, 0)
-        """The bytes and the events that were scanned in files that are no longer in the store."""
+        self.scanned = Scanned()
+        """The bytes and events of the binlog set that have been scanned since the master started."""
         # Servers may be upgraded between two files. The writer of the newest file counts as the server of the set.
         newest = self.open_file(self.binlogs.names[-1]).file
         self.format_description = newest.format_description
@@ -397,6 +384,7 @@ class BinlogStore:
                 self.subjects,
                 self.sources,
                 self._cache,
+                self.scanned,
                 verify=self._verify,
                 max_opened=self._max_opened,
                 is_written_here=lambda: self.watcher.is_told,
@@ -519,7 +507,6 @@ class BinlogStore:
         """
         with self._lock:
             gone = [indexed for name in names if (indexed := self._files.pop(name, None)) is not None]
-            self._forgotten = _sum([self._forgotten, *(indexed.scanned for indexed in gone)])
         if gone:
             self.on_forgotten(gone)
         numbers = {indexed.number for indexed in gone}
@@ -655,15 +642,6 @@ class BinlogStore:
                 return logged if received is None else logged - received
         raise PositionError(_UNKNOWN, file=name)
 
-    @property
-    def scanned(self) -> tuple[int, int]:
-        """The number of bytes and of events of the binlog set that have been scanned since the master started.
-
-        Parts that were scanned twice count once.
-        """
-        with self._lock:
-            return _sum([self._forgotten, *(each.scanned for each in self._files.values())])
-
     def sizes(self) -> list[tuple[str, int]]:
         """Return the names and sizes of the set's files, after the index file was read again. Raises BinlogError.
 
@@ -690,11 +668,6 @@ class BinlogStore:
             for indexed in self._files.values():
                 indexed.file.close()
             self._files.clear()
-
-
-def _sum(pairs: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    first, second = map(sum, zip(*pairs, strict=True))
-    return first, second
 
 
 def _cannot_ask() -> Logged:

@@ -83,7 +83,7 @@ def test_every_byte_is_scanned_once_for_all_slaves() -> None:
         walk(store)
     sizes = sum((ORACLE / "mysql-row" / name).stat().st_size for name in store.binlogs.names)
     heads = sum(store.first_position(name) for name in store.binlogs.names)
-    assert store.scanned[0] == sizes - heads
+    assert store.scanned.bytes == sizes - heads
 
 
 def test_the_growth_of_a_small_segment_is_counted(tmp_path: Path) -> None:
@@ -379,7 +379,7 @@ def test_small_segments_of_a_file_that_this_process_writes_are_joined(
     found = list(store.segments(name))
     assert [one.end for one in found[:-1]] == [one.start for one in found[1:]]
     assert found[-1].end == ends[-1]
-    assert store.scanned[0] == ends[-1] - found[0].start
+    assert store.scanned.bytes == ends[-1] - found[0].start
     store.close()
 
 
