@@ -24,7 +24,6 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import uncompressed_sizes
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import ReadAt
-from dumpfilter.index.fileset import SegmentReader
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
@@ -147,20 +146,15 @@ class FlatEvents:
     """For each transaction of the segment (consecutive events of one file), the row of its first event."""
 
 
-def flat_events(segment: Segment, reader: SegmentReader) -> FlatEvents:
+def flat_events(segment: Segment, data: npt.NDArray[np.uint8], data_offset: int) -> FlatEvents:
     """Return the events of ``segment`` (consecutive events of one file) as rows, with each compressed transaction
     replaced by the events inside it.
 
-    ``reader`` must have just read this segment, and still hold its bytes. A Transaction_payload event
-    (compressed transaction) stays one row if it is empty, damaged or too large to decompress.
+    ``data`` has the bytes of the file from ``data_offset`` on. A Transaction_payload event (compressed transaction)
+    stays one row if it is empty, damaged or too large to decompress.
     """
-    sizes = uncompressed_sizes(
-        reader.data,
-        segment.offset - reader.data_offset,
-        segment.size,
-        segment.type,
-        segment.format_description,
-    )
+    at = segment.offset - data_offset
+    sizes = uncompressed_sizes(data, at, segment.size, segment.type, segment.format_description)
     n = len(sizes)
     payloads = {event: inner for event, inner in sorted(segment.payloads.items()) if len(inner.size)}
     repeats = np.ones(n, np.int64)
@@ -306,9 +300,9 @@ class ByHeading:
         saved = flat.size - flat.stored
         if self._saved is None and saved.any():
             self._saved = self._stored.beside()
-        self._stored.add(_flat_segment(segment, flat, flat.stored), read)
+        self._stored.add(flat_segment(segment, flat, flat.stored), read)
         if self._saved is not None:
-            self._saved.add(_flat_segment(segment, flat, saved), read)
+            self._saved.add(flat_segment(segment, flat, saved), read)
         self._segments += 1
         if self._segments % _SEGMENTS == 0:
             self._take()
@@ -352,7 +346,7 @@ def _summed(parts: HeadingSums) -> HeadingSums:
     return replace(parts, heading=rows[:, 0], period=rows[:, 1], volume=rows[:, 2:])
 
 
-def _flat_segment(segment: Segment, flat: FlatEvents, size: Ints) -> Segment:
+def flat_segment(segment: Segment, flat: FlatEvents, size: Ints) -> Segment:
     """Return a copy of ``segment`` in which the events inside compressed transactions replace their
     Transaction_payload events. ``size`` has the size to count for each event.
     """

@@ -8,7 +8,7 @@ tables for terminals of 80 columns or more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, TypeVar
@@ -54,7 +54,7 @@ from dumpfilter.binlog.events import (
 from dumpfilter.binlog.gtid import MariadbGtid, MysqlGtid, empty_set
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.query import decode_statement_event
-from dumpfilter.index.fileset import BinlogFile, BinlogSet, SegmentReader, gtids_before
+from dumpfilter.index.fileset import BinlogSet, SegmentReader, gtids_before
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject
 
@@ -109,6 +109,7 @@ class Large:
         self.bytes += other.bytes
         self.events += other.events
         self.changes |= other.changes
+        self.text = self.text or other.text
         self.of_subjects.update(other.of_subjects)
 
     def name_tables(self, subjects: Subjects) -> None:
@@ -197,9 +198,10 @@ class Largest:
         self._sources = sources
         self.transactions, self.statements = _Top(most), _Top(most)
 
-    def add(self, segment: Segment, flat: FlatEvents) -> None:
+    def add(self, segment: Segment, flat: FlatEvents, event: Callable[[int], bytes]) -> None:
         """Add the transactions and statements of the next segment (consecutive events of one file). ``flat`` has its
-        events, with compressed transactions opened.
+        events, with compressed transactions opened. ``event`` returns the bytes of an event, given its index in the
+        segment.
         """
         if not len(flat.event):
             return
@@ -214,9 +216,9 @@ class Largest:
             goes_on=bool(segment.continues),
             is_open=bool(segment.open),
         )
-        self._add_statements(segment, flat)
+        self._add_statements(segment, flat, event)
 
-    def _add_statements(self, segment: Segment, flat: FlatEvents) -> None:
+    def _add_statements(self, segment: Segment, flat: FlatEvents, event: Callable[[int], bytes]) -> None:
         part, ends = np.isin(flat.role, _OF_STATEMENTS), np.isin(flat.role, _ENDS_STATEMENT)
         begins = part.copy()
         begins[1:] &= ends[:-1] | ~part[:-1]
@@ -227,7 +229,10 @@ class Largest:
         def describe(number: int) -> Large:
             begin, stop = int(first[number]), int(stops[number])
             others = np.flatnonzero(~part[begin:stop])
-            return self._describe(segment, flat, begin, begin + int(others[0]) if len(others) else stop)
+            stop = begin + int(others[0]) if len(others) else stop
+            found = self._describe(segment, flat, begin, stop)
+            found.text = _text(segment, flat, begin, stop, event)
+            return found
 
         self.statements.add(
             np.add.reduceat(np.where(part, flat.size, 0), first) if len(first) else first,
@@ -269,31 +274,35 @@ class Largest:
 _CHANGES = {int(kind): kind.kind.change for kind in EventType if kind.kind.change}
 
 
-LONGEST = 1000
+_LONGEST = 1000
 """The maximum length of a statement's text, characters. Longer texts are cut."""
 
 
-def statement_text(binlogs: BinlogSet, one: Large) -> str:
-    """Return the beginning of the text of the large statement ``one``, or an empty text if the binlog does not have
-    it.
+def _text(segment: Segment, flat: FlatEvents, first: int, stop: int, event: Callable[[int], bytes]) -> str:
+    """Return the beginning of the text of a statement with the events from ``first`` to the one before ``stop``. It is
+    empty if the binlog does not have the text.
 
     Rows events have a text only if the server writes Rows_query or Annotate_rows events.
     """
-    try:
-        with binlogs.file(one.file) as opened:
-            for kind, body in _events(opened, one):
-                if kind in STATEMENTS:
-                    return decode_statement_event(EventType(kind), body, opened.format_description).text[
-                        :LONGEST
-                    ]
-                if kind in _TEXTS_OF_ROWS:
-                    return _TEXTS_OF_ROWS[kind](body).decode("utf-8", "replace")[:LONGEST]
-                if kind not in _CONTEXTS:
-                    break
-    except BinlogError:
-        # The scan has read these events without an error. A second format description event in a relay log can give
-        # them a layout that is not known here.
-        pass
+    fd = segment.format_description
+    for number in range(first, stop):
+        kind = EventType(flat.type[number])
+        if kind not in (*STATEMENTS, *_CONTEXTS):
+            break
+        if kind not in (*STATEMENTS, *_TEXTS_OF_ROWS):
+            continue
+        try:
+            body: bytes | memoryview = fd.body(event(int(flat.event[number])))
+            inside = int(flat.inside[number])
+            if inside >= 0:
+                # The events of a compressed transaction have no checksums.
+                opened = decode_transaction_payload(body).open()
+                body = opened[inside + HEADER_LENGTH : inside + int(flat.size[number])]
+            if kind in STATEMENTS:
+                return decode_statement_event(kind, body, fd).text[:_LONGEST]
+            return _TEXTS_OF_ROWS[kind](body).decode("utf-8", "replace")[:_LONGEST]
+        except BinlogError:
+            break
     return ""
 
 
@@ -302,22 +311,6 @@ _TEXTS_OF_ROWS: dict[int, Callable[[bytes | memoryview], bytes]] = {
     EventType.ROWS_QUERY: decode_rows_query,
     EventType.ANNOTATE_ROWS: decode_annotate_rows,
 }
-
-
-def _events(file: BinlogFile, one: Large) -> Iterator[tuple[int, bytes | memoryview]]:
-    """Yield type and body of each event, beginning with the first event of the large statement ``one``."""
-    position = one.position
-    event = file.read_event(position)
-    while one.inside < 0:
-        yield event[4], file.format_description.body(event)
-        position += len(event)
-        event = file.read_event(position)
-    offset = 0
-    for header, inner in decode_transaction_payload(file.format_description.body(event)).events():
-        if offset >= one.inside:
-            # The events of a compressed transaction have no checksums.
-            yield header.type, inner[HEADER_LENGTH:]
-        offset += header.size
 
 
 NOT_OPENED = "(not opened)"
@@ -451,8 +444,6 @@ def inspect_set(
             work.add(reader, segment)
             advance(segment.end - segment.start)
     work.finish()
-    for one in found.largest_statements:
-        one.text = statement_text(binlogs, one)
     return found
 
 
@@ -481,12 +472,17 @@ class Inspector:
         segment, and still hold its bytes.
         """
         found = self._found
-        flat = flat_events(segment, reader)
+        flat = flat_events(segment, reader.data, reader.data_offset)
         self._add_types(segment, flat)
         self._by_heading.add(segment, flat, reader.file.read)
-        self._largest.add(segment, flat)
+
+        def event(number: int) -> bytes:
+            start = int(segment.offset[number]) - reader.data_offset
+            return reader.data[start : start + int(segment.size[number])].tobytes()
+
+        self._largest.add(segment, flat, event)
         self._add_times(segment)
-        self._add_compression(reader, segment, flat)
+        self._add_compression(segment, flat, event)
         for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
             ours = segment.txn_source == number
             self._gtids.add_many(self.sources.key(number, found.family), segment.txn_number[ours])
@@ -510,7 +506,7 @@ class Inspector:
             found.first_time = min(int(times.min()), found.first_time or _NO_TIME)
             found.last_time = max(int(times.max()), found.last_time or 0)
 
-    def _add_compression(self, reader: SegmentReader, segment: Segment, flat: FlatEvents) -> None:
+    def _add_compression(self, segment: Segment, flat: FlatEvents, event: Callable[[int], bytes]) -> None:
         compression = self._found.compression
         is_payload = segment.type == EventType.TRANSACTION_PAYLOAD
         not_opened = np.flatnonzero(is_payload & (segment.role & R.ROLE_MASK != R.PAYLOAD)).tolist()
@@ -520,14 +516,16 @@ class Inspector:
         compression.events += int(np.count_nonzero(packed))
         compression.bytes += int(segment.size[is_payload].sum()) + int(flat.stored[packed].sum())
         compression.bytes_uncompressed += int(flat.size[packed].sum())
-        for event in not_opened:
-            compression.bytes_uncompressed += _announced_size(reader, segment, event)
+        for number in not_opened:
+            compression.bytes_uncompressed += _announced_size(
+                segment.format_description.body(event(number)), int(segment.size[number])
+            )
         for inner in segment.payloads.values():
             compression.bytes_uncompressed += int(inner.size.sum())
 
     def finish(self) -> None:
         """Write the final sums into the :class:`Inspection` (the statistics of the set) that was given to the
-        constructor. The texts of large statements stay empty.
+        constructor.
         """
         found, sums = self._found, self._by_heading.sums()
         found.gtids, found.gtids_dropped = str(self._gtids), str(self._dropped)
@@ -558,10 +556,7 @@ _IS_PACKED[EventType.TRANSACTION_PAYLOAD] = False
 """For each event type by number, whether MariaDB compressed the event's rows or statement."""
 
 
-def _announced_size(reader: SegmentReader, segment: Segment, event: int) -> int:
-    size = int(segment.size[event])
-    start = int(segment.offset[event]) - reader.data_offset
-    body = segment.format_description.body(reader.data[start : start + size].tobytes())
+def _announced_size(body: bytes | memoryview, size: int) -> int:
     try:
         return decode_transaction_payload(body).uncompressed_size
     except BinlogCorrupt:
