@@ -15,12 +15,13 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from dumpfilter.analyse.report.text import human_bytes
 from dumpfilter.base import logs
 from dumpfilter.base.errors import BinlogError, DumpfilterError
 from dumpfilter.base.waiting import watching
@@ -34,18 +35,12 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Amount:
-    """The size of a job, for its progress bar, and the number of Spark tasks that run the job.
-
-    A job calls one function with each task of a list, such as a part of a binlog file. A Spark task may make several of
-    these calls.
-    """
+    """The size of a job, for its progress bar."""
 
     unit: str = "tasks"
     """The plural noun for the tasks, such as "files"."""
     nbytes: int | None = None
     """The bytes that all tasks read together. None: unknown."""
-    slices: int | None = None
-    """The number of Spark tasks among which the job's tasks are divided. None: one Spark task for each task."""
 
 
 TASKS = Amount()
@@ -73,6 +68,11 @@ def run_here(
     Small jobs use this function in place of threads or Spark. ``label`` and ``amount`` have no effect.
     """
     return [translated(function, task) for task in tasks]
+
+
+def for_each(function: Callable[[T], R], tasks: Iterable[T]) -> list[R]:
+    """Call ``function`` with each of ``tasks``. A job uses this function to run several small tasks as one."""
+    return [function(task) for task in tasks]
 
 
 def translated(function: Callable[[T], R], task: T) -> R:
@@ -209,19 +209,15 @@ def told_of(tasks: int, nbytes: int, total: int, amount: Amount) -> str:
     noun for tasks.
 
     >>> told_of(3, 5 << 28, 5, Amount("files", 2 << 30))
-    '3 of 5 files, 1.2 of 2.0 GiB'
+    '3 of 5 files, 1.25 GiB of 2 GiB'
     >>> told_of(3, 0, 5, Amount())
     '3 of 5 tasks'
     """
     told = f"{min(tasks, total):,} of {total:,} {amount.unit}"
     if not amount.nbytes:
         return told
-    power = min(max((amount.nbytes.bit_length() - 1) // 10, 0), 4)
-    size = 1 << 10 * power
-    digits = 1 if power else 0
-    names = ("bytes", "KiB", "MiB", "GiB", "TiB")
     done = min(nbytes, amount.nbytes)
-    return f"{told}, {done / size:,.{digits}f} of {amount.nbytes / size:,.{digits}f} {names[power]}"
+    return f"{told}, {human_bytes(done)} of {human_bytes(amount.nbytes)}"
 
 
 _POLL = 0.1

@@ -81,24 +81,9 @@ class Range:
     """
 
 
-_SLICES = 8
-"""The number of Spark tasks per core into which a large set is divided. Spark takes some 13 ms of a core to start a
-task, which is a sixth of the work on 32 MiB. The last task of a core leaves the other cores idle.
-"""
-
-
-def amount_of(ranges: Sequence[Range], slice_size: int | None = None, cores: int = 1) -> Amount:
-    """Return the total size of ``ranges`` (parts of binlog files, each read by a task), for a progress bar and for the
-    division into Spark tasks.
-
-    ``slice_size`` is the least number of bytes for one Spark task. None: each of the job's tasks becomes one Spark
-    task. A Spark task of a large set has more bytes. ``cores`` is the number of tasks that run in parallel.
-    """
-    nbytes = sum(one.end - one.start for one in ranges)
-    if slice_size is None:
-        return Amount("parts", nbytes)
-    size = max(slice_size, min(nbytes // (_SLICES * cores), _LARGEST_GROUP * slice_size))
-    return Amount("parts", nbytes, max(1, min(len(ranges), -(-nbytes // size))))
+def amount_of(ranges: Sequence[Range]) -> Amount:
+    """Return the total size of ``ranges`` (parts of binlog files, which tasks read), for a progress bar."""
+    return Amount("parts", sum(one.end - one.start for one in ranges))
 
 
 MOST_GROUPS = 512

@@ -423,17 +423,15 @@ class SparkRunner:
         if not tasks:
             return []
         context = self._get_context()
-        in_slice = -(-len(tasks) // min(amount.slices or len(tasks), len(tasks)))
-        wave = _WAVE * self.cores * in_slice
+        wave = _WAVE * self.cores
         results: list[R] = []
 
         def reached() -> tuple[int, None]:
-            return len(results) + _completed(context) * in_slice, None
+            return len(results) + _completed(context), None
 
         with self._progress.of(label, len(tasks), amount, reached):
             for begin in range(0, len(tasks), wave):
-                some = tasks[begin : begin + wave]
-                results += _run(context, function, some, label, -(-len(some) // in_slice))
+                results += _run(context, function, tasks[begin : begin + wave], label)
         return results
 
     @property
@@ -453,14 +451,12 @@ def spark_runner(settings: SparkSettings, console: Console | None = None) -> Ite
         yield SparkRunner(lambda: stack.enter_context(spark_context(settings)), console)
 
 
-def _run(
-    context: SparkContext, function: Callable[[T], R], tasks: Sequence[T], label: str, slices: int
-) -> list[R]:
+def _run(context: SparkContext, function: Callable[[T], R], tasks: Sequence[T], label: str) -> list[R]:
     group = uuid.uuid4().hex
 
     def collect() -> list[R | DumpfilterError]:
         context.setJobGroup(group, label, interruptOnCancel=False)
-        return context.parallelize(tasks, slices).map(functools.partial(_guarded, function)).collect()
+        return context.parallelize(tasks, len(tasks)).map(functools.partial(_guarded, function)).collect()
 
     # A second thread does all calls to Spark, so that after Ctrl-C the main thread can cancel the job. An
     # interrupted call would spoil the connection that cancelling needs.

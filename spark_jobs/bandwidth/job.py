@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 
@@ -54,7 +55,7 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     totals_of,
     with_totals,
 )
-from dumpfilter.spark_jobs.engines import Amount, Runner, run_here
+from dumpfilter.spark_jobs.engines import Runner, for_each, run_here
 from dumpfilter.spark_jobs.options import BandwidthOptions
 from dumpfilter.spark_jobs.split.ownership import REST, decode_name, encoded_schemas
 from dumpfilter.topology.slaves_file import SlaveDefinition
@@ -328,10 +329,10 @@ _MOST_DECISIONS = 1_000_000
 checked, to bound the time.
 """
 
-_SLICES = 16
-"""The maximum number of Spark tasks that evaluate filters. Starting a task takes time."""
+_MOST_TASKS = 16
+"""The maximum number of tasks that evaluate filters. Starting a task on Spark takes time."""
 _QUESTIONS = 1 << 15
-"""The number of filters times subjects that one Spark task evaluates at least, in some 0.1 s. Fewer need no task."""
+"""The number of filters times subjects that one task evaluates at least, in some 0.1 s. Fewer need no task."""
 
 _WRONG_NAMES = frozenset(
     {
@@ -449,11 +450,16 @@ def evaluate_slaves(
     if numbers is None:
         raise ValueError("these measurements are valid for other filters alone")
     distinct = list(filters.values())
-    amount = Amount("filters", slices=min(len(distinct) * len(subjects) // _QUESTIONS, _SLICES))
-    asking = run if amount.slices else run_here
-    flags = asking(partial(flags_of, subjects=subjects), distinct, "asking filters", amount=amount)
+    tasks = min(len(distinct) * len(subjects) // _QUESTIONS, _MOST_TASKS)
+    size = -(-len(distinct) // max(tasks, 1))
+    some = [distinct[k : k + size] for k in range(0, len(distinct), size)]
+    asking = run if tasks else run_here
+    flags = asking(partial(for_each, partial(flags_of, subjects=subjects)), some, "asking filters")
     evaluate = Evaluate(
-        measured.measured, list(zip(flags, numbers, strict=True)), indexed.newest.family, options.audience
+        measured.measured,
+        list(zip(chain.from_iterable(flags), numbers, strict=True)),
+        indexed.newest.family,
+        options.audience,
     )
     found = [evaluate(one) for one in asked]
     warnings = filter_warnings(

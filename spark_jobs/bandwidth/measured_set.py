@@ -47,8 +47,6 @@ from dumpfilter.spark_jobs.samples import CHUNK, WHOLE, Samples, compressed_size
 from dumpfilter.spark_jobs.split.ownership import BY_SCHEMA, Assigner, Owners, schemas_among
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
-DEFAULT_OPTIONS = BandwidthOptions()
-
 PROBE = 16 << 10
 """The number of bytes at each end of a file that go into its digest. The beginning contains the file's creation
 time, and the end its last transactions.
@@ -69,15 +67,10 @@ class FileVersion:
     """A digest of the file's first and last bytes."""
 
 
-def versions_of(paths: Sequence[str]) -> tuple[FileVersion | None, ...]:
-    """Return the version of each of ``paths`` (paths or URIs), by which a later run recognizes unchanged files.
-
-    The version of a file that cannot be opened is None.
+def version_of(path: str) -> FileVersion | None:
+    """Return the version of the file ``path`` (a path or URI), by which a later run recognizes an unchanged file. It is
+    None for a file that cannot be opened.
     """
-    return tuple(map(_version, paths))
-
-
-def _version(path: str) -> FileVersion | None:
     digest = hashlib.blake2b(digest_size=16)
     try:
         with open_file(path) as file:
@@ -191,7 +184,7 @@ class MeasureRanges(ReadRanges):
     returns the measurements of each file.
     """
 
-    options: BandwidthOptions = DEFAULT_OPTIONS
+    options: BandwidthOptions
     filters: tuple[ReplicationFilter, ...]
     bucket_seconds: int
     unknown_xa_schemas: tuple[str, ...] = ()
@@ -220,8 +213,7 @@ class MeasureRanges(ReadRanges):
                             schema_bytes[owners.names[share.output]] += share.size
                         if not k:
                             _compress(block, subjects, wanted.number, samples)
-            # The driver adds up equal units, of which the part of a file has few.
-            by_file[number] = Measured(tally.take(add_up=False), dict(schema_bytes), samples)
+            by_file[number] = Measured(tally.take(), dict(schema_bytes), samples)
         units = sum(len(found.tallied.condition) for found in by_file.values())
         if units * max(self.nbytes, nbytes) > self.options.most_units * nbytes:
             for found in by_file.values():
@@ -240,8 +232,7 @@ class MeasureRanges(ReadRanges):
     def _state(self) -> tuple[Subjects, SourceNumbers, list[TableFlags], Tally, Owners]:
         subjects, sources = Subjects(), SourceNumbers()
         verdicts = [TableFlags(one, subjects) for one in self.filters]
-        given = [(one, None) for one in verdicts]
-        tally = Tally(subjects, sources, filters=given, bucket_seconds=self.bucket_seconds, any_origin=True)
+        tally = Tally(subjects, sources, filters=verdicts, bucket_seconds=self.bucket_seconds)
         owners = BY_SCHEMA.owners(subjects, DEFAULT_NAMES, self.unknown_xa_schemas)
         return subjects, sources, verdicts, tally, owners
 
@@ -367,7 +358,7 @@ def measure_set(
     """
     # The versions are taken before the files are read. A file that somebody changes meanwhile is measured again.
     paths = BinlogSet.open(source).addresses
-    versions = versions_of(paths)
+    versions = [version_of(path) for path in paths]
     known: dict[int, MeasuredFile] = {}
     is_same = False
     if kept is not None and kept.options == options.key:

@@ -70,7 +70,7 @@ from dumpfilter.spark_jobs.bandwidth.measured_set import (
     Measured,
     MeasuredFile,
     MeasuredSet,
-    versions_of,
+    version_of,
 )
 from dumpfilter.spark_jobs.bandwidth.report import Group, by_saving, render_report
 from dumpfilter.spark_jobs.bandwidth.results import (
@@ -329,7 +329,7 @@ def results_for(
     bad option.
     """
     kept = read_measurements(directory / MEASUREMENTS)
-    if kept is not None and not kept.is_of(versions_of(BinlogSet.open(source).addresses)):
+    if kept is not None and not kept.is_of([version_of(path) for path in BinlogSet.open(source).addresses]):
         kept = None
     # New results of the same binlogs take the place of the old ones. The option is for everything else.
     check_output(directory, overwrite=overwrite or kept is not None)

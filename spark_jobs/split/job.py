@@ -44,7 +44,7 @@ import numpy as np
 from dumpfilter.analyse.split_set import MANIFEST, BinlogPart, Manifest, NamedBinlog, Place, SourceFile, now
 from dumpfilter.analyse.traffic.facts import Ints
 from dumpfilter.base.errors import BinlogError, OutputError
-from dumpfilter.base.files import committed, locked, replace_directory, writing
+from dumpfilter.base.files import committed, locked, replace_directory
 from dumpfilter.base.printable import replace_invalid_utf8
 from dumpfilter.binlog.events import HEADER_LENGTH, MAGIC, EventHeader, EventType, seal
 from dumpfilter.binlog.format import FormatDescription
@@ -57,9 +57,9 @@ from dumpfilter.binlog.gtid_events import (
     encode_previous_gtids,
 )
 from dumpfilter.binlog.writer import rebase, rotate_event, with_body
-from dumpfilter.spark_jobs.engines import Runner
+from dumpfilter.spark_jobs.engines import Runner, for_each
 from dumpfilter.spark_jobs.options import SplitSettings
-from dumpfilter.spark_jobs.ranges import FileIndex, IndexedSet, Range, amount_of, index_set
+from dumpfilter.spark_jobs.ranges import FileIndex, IndexedSet, Range, amount_of, grouped, index_set
 from dumpfilter.spark_jobs.split import tasks as P
 from dumpfilter.spark_jobs.split.ownership import (
     BY_SCHEMA,
@@ -80,156 +80,138 @@ from dumpfilter.spark_jobs.split.tasks import (
     opened,
 )
 
-_FORMAT = 7
+_FORMAT = 8
 """The layout version of a job's working directory. It is part of the directory's name, so no job continues in a
 directory with another layout.
 """
 
 
-class OutputDirectory:
-    """The output directory of one split, locked against other splits.
+@contextmanager
+def _working_directory(
+    directory: Path, job: str, *, overwrite: bool, sources: Iterable[Path] = ()
+) -> Iterator[Staging | Manifest]:
+    """Yield the working directory of a split, which is beside the output directory. It is locked, and removed at the
+    end. If the process is killed, the next run of the same job continues there.
 
-    The object is a context manager. It creates and locks a working directory beside the output directory, and removes
-    it at the end. If the process is killed, the next run of the same job continues there.
+    Yield the manifest instead if an earlier run of the same job has published the output directory.
 
     Parameters:
-        directory: the output directory. The job creates it, and missing parent directories.
+        directory: the output directory. Missing parent directories are created.
         job: a digest of the source files and options, by which an earlier run of the same job is recognized.
         overwrite: whether the job may replace the output of a different split.
         sources: the local paths of the binlogs to split. They must not be in the output directory.
 
     Raises OutputError if the directory has other files or another split, is locked, or cannot be written.
     """
-
-    def __init__(self, directory: Path, job: str, *, overwrite: bool, sources: Iterable[Path] = ()) -> None:
-        self.directory = Path(os.path.abspath(directory))
-        self._overwrite = overwrite
-        self._job = job
-        self._base = f".{self.directory.name}.split-"
-        self._work = self.directory.parent / f"{self._base}{_FORMAT}-{_boot_id()[:8]}-{job[:16]}"
-        self._held = ExitStack()
-        """The lock of the working directory, which the end of the job removes."""
-        self.finished: Manifest | None = None
-        """The manifest that an earlier run of the same job published, so that the job need not run. None if there is
-        none.
-        """
-        for source in sources:
-            if source.resolve().parent == self.directory.resolve():
-                raise OutputError(f"{directory}: holds the binlogs that are split; name another directory")
-
-    @property
-    def staging(self) -> Staging:
-        """The paths in the split's working directory, in which all files are written before the output is published."""
-        return Staging(str(self._work))
-
-    def __enter__(self) -> OutputDirectory:
+    for source in sources:
+        if source.resolve().parent == directory.resolve():
+            raise OutputError(f"{directory}: holds the binlogs that are split; name another directory")
+    work = directory.parent / f"{_base(directory)}{_FORMAT}-{_boot_id()[:8]}-{job[:16]}"
+    with ExitStack() as held:
         try:
             # A job may have been killed after it had renamed the old output directory, and before it published the new
             # one.
-            if not self.directory.exists():
-                for left in self._beside("old-*"):
-                    os.rename(left, self.directory)
-            self._check_existing()
-            if self.finished is None:
-                self.directory.parent.mkdir(parents=True, exist_ok=True)
-                self._begin()
-            else:
+            if not directory.exists():
+                for left in _beside(directory, "old-*"):
+                    os.rename(left, directory)
+            finished = _finished(directory, job, overwrite=overwrite)
+            if finished is not None:
                 with suppress(OutputError):  # Another job may hold the lock of a working directory.
-                    self._remove_abandoned(self._beside())
+                    _remove_abandoned(directory, _beside(directory))
+            else:
+                directory.parent.mkdir(parents=True, exist_ok=True)
+                # A working directory without its part ``out`` is a remainder, since the job has already published
+                # ``out`` as the output directory.
+                _remove_abandoned(
+                    directory,
+                    (left for left in _beside(directory) if left != work or not (left / "out").is_dir()),
+                )
+                work.mkdir(exist_ok=True)
+                held.enter_context(_locked(directory, work))
+                held.callback(_discard, directory, work)
+                for name in (*get_args(RangeFile), "out"):
+                    (work / name).mkdir(exist_ok=True)
         except OSError as error:
-            self._held.close()
-            raise OutputError(
-                f"{error.filename or self.directory}: cannot be written: {error.strerror}"
-            ) from None
-        return self
+            raise OutputError(f"{error.filename or directory}: cannot be written: {error.strerror}") from None
+        yield finished or Staging(str(work))
 
-    def _beside(self, pattern: str = "*") -> list[Path]:
-        """Return the working directories of all jobs for the output directory, and the old output directories."""
-        return sorted(self.directory.parent.glob(f"{glob.escape(self._base)}{pattern}"))
 
-    def _check_existing(self) -> None:
-        if not self.directory.exists():
-            return
-        if not self.directory.is_dir():
-            raise OutputError(f"{self.directory}: is not a directory")
-        if not any(self.directory.iterdir()):
-            return
-        if not (self.directory / MANIFEST).exists():
-            raise OutputError(f"{self.directory}: holds files that no split wrote; name another directory")
-        there = Manifest.load(self.directory)
-        if self._overwrite:
-            return
-        if there.job != self._job:
-            raise OutputError(
-                f"{self.directory}: holds the split of other binlogs, or with other options; name another directory "
-                "or use --overwrite"
-            )
-        self.finished = there
+def _base(directory: Path) -> str:
+    """Return the beginning of the names of working directories for the output ``directory``."""
+    return f".{directory.name}.split-"
 
-    def _begin(self) -> None:
-        # A working directory without its part ``out`` is a remainder, since the job has already published ``out`` as
-        # the output directory.
-        self._remove_abandoned(
-            left for left in self._beside() if left != self._work or not (left / "out").is_dir()
+
+def _beside(directory: Path, pattern: str = "*") -> list[Path]:
+    """Return the working directories of all jobs for the output ``directory``, and the old output directories."""
+    return sorted(directory.parent.glob(f"{glob.escape(_base(directory))}{pattern}"))
+
+
+def _finished(directory: Path, job: str, *, overwrite: bool) -> Manifest | None:
+    """Return the manifest in the output directory if it has the output of this job. Raises OutputError if it has
+    anything else that the job may not replace.
+    """
+    if not directory.exists():
+        return None
+    if not directory.is_dir():
+        raise OutputError(f"{directory}: is not a directory")
+    if not any(directory.iterdir()):
+        return None
+    if not (directory / MANIFEST).exists():
+        raise OutputError(f"{directory}: holds files that no split wrote; name another directory")
+    there = Manifest.load(directory)
+    if not overwrite and there.job != job:
+        raise OutputError(
+            f"{directory}: holds the split of other binlogs, or with other options; name another directory "
+            "or use --overwrite"
         )
-        is_new = not self._work.exists()
+    return None if overwrite else there
+
+
+@contextmanager
+def _locked(directory: Path, path: Path) -> Iterator[None]:
+    busy = f"{directory}: another split is writing to it"
+    with locked(path, busy) as handle:
+        # Another process may have removed the directory, and perhaps made it anew.
         try:
-            self._work.mkdir(exist_ok=True)
-            self._held.enter_context(self._locked(self._work))
-            for name in (*get_args(RangeFile), "out"):
-                (self._work / name).mkdir(exist_ok=True)
-            self._held.callback(self._discard, self._work)
-        except OSError:
-            if is_new:
-                # On a full disk an incomplete working directory must not stay. No job could continue in it.
-                shutil.rmtree(self._work, ignore_errors=True)
-            raise
+            is_same = os.path.samestat(os.fstat(handle), os.stat(path))
+        except FileNotFoundError:
+            is_same = False
+        if not is_same:
+            raise OutputError(busy)
+        yield
 
-    @contextmanager
-    def _locked(self, path: Path) -> Iterator[None]:
-        busy = f"{self.directory}: another split is writing to it"
-        with locked(path, busy) as handle:
-            # Another process may have removed the directory, and perhaps made it anew.
-            try:
-                is_same = os.path.samestat(os.fstat(handle), os.stat(path))
-            except FileNotFoundError:
-                is_same = False
-            if not is_same:
-                raise OutputError(busy)
-            yield
 
-    def _discard(self, path: Path) -> None:
-        # The directory is renamed before its files are removed, so that no job continues in half a directory.
-        gone = path.with_name(f"{self._base}gone-{uuid.uuid4().hex[:8]}")
-        with suppress(OSError):
-            os.rename(path, gone)
-            shutil.rmtree(gone, ignore_errors=True)
+def _discard(directory: Path, path: Path) -> None:
+    # The directory is renamed before its files are removed, so that no job continues in half a directory.
+    gone = path.with_name(f"{_base(directory)}gone-{uuid.uuid4().hex[:8]}")
+    with suppress(OSError):
+        os.rename(path, gone)
+        shutil.rmtree(gone, ignore_errors=True)
 
-    def _remove_abandoned(self, some: Iterable[Path]) -> None:
-        for left in some:
-            with self._locked(left):
-                self._discard(left)
 
-    def publish(self) -> None:
-        """Rename the directory of finished files to the output directory, at the end of a successful split. An older
-        output directory is then removed.
+def _remove_abandoned(directory: Path, some: Iterable[Path]) -> None:
+    for left in some:
+        with _locked(directory, left):
+            _discard(directory, left)
 
-        Raises OutputError if the rename fails; the output directory is then unchanged.
-        """
-        old = self.directory.parent / f"{self._base}old-{uuid.uuid4().hex[:8]}"
-        try:
-            replace_directory(self._work / "out", self.directory, old)
-        except OSError as error:
-            if error.errno in (errno.EBUSY, errno.EXDEV):
-                raise OutputError(
-                    f"{self.directory}: is a mount point, which cannot appear by a rename; name a directory in it"
-                ) from None
-            raise OutputError(f"{self.directory}: cannot be replaced: {error.strerror}") from None
-        if old.exists():
-            self._discard(old)
 
-    def __exit__(self, *raised: object) -> None:
-        self._held.close()
+def _publish(finished: Path, directory: Path) -> None:
+    """Rename the directory of ``finished`` files to the output directory, at the end of a successful split. An older
+    output directory is then removed.
+
+    Raises OutputError if the rename fails; the output directory is then unchanged.
+    """
+    old = directory.parent / f"{_base(directory)}old-{uuid.uuid4().hex[:8]}"
+    try:
+        replace_directory(finished, directory, old)
+    except OSError as error:
+        if error.errno in (errno.EBUSY, errno.EXDEV):
+            raise OutputError(
+                f"{directory}: is a mount point, which cannot appear by a rename; name a directory in it"
+            ) from None
+        raise OutputError(f"{directory}: cannot be replaced: {error.strerror}") from None
+    if old.exists():
+        _discard(directory, old)
 
 
 def _boot_id() -> str:
@@ -321,9 +303,11 @@ class Placing:
         file begins when an output's file is full, and where the source's server restarted or changed its binlog format.
         The result has for each output's name the consecutive bytes with their file and offset.
         """
+        outputs = plan.transactions[:, P.T_OUTPUT]
+        parts = np.split(plan.transactions, np.searchsorted(outputs, np.arange(1, len(plan.outputs))))
         return {
-            plan.outputs[output]: self._place(plan.outputs[output], wanted, transactions, plan.sources)
-            for output, transactions in plan.by_output()
+            name: self._place(name, wanted, part, plan.sources)
+            for name, part in zip(plan.outputs, parts, strict=False)
         }
 
     def _place(
@@ -578,11 +562,12 @@ def split(
     warnings = indexed.warnings("in every binlog")
     job = _digest(files, options)
     paths = [Path(one.path) for one in files if "://" not in one.path]
-    with OutputDirectory(output, job, overwrite=options.overwrite, sources=paths) as out:
-        if out.finished is not None:
-            return SplitResult(out.finished, already=True)
-        staging = out.staging
-        amount = amount_of(ranges, options.range_size, getattr(run, "cores", 1))
+    directory = Path(os.path.abspath(output))
+    with _working_directory(directory, job, overwrite=options.overwrite, sources=paths) as staging:
+        if isinstance(staging, Manifest):
+            return SplitResult(staging, already=True)
+        groups = grouped(ranges, options.range_size, getattr(run, "cores", 1))
+        amount = amount_of(ranges)
         plan = PlanRange(
             options=options,
             specification=options.specification,
@@ -590,9 +575,10 @@ def split(
             names=indexed.newest.names,
             unknown_xa_schemas=schemas_among(indexed.subjects),
         )
-        run(plan, ranges, "deciding", amount=amount)
-        placing, cut, unassigned = _place(indexed, staging, options)
-        run(WriteRange(staging), ranges, "writing", amount=amount)
+        run(partial(for_each, plan), groups, "deciding", amount=amount)
+        placing, placements, cut, unassigned = _place(indexed, staging, options)
+        placed = [[(one, placements[one.number]) for one in group] for group in groups]
+        run(partial(for_each, WriteRange(staging)), placed, "writing", amount=amount)
         written = Path(staging.path, "out")
         sets = [
             _finish_set(name, found, written, options.specification)
@@ -614,17 +600,21 @@ def split(
             verified=options.verify,
         )
         manifest.save(written)
-        out.publish()
+        _publish(written, directory)
         return SplitResult(manifest)
 
 
-def _place(indexed: IndexedSet, staging: Staging, options: SplitOptions) -> tuple[Placing, int, int]:
-    """Choose file and offset of all events, and save the choices for the tasks that write.
+def _place(
+    indexed: IndexedSet, staging: Staging, options: SplitOptions
+) -> tuple[Placing, list[Placement], int, int]:
+    """Choose file and offset of all events.
 
-    Return the placement, the number of transactions divided among outputs, and the number of transactions that no
-    output receives. Raises TransactionSpans for a divided transaction if the options refuse it.
+    Return the files of all outputs, the choice for each range, the number of transactions divided among outputs, and
+    the number of transactions that no output receives. Raises TransactionSpans for a divided transaction if the
+    options refuse it.
     """
     placing = Placing(indexed.files, options.specification.names, options.max_binlog_size)
+    placements: list[Placement] = []
     cut = unassigned = 0
     for wanted in indexed.ranges:
         plan = RangePlan.load(staging.of_range("plan", wanted.number), with_pieces=False)
@@ -637,11 +627,8 @@ def _place(indexed: IndexedSet, staging: Staging, options: SplitOptions) -> tupl
                 position=position,
             )
         cut, unassigned = cut + plan.cut, unassigned + plan.unassigned
-        path = staging.of_range("placement", wanted.number)
-        placement = json.dumps(placing.add(wanted, plan))
-        with writing(path):
-            path.write_text(placement, "ascii")
-    return placing, cut, unassigned
+        placements.append(placing.add(wanted, plan))
+    return placing, placements, cut, unassigned
 
 
 def _digest(files: Sequence[FileIndex], options: SplitOptions) -> str:

@@ -393,11 +393,6 @@ class _Block(NamedTuple):
             role[event] = R.REPLACED | (role[event] & R.ENDS)
         return columns._replace(size=size, role=role)
 
-    def replaced_for(self, output: int) -> dict[int, bytes]:
-        """Return the new bytes of the compressed transactions that are cut for ``output``, by their file offset."""
-        parts = self.parts.get(output, {})
-        return {int(self.columns.offset[event]): data for event, data in parts.items()}
-
 
 class Assigner:
     """The decision about which events each output of a split receives. An output is a binlog set that the split writes.
@@ -454,10 +449,11 @@ class Assigner:
                 assert one.carry is not None
                 if output in begun or one.carry.is_kept or len(one.carry.events) > len(of_nobody.events):
                     self._open[output] = one.carry
+        offset = block.columns.offset
         return [
-            Share(output, replace(plan, replaced=block.replaced_for(output)))
+            Share(output, replace(plan, replaced={int(offset[event]): data for event, data in parts.items()}))
             for output, one in sorted(decided.items())
-            for plan in one.plans[:1]
+            for plan, parts in [(one.plans[0], block.parts.get(output, {}))]
             if len(plan.ranges)
         ]
 

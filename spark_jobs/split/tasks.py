@@ -13,7 +13,6 @@ a task that writes again writes equal bytes at equal offsets.
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -158,16 +157,6 @@ class RangePlan(NamedTuple):
             )
         return cls(blocks, transactions, pieces, *words)
 
-    def by_output(self) -> Iterator[tuple[int, Ints]]:
-        """Yield for each output (binlog set that the split writes) its index in ``outputs``, and the transactions that
-        it receives.
-
-        The transactions are rows of ``transactions``.
-        """
-        bounds = np.searchsorted(self.transactions[:, T_OUTPUT], np.arange(len(self.outputs) + 1)).tolist()
-        for output, (begin, end) in enumerate(pairwise(bounds)):
-            yield output, self.transactions[begin:end]
-
 
 def plan_of(
     parts: Iterable[tuple[Block, Sequence[Share]]], names: Sequence[str], sources: SourceNumbers, family: str
@@ -295,11 +284,10 @@ def _received(
     )
 
 
-RangeFile = Literal["plan", "placement", "written"]
+RangeFile = Literal["plan", "written"]
 """The kinds of files about a range (part of the source).
 
 - ``plan`` says which bytes of the range each output binlog receives.
-- ``placement`` says at which files and offsets these bytes are written.
 - ``written`` exists when all bytes of the range have been written to the output files.
 """
 
@@ -407,23 +395,23 @@ class PlanRange(ReadRanges):
 
 @dataclass(frozen=True)
 class WriteRange:
-    """A picklable task that copies the bytes of one range (part of a source file) to the output files. Earlier steps
-    have chosen the bytes and their files and offsets.
+    """A picklable task that copies the bytes of one range (part of a source file) to the output files. An earlier task
+    has planned the bytes, and the driver has chosen their files and offsets.
     """
 
     staging: Staging
 
-    def __call__(self, wanted: Range) -> None:
+    def __call__(self, placed: tuple[Range, Placement]) -> None:
         """Copy the bytes of a range to the output files.
 
         A range that was already written is skipped. Raises OutputError if an output cannot be written, and
         BinlogError if the source has changed since it was planned.
         """
+        wanted, placement = placed
         marker = self.staging.of_range("written", wanted.number)
         if marker.exists():
             return
         plan = RangePlan.load(self.staging.of_range("plan", wanted.number))
-        placement: Placement = json.loads(self.staging.of_range("placement", wanted.number).read_bytes())
         with open_file(wanted.path) as file:
             for output, data, begin in _rendered_shares(file, plan):
                 for start, end, number, offset in _cut(placement[output], begin, begin + len(data)):

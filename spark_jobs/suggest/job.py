@@ -15,7 +15,7 @@ from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.rules import Rule, RuleKind, make_rule
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.spark_jobs.engines import Amount, Runner
-from dumpfilter.spark_jobs.options import ReadOptions, SuggestOptions
+from dumpfilter.spark_jobs.options import SuggestOptions
 from dumpfilter.spark_jobs.ranges import IndexedSet, index_set
 from dumpfilter.spark_jobs.suggest.results import Plan, RuleStep, Suggestions, TableWeight
 from dumpfilter.spark_jobs.suggest.search import Found, Search, Slave, Traffic, measure, option_line
@@ -52,7 +52,8 @@ def suggest(
     """
     options = options or SuggestOptions()
     indexed = index_set(source, run, options)
-    traffic = Traffic(*measure(indexed, (), run, options, "measuring"))
+    facts, is_estimate = measure(indexed, None, run, options, "measuring")
+    traffic = Traffic(facts)
     kept, unmatched = _kept(traffic, indexed, options.keep)
     knowledge = None if gather is None else gather()
     search = Search(traffic, indexed.newest.names, kept, knowledge)
@@ -68,14 +69,20 @@ def suggest(
     planned = dict.fromkeys(
         one for group, plan in (*plans, *together) for stage in _stages(group, plan) for one in stage
     )
-    exact = _exact(list(planned), traffic, indexed, run, options)
-    tables = _tables(traffic, slaves)
+    exact = {one: one.nbytes for one in planned}
+    if is_estimate:
+        filters = [one.filter(indexed.newest.names) for one in planned]
+        facts, _ = measure(indexed, filters, run, options, "cutting transactions")
+        for number, (slave, rules) in enumerate(zip(planned, filters, strict=True)):
+            sent = facts.sent(flags_of(rules, facts.subjects), slave.definition.origin, number)
+            exact[slave] = int(facts.bytes[sent].sum())
+    tables = _tables(Traffic(facts).by_name(None, None), traffic, slaves)
     return Suggestions(
         files=len(indexed.files),
         checked=knowledge is not None,
         bytes=traffic.bytes(None, None),
         server_version=replace_invalid_utf8(indexed.newest.server_version),
-        estimates=traffic.needs_exact_pass,
+        estimates=is_estimate,
         tables=tables,
         plans=tuple(_plan(group, plan, exact, traffic) for group, plan in plans),
         together=_plan(*together[0], exact, traffic) if together else None,
@@ -128,27 +135,6 @@ def _stages(slaves: Sequence[Slave], found: Found) -> list[Sequence[Slave]]:
     return [slaves, *(step.slaves for step in found.steps)]
 
 
-def _exact(
-    slaves: Sequence[Slave],
-    traffic: Traffic,
-    indexed: IndexedSet,
-    run: Runner,
-    options: ReadOptions,
-) -> dict[Slave, int]:
-    """Return the bytes that one slave of each group receives. If filters cut compressed transactions, a second pass
-    over the binlogs counts them exactly.
-    """
-    if not traffic.needs_exact_pass:
-        return {one: one.nbytes for one in slaves}
-    filters = [one.filter(indexed.newest.names) for one in slaves]
-    tallied, _ = measure(indexed, filters, run, options, "cutting transactions")
-    found = {}
-    for number, (slave, one) in enumerate(zip(slaves, filters, strict=True)):
-        sent = tallied.sent(flags_of(one, tallied.subjects), slave.definition.origin, number)
-        found[slave] = int(tallied.bytes[sent].sum())
-    return found
-
-
 def _plan(
     slaves: Sequence[Slave],
     found: Found,
@@ -186,12 +172,12 @@ def _plan(
     )
 
 
-def _tables(traffic: Traffic, slaves: Sequence[Slave]) -> tuple[TableWeight, ...]:
-    whole = traffic.by_name(None, None)
-    with_parts = traffic.by_name_with_parts(None, None)
+def _tables(whole: Mapping[str, int], traffic: Traffic, slaves: Sequence[Slave]) -> tuple[TableWeight, ...]:
+    """Return the tables of the set with their exact bytes, ``whole``, and with their shares in ``traffic``."""
+    with_parts = traffic.by_name(None, None)
     readers: dict[str, int] = {}
     for one in slaves:
-        for name in traffic.by_name_with_parts(one.flags, one.definition.origin):
+        for name in traffic.by_name(one.flags, one.definition.origin):
             readers[name] = readers.get(name, 0) + one.count
     total = max(sum(whole.values()), 1)
     found = [

@@ -5,9 +5,9 @@ everything would save most. The search therefore multiplies the saved bytes by t
 sent. To check a rule, it compares the faults that lint finds in the same binlogs with and without the rule.
 
 A pass over the binlogs makes a tally: bytes counted by the condition under which a filter sends them. From the tally,
-:class:`Traffic` computes the bytes that a filter passes, without reading the binlogs again. The tally does not contain
-the size of a compressed transaction of which a filter drops a part. The search estimates this size as a share of the
-compressed bytes. For the suggested rules, a second pass counts the exact bytes.
+:class:`Traffic` computes the bytes that a filter passes, without reading the binlogs again. Each event of a compressed
+transaction counts with its share of the compressed bytes, since the size of a part of the transaction is unknown. For
+the suggested rules, a second pass counts the exact bytes.
 """
 
 from __future__ import annotations
@@ -16,30 +16,25 @@ import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.analyse.by_heading import Headings
+from dumpfilter.analyse.by_heading import Headings, flat_events, flat_segment
 from dumpfilter.analyse.lint.findings import Code, FilterWarning
 from dumpfilter.analyse.lint.knowledge import SetKnowledge
 from dumpfilter.analyse.lint.linting import lint
 from dumpfilter.analyse.traffic.facts import (
-    COLUMNS,
-    Conditions,
     Facts,
     Ints,
     SubjectFlags,
     flags_of,
     merge,
-    side_by_side,
     wants,
 )
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.binlog.format import NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump.packets.stand_ins import Stretches
 from dumpfilter.filter import make_filter, parse_option
 from dumpfilter.filter.base import OriginFilter, ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
@@ -57,138 +52,67 @@ from dumpfilter.topology.slaves_file import SlaveDefinition
 _BUCKET_SECONDS = 1 << 40
 """The length of a time bucket, seconds. It exceeds any binlog's span, because suggestions do not use times."""
 
-_MOST_MIXES = 20_000
-"""The maximum number of distinct sets of tables in compressed transactions whose parts are counted separately.
-
-A transaction with a further set counts completely as soon as one of its tables is sent.
-"""
-
-
-@dataclass
-class Mix:
-    """The summed bytes of all compressed transactions that change the same set of tables and statements.
-
-    Compression hides the bytes of a single table. They are estimated from its share of the uncompressed bytes.
-    """
-
-    stored: int = 0
-    """The bytes that the transactions take in the binlog: the sizes of their Transaction_payload events."""
-    uncompressed: int = 0
-    """The bytes of the events inside the transactions, before compression."""
-    of_subject: dict[Subject, int] = field(default_factory=dict)
-    """The bytes of the events of each table and statement, before compression."""
-
-    def add(self, other: Mix) -> None:
-        """Add the bytes of ``other``, which counts transactions with the same set of tables and statements."""
-        self.stored += other.stored
-        self.uncompressed += other.uncompressed
-        for subject, nbytes in other.of_subject.items():
-            self.of_subject[subject] = self.of_subject.get(subject, 0) + nbytes
-
-
-Mixes = dict[frozenset[Subject], Mix]
-
-
-Measured = tuple[Facts, Mixes]
-"""The traffic counted in a binlog set, or in a part of the set. The first part has the bytes by the condition under
-which a filter sends them, such as "this table is sent". The second part has the bytes of compressed transactions by the
-set of tables that they change.
-"""
-
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureRanges(ReadRanges):
-    """A task, for threads of this process, that counts the traffic of some ranges (parts of binlog files) for
-    ``filters``.
+    """A task, for threads of this process, that counts the traffic of some ranges (parts of binlog files).
 
     Each thread has separate counts and cached filter results, so that each filter is evaluated only once per table and
     thread.
     """
 
-    filters: Sequence[ReplicationFilter]
+    filters: Sequence[ReplicationFilter] | None
+    """The filters for which compressed transactions are cut exactly. None: the events inside compressed transactions
+    are counted, each with its share of the compressed bytes. The counts are then valid for every filter.
+    """
 
-    def __call__(self, ranges: Iterable[Range]) -> Measured:
-        """Read the ranges and return their measurements. Raises BinlogError with file and position."""
+    def __call__(self, ranges: Iterable[Range]) -> tuple[Facts, bool]:
+        """Read the ranges. Return the traffic by the condition under which a filter sends it, and whether parts of
+        compressed transactions make it an estimate. Raises BinlogError with file and position.
+        """
         subjects, sources, tally = state_of_thread(self.job, self._state)
-        mixes: Mixes = {}
+        is_estimate = False
         tally.take()
         for wanted in ranges:
             with open_file(wanted.path) as file:
                 for block in self.blocks(file, wanted, subjects, sources):
-                    tally.add(block.segment, file.read)
-                    _add_mixes(block.segment, subjects, mixes)
-        return tally.take(), mixes
+                    segment = block.segment
+                    if self.filters is None and segment.payloads:
+                        is_estimate |= any(len(_subjects(inner)) != 1 for inner in segment.payloads.values())
+                        flat = flat_events(segment, block.data, segment.start)
+                        segment = flat_segment(segment, flat, flat.stored)
+                    tally.add(segment, file.read)
+        return tally.take(), is_estimate
 
     def _state(self) -> tuple[Subjects, SourceNumbers, Tally]:
         subjects, sources = Subjects(), SourceNumbers()
-        given = [(TableFlags(one, subjects), None) for one in self.filters]
-        tally = Tally(subjects, sources, filters=given, bucket_seconds=_BUCKET_SECONDS, any_origin=True)
+        given = [TableFlags(one, subjects) for one in self.filters or ()]
+        tally = Tally(subjects, sources, filters=given, bucket_seconds=_BUCKET_SECONDS)
         return subjects, sources, tally
 
 
-def _add_mixes(segment: Segment, subjects: Subjects, mixes: Mixes) -> None:
-    """Add the bytes of each table and statement in a segment's compressed transactions to ``mixes``. Only
-    transactions that change several tables count.
-    """
-    for event, inner in segment.payloads.items():
-        owned = inner.subject >= 0
-        numbers = np.unique(inner.subject[owned])
-        if len(numbers) < 2:
-            continue
-        sizes = np.bincount(
-            np.searchsorted(numbers, inner.subject[owned]), weights=inner.size[owned], minlength=len(numbers)
-        )
-        of_subject: dict[Subject, int] = {}
-        for number, nbytes in zip(numbers.tolist(), sizes.tolist(), strict=True):
-            # The bytes of an XA COMMIT belong to a set of tables, and stay with the whole transaction.
-            if subjects.members(number) is None:
-                subject = subjects[number]
-                of_subject[subject] = of_subject.get(subject, 0) + int(nbytes)
-        key = frozenset(of_subject)
-        if len(key) > 1 and (key in mixes or len(mixes) < _MOST_MIXES):
-            mix = Mix(int(segment.size[event]), int(inner.size.sum()), of_subject)
-            mixes.setdefault(key, Mix()).add(mix)
+def _subjects(segment: Segment) -> npt.NDArray[np.int32]:
+    """Return the distinct numbers of the tables and statements to which the events of ``segment`` belong."""
+    return np.unique(segment.subject[segment.subject >= 0])
 
 
 def measure(
-    indexed: IndexedSet, filters: Sequence[ReplicationFilter], run: Runner, options: ReadOptions, label: str
-) -> Measured:
+    indexed: IndexedSet,
+    filters: Sequence[ReplicationFilter] | None,
+    run: Runner,
+    options: ReadOptions,
+    label: str,
+) -> tuple[Facts, bool]:
     """Count the traffic of a binlog set, so that the bytes that a filter passes can be computed without reading the
-    binlogs again.
+    binlogs again. The second result tells whether parts of compressed transactions make the bytes an estimate.
 
-    The result is valid for ``filters``. It is valid for all filters if no filter drops a part of a compressed
-    transaction. ``run`` executes the tasks, and ``label`` describes the work to the user. Raises BinlogError with file
-    and position.
+    The result is exact for ``filters``. With None it is valid for every filter. ``run`` executes the tasks, and
+    ``label`` describes the work to the user. Raises BinlogError with file and position.
     """
     task = MeasureRanges(options=options, filters=filters)
     groups = grouped(indexed.ranges, options.range_size)
     parts = run(task, groups, label, amount=amount_of(indexed.ranges)) or [task([])]
-    mixes: Mixes = {}
-    for _, of_part in parts:
-        for key, mix in of_part.items():
-            mixes.setdefault(key, Mix()).add(mix)
-    return merge([tallied for tallied, _ in parts]), mixes
-
-
-def with_shares(tallied: Facts, mixes: Mixes) -> Facts:
-    """Return the counted traffic with the bytes of compressed transactions divided among their tables, which is an
-    estimate.
-
-    Each table of a transaction in ``mixes`` gets the bytes that correspond to its part of the uncompressed bytes. The
-    rest of such a transaction counts as soon as a filter sends one of its tables.
-    """
-    subjects: dict[Subject, int] = {}
-    members: list[list[int]] = []
-    sizes: list[int] = []
-    for mix in mixes.values():
-        numbers = [subjects.setdefault(subject, len(subjects)) for subject in mix.of_subject]
-        shares = [mix.stored * size // max(mix.uncompressed, 1) for size in mix.of_subject.values()]
-        members += [numbers, *([number] for number in numbers)]
-        sizes += [-sum(shares), *shares]
-    columns: dict[str, Any] = dict.fromkeys(COLUMNS, np.zeros(len(sizes), np.int64))
-    columns |= {"condition": np.arange(len(sizes)), "bytes": np.array(sizes, np.int64)}
-    about = tuple(subjects), Conditions.any_of(members), (None,), tallied.bucket_seconds, False, Stretches()
-    return side_by_side([tallied, Facts(*about, **columns)])
+    return merge([facts for facts, _ in parts]), any(is_estimate for _, is_estimate in parts)
 
 
 class Traffic:
@@ -198,23 +122,18 @@ class Traffic:
     appended, so that filters are also evaluated for their rows.
     """
 
-    def __init__(self, tallied: Facts, mixes: Mixes) -> None:
-        # The tally was given filters without rules only. So that it serves any filter, a compressed transaction counts
-        # whole as soon as a filter sends one of its tables.
-        self._tallied = replace(tallied, given_only=False)
-        self._shared = with_shares(self._tallied, mixes)
-        self.needs_exact_pass = bool(mixes)
-        """Whether a compressed transaction has several tables, so that the bytes of its parts are estimates."""
-        known = {subject for subject in self._shared.subjects if isinstance(subject, TableSubject)}
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        known = {subject for subject in facts.subjects if isinstance(subject, TableSubject)}
         named = dict.fromkeys(
-            table for subject in self._shared.subjects for table in tables_of(subject) if table not in known
+            table for subject in facts.subjects for table in tables_of(subject) if table not in known
         )
-        self.subjects: tuple[Subject, ...] = (*self._shared.subjects, *named)
+        self.subjects: tuple[Subject, ...] = (*facts.subjects, *named)
         self.is_table: npt.NDArray[np.bool_] = np.array(
             [isinstance(subject, TableSubject) for subject in self.subjects], np.bool_
         )
-        self._headings, self._shared_headings = Headings(self._tallied), Headings(self._shared)
-        self._on_tables = np.array(numbers_on_tables(self._tallied.subjects), np.int64)
+        self._headings = Headings(facts)
+        self._on_tables = np.array(numbers_on_tables(facts.subjects), np.int64)
 
     @property
     def tables(self) -> list[TableSubject]:
@@ -227,7 +146,7 @@ class Traffic:
         ``origin`` is the slave's filter of server ids and domain ids, such as ``IGNORE_SERVER_IDS``. None: the slave
         wants all.
         """
-        return tuple(wants(origin, each) for each in self._tallied.origins)
+        return tuple(wants(origin, each) for each in self._facts.origins)
 
     def ask_about(
         self, one: ReplicationFilter, before: SubjectFlags | None, changed: Sequence[int]
@@ -252,8 +171,7 @@ class Traffic:
         ``flags`` has the decisions of the slave's filter about all tables and statements (None: no rules). ``origin``
         is the slave's filter of server ids and domain ids (None: none).
         """
-        sent = self._shared.sent(flags, origin)
-        return int(self._shared.bytes[sent].sum())
+        return int(self._facts.bytes[self._facts.sent(flags, origin)].sum())
 
     def count_tables(self, flags: SubjectFlags | None) -> int:
         """Return the number of tables whose rows a filter sends. ``flags`` has the filter's decisions about all tables
@@ -275,13 +193,13 @@ class Traffic:
         for each of them. ``flags`` has the filter's decisions (None: no rules), and ``origin`` is the filter of server
         ids and domain ids (None: none).
         """
-        tallied = self._tallied
-        sent = tallied.sent(flags, origin)
+        facts = self._facts
+        sent = facts.sent(flags, origin)
         of_condition = np.bincount(
-            tallied.condition[sent], weights=tallied.bytes[sent], minlength=len(tallied.conditions)
+            facts.condition[sent], weights=facts.bytes[sent], minlength=len(facts.conditions)
         )
         found: npt.NDArray[np.float64] = np.zeros(len(self.subjects))
-        conditions = tallied.conditions
+        conditions = facts.conditions
         lengths = np.diff(conditions.start)
         if len(conditions.member):
             among = conditions.member >= 0
@@ -292,25 +210,12 @@ class Traffic:
         return np.ceil(found).astype(np.int64)
 
     def by_name(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> dict[str, int]:
-        """Return the bytes that a slave receives by the name of the table (``schema.table``), as the command
-        ``bandwidth`` counts them.
-
-        A compressed transaction with several tables counts completely under :data:`SEVERAL`. ``flags`` has the
-        decisions of the slave's filter (None: no rules), and ``origin`` is its filter of server ids and domain ids
-        (None: none).
-        """
-        return self._headings.by_name(self._tallied.bytes, self._tallied.sent(flags, origin))
-
-    def by_name_with_parts(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> dict[str, int]:
-        """Return the bytes that a slave receives by the name of the table. Compressed transactions count with an
-        estimated share for each of their tables.
+        """Return the bytes that a slave receives by the name of the table (``schema.table``).
 
         ``flags`` has the decisions of the slave's filter (None: no rules), and ``origin`` is its filter of server ids
         and domain ids (None: none).
         """
-        found = self._shared_headings.by_name(self._shared.bytes, self._shared.sent(flags, origin))
-        # Shares have no origin. They would leave fewer than 0 bytes of a transaction whose server the slave ignores.
-        return {name: nbytes for name, nbytes in found.items() if nbytes > 0}
+        return self._headings.by_name(self._facts.bytes, self._facts.sent(flags, origin))
 
     def _sent(self, flags: SubjectFlags | None) -> npt.NDArray[np.bool_]:
         if flags is None:

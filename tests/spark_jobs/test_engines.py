@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import chain
+
 import pytest
 
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError
-from dumpfilter.spark_jobs.engines import Amount, Runner, ThreadRunner, run_here
-from dumpfilter.spark_jobs.ranges import Range, amount_of
+from dumpfilter.spark_jobs.engines import Runner, ThreadRunner, for_each, run_here
 
 
 @pytest.fixture(params=["here", "threads"])
@@ -28,10 +30,11 @@ def _unreadable(number: int) -> int:
     raise PermissionError(13, "Permission denied", "/data/bin.000001")
 
 
-@pytest.mark.parametrize("slices", [None, 1, 3, 100])
-def test_results_come_in_the_tasks_order(run: Runner, slices: int | None) -> None:
-    found = run(_square, range(10), "squaring", amount=Amount(slices=slices))
-    assert found == [number * number for number in range(10)]
+def test_results_come_in_the_tasks_order(run: Runner) -> None:
+    squares = [number * number for number in range(10)]
+    assert run(_square, range(10), "squaring") == squares
+    groups = [range(4), range(4, 5), range(5, 10)]
+    assert list(chain(*run(partial(for_each, _square), groups, "squaring"))) == squares
 
 
 def test_the_first_error_in_order_travels_as_itself(run: Runner) -> None:
@@ -47,22 +50,3 @@ def test_an_error_of_the_system_names_the_file(run: Runner) -> None:
 
 def test_no_tasks_have_no_results(run: Runner) -> None:
     assert run(_square, [], "nothing") == []
-
-
-@pytest.mark.parametrize(
-    ("nbytes", "each", "tasks", "cores", "expected"),
-    [
-        (0, 10, 5, 1, 1),
-        (100, 10, 5, 2, 5),
-        (100, 10, 50, 2, 10),
-        (101, 10, 50, 2, 11),
-        # A core has eight tasks, each of at most eight times the size.
-        (320, 10, 50, 2, 16),
-        (320, 10, 50, 4, 32),
-        (8000, 10, 900, 1, 100),
-    ],
-)
-def test_slices(nbytes: int, each: int, tasks: int, cores: int, expected: int) -> None:
-    ranges = [Range("bin.000001", 0, nbytes), *[Range("bin.000001", nbytes, nbytes)] * (tasks - 1)]
-    assert amount_of(ranges, each, cores) == Amount("parts", nbytes, expected)
-    assert amount_of(ranges) == Amount("parts", nbytes)

@@ -102,7 +102,7 @@ def test_the_bar_shows_tasks_and_bytes() -> None:
         step(1 << 20)
         if number == 2:
             # The bar's thread writes as long as the job runs.
-            while "2 of 3 files, 3.0 of 3.0 MiB" not in shown.getvalue():
+            while "2 of 3 files, 3 MiB of 3 MiB" not in shown.getvalue():
                 step(0)
 
     console = Console(file=shown, force_terminal=True, width=80)
@@ -122,7 +122,7 @@ def test_lines_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def task(number: int) -> None:
         step(1 << 20)
-        while number == 2 and "exporting: 2 of 3 files, 3.0 of 3.0 MiB\n" not in shown.getvalue():
+        while number == 2 and "exporting: 2 of 3 files, 3 MiB of 3 MiB\n" not in shown.getvalue():
             step(0)
 
     ThreadRunner(1, Console(file=shown))(task, range(3), "exporting", amount=Amount("files", 3 << 20))

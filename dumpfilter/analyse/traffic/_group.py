@@ -47,46 +47,39 @@ event of its transaction, such as BEGIN.
 NO_ROOM = -3
 """The value that is returned in place of a condition's number if the arrays have no room for a new condition."""
 
-# The columns of a condition.
-Q_REQUIRED = 0  # the number of the required subject, or -1
-Q_START = 1  # the index of the first member
-Q_END = 2  # the index after the last member
-Q_LATEST = 3  # the last unit with the condition, or -1
-CONDITION_COLUMNS = 4
+Q_REQUIRED, Q_START, Q_END, Q_LATEST, CONDITION_COLUMNS = range(5)
+"""The columns of a condition, and their number.
 
-# The columns of a unit.
-U_CONDITION = 0
-U_ORIGIN = 1
-U_BUCKET = 2
-U_BYTES = 3
-U_EVENTS = 4
-U_TRANSACTIONS = 5
-U_UNDECIDED = 6
-U_STAND_INS = 7
-U_STAND_IN_BYTES = 8
-UNIT_COLUMNS = 9
+- Q_REQUIRED: the number of the required subject, or -1.
+- Q_START, Q_END: the index of the first member, and the index after the last one.
+- Q_LATEST: the last unit with the condition, or -1.
+"""
 
-# The columns of a subject.
-S_MARK = 0  # the serial number of the last condition that had the subject
-S_TRANSACTION = 1  # the serial number of the last transaction that had the subject
-S_CONDITION = 2  # the number of the condition "this subject is sent", or 0
-SUBJECT_COLUMNS = 3
+U_CONDITION, U_ORIGIN, U_BUCKET, U_BYTES, U_EVENTS, U_TRANSACTIONS, U_UNDECIDED = range(7)
+U_STAND_INS, U_STAND_IN_BYTES, UNIT_COLUMNS = range(7, 10)
+"""The columns of a unit, in the order of :data:`~dumpfilter.analyse.traffic.facts.COLUMNS`, and their number."""
 
-# The entries of the state.
-N_CONDITIONS = 0
-N_MEMBERS = 1
-N_UNITS = 2
-IS_OPEN = 3  # 1 inside a transaction that goes on in the next segment
-SERIAL = 4  # grows with each condition and each transaction
-TRANSACTION = 5  # the serial number of the open transaction
-ORIGIN = 6  # the origin of the open transaction
-IS_ALWAYS = 7  # 1 if every filter is sent the open transaction
-DECIDING = 8  # the number of subjects of the open transaction
-FRAME_BYTES = 9  # the bytes of the open transaction's GTID, BEGIN, COMMIT and similar events
-FRAME_EVENTS = 10
-ATOMS = 11  # the number of atoms of the transaction that was decided last
-HELD = 12  # the number of the first event on which later events of the open statement decide
-STATE = 13
+S_MARK, S_TRANSACTION, S_CONDITION, SUBJECT_COLUMNS = range(4)
+"""The columns of a subject, and their number.
+
+- S_MARK, S_TRANSACTION: the serial numbers of the last condition, and of the last transaction, that had the subject.
+- S_CONDITION: the number of the condition "this subject is sent", or 0.
+"""
+
+N_CONDITIONS, N_MEMBERS, N_UNITS, SERIAL, ATOMS, HELD = range(6)
+IS_OPEN, TRANSACTION, ORIGIN, IS_ALWAYS, DECIDING, FRAME_BYTES, FRAME_EVENTS, STATE = range(6, 14)
+"""The entries of the state, and their number. The second row is about the transaction that is open.
+
+- N_CONDITIONS, N_MEMBERS, N_UNITS: the used lengths of arrays.
+- SERIAL: a number that grows with each condition and each transaction.
+- ATOMS: the number of atoms of the transaction that was decided last.
+- HELD: the number of the first event on which later events of the open statement decide.
+- IS_OPEN: 1 inside a transaction that goes on in the next segment.
+- TRANSACTION, ORIGIN: its serial number, and its origin.
+- IS_ALWAYS: 1 if every filter is sent the transaction.
+- DECIDING: the number of its subjects.
+- FRAME_BYTES, FRAME_EVENTS: the bytes and the number of its GTID, BEGIN, COMMIT and similar events.
+"""
 
 COUNTED = -1
 """The value in the column ``offset`` for an event that has been counted already. No event ends at this offset, so the

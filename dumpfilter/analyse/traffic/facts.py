@@ -96,16 +96,6 @@ class Conditions(_Narrow):
     A member is the number of a table or statement, or negative: ALWAYS, NO_SUBJECT, or the member of one filter.
     """
 
-    @classmethod
-    def any_of(cls, members: Sequence[Sequence[int]]) -> Conditions:
-        """Return conditions of the form "one of these tables or statements is sent".
-
-        Each list in ``members`` has the numbers of the tables and statements of one condition.
-        """
-        required = np.full(len(members), -1, np.int32)
-        member = np.array([number for some in members for number in some], np.int32)
-        return cls(required, _starts(np.array([*map(len, members)], np.int64)), member)
-
     def __len__(self) -> int:
         return len(self.required)
 

@@ -37,7 +37,6 @@ from dumpfilter.dump import atoms as A
 from dumpfilter.dump.chunk import ReadAt
 from dumpfilter.dump.packets.stand_ins import StandInSizes
 from dumpfilter.dump.payload import KeptPayload, filter_payload
-from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects
@@ -85,12 +84,10 @@ class Tally:
         subjects: the register that numbers the set's tables and statements. The segments must have been scanned with
             statements and compressed transactions.
         sources: the register that numbers the set's GTID sources (server UUIDs, or domains and server ids).
-        filters: for each slave, the verdicts of its filter, and the server ids and domains that it wants. A filter's
-            index in this list is its number in :meth:`~dumpfilter.analyse.traffic.facts.Facts.sent`.
+        filters: the verdicts of each slave's filter. A filter's index in this list is its number in
+            :meth:`~dumpfilter.analyse.traffic.facts.Facts.sent`.
         bucket_seconds: the length of a time bucket. The part of a transaction in one segment counts in the bucket of
             its last event with a timestamp. Without any timestamp, it counts in the previous transaction's bucket.
-        any_origin: whether the result must also hold for slaves that want other server ids and domains than those in
-            ``filters``. Transactions are then always counted by origin.
     """
 
     def __init__(
@@ -98,16 +95,12 @@ class Tally:
         subjects: Subjects,
         sources: SourceNumbers,
         *,
-        filters: Sequence[tuple[TableFlags, OriginFilter | None]],
+        filters: Sequence[TableFlags],
         bucket_seconds: int = BUCKET_SECONDS,
-        any_origin: bool = False,
     ) -> None:
         self._subjects = subjects
-        self._filters = _Filters([flags for flags, _ in filters])
-        self._origins = _Origins(
-            sources,
-            told_apart=any_origin or any(origin is not None and origin.is_on for _, origin in filters),
-        )
+        self._filters = _Filters(filters)
+        self._origins = _Origins(sources)
         self._stand_ins = StandInSizes(sources)
         self._bucket_seconds = bucket_seconds
         self._given_only = False
@@ -326,14 +319,12 @@ class Tally:
         self._memory.state[K.N_UNITS] = 0
         return units
 
-    def take(self, *, add_up: bool = True) -> Facts:
-        """Return the counts since the last call of this method, and reset them.
+    def take(self) -> Facts:
+        """Return the counts since the last call of this method, and reset them. Rows may have equal condition, origin
+        and time bucket.
 
         If a transaction has not ended, its later events may decide which filters send its earlier ones. These earlier
         events are not included, but returned by a later call.
-
-        ``add_up`` tells whether rows of counts with equal condition, origin and time bucket are merged. False is
-        quicker.
         """
         units = self._take_units().copy()
         is_used = np.zeros(self.conditions_count, np.bool_)
@@ -349,7 +340,7 @@ class Tally:
             self._bucket_seconds,
             given_only,
             self._stand_ins.take_stretches(),
-            *np.ascontiguousarray((added_up(units) if add_up else units).T),
+            *np.ascontiguousarray(units.T),
         )
 
     def _without_sets(self, conditions: Conditions) -> tuple[tuple[Subject, ...], Conditions]:
@@ -485,9 +476,8 @@ class _Origins:
     wants.
     """
 
-    def __init__(self, sources: SourceNumbers, *, told_apart: bool) -> None:
+    def __init__(self, sources: SourceNumbers) -> None:
         self._sources = sources
-        self._told_apart = told_apart
         self._numbers: dict[Origin | None, int] = {None: 0}
 
     @property
@@ -496,11 +486,7 @@ class _Origins:
         return tuple(self._numbers)
 
     def of(self, segment: Segment) -> npt.NDArray[np.int64]:
-        """Return for each transaction of ``segment`` the number of its server and domain. All are 0 if origins need
-        not be distinguished.
-        """
-        if not self._told_apart:
-            return np.zeros(len(segment.txn_subject), np.int64)
+        """Return for each transaction of ``segment`` the number of its server and domain."""
         fd = segment.format_description
         source = segment.txn_source
         if fd.family != "mariadb":

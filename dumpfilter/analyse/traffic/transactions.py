@@ -165,8 +165,7 @@ class TransactionTally:
         filters: Sequence[GivenFilter],
         verdicts: Verdicts | None = None,
     ) -> None:
-        with_flags = [(TableFlags(one, subjects), origin) for one, origin in filters]
-        self._tally = Tally(subjects, sources, filters=with_flags)
+        self._tally = Tally(subjects, sources, filters=[TableFlags(one, subjects) for one, _ in filters])
         self._subjects = subjects
         self._verdicts = verdicts or Verdicts([one for one, _ in filters])
         self._start()
@@ -205,7 +204,7 @@ class TransactionTally:
         The last added segment must end at a transaction boundary. ``file`` is the file's index in the set, which the
         result records.
         """
-        facts = self._tally.take(add_up=False)
+        facts = self._tally.take()
         end, time, is_exact = map(np.concatenate, zip(_NO_COLUMNS, *self._columns, strict=True))
         found = TransactionTraffic(
             file=np.full(self._count, file, np.int32),

@@ -107,7 +107,8 @@ class Both:
     def __init__(self, filters: Sequence[SlaveFilter], *, bucket_seconds: int = 60) -> None:
         self.subjects, self.sources = Subjects(), SourceNumbers()
         self.filters = [(TableFlags(rules, self.subjects), origin) for rules, origin in filters]
-        self.tally = Tally(self.subjects, self.sources, filters=self.filters, bucket_seconds=bucket_seconds)
+        flags = [flags for flags, _ in self.filters]
+        self.tally = Tally(self.subjects, self.sources, filters=flags, bucket_seconds=bucket_seconds)
         self.threads = [
             DumpThread(flags, self.sources, chunk_size=WHOLE_SEGMENT, origin=origin)
             for flags, origin in self.filters

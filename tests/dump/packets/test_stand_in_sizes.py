@@ -147,7 +147,7 @@ def figures(data: bytes, rules: Filter, segment_size: int, chunk_size: int) -> t
     """Return the number of stand-ins that a dump sends, and the stand-ins that a tally tells."""
     file = scanned(data, segment_size)
     flags = TableFlags(rules, file.subjects)
-    tally = Tally(file.subjects, file.sources, filters=[(flags, None)])
+    tally = Tally(file.subjects, file.sources, filters=[flags])
     thread = file.thread(flags, chunk_size=chunk_size)
     number = 0
     for segment in file.segments:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from dumpfilter.index.fileset import BinlogSet
-from dumpfilter.spark_jobs.bandwidth.measured_set import PROBE, versions_of
+from dumpfilter.spark_jobs.bandwidth.measured_set import PROBE, version_of
 from tests.spark_jobs.walking import RECORDINGS
 
 
@@ -20,9 +20,9 @@ def test_a_version_changes_with_the_size_the_time_and_both_ends(tmp_path: Path) 
     def see(data: bytes, seconds: int = 1_700_000_000) -> None:
         path.write_bytes(data)
         os.utime(path, (seconds, seconds))
-        (found,) = versions_of([str(path)])
+        found = version_of(str(path))
         assert found is not None
-        assert found == versions_of([str(path)])[0]
+        assert found == version_of(str(path))
         seen.add(found)
 
     see(data)
@@ -37,4 +37,5 @@ def test_a_version_changes_with_the_size_the_time_and_both_ends(tmp_path: Path) 
 
 def test_a_file_that_cannot_be_opened_has_no_version(tmp_path: Path) -> None:
     (tmp_path / "bin.000002").write_bytes(b"no binlog")
-    assert versions_of([str(tmp_path / "bin.000001"), str(tmp_path / "bin.000002")]) == (None, None)
+    assert version_of(str(tmp_path / "bin.000001")) is None
+    assert version_of(str(tmp_path / "bin.000002")) is None

@@ -174,7 +174,7 @@ def test_a_disk_without_free_inodes(copied: Path, tmp_path: Path, monkeypatch: p
     """No directory can be made any more. The incomplete working directory does not stay."""
     mkdir = os.mkdir
 
-    for number in range(1, 6):
+    for number in range(1, 5):
         made: list[str] = []
 
         def full(
