@@ -335,9 +335,13 @@ def _end_jvm() -> None:
 
 def _first_line(text: str) -> str:
     """Return the first line of Spark's output that names an error, else the first line, else an empty text."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = _lines(text)
     told = [line for line in lines if "Exception" in line or "Error" in line]
     return (told or lines or [""])[0]
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 _PACKAGED = "package the environment for the workers (docs/cluster.md)"
@@ -365,28 +369,22 @@ def _line(text: str) -> str:
         return f"a worker has no {program[1]} ({program[2] or 'it cannot be run'}): {_PACKAGED}"
     started = re.search(r"Error from python worker:\n(.*?)(?:\nPYTHONPATH was:|\Z)", text, re.S)
     if started is not None:
-        told = _last_line(started[1])
+        told = ["", *_lines(started[1])][-1]
         return f"{told}: {_PACKAGED}" if "No module named" in told else told
     traceback = re.search(
         r"(Traceback \(most recent call last\):.*?)(?:\n\s*SQLSTATE:|\n\s*\n|\n\tat |\Z)", text, re.S
     )
     if traceback is not None:
-        return _last_line(traceback[1])
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return _lines(traceback[1])[-1]
+    lines = _lines(text)
     lines = [line for line in lines if not line.startswith(("at ", "..."))] or lines
     if not lines:
         return ""
     # The first line of a py4j error, "An error occurred while calling …", does not give the reason.
     told = lines[1] if len(lines) > 1 and lines[0].startswith("An error occurred while calling") else lines[0]
-    told = told.split(" Consider setting ")[
-        0
-    ]  # Spark's advice names settings for PySpark's developers, not for users.
+    # Spark's advice names settings for PySpark's developers, not for users.
+    told = told.split(" Consider setting ")[0]
     return re.sub(r"^:?\s*(?:[a-z][\w$]*\.)+(\w+(?:Exception|Error): )", r"\1", told.lstrip(": "))
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
 
 
 T = TypeVar("T")

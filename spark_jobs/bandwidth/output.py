@@ -133,15 +133,9 @@ def tables(results: Results) -> dict[str, pa.Table]:
     """
     rows: dict[str, Iterable[dict[str, Any]]] = {
         "slaves": (flat(one.model_dump(exclude=_OF_SLAVES)) for one in results.slaves),
-        "rules": (
-            {"slave": one.name, **saving.model_dump()}
-            for one in results.slaves
-            for saving in one.rule_savings
-        ),
+        "rules": _of_slaves(results, "rule_savings"),
         "tables": (one.model_dump() for one in results.tables),
-        "slave_tables": (
-            {"slave": one.name, **share.model_dump()} for one in results.slaves for share in one.tables
-        ),
+        "slave_tables": _of_slaves(results, "tables"),
         "traffic": (
             {
                 "kind": NO_FILTER if name is None else SLAVE,
@@ -155,6 +149,10 @@ def tables(results: Results) -> dict[str, pa.Table]:
         ),
     }
     return {name: form.of_rows(rows[name]) for name, form in FORMS.items()}
+
+
+def _of_slaves(results: Results, field: str) -> Iterable[dict[str, Any]]:
+    return ({"slave": one.name, **row.model_dump()} for one in results.slaves for row in getattr(one, field))
 
 
 MEASUREMENTS = "measurements.parquet"

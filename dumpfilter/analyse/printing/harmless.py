@@ -91,27 +91,20 @@ class Harmless:
         self._version = version
         self._from_first = from_first
 
-    def dropped(self, query: QueryEvent) -> None:
-        """Record that the filter drops a statement, so that the target (the server that runs the printed text) lacks
-        the statement's effect.
+    def left_out(self, query: QueryEvent, *, runs: bool) -> None:
+        """Record a statement that is not printed.
+
+        With ``runs`` the filter passes the statement, and the selection by position, time or GTID excludes it. The
+        target (the server that runs the printed text) is assumed to have its effect already. Otherwise the filter drops
+        the statement, so that the target lacks its effect.
         """
         if query.is_committed_later:
             return
         facts = self._facts(query)
         if facts.verb is not None:
-            self._follow(facts, query, runs=False)
-        elif self._rows_ok is not None:
+            self._follow(facts, query, runs=runs)
+        elif self._rows_ok is not None and not runs:
             self._lost |= {key for key in self._changed(facts, query) if self.world.has(key) is not False}
-
-    def run_before(self, query: QueryEvent) -> None:
-        """Record the effect of a statement that passes the filter, but is not printed because the selection by
-        position, time or GTID excludes it.
-
-        The target (the server that runs the printed text) is assumed to have the effect already.
-        """
-        facts = self._facts(query)
-        if facts.verb is not None and not query.is_committed_later:
-            self._follow(facts, query, runs=True)
 
     def form(self, query: QueryEvent, flags: int, *, undecided: bool) -> Form:
         """Return the form in which a statement that passes the filter is printed: unchanged, changed, or as a comment.

@@ -275,10 +275,9 @@ class TextPrinter:
             query = decode_statement_event(kind, statement.fd.body(statement.event), statement.fd)
         except BinlogError as error:
             raise error.located(statement.file, statement.offset) from error
-        if statement.passes:
-            self._harmless.run_before(query)
-        elif self._kinds is None or self._kinds.verdict(statement_of(query, statement.fd)).passes:
-            self._harmless.dropped(query)
+        kinds = self._kinds
+        if statement.passes or kinds is None or kinds.verdict(statement_of(query, statement.fd)).passes:
+            self._harmless.left_out(query, runs=statement.passes)
 
     def events(self, kept: KeptEvents) -> None:
         """Print the consecutive events ``kept``. The text of some may be delayed until a later call or :meth:`flush`.

@@ -48,7 +48,7 @@ class Text:
 
     def drops(self, *texts: str, db: str = "shop") -> None:
         for text in texts:
-            self.harmless.dropped(query(text, db))
+            self.harmless.left_out(query(text, db), runs=False)
 
     def form(self, text: str, db: str = "shop", *, undecided: bool = False, session: int = 1) -> Form:
         return self.harmless.form(query(text, db, session), OWN, undecided=undecided)
