@@ -41,9 +41,7 @@ class Gaps:
     """
 
     row: Integers
-    """The gaps, int64 of shape (n, 5), with the columns ``G_...`` of :mod:`dumpfilter.dump.cut`. The properties of
-    this class return single columns.
-    """
+    """The gaps, int64 of shape (n, 5), with the columns ``G_...`` of :mod:`dumpfilter.dump.cut`."""
     runs: Integers
     """The GTIDs of the dropped transactions, int64 of shape (m, 3).
 
@@ -57,44 +55,6 @@ class Gaps:
     def __len__(self) -> int:
         return len(self.row)
 
-    @property
-    def offset(self) -> Integers:
-        """For each gap (a run of dropped transactions), the number of bytes of the message's events that come before
-        the gap.
-        """
-        return self.row[:, K.G_OFFSET]
-
-    @property
-    def end(self) -> Integers:
-        """For each gap (a run of dropped transactions), the position after its last transaction, a byte offset in the
-        binlog file.
-
-        The offset is ``OF_NEXT`` (0) for a gap that moves no position. Such a gap only counts rule uses of events that
-        are dropped inside the next transaction.
-        """
-        return self.row[:, K.G_END]
-
-    @property
-    def first(self) -> Integers:
-        """For each gap (a run of dropped transactions), the number of its first transaction. Transactions are numbered
-        within the segment, the part of the binlog file that is read at once.
-        """
-        return self.row[:, K.G_FIRST]
-
-    @property
-    def runs_until(self) -> Integers:
-        """For each gap (a run of dropped transactions), the index after its last row of ``runs`` (the dropped GTIDs).
-        The rows of consecutive gaps follow one another.
-        """
-        return self.row[:, K.G_RUNS_UNTIL]
-
-    @property
-    def hits_until(self) -> Integers:
-        """For each gap (a run of dropped transactions), the index after its last row of ``hits`` (the uses of filter
-        rules). The rows of consecutive gaps follow one another.
-        """
-        return self.row[:, K.G_HITS_UNTIL]
-
     def of_writer(self, segment: Segment) -> Gaps:
         """Return a copy in which :attr:`end` has positions in the binlog of the server that wrote the events, instead
         of byte offsets in a slave's relay log.
@@ -105,14 +65,14 @@ class Gaps:
         """
         if segment.position is None or not len(self):
             return self
-        # A gap without an end has 0, and moves no position.
-        return self._with(K.G_END, np.where(self.end == 0, 0, segment.positions_of(self.end)))
+        end = self.row[:, K.G_END]
+        return self._with(K.G_END, np.where(end == K.OF_NEXT, K.OF_NEXT, segment.positions_of(end)))
 
     def not_before(self, offset: int) -> Gaps:
         """Return a copy in which every gap before byte ``offset`` of the message's events is moved to this byte. A gap
         stands for consecutive transactions that the master dropped.
         """
-        return self._with(K.G_OFFSET, np.maximum(self.offset, offset)) if offset else self
+        return self._with(K.G_OFFSET, np.maximum(self.row[:, K.G_OFFSET], offset)) if offset else self
 
     def _with(self, column: int, values: Integers) -> Gaps:
         row = self.row.copy()
@@ -123,7 +83,7 @@ class Gaps:
         """Return the gaps that lie from byte ``begin`` up to, but without, byte ``end`` of the message's events.
         Offsets of the result count from ``begin``. A gap stands for consecutive transactions that the master dropped.
         """
-        first, stop = np.searchsorted(self.offset, [begin, end]).tolist()
+        first, stop = np.searchsorted(self.row[:, K.G_OFFSET], [begin, end]).tolist()
         before = [0] * K.GAP_COLUMNS
         before[K.G_OFFSET] = begin
         runs = hits = 0

@@ -29,13 +29,12 @@ from dumpfilter.binlog.writer import make_event
 from dumpfilter.console.wire import PacketStream
 from dumpfilter.dump.packets.protocol import (
     LARGEST_V1_POSITION,
-    Measured,
+    Framed,
     format_description,
     frame,
     frame_each,
     gtid_list,
     heartbeat,
-    measure,
     rotate,
 )
 from dumpfilter.master.dump import Dump, Reached
@@ -78,13 +77,13 @@ class KnownPosition:
         """Record that the replica's position is now ``position`` in ``file``, because a Rotate event has named them."""
         self._file, self._at = file, position
 
-    def count(self, events: bytes, measured: Measured, *, checksum: bool) -> None:
-        """Record that the replica receives ``events``, whole events one after another. ``measured`` is the result of
-        :func:`measure` for the events. ``checksum`` says that events end in a checksum.
+    def count(self, events: bytes, framed: Framed, *, checksum: bool) -> None:
+        """Record that the replica receives ``events``, whole events one after another. ``framed`` are their packets.
+        ``checksum`` says that events end in a checksum.
 
         If the last one is the Rotate event at the end of a file, the replica moves to the next file.
         """
-        last = measured.last
+        last = framed.last
         head = EventHeader.unpack(events, last)
         if head.type == _ROTATE:
             body = events[last + HEADER_LENGTH : last + head.size - (CHECKSUM_LENGTH if checksum else 0)]
@@ -92,7 +91,7 @@ class KnownPosition:
                 body[_NAME_AT:].decode("utf-8", "surrogateescape"), int.from_bytes(body[:_NAME_AT], "little")
             )
         else:
-            self._at = self._at + len(events) if self.sums else measured.end_log_pos or self._at
+            self._at = self._at + len(events) if self.sums else framed.end_log_pos or self._at
 
     def advance(self, size: int, last: bytes) -> None:
         """Record that the replica receives whole transactions, whose events have ``size`` bytes together. ``last`` is
@@ -303,10 +302,7 @@ class ReplicaStream:
             events = self._beginning(message, reached)
         elif message or (is_new and before.file and self.known is not None):
             events = message if self.known is None else self._rest(self.known, message)
-            if events:
-                measured = measure(events, left_out=self.left_out)
-                self.position.count(events, measured, checksum=self._has_checksums)
-                await self._send_events(events, measured)
+            await self._send_events(events, counts=True)
             return
         elif not is_new and self._is_wrong:
             events = self._correction()
@@ -351,12 +347,15 @@ class ReplicaStream:
         self._told_at = time.monotonic()
         return self.position.correction(self._reached.end, checksum=self._has_checksums)
 
-    async def _send_events(self, events: bytes, measured: Measured | None = None) -> None:
+    async def _send_events(self, events: bytes, *, counts: bool = False) -> None:
+        """Send whole events. With ``counts`` they are the binlog's, and move the replica's position."""
         if not events:
             return
-        framed = partial(frame, events, self.packets.sequence, left_out=self.left_out, measured=measured)
-        packets, after = framed() if len(events) <= _INLINE else await asyncio.to_thread(framed)
-        await self.packets.send_framed(packets, after)
+        making = partial(frame, events, self.packets.sequence, left_out=self.left_out)
+        framed = making() if len(events) <= _INLINE else await asyncio.to_thread(making)
+        if counts:
+            self.position.count(events, framed, checksum=self._has_checksums)
+        await self.packets.send_framed(framed.packets, framed.sequence)
         self.sent += len(events)
 
 

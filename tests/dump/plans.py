@@ -73,10 +73,7 @@ def values(plans: list[ChunkPlan]) -> list[dict[str, object]]:
             "resume": plan.resume,
             "resume_bytes": plan.resume_bytes,
             "completed": plan.completed.tolist(),
-            "gaps": [
-                getattr(plan.gaps, name).tolist()
-                for name in ("offset", "end", "runs_until", "runs", "hits_until", "hits")
-            ],
+            "gaps": [array.tolist() for array in (plan.gaps.row, plan.gaps.runs, plan.gaps.hits)],
             "counts": replace(plan.counts),
             "replaced": dict(plan.replaced),
         }

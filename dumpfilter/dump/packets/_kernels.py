@@ -59,81 +59,57 @@ _MARIADB_GTID = int(EventType.MARIADB_GTID)
 
 
 @kernel
-def measure(events: Bytes, left_out: int):
-    """Return the fields of ``protocol.Measured`` for consecutive events: the bytes that their packets need, and the
-    offsets of the first wrong and of the last event.
+def frame(events: Bytes, sequence: int, left_out: int, out: Bytes):
+    """Write each event as one packet to ``out``. Return the size of the packets and the sequence number after the last
+    packet. Also return the offsets of the first wrong, of the first lonely and of the last event, and the last
+    ``end_log_pos`` (the fields of ``protocol.Framed`` and of its errors).
 
-    Events of the type ``left_out`` get no packet.
+    ``sequence`` is the number of the first packet. ``out`` has room for the packets of any events of this size. Events
+    of the type ``left_out`` get no packet. The loop ends at the first event that is wrong.
     """
-    base = _U(events.ctypes.data)
+    source = _U(events.ctypes.data)
+    begin = _U(out.ctypes.data)
+    target = begin
     at = np.int64(0)
-    room = np.int64(0)
     wrong = np.int64(-1)
     alone = np.int64(-1)
     last = np.int64(0)
     end_log_pos = np.int64(0)
     is_after_gtid = False
+    seq = np.uint32(sequence)
     while at < events.size:
-        size = np.int64(load_u32(base + _U(at + _SIZE_AT))) if at + _HEADER <= events.size else np.int64(0)
+        event = source + _U(at)
+        size = np.int64(load_u32(event + _U(_SIZE_AT))) if at + _HEADER <= events.size else np.int64(0)
         if size < _HEADER or at + size > events.size:
             wrong = at
             break
-        kind = load_u8(base + _U(at + _TYPE_AT))
+        kind = load_u8(event + _U(_TYPE_AT))
         if is_after_gtid and _IS_OUTSIDE[kind] and alone < 0:
             alone = at
         is_after_gtid = _IS_GTID[kind]
-        if kind != left_out:
-            payload = size + 1
-            room += payload + PACKET_HEADER * (1 + payload // LARGEST)
-        position = np.int64(load_u32(base + _U(at + _END_LOG_POS_AT)))
+        position = np.int64(load_u32(event + _U(_END_LOG_POS_AT)))
         end_log_pos = position if position else end_log_pos
         last = at
         at += size
-    return room, wrong, alone, last, end_log_pos
-
-
-@kernel
-def frame(events: Bytes, sequence: int, left_out: int, out: Bytes):
-    """Write each event as one packet to ``out``, and return the sequence number after the last packet.
-
-    ``sequence`` is the number of the first packet. ``out`` has the size that :func:`measure` returned for the events.
-    Events of the type ``left_out`` get no packet.
-    """
-    source = _U(events.ctypes.data)
-    target = _U(out.ctypes.data)
-    at = np.int64(0)
-    seq = np.uint32(sequence)
-    while at < events.size:
-        size = np.int64(load_u32(source + _U(at + _SIZE_AT)))
-        if load_u8(source + _U(at + _TYPE_AT)) == left_out:
-            at += size
+        if kind == left_out:
             continue
-        length = size + 1
-        first = min(length, np.int64(LARGEST))
-        store_u32(target, np.uint32(first) | (seq << np.uint32(24)))
+        # The payload is the OK byte and the event.
+        length = min(size + 1, np.int64(LARGEST))
+        store_u32(target, np.uint32(length) | (seq << np.uint32(24)))
         seq = (seq + np.uint32(1)) & np.uint32(0xFF)
-        target += _U(PACKET_HEADER)
-        store_u8(target, np.uint8(OK_BYTE))
-        target += _U(1)
-        piece = first - 1
-        copy_bytes(target, source + _U(at), _U(piece))
-        target += _U(piece)
-        done = piece
-        rest = length - first
-        last = first
+        store_u8(target + _U(PACKET_HEADER), np.uint8(OK_BYTE))
+        done = length - 1
+        copy_bytes(target + _U(PACKET_HEADER + 1), event, _U(done))
+        target += _U(PACKET_HEADER + length)
         # A payload of exactly LARGEST bytes, or a multiple of them, ends with an empty packet.
-        while last == LARGEST:
-            last = min(rest, np.int64(LARGEST))
-            store_u32(target, np.uint32(last) | (seq << np.uint32(24)))
+        while length == LARGEST:
+            length = min(size - done, np.int64(LARGEST))
+            store_u32(target, np.uint32(length) | (seq << np.uint32(24)))
             seq = (seq + np.uint32(1)) & np.uint32(0xFF)
-            target += _U(PACKET_HEADER)
-            if last:
-                copy_bytes(target, source + _U(at + done), _U(last))
-            target += _U(last)
-            done += last
-            rest -= last
-        at += size
-    return np.int64(seq)
+            copy_bytes(target + _U(PACKET_HEADER), event + _U(done), _U(length))
+            target += _U(PACKET_HEADER + length)
+            done += length
+    return np.int64(target - begin), np.int64(seq), wrong, alone, last, end_log_pos
 
 
 @kernel

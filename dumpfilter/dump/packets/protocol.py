@@ -160,50 +160,20 @@ def as_array(events: Bytes) -> npt.NDArray[np.uint8]:
     return np.frombuffer(events, np.uint8)
 
 
-class Measured(NamedTuple):
-    """The result of :func:`measure` for consecutive events: the size of their packets, the last event, and the first
-    damaged or misplaced event.
-    """
+class Framed(NamedTuple):
+    """The packets of consecutive events, and what they tell a replica about its position."""
 
-    room: int
-    """The size in bytes of the packets that hold the events, with packet headers."""
-    wrong: int
-    """The byte offset of the first event with an impossible length, at which the check ends; -1 if there is none."""
-    alone: int
-    """The byte offset of the first event that wrongly follows a Gtid event of MySQL; -1 for none. Such an event cannot
-    stand inside a transaction.
-    """
+    packets: memoryview
+    sequence: int
+    """The sequence number after the last packet."""
     last: int
-    """The byte offset of the last whole event."""
+    """The byte offset of the last event."""
     end_log_pos: int
     """The last ``end_log_pos`` that is not 0 among the events; 0 for none."""
 
 
-def measure(events: Bytes, *, left_out: int = NOTHING) -> Measured:
-    """Return the size of the packets of whole events, and the position and ``end_log_pos`` of the last event.
-
-    ``left_out`` is the type of events that get no packet.
-
-    Raises BinlogCorrupt for bytes that are not whole events, and for a Gtid event of MySQL without another event of its
-    transaction, because such an event crashes a mysqld replica.
-    """
-    found = Measured(*K.measure(as_array(events), left_out))
-    if found.wrong >= 0:
-        raise BinlogCorrupt(
-            f"byte {found.wrong} of the {len(events)} bytes of a message begins no whole event"
-        )
-    if found.alone >= 0:
-        raise BinlogCorrupt(
-            f"no event of its transaction follows a Gtid event, which ends at byte {found.alone} of a message; "
-            "a replica must not get it"
-        )
-    return found
-
-
-def frame(
-    events: Bytes, sequence: int, *, left_out: int = NOTHING, measured: Measured | None = None
-) -> tuple[memoryview, int]:
-    """Return packets of the client/server protocol with one event each, and the sequence number after the last packet.
+def frame(events: Bytes, sequence: int, *, left_out: int = NOTHING) -> Framed:
+    """Return packets of the client/server protocol with one event each.
 
     An event of 16 MiB - 2 bytes or more becomes several packets, as the protocol demands.
 
@@ -212,13 +182,22 @@ def frame(
         sequence: the sequence number of the first packet, 0 to 255.
         left_out: the type of events that the replica does not get. MariaDB sends Annotate_rows events only to those who
             ask for them with the flag 2 (``BINLOG_SEND_ANNOTATE_ROWS_EVENT``) in COM_BINLOG_DUMP.
-        measured: the result of :func:`measure` for ``events`` and ``left_out``; None: measure them here.
 
-    Raises the errors of :func:`measure`.
+    Raises BinlogCorrupt for bytes that are not whole events, and for a Gtid event of MySQL without another event of its
+    transaction, because such an event crashes a mysqld replica.
     """
-    out = np.empty((measured or measure(events, left_out=left_out)).room, np.uint8)
-    after = K.frame(as_array(events), sequence, left_out, out)
-    return out.data, int(after)
+    data = as_array(events)
+    most_events, most_full = len(data) // HEADER_LENGTH, len(data) // K.LARGEST + 1
+    out = np.empty(len(data) + most_events * _PACKET_HEAD.size + most_full * K.PACKET_HEADER, np.uint8)
+    size, after, wrong, alone, last, end_log_pos = K.frame(data, sequence, left_out, out)
+    if wrong >= 0:
+        raise BinlogCorrupt(f"byte {wrong} of the {len(events)} bytes of a message begins no whole event")
+    if alone >= 0:
+        raise BinlogCorrupt(
+            f"no event of its transaction follows a Gtid event, which ends at byte {alone} of a message; "
+            "a replica must not get it"
+        )
+    return Framed(out.data[:size], after, last, end_log_pos)
 
 
 def frame_each(events: Sequence[bytes], sequence: int, *, left_out: int = NOTHING) -> tuple[bytes, int]:

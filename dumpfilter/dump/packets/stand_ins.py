@@ -383,9 +383,9 @@ def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, k
     if len(told):
         entries = np.concatenate((entries, told.T), axis=1)
         entries = entries[:, np.argsort(entries[TOLD_TRANSACTION], kind="stable")]
-    gaps = plan.gaps
-    begin = np.searchsorted(entries[TOLD_TRANSACTION], gaps.first)
-    until = np.searchsorted(segment.txn_start, gaps.end)
+    place, end, of_gap, *_ = plan.gaps.row.T
+    begin = np.searchsorted(entries[TOLD_TRANSACTION], of_gap)
+    until = np.searchsorted(segment.txn_start, end)
     count = np.searchsorted(entries[TOLD_TRANSACTION], until) - begin
     found = np.repeat(begin - np.cumsum(count) + count, count) + np.arange(count.sum())
     transaction, source, first, last, sequence, time = entries.take(found, axis=1)
@@ -399,7 +399,7 @@ def find_dropped(plan: ChunkPlan, segment: Segment, resume: int, read: ReadAt, k
             raise BinlogCorrupt(NOT_A_GTID, file=segment.file, position=resume)
         offset[0], size[0], time[0] = resume, head.size, head.timestamp
     dropped = Dropped(
-        np.repeat(gaps.offset, count),
+        np.repeat(place, count),
         transaction,
         source,
         first,

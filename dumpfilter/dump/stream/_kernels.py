@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Compiled loops that write and read packed lists of numbers in the wire format of protocol buffers."""
+"""A compiled loop that writes packed lists of numbers in the wire format of protocol buffers."""
 
 from __future__ import annotations
 
@@ -21,18 +21,6 @@ def _write(number, out, at):
         at += 1
     out[at] = number
     return at + 1
-
-
-@inlined
-def _read(data, at):
-    """Return the number in the varint at offset ``at`` of ``data``, and the offset after it."""
-    number, shift, byte = 0, 0, 0x80
-    while byte >= 0x80:
-        byte = int(data[at])
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        at += 1
-    return number, at
 
 
 @kernel
@@ -60,27 +48,3 @@ def write_lists(numbers: UInt64s, until: Int64s, first: int, out: Bytes):
                 at = _write(numbers[k], out, at)
         begin = until[i]
     return at
-
-
-@kernel
-def read_lists(data: Bytes, first: int, until: Int64s, out: Int64s):
-    """Read the lists of numbers that :func:`write_lists` wrote into a protocol buffers message. All fields of the
-    message must be length-delimited.
-
-    ``first`` is the field number of the first list. ``out`` gets the numbers, and ``until`` the index after each list's
-    last number. The library of protocol buffers must have written ``data`` without unknown fields, because this
-    function checks no bound.
-    """
-    at = found = 0
-    while at < data.size:
-        key, at = _read(data, at)
-        size, at = _read(data, at)
-        i = (key >> 3) - first
-        if 0 <= i < until.size:
-            end = at + size
-            while at < end:
-                out[found], at = _read(data, at)
-                found += 1
-            until[i:] = found
-        else:
-            at += size

@@ -30,7 +30,7 @@ from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, MAX_EVENT, 
 from dumpfilter.binlog.gap_events import source_bytes
 from dumpfilter.binlog.gtid import TAG, SourceKey
 from dumpfilter.binlog.whole_events import UNLIMITED, whole_events
-from dumpfilter.dump.stream._kernels import read_lists, write_lists
+from dumpfilter.dump.stream._kernels import write_lists
 from dumpfilter.filter.convert import kind_from_number, kind_number
 from dumpfilter.filter.rules import SLAVE_RULE_KINDS, Hits
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -208,11 +208,8 @@ Integers = npt.NDArray[np.int64]
 _FIRST_LIST = pb.Gaps.OFFSET_FIELD_NUMBER
 """The field number of the first packed list in the Gaps message. The other lists have the field numbers after it."""
 
-_LISTS = pb.Gaps.HIT_COUNT_FIELD_NUMBER - _FIRST_LIST + 1
-"""The number of packed lists in the Gaps message."""
-
-_SIGNED = pb.Gaps.RUN_FIRST_FIELD_NUMBER - _FIRST_LIST
-"""The index of the packed list whose numbers have a sign."""
+_COLUMNS = [field.name for field in pb.Gaps.DESCRIPTOR.fields if field.number >= _FIRST_LIST]
+"""The names of the packed lists of the Gaps message."""
 
 _SOURCE = re.compile(rf".{{8}}|.{{16}}(?:{TAG})?".encode(), re.DOTALL)
 """The bytes that may stand for a GTID source: MariaDB's domain and server id, or MySQL's UUID with a tag or none."""
@@ -229,18 +226,19 @@ def gaps_to_proto(gaps: Gaps, key_of: Callable[[int], SourceKey]) -> bytes:
 
     This function encodes the numbers itself, because the generated code takes many times as long for thousands of them.
     """
+    offset, end, _, runs_until, hits_until = gaps.row.T
     source, first, last = gaps.runs.T
     sources = sorted(set(source.tolist()))
     first_steps = _steps(first, last)
     # An end of 0 is not known, and the next step begins at the last known end.
     lists = (
-        _steps(gaps.offset),
-        np.where(gaps.end > 0, _steps(np.maximum.accumulate(gaps.end)), 0),
-        _steps(gaps.runs_until),
+        _steps(offset),
+        np.where(end > 0, _steps(np.maximum.accumulate(end)), 0),
+        _steps(runs_until),
         np.searchsorted(sources, source),
         first_steps << 1 ^ first_steps >> 63,
         last - first + 1,
-        _steps(gaps.hits_until),
+        _steps(hits_until),
         _KIND_NUMBERS[gaps.hits[:, 0]],
         gaps.hits[:, 1],
     )
@@ -352,23 +350,15 @@ def gaps_from_proto(message: pb.Gaps) -> GapColumns:
     """Return the gaps (runs of dropped transactions) of a chunk from the gRPC message, as arrays. ``run_source`` of the
     result has indexes into the message's list of GTID sources.
 
-    Fields that this release does not know are removed from ``message``. Raises StreamDamaged for a message whose lists
-    contradict each other.
+    Raises StreamDamaged for a message whose lists contradict each other.
     """
-    # The compiled loop trusts the form of the fields, so that it must not meet those that a peer has made up.
-    message.DiscardUnknownFields()
-    data = np.frombuffer(message.SerializeToString(), np.uint8)
-    numbers, until = np.empty(len(data), np.int64), np.zeros(_LISTS, np.int64)
-    read_lists(data, _FIRST_LIST, until, numbers)
-    offset, end, runs, source, first, length, hits, kind, count = np.split(numbers, until)[:_LISTS]
-    # Numbers with a sign end in it. All 64 bits count.
-    first = (first.view(np.uint64) >> 1).view(np.int64) ^ -(first & 1)
-    others = (numbers[: until[_SIGNED - 1]], numbers[until[_SIGNED] : until[-1]])
+    columns = [np.array(getattr(message, name)).astype(np.int64) for name in _COLUMNS]
+    offset, end, runs, source, first, length, hits, kind, count = columns
     is_sound = (
         len(offset) == len(end) == len(runs) == len(hits)
         and len(source) == len(first) == len(length) == int(runs.sum())
         and len(kind) == len(count) == int(hits.sum())
-        and all(int(each.min(initial=0)) >= 0 for each in others)
+        and all(int(each.min(initial=0)) >= 0 for each in columns if each is not first)
         and int(source.max(initial=-1)) < len(message.source)
         and int(length.min(initial=1)) > 0
         and int(hits.max(initial=0)) <= _MOST_HITS

@@ -17,7 +17,7 @@ from dumpfilter.binlog.gtid import MysqlGtidSet
 from dumpfilter.binlog.gtid_events import encode_previous_gtids
 from dumpfilter.console.port import ConnectionDirectory
 from dumpfilter.console.server import ConsoleServer
-from dumpfilter.dump.packets.protocol import measure
+from dumpfilter.dump.packets.protocol import frame
 from dumpfilter.master.config import ConnectBack
 from dumpfilter.master.console import MasterConsole
 from dumpfilter.master.replicas.connection import _MOST_ASKED
@@ -367,7 +367,7 @@ def test_a_replica_that_has_everything_gets_heartbeats(mysql: Serving) -> None:
 
 def test_a_filtered_mysql_replica_learns_the_right_position(tmp_path: Path) -> None:
     data = binlogs_in(MYSQL)[0].read_bytes()
-    last = measure(data[4:]).last
+    last = frame(data[4:], 0).last
     (tmp_path / "bin.000001").write_bytes(data[: 4 + last])
     (tmp_path / "bin.index").write_text("./bin.000001\n")
     with serving(tmp_path / "bin.index") as served:

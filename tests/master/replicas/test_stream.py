@@ -6,7 +6,7 @@ import pytest
 
 from dumpfilter.binlog.events import EventHeader, EventType
 from dumpfilter.binlog.writer import make_event
-from dumpfilter.dump.packets.protocol import measure
+from dumpfilter.dump.packets.protocol import frame
 from dumpfilter.master.replicas.stream import KnownPosition
 
 _4_GIB = 1 << 32
@@ -19,7 +19,7 @@ def test_mysql_sums_lengths_and_believes_heartbeats() -> None:
     position.begin(FILE, 100)
     assert not position.is_wrong_at(FILE, 100)
     event = make_event(EventType.XID, bytes(8), end_log_pos=500)
-    position.count(event, measure(event), checksum=True)
+    position.count(event, frame(event, 0), checksum=True)
     assert not position.is_wrong_at(FILE, 100 + len(event))
     assert position.is_wrong_at(FILE, 500)
     # A heartbeat that only says that the master is alive does not go beyond the replica's position.
@@ -49,7 +49,7 @@ def test_mariadb_reads_the_position() -> None:
     position = KnownPosition(11, sums=False)
     position.begin(FILE, 100)
     events = make_event(EventType.QUERY, bytes(20), end_log_pos=500) + make_event(EventType.QUERY, bytes(20))
-    position.count(events, measure(events), checksum=True)
+    position.count(events, frame(events, 0), checksum=True)
     assert not position.is_wrong_at(FILE, 500)
     assert position.is_wrong_at(FILE, 600)
     header = EventHeader.unpack(position.correction(_4_GIB + 600, checksum=True))
@@ -67,7 +67,7 @@ def test_a_rotate_event_leads_to_the_next_file(position: KnownPosition) -> None:
     position.begin(FILE, 100)
     body = (4).to_bytes(8, "little") + b"bin.000002"
     event = make_event(EventType.ROTATE, body, end_log_pos=600)
-    position.count(event, measure(event), checksum=True)
+    position.count(event, frame(event, 0), checksum=True)
     # The dump still stands in the first file. A heartbeat with its name would end the replica's connection.
     assert not position.is_wrong_at(FILE, 600)
     alive = position.heartbeat(600, checksum=True)
