@@ -244,11 +244,8 @@ class MasterConsole(C.Executor):
         chosen = {clause.kind: clause.rules for clause in clauses}
         with self._changing:
             old = self._register.write_filter
-            rules = (
-                [rule for rule in old.rules if rule.kind not in chosen]
-                if isinstance(old, EffectiveFilter)
-                else []
-            )
+            kept = old.rules if isinstance(old, EffectiveFilter) else ()
+            rules = [rule for rule in kept if rule.kind not in chosen]
             try:
                 for kind, more in chosen.items():
                     if kind not in (EffectiveRuleKind.DO, EffectiveRuleKind.IGNORE):

@@ -220,11 +220,8 @@ class EntryView(NamedTuple):
         """The action when the replica's own filter would apply events that the master drops (drift): ``warn`` or
         ``refuse``. None if the master does not compare the two filters.
         """
-        return (
-            None
-            if self.entry.adopt or self.entry.connect is None
-            else str(self.entry.on_drift or OnDrift.WARN)
-        )
+        compares = self.entry.connect is not None and not self.entry.adopt
+        return str(self.entry.on_drift or OnDrift.WARN) if compares else None
 
 
 class ReplicaFilters(Facts[EntryView]):

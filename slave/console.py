@@ -166,13 +166,9 @@ class SlaveConsole(C.Executor):
         name = self._channel_to_configure(channel)
         known = self._slave.get(name) if self._slave.has(name) else None
         if known is not None and known.running:
-            is_io = Threads.IO in known.running
-            stop = (
-                E.ER_REPLICA_CHANNEL_IO_THREAD_MUST_STOP
-                if is_io
-                else E.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP
-            )
-            raise stop(name)
+            if Threads.IO in known.running:
+                raise E.ER_REPLICA_CHANNEL_IO_THREAD_MUST_STOP(name)
+            raise E.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(name)
         given = dict(options)
         before = known.info if known is not None else SourceInfo(channel=name)
         notes = _check_options(given, before, self._slave.options.net_timeout)

@@ -39,7 +39,7 @@ def suggest_command(
     """
     from rich.console import Console
 
-    from dumpfilter.analyse.lint.knowledge import gather
+    from dumpfilter.analyse.lint.knowledge import SetKnowledge, gather
     from dumpfilter.analyse.report.terminal import show, warn
     from dumpfilter.index.fileset import BinlogSet
     from dumpfilter.spark_jobs.engines import ThreadRunner
@@ -51,15 +51,12 @@ def suggest_command(
     source = binlogs.source()
     # Lint stops at a damaged file.
     can_lint = given.lint and options.on_corrupt == "stop"
-    found = suggest(
-        source,
-        definitions,
-        ThreadRunner(console=progress),
-        options,
-        (lambda: gather(BinlogSet.open(source), verify=options.verify, console=progress))
-        if can_lint
-        else None,
-    )
+
+    def knowledge() -> SetKnowledge:
+        return gather(BinlogSet.open(source), verify=options.verify, console=progress)
+
+    runner = ThreadRunner(console=progress)
+    found = suggest(source, definitions, runner, options, knowledge if can_lint else None)
     show(found, given.as_json, lambda: print_suggestions(found, Console(), top=given.top))
     if given.lint and not can_lint:
         warn(progress, "the suggested rules were not checked: dumpfilter lint needs undamaged files")

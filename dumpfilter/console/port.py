@@ -35,7 +35,6 @@ CAPABILITIES = (
     | Capabilities.CLIENT_FOUND_ROWS
     | Capabilities.CLIENT_LONG_FLAG
     | Capabilities.CLIENT_CONNECT_WITH_DB
-    | Capabilities.CLIENT_ODBC
     | Capabilities.CLIENT_IGNORE_SPACE
     | Capabilities.CLIENT_PROTOCOL_41
     | Capabilities.CLIENT_INTERACTIVE
@@ -43,7 +42,6 @@ CAPABILITIES = (
     | Capabilities.CLIENT_TRANSACTIONS
     | Capabilities.CLIENT_SECURE_CONNECTION
     | Capabilities.CLIENT_MULTI_RESULTS
-    | Capabilities.CLIENT_PS_MULTI_RESULTS
     | Capabilities.CLIENT_PLUGIN_AUTH
     | Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
     | Capabilities.CLIENT_DEPRECATE_EOF

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import glob
 import shutil
+import time
 import uuid
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dumpfilter.base.errors import OutputError
-from dumpfilter.base.files import locked, replace_directory, sync_path, writing
+from dumpfilter.base.files import replace_directory, sync_path, writing
 from dumpfilter.base.printable import printable
 
 RESULTS = "results.json"
@@ -32,9 +33,9 @@ def check_output(directory: Path, *, overwrite: bool) -> None:
             raise OutputError(f"{directory}: holds other results; name another directory or use --overwrite")
     with writing(directory):
         directory.absolute().parent.mkdir(parents=True, exist_ok=True)
-        unlocked = _unlocked(_beside(directory))
-        unlocked.mkdir()
-        unlocked.rmdir()
+        trial = _beside(directory)
+        trial.mkdir()
+        trial.rmdir()
 
 
 def check_only(directory: Path, names: Collection[str]) -> None:
@@ -58,43 +59,34 @@ def written_together(directory: Path) -> Iterator[Path]:
     ends.
 
     If the block raises, the temporary directory is removed and ``directory`` is unchanged. Otherwise temporary
-    directories that killed processes have left are removed, too. Raises OutputError if a file cannot be written.
+    directories that killed processes left more than a day ago are removed, too. Raises OutputError if a file cannot be
+    written.
     """
     directory = directory.absolute()
     beside, old = _beside(directory), _beside(directory)
-    unlocked = _unlocked(beside)
-    with writing(directory), ExitStack() as held:
+    with writing(directory):
         try:
-            unlocked.mkdir(parents=True)
-            for used in (unlocked, directory):
-                # Some network file systems cannot lock a directory. Then no other process removes it, either.
-                with suppress(OutputError):
-                    held.enter_context(locked(used, ""))
-            unlocked.rename(beside)
+            beside.mkdir(parents=True)
             yield beside
             for path in beside.iterdir():
                 sync_path(path)
             sync_path(beside)
             replace_directory(beside, directory, old)
-        except BaseException:
-            shutil.rmtree(unlocked, ignore_errors=True)
-            shutil.rmtree(beside, ignore_errors=True)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
+        finally:
+            for path in (beside, old):
+                shutil.rmtree(path, ignore_errors=True)
     for left in directory.parent.glob(f".{glob.escape(directory.name)}.{'[0-9a-f]' * _DIGITS}"):
-        with suppress(OutputError), locked(left, ""):
-            shutil.rmtree(left, ignore_errors=True)
+        with suppress(OSError):
+            if left.stat().st_mtime < time.time() - _LEFT_SECONDS:
+                shutil.rmtree(left)
 
 
 _DIGITS = 12
+_LEFT_SECONDS = 86_400
+"""The age at which a temporary directory counts as left by a killed process, seconds."""
 
 
 def _beside(directory: Path) -> Path:
-    """Return a new name for a temporary directory, which is locked as long as its process runs."""
+    """Return a new name for a temporary directory."""
     directory = directory.absolute()
     return directory.parent / f".{directory.name}.{uuid.uuid4().hex[:_DIGITS]}"
-
-
-def _unlocked(beside: Path) -> Path:
-    """Return the name that a temporary directory has until it is locked."""
-    return beside.with_name(f"{beside.name}.new")

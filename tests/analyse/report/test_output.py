@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,7 +51,10 @@ def test_what_a_killed_process_left_is_removed_and_what_a_running_one_writes_sta
         write(output, "old")
         write(output, "new")
         assert (running / RESULTS).read_text() == "of another process"
+    write(output, "newest")
     assert running.exists()
+    yesterday = time.time() - 86_500
+    os.utime(running, (yesterday, yesterday))
     write(output, "newest")
     assert (output / RESULTS).read_text() == "newest"
     assert sorted(tmp_path.iterdir()) == [other, output]
