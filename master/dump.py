@@ -111,10 +111,10 @@ class Dump:
         most = LARGEST if self._is_sized else DEFAULT_CHUNK_SIZE
         self._pace = Pace(options.chunk_size or most, options.line_rate or None)
         self._heartbeat_period = options.heartbeat_period or HEARTBEAT_PERIOD
-        self._signal = reader.signal()
+        self._waiter = reader.waiter()
         # PURGE BINARY LOGS keeps the files that dumps read, also before the first message.
         slave.file, slave.position = start.file, start.position
-        self._number = register.begin_dump(slave, self._signal.set)
+        self._number = register.begin_dump(slave, self._waiter.wake)
         self._flags = slave.flags
         """The verdicts of the filter that this dump uses."""
         self._exclusion = Exclusion(reader.store.sources, start.gtid_set)
@@ -290,14 +290,15 @@ class Dump:
             place = self._reader.known(replace(place, thread=thread))
         self._place = place
         if self._options.once:
-            step = await self._reader.step(place, 0, self._signal)
+            step = await self._reader.step(place, 0, self._waiter)
             if step is None and self.active and not self._changed:
                 # The binlog may have grown since another dump last looked.
                 step = await self._reader.call(lambda: step_from(self._store, place))
         else:
             is_over = self._is_drained or self._store.ended() is not None
             patience = 0 if is_over else self.patience()
-            step = await self._reader.step(place, patience, self._signal, self if self.sink else None)
+            self._waiter.follower = self if self.sink else None
+            step = await self._reader.step(place, patience, self._waiter)
         # The dump may have taken steps while it waited.
         return await self._without_own(self._place, step)
 
@@ -368,7 +369,7 @@ class Dump:
         kept = self._options.kept
         left, crc = kept.size, 0
         while True:
-            step = await self._without_own(place, await self._reader.step(place, 0, self._signal))
+            step = await self._without_own(place, await self._reader.step(place, 0, self._waiter))
             if not isinstance(step, Step):
                 return None
             for number, piece in enumerate(step.pieces):

@@ -12,7 +12,6 @@ import hmac
 import secrets
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -320,22 +319,6 @@ class RegisteredSlave:
         return _SLAVE_WEIGHT + _RULE_WEIGHT * len(rules) + _CHARACTER_WEIGHT * characters + _ID_WEIGHT * ids
 
 
-class _Weights(OrderedDict[str, int]):
-    """A map from slave ids to the memory of each registration, bytes. The slave that was added or changed last comes
-    last. ``total`` is the sum.
-    """
-
-    total = 0
-
-    def weigh(self, slave_id: str, weight: int) -> None:
-        """Record that a slave's registration takes ``weight`` bytes of memory. The slave becomes the last entry of the
-        map. With ``weight`` 0 remove the slave.
-        """
-        self.total += weight - self.pop(slave_id, 0)
-        if weight:
-            self[slave_id] = weight
-
-
 class Register:
     """The registered slaves, by id. Thread-safe.
 
@@ -374,12 +357,12 @@ class Register:
         """The slaves by user, channel, UUID and owner. A slave that registers again is found here."""
         self._holders: dict[SlaveKey | SlaveIdentity, RegisteredSlave] = {}
         """The slaves that dump, by user, channel and UUID, and also by user, channel and server id."""
-        self._idle = _Weights()
-        """The memory of the registrations of slaves without a running dump. The slave that is idle the longest comes
-        first.
+        self._idle: dict[str, int] = {}
+        """The memory of each registration without a running dump, by the slave's id, bytes. The slave that is idle the
+        longest comes first.
         """
-        self._dumping = _Weights()
-        """The memory of the registrations of slaves that dump."""
+        self._dumping: dict[str, int] = {}
+        """The memory of each registration with a running dump, by the slave's id, bytes."""
         self._shared_flags: WeakValueDictionary[Hashable, TableFlags] = WeakValueDictionary()
         """The decisions of the filters in use, by a key of the filters' rules. Slaves with equal filters share them."""
         self._lock = threading.Lock()
@@ -460,10 +443,12 @@ class Register:
         """Record the memory of a registration, by whether the slave has a running dump. While the idle slaves exceed
         the limit on their number or memory, remove the slave that has been idle the longest.
         """
-        (self._dumping if slave.dump else self._idle).weigh(slave.slave_id, slave.weight)
+        weights = self._dumping if slave.dump else self._idle
+        weights.pop(slave.slave_id, None)
+        weights[slave.slave_id] = slave.weight
         # The last slave has just registered or ended its dump. The register must not forget that slave.
         while len(self._idle) > 1 and (
-            len(self._idle) > self.most_idle or self._idle.total > self.most_idle_weight
+            len(self._idle) > self.most_idle or sum(self._idle.values()) > self.most_idle_weight
         ):
             self._forget(self._slaves[next(iter(self._idle))])
 
@@ -480,8 +465,8 @@ class Register:
 
     def _release(self, slave: RegisteredSlave) -> None:
         """Release the slave's UUID and server id, and its share of the limits on memory."""
-        self._idle.weigh(slave.slave_id, 0)
-        self._dumping.weigh(slave.slave_id, 0)
+        for weights in (self._idle, self._dumping):
+            weights.pop(slave.slave_id, None)
         for key in (slave.peer.key, slave.peer.identity):
             if self._holders.get(key) is slave:
                 del self._holders[key]
@@ -630,7 +615,7 @@ class Register:
 
         ``flags`` are the verdicts of the filter that the slave is to have.
         """
-        others = self._dumping.total - self._dumping.get(slave.slave_id, 0)
+        others = sum(self._dumping.values()) - self._dumping.get(slave.slave_id, 0)
         if others and others + slave.weight_with(flags) > self.most_dumping_weight:
             raise Overloaded(
                 f"the filters of the slaves that dump take {others >> 20} MiB, and this slave's filter would exceed "
@@ -683,11 +668,6 @@ class Register:
         A server, too, lists no replica that has disconnected.
         """
         return [slave for slave in self.all() if slave.dump or not slave.peer.is_real_replica]
-
-    @property
-    def idle(self) -> tuple[int, int]:
-        """The number of slaves without a running dump, and the memory that their registrations take, bytes."""
-        return len(self._idle), self._idle.total
 
 
 def definition(rule_filter: ReplicationFilter) -> Hashable:

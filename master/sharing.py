@@ -106,33 +106,29 @@ class Follower(Protocol):
         """
 
 
-class Signal:
-    """A flag that wakes one dump from its wait in the asyncio loop."""
+class Waiter:
+    """One dump, which may wait in the asyncio loop for its next step (the next chunks)."""
 
     def __init__(self, later: Callable[[Callable[[], None]], None]) -> None:
         self._later = later
-        self.is_set = False
-        self.waiting: asyncio.Future[_Found] | None = None
+        self.is_woken = False
+        """Whether the dump's present wait must end without a step, or its next wait if it does not wait now."""
+        self.follower: Follower | None = None
+        """The dump itself if it can send new commits at once. Otherwise None."""
+        self.answer: asyncio.Future[_Found] | None = None
+        """The future that ends the present wait. None: the dump does not wait."""
+        self.timer: asyncio.TimerHandle | None = None
+        """The timer that wakes the dump without a step. None: the dump does not wait for the binlog to grow."""
+        self.due = 0.0
+        """The time of the timer on the monotonic clock, seconds."""
 
-    def set(self) -> None:
+    def wake(self) -> None:
         """Wake the dump from its present wait, or end its next wait at once. Any thread may call this method."""
-        self._later(self._set)
+        self._later(self._wake)
 
-    def _set(self) -> None:
-        self.is_set = True
-        _settle(self.waiting, None)
-
-
-@dataclass(eq=False, slots=True)
-class _Waiter:
-    """A dump that waits for its next step (the next chunks)."""
-
-    answer: asyncio.Future[_Found]
-    follower: Follower | None
-    timer: asyncio.TimerHandle | None = None
-    """The timer that wakes the dump without a step. None: the dump does not wait for the binlog to grow."""
-    due: float = 0.0
-    """The time of the timer on the monotonic clock, seconds."""
+    def _wake(self) -> None:
+        self.is_woken = True
+        _settle(self.answer, None)
 
 
 @dataclass(eq=False, slots=True)
@@ -143,7 +139,7 @@ class _Request:
 
     place: DumpPlace
     """The place. It changes when followers have sent commits."""
-    waiters: set[_Waiter] = field(default_factory=set)
+    waiters: set[Waiter] = field(default_factory=set)
 
 
 class SharedReader:
@@ -162,8 +158,8 @@ class SharedReader:
         self._messages: RecentCache[PlacedPlan, tuple[bytes, ...]] = RecentCache(
             MESSAGE_CACHE_BYTES, lambda messages: sum(map(len, messages)), largest=_LARGEST_KEPT
         )
-        self._dumps = WeakSet[Signal]()
-        """The signals of the dumps that have not ended."""
+        self._dumps = WeakSet[Waiter]()
+        """The dumps that have not ended."""
         self._made_here = 0
         """The number of chunks whose messages were made in the present turn of the loop."""
         self._making: dict[PlacedPlan, asyncio.Future[tuple[bytes, ...]]] = {}
@@ -179,8 +175,8 @@ class SharedReader:
         """Whether the places of waiting requests have changed since :meth:`known` last listed them."""
         self._end: _End | None = None
         """The last known end of the binlog. A request for a step from there waits for growth, and is not planned."""
-        self._answers: deque[tuple[_Waiter, _Found]] = deque()
-        """The dumps that are still to be woken, with their steps."""
+        self._answers: deque[tuple[asyncio.Future[_Found] | None, _Found]] = deque()
+        """The waits that are still to be ended, with the steps for the dumps."""
         self._answering = False
         self._made_steps = 0
         """The number of steps that were made, for the cache's statistics."""
@@ -208,11 +204,11 @@ class SharedReader:
         for pool in (self._workers, self._servants):
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def signal(self) -> Signal:
-        """Return a new object that can wake a dump. As long as the object exists, the dump counts as running."""
-        signal = Signal(self._later)
-        self._dumps.add(signal)
-        return signal
+    def waiter(self) -> Waiter:
+        """Return the object with which a new dump waits. As long as the object exists, the dump counts as running."""
+        waiter = Waiter(self._later)
+        self._dumps.add(waiter)
+        return waiter
 
     def known(self, place: DumpPlace) -> DumpPlace:
         """Return the object that other dumps use for a place (position, filter and state of a dump) equal to ``place``.
@@ -238,39 +234,35 @@ class SharedReader:
         """
         return await self._loop.run_in_executor(self._servants, function)
 
-    async def step(
-        self, place: DumpPlace, seconds: float, signal: Signal, follower: Follower | None = None
-    ) -> Step | CommitStep | None:
-        """Return the next step of a dump (its next chunks, which are messages) from ``place`` on, the dump's position,
-        filter and state.
+    async def step(self, place: DumpPlace, seconds: float, waiter: Waiter) -> Step | CommitStep | None:
+        """Return the next step of the dump ``waiter`` (its next chunks, which are messages) from ``place`` on, the
+        dump's position, filter and state.
 
-        Return a CommitStep for commits that this process has just received, if there is no ``follower``. Return None
-        when the binlog has not grown for ``seconds``, or when ``signal`` is set. With 0 the method does not
-        wait for growth. A ``follower`` may send new commits itself while the method waits. The method then returns the
-        step after these commits. Raises DumpfilterError, for example where the binlog is damaged.
+        Return a CommitStep for commits that this process has just received, if the dump has no follower. Return None
+        when the binlog has not grown for ``seconds``, or when the dump is woken. With 0 the method does not wait for
+        growth. A follower may send new commits itself while the method waits. The method then returns the step after
+        these commits. Raises DumpfilterError, for example where the binlog is damaged.
         """
         step = self._steps.get(place) or self._recent_step(place)
         if step is not None:
             return step
-        if signal.is_set:
-            signal.is_set = False
+        if waiter.is_woken:
+            waiter.is_woken = False
             return None
-        answer: asyncio.Future[_Found] = self._loop.create_future()
+        answer = waiter.answer = self._loop.create_future()
         request = self._request(place)
-        waiter = _Waiter(answer, follower)
         request.waiters.add(waiter)
         if seconds > 0:
             self._wake_after(waiter, seconds)
         elif request in self._waiting:
             _settle(answer, None)
-        signal.waiting = answer
         try:
-            found = await answer
+            found: _Found = await answer
         finally:
-            signal.waiting = None
-            signal.is_set = False
+            waiter.answer, waiter.is_woken = None, False
             if waiter.timer is not None:
                 waiter.timer.cancel()
+                waiter.timer = None
             request.waiters.discard(waiter)
             if not request.waiters:
                 self._forget(request)
@@ -278,7 +270,7 @@ class SharedReader:
             raise found
         return found
 
-    def _expire(self, waiter: _Waiter) -> None:
+    def _expire(self, waiter: Waiter) -> None:
         """Wake a dump whose waiting time is over. If its follower has sent a message meanwhile, let it wait for the
         rest of the new waiting time.
         """
@@ -288,7 +280,7 @@ class SharedReader:
         else:
             _settle(waiter.answer, None)
 
-    def _wake_after(self, waiter: _Waiter, seconds: float) -> None:
+    def _wake_after(self, waiter: Waiter, seconds: float) -> None:
         if waiter.timer is not None:
             waiter.timer.cancel()
         waiter.due = self._loop.time() + seconds
@@ -321,24 +313,17 @@ class SharedReader:
             del self._requests[request.place]
             self.store.watcher.watch(bool(self._waiting))
 
-    def _enqueue(self, requests: Sequence[_Request], *, are_waiting: bool = False) -> None:
-        """Queue requests for planning, and start the planning. ``are_waiting`` says that the dumps already wait for the
-        answers.
+    def _enqueue(self, requests: Sequence[_Request]) -> None:
+        """Queue requests for planning, and let the next turn of the loop plan them or hand them to worker threads. The
+        dumps that ask have begun to wait by then, and further requests for the same position may have come.
         """
         if not requests:
             return
         for request in requests:
             place = request.place
             self._queue.setdefault((place.source, place.position), []).append(request)
-        is_little = self._is_little(requests)
-        if is_little and are_waiting:
-            self._plan_here()
-        elif is_little or self._is_quick(requests[0].place):
-            # The dumps that ask have begun to wait by then.
-            self._loop.call_soon(self._plan_here)
-        else:
-            # Further requests for the same position may come in this turn.
-            self._loop.call_soon(self._begin_planning)
+        is_short = self._is_little(requests) or self._is_quick(requests[0].place)
+        self._loop.call_soon(self._plan_here if is_short else self._begin_planning)
 
     def _is_little(self, requests: Sequence[_Request]) -> bool:
         """Tell whether the requests are few, and the first one asks for at most ``_SMALL`` bytes at the end of a file
@@ -475,7 +460,7 @@ class SharedReader:
             if isinstance(found, Step):
                 found.after = self.known(found.after)
                 self._steps.add(place, found)
-            self._answers.extend((one, found) for one in request.waiters)
+            self._answers.extend((one.answer, found) for one in request.waiters)
         self._enqueue(again)
         if not self._answering:
             self._answer_some()
@@ -488,8 +473,7 @@ class SharedReader:
         so that other calls can run between.
         """
         for _ in range(min(_ANSWERED_IN_A_TURN, len(self._answers))):
-            waiter, found = self._answers.popleft()
-            _settle(waiter.answer, found)
+            _settle(*self._answers.popleft())
         self.store.watcher.watch(bool(self._waiting))
         self._answering = bool(self._answers)
         if self._answering:
@@ -497,7 +481,7 @@ class SharedReader:
 
     def _plan_waiting(self) -> None:
         waiting, self._waiting = list(self._waiting), {}
-        self._enqueue(waiting, are_waiting=True)
+        self._enqueue(waiting)
 
     def received(self, file: str, offset: int, data: bytes) -> None:
         """Send events that this process has just received to the waiting dumps, in the present turn of the asyncio
@@ -521,7 +505,7 @@ class SharedReader:
         waiting, self._waiting = list(self._waiting), {}
         if source is not None and commits and len(self._dumps) <= _ANSWERED_IN_A_TURN:
             waiting = self._send_commits(waiting, source, commits)
-        self._enqueue(waiting, are_waiting=True)
+        self._enqueue(waiting)
         self.store.watcher.watch(bool(self._waiting))
 
     def _send_commits(
@@ -571,7 +555,7 @@ class SharedReader:
             try:
                 if follower is None:
                     _settle(answer, step)
-                elif not answer.done() and follower.take(step, now):
+                elif answer is not None and not answer.done() and follower.take(step, now):
                     self._wait_at_most(waiter, follower, now)
                     continue
                 else:
@@ -586,7 +570,7 @@ class SharedReader:
             self._waiting[request] = None
             self._has_moved = True
 
-    def _wait_at_most(self, waiter: _Waiter, follower: Follower, now: float) -> None:
+    def _wait_at_most(self, waiter: Waiter, follower: Follower, now: float) -> None:
         """Bring forward the time at which a dump that has sent commits is woken without new ones, if it must be woken
         earlier.
         """

@@ -182,26 +182,16 @@ class Who:
         If any slave meets these conditions and none of ``others``, then one of the examples does. Only users, channel,
         server ids and networks are considered.
         """
-        others = list(others)
-        channels = [self.channel] if self.channel is not None else [one.channel for one in others]
-        named = chain.from_iterable(one.server_ids for one in others)
-        ids = sorted(self.server_ids) or _with_another(set(named))
-        addresses = [
-            address
-            for address in _edges(chain(self.networks, *(one.networks for one in others)))
-            if not self.networks or any(address in network for network in self.networks)
-        ]
-        users = sorted(self.users) or [""]
-        names = [name for name in channels if name is not None]
-        if self.channel is None:
-            names.insert(0, "".join(names) + "?")
-        for user, channel, server_id, address in product(users, names, ids, addresses):
-            yield Peer(user, channel, server_id, endpoint_of(address, 0))
-
-
-def _with_another(ids: set[int]) -> list[int]:
-    """Return the smallest id that is not in ``ids``, followed by ``ids`` in order."""
-    return [next(number for number in count(1) if number not in ids), *sorted(ids)]
+        every = [self, *others]
+        named = {number for one in every for number in one.server_ids}
+        ids = [next(number for number in count(1) if number not in named), *sorted(named)]
+        channels = [name for one in every if (name := one.channel) is not None]
+        networks = chain.from_iterable(one.networks for one in every)
+        values = sorted(self.users) or [""], ["".join(channels) + "?", *channels], ids, _edges(networks)
+        for user, channel, server_id, address in product(*values):
+            peer = Peer(user, channel, server_id, endpoint_of(address, 0))
+            if self.fits(peer):
+                yield peer
 
 
 def _edges(networks: Iterable[Network]) -> Iterator[Address]:

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 from typing import Any, TypeVar
 
 from dumpfilter.master.advance import DumpPlace, PlacedPlan, Step, step_from
-from dumpfilter.master.sharing import Follower
 from dumpfilter.master.store import BinlogStore
 
 T = TypeVar("T")
@@ -33,12 +32,14 @@ def one_by_one(items: AsyncIterator[T]) -> Iterator[T]:
 
 
 class Flag:
-    """A signal that is only looked at."""
+    """A waiter that is only looked at."""
+
+    follower: object = None
 
     def __init__(self) -> None:
         self.is_set = False
 
-    def set(self) -> None:
+    def wake(self) -> None:
         self.is_set = True
 
 
@@ -56,7 +57,7 @@ class InlineReader:
     def wait(self, growth: int, seconds: float, flag: Flag) -> None:
         """Wait until the growth differs, seconds are over, or a flag is set."""
 
-    def signal(self) -> Flag:
+    def waiter(self) -> Flag:
         return Flag()
 
     def known(self, place: DumpPlace) -> DumpPlace:
@@ -68,9 +69,7 @@ class InlineReader:
     async def serve(self, function: Callable[[], T]) -> T:
         return function()
 
-    async def step(
-        self, place: DumpPlace, seconds: float, signal: Flag, follower: Follower | None = None
-    ) -> Step | None:
+    async def step(self, place: DumpPlace, seconds: float, signal: Flag) -> Step | None:
         step = None
         growth = self.growth
         if not signal.is_set:
