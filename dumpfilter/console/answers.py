@@ -1,9 +1,13 @@
-"""The packets with which the console answers a client: column definitions, rows, OK, EOF and errors."""
+"""The packets with which the console answers a client: column definitions, rows, OK, EOF and errors.
+
+Rows have two forms. Plain statements get rows in the protocol's text form, and prepared statements in its binary form.
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Any
 
 from mysql_mimic import packets
@@ -12,7 +16,7 @@ from mysql_mimic.results import ResultColumn
 from mysql_mimic.types import Capabilities, ServerStatus, str_len, uint_len
 from mysql_mimic.types import ColumnType as WireType
 
-from dumpfilter.console.sql.result import Column, ColumnType, Result, text_of
+from dumpfilter.console.sql.result import ZERO_TIMESTAMP, Column, ColumnType, Result, text_of
 from dumpfilter.console.sql.server_errors import SqlError
 
 _WIRE = {
@@ -33,6 +37,21 @@ def _text(column: ResultColumn, value: Any) -> bytes:
         return value
     return text_of(value).encode(codec_of(column.character_set), "replace")
 
+
+def _timestamp(column: ResultColumn, value: Any) -> bytes:
+    # SELECT has read a timestamp as a text. The zero timestamp, 0000-00-00, is sent as a value of length 0.
+    text = text_of(value)
+    wire = ResultColumn("", WireType.TIMESTAMP)
+    return b"\0" if text == ZERO_TIMESTAMP else bytes(wire.binary_encode(datetime.fromisoformat(text)))
+
+
+_BINARY: dict[ColumnType, Callable[[ResultColumn, Any], bytes]] = {
+    ColumnType.TEXT: lambda column, value: str_len(_text(column, value)),
+    # Columns are declared signed to the client, so the client reads a value of 2**63 or more as a negative number.
+    ColumnType.INTEGER: lambda _, value: struct.pack("<Q", int(value) & 0xFFFFFFFFFFFFFFFF),
+    ColumnType.TIMESTAMP: _timestamp,
+}
+"""The binary form of a value by the type of its column, where the library's form does not fit."""
 
 _STATUS = ServerStatus.SERVER_STATUS_AUTOCOMMIT
 """The status that packets tell the client. Each statement of a console is a transaction."""
@@ -79,16 +98,25 @@ def _warnings(result: Result) -> int:
     return min(len(result.notes), 0xFFFF)
 
 
-def result_set(capabilities: Capabilities, result: Result, charset: CharacterSet) -> Iterator[bytes]:
-    """Yield the packets of a result with columns: the column definitions, the rows, and the packet at the end."""
+def result_set(
+    capabilities: Capabilities, result: Result, charset: CharacterSet, *, binary: bool
+) -> Iterator[bytes]:
+    """Yield the packets of a result with columns: the column definitions, the rows, and the packet at the end.
+
+    ``binary`` chooses the protocol's binary form of rows, which prepared statements need, instead of the text form.
+    """
     yield uint_len(len(result.columns))
     for column in result.columns:
         yield column_definition(column, charset)
     if Capabilities.CLIENT_DEPRECATE_EOF not in capabilities:
         yield end_of_rows(capabilities, result)
-    columns = [ResultColumn(one.name, _WIRE[one.type][0], charset, _text) for one in result.columns]
+    columns = [
+        ResultColumn(column.name, _WIRE[column.type][0], charset, _text, _BINARY.get(column.type))
+        for column in result.columns
+    ]
+    encode = packets.make_binary_resultrow if binary else packets.make_text_resultset_row
     for row in result.rows:
-        yield packets.make_text_resultset_row(row, columns)
+        yield encode(row, columns)
     yield end_of_rows(capabilities, result)
 
 

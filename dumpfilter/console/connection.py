@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import functools
 import socket
+import struct
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +18,7 @@ from typing import Any, NoReturn, TypeVar
 
 from mysql_mimic import packets
 from mysql_mimic.charset import CharacterSet, Collation
-from mysql_mimic.types import Commands, ServerStatus
+from mysql_mimic.types import Capabilities, Commands, ServerStatus
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.base.logs import logger
@@ -28,16 +29,18 @@ from dumpfilter.base.security.tls import ServerTls
 from dumpfilter.console import answers, auth
 from dumpfilter.console.limits import unread
 from dumpfilter.console.port import ClientPort, Greeting
+from dumpfilter.console.prepared import Prepared
 from dumpfilter.console.session import Session
 from dumpfilter.console.sql import server_errors
 from dumpfilter.console.sql.commands import MAX_STATEMENT
 from dumpfilter.console.sql.interruption import Interrupt, held
-from dumpfilter.console.sql.result import Note, Result
+from dumpfilter.console.sql.result import Column, Note, Result
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.statements import execute_statement, without_passwords
 from dumpfilter.console.wire import (
     MAX_ALLOWED_PACKET,
     ClientGone,
+    Fields,
     Login,
     MalformedPacket,
     PacketStream,
@@ -49,6 +52,11 @@ from dumpfilter.console.wire import (
 
 log = logger("dumpfilter.console")
 
+MAX_PREPARED_STATEMENTS = 1024
+"""The limit of the number of prepared statements that one session holds at a time.
+
+A server's max_prepared_stmt_count limits the sum over all sessions.
+"""
 _AFTER_LOGIN = 2
 """The sequence number of the console's first packet after the greeting and the client's first packet."""
 
@@ -113,6 +121,7 @@ class Connection:
         self._login: Login
         self._killed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """The future that KILL QUERY completes. Each work that KILL QUERY can interrupt has its own."""
+        self._last_prepared = 0
 
     async def serve(self) -> None:
         """Log the client in, and answer its commands until it leaves.
@@ -431,7 +440,10 @@ class Connection:
             return call()
 
     async def _com_query(self, data: bytes) -> None:
-        statement = self._text(data)
+        await self._answer(self._text(data))
+
+    async def _answer(self, statement: str, *, binary: bool = False) -> None:
+        """Run a statement, and send its result. ``binary`` chooses the form of rows for prepared statements."""
         try:
             run = functools.partial(execute_statement, self._client, statement)
             result = await self._in_thread(statement, run)
@@ -442,7 +454,9 @@ class Connection:
             await self.stream.send(answers.ok(self._login.capabilities, result))
             return
         with unread(self.port.unread, self._client.user, result):
-            for packet in answers.result_set(self._login.capabilities, result, self._charset()):
+            for packet in answers.result_set(
+                self._login.capabilities, result, self._charset(), binary=binary
+            ):
                 self.stream.put(packet)
                 await self.stream.relieve()
             await self.stream.drain()
@@ -462,8 +476,52 @@ class Connection:
         await self._send_ok()
 
     async def _com_stmt_prepare(self, data: bytes) -> None:
-        # At this error, many client libraries write the values into the text, and send the text as a plain statement.
-        raise server_errors.ER_UNSUPPORTED_PS()
+        session = self._client
+        if len(session.prepared) >= MAX_PREPARED_STATEMENTS:
+            raise server_errors.ER_MAX_PREPARED_STMT_COUNT_REACHED(MAX_PREPARED_STATEMENTS)
+        text = self._text(data)
+        statement = await self._in_thread(text, lambda _: Prepared.of(text))
+        self._last_prepared += 1
+        session.keep(session.user_variables, session.prepared | {self._last_prepared: statement})
+        # The columns of the result are announced when the statement is executed, as a server does for SHOW.
+        self.stream.put(struct.pack("<BIHHBH", 0, self._last_prepared, 0, statement.parameters, 0, 0))
+        if statement.parameters:
+            parameter = answers.column_definition(Column("?"), self._charset())
+            for _ in range(statement.parameters):
+                self.stream.put(parameter)
+                await self.stream.relieve()
+            if Capabilities.CLIENT_DEPRECATE_EOF not in self._login.capabilities:
+                self.stream.put(answers.end_of_rows(self._login.capabilities, Result()))
+        await self.stream.drain()
+
+    async def _com_stmt_execute(self, data: bytes) -> None:
+        fields = Fields(data)
+        statement = self._statement(fields.uint(4))
+        # The flags and the iteration count are skipped. A client that asks for a cursor by a flag need not get one.
+        fields.take(1 + 4)
+        values = statement.read_values(fields, answers.codec_of(self._charset()))
+        await self._answer(statement.with_values(values), binary=True)
+
+    async def _com_stmt_send_long_data(self, data: bytes) -> None:
+        """Ignore the command, which has no answer. The execution lacks the value then, which is an error."""
+
+    async def _com_stmt_close(self, data: bytes) -> None:
+        session = self._client
+        # The protocol has no answer to COM_STMT_CLOSE, not even an error.
+        with contextlib.suppress(MalformedPacket):
+            number = Fields(data).uint(4)
+            others = {other: statement for other, statement in session.prepared.items() if other != number}
+            session.keep(session.user_variables, others)
+
+    async def _com_stmt_reset(self, data: bytes) -> None:
+        self._statement(Fields(data).uint(4))
+        await self._send_ok()
+
+    def _statement(self, number: int) -> Prepared:
+        try:
+            return self._client.prepared[number]
+        except KeyError:
+            raise server_errors.ER_UNKNOWN_STMT_HANDLER(number) from None
 
     def _text(self, data: bytes) -> str:
         # A server replaces invalid bytes of a statement by question marks, also in the names of filter rules. The

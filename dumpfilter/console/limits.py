@@ -18,7 +18,7 @@ from dumpfilter.console.sql.result import Result
 from dumpfilter.console.sql.server_errors import ER_OUT_OF_CONSOLE_MEMORY
 
 CLIENT_MEMORY = 256 << 10
-"""The limit of one client's memory between its statements (user variables), bytes."""
+"""The limit of one client's memory between its statements (prepared statements and user variables), bytes."""
 CONSOLE_MEMORY = 64 << 20
 """The limit of this memory of all clients of a port together, bytes. A replication port may have 5,250 clients."""
 RESULT_MEMORY = 128 << 20

@@ -11,6 +11,7 @@ SHOW statements are made, too. A table without rows exists so that client progra
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import re
 import sys
@@ -28,6 +29,7 @@ from mysql_mimic.constants import INFO_SCHEMA
 
 from dumpfilter.console.limits import CLIENT_MEMORY, CONSOLE_MEMORY
 from dumpfilter.console.port import ClientPort
+from dumpfilter.console.prepared import Prepared
 from dumpfilter.console.sql import columns, server_errors
 from dumpfilter.console.sql.columns import columns_of
 from dumpfilter.console.sql.commands import Executor
@@ -207,6 +209,8 @@ class Session:
         """The values of the system variables that the client has set, by name."""
         self.user_variables: dict[str, Value] = {}
         """The values of the user variables (``@x``) by their names in lower case."""
+        self.prepared: dict[int, Prepared] = {}
+        """The prepared statements by their numbers."""
         self.is_closed = False
         """Whether the client has left."""
         self.questions = 0
@@ -254,16 +258,18 @@ class Session:
         if name == "character_set_results":
             self.character_set = character_set
 
-    def keep(self, user_variables: dict[str, Value]) -> None:
-        """Replace the client's user variables.
+    def keep(self, user_variables: dict[str, Value], prepared: dict[int, Prepared]) -> None:
+        """Replace the client's user variables and prepared statements.
 
         Raises SqlError 1041 if they are more than a client may have, or with those of all clients more than the port
         may have. The old ones stay then.
         """
-        size = sum(map(sys.getsizeof, (*user_variables, *user_variables.values())))
+        parts = itertools.chain.from_iterable(one.parts for one in prepared.values())
+        size = sum(map(sys.getsizeof, itertools.chain(user_variables, user_variables.values(), parts)))
         if size > CLIENT_MEMORY:
             raise server_errors.ER_OUT_OF_CONSOLE_MEMORY(
-                f"the variables of a connection may have {CLIENT_MEMORY >> 10} KiB; set some to NULL, or reconnect"
+                f"prepared statements and variables of a connection may have {CLIENT_MEMORY >> 10} KiB; "
+                "close statements, or reconnect"
             )
         kept = self.port.kept
         with self.port.keeping:
@@ -272,12 +278,12 @@ class Session:
                 and kept.total() - kept[self.connection_id] + size > CONSOLE_MEMORY
             ):
                 raise server_errors.ER_OUT_OF_CONSOLE_MEMORY(
-                    f"the variables of all connections may have {CONSOLE_MEMORY >> 20} MiB; try again later, or "
-                    "with less"
+                    f"prepared statements and variables of all connections may have {CONSOLE_MEMORY >> 20} MiB; "
+                    "try again later, or with less"
                 )
             if not self.is_closed:
                 kept[self.connection_id] = size
-        self.user_variables = user_variables
+        self.user_variables, self.prepared = user_variables, prepared
 
     def close(self) -> None:
         """Release the memory of a client that has left. A statement of the client may still be running."""
@@ -286,12 +292,12 @@ class Session:
             self.port.kept.pop(self.connection_id, None)
 
     def reset(self) -> None:
-        """Remove the client's variables and warnings, as COM_RESET_CONNECTION demands. Keep the
+        """Remove the client's variables, prepared statements and warnings, as COM_RESET_CONNECTION demands. Keep the
         current database.
         """
         self.diagnostics = ()
         self._variables.clear()
-        self.keep({})
+        self.keep({}, {})
 
     def schema(self, name: str | None) -> str:
         """Return the schema that a statement means: ``name``, or the current database if ``name`` is None.

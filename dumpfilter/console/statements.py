@@ -192,7 +192,7 @@ def _set(session: Session, assignments: str) -> Result:
                 system.append((target.this.name, value, scope in _GLOBAL_SCOPES))
         elif kind != "TRANSACTION":
             raise server_errors.syntax_error(assignments, 0)
-    session.keep(session.user_variables | own)
+    session.keep(session.user_variables | own, session.prepared)
     for name, value, globally in system:
         session.set_variable(name, value, globally=globally)
     return OK

@@ -27,6 +27,7 @@ from dumpfilter.console.port import (
 from dumpfilter.console.server import ConsoleEndpoint, ConsoleServer, serving
 from dumpfilter.console.sql.grammar import Role
 from dumpfilter.console.sql.result import Column, Result
+from dumpfilter.console.sql.server_errors import SqlError
 from tests.console.small_executor import SmallExecutor
 from tests.console.test_console_slow import Raw
 
@@ -196,6 +197,39 @@ def test_an_unforeseen_error_of_a_connection_closes_the_port_to_nobody(
 # Memory
 
 
+def prepare(client: Raw, statement: str) -> int:
+    client.command(b"\x16" + statement.encode())
+    first = client.receive()
+    if first[:1] == b"\xff":
+        raise SqlError(struct.unpack("<H", first[1:3])[0], "", first[9:].decode())
+    number, _, parameters = struct.unpack("<IHH", first[1:9])
+    for _ in range(parameters + 1 if parameters else 0):
+        client.receive()
+    return int(number)
+
+
+def test_many_prepared_statements(console: ConsoleServer) -> None:
+    with Raw(console) as client:
+        client.login("root", "secret")
+        statement = "SELECT " + ", ".join("?" * 500)
+        numbers: list[int] = []
+
+        def prepare_until_refused() -> None:
+            while True:
+                numbers.append(prepare(client, statement))
+
+        with pytest.raises(SqlError, match="close statements, or reconnect") as caught:
+            prepare_until_refused()
+        assert caught.value.number == 1041
+        assert len(numbers) > 3
+        client.command(struct.pack("<BI", 0x19, numbers[0]))
+        prepare(client, statement)
+        client.command(b"\x1f")
+        assert client.receive()[:1] == b"\0"
+        for _ in numbers:
+            prepare(client, statement)
+
+
 def test_user_variables(console: ConsoleServer) -> None:
     with connect(console) as connection:
         answer(connection, f"SET @a0 = {LONG}, @a0 = {LONG}")
@@ -208,6 +242,15 @@ def test_user_variables(console: ConsoleServer) -> None:
         assert failure(connection, f"SET sql_mode = {LONG}")[0] == 1231
 
 
+def test_variables_and_prepared_statements_have_one_limit(console: ConsoleServer) -> None:
+    with Raw(console) as client:
+        client.login("root", "secret")
+        statement = f"SELECT '{'x' * 60_000}'"
+        for _ in range(CLIENT_MEMORY // 60_000):
+            prepare(client, statement)
+        assert client.query(f"SET @a = {LONG}") == 1041
+
+
 def test_all_connections_have_one_limit(console: ConsoleServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "CONSOLE_MEMORY", 150_000)
     with connect(console) as second:
@@ -216,7 +259,7 @@ def test_all_connections_have_one_limit(console: ConsoleServer, monkeypatch: pyt
             answer(second, f"SET @a = {LONG}")
             number, text = failure(second, f"SET @b = {LONG}")
             assert number == 1041
-            assert "the variables of all connections may have" in text
+            assert "prepared statements and variables of all connections may have" in text
             answer(second, "SET @c = 1")
         wait_until(lambda: len(console.kept) == 1)
         answer(second, f"SET @b = {LONG}")

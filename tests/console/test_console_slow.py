@@ -17,8 +17,10 @@ from pymysql.constants import CLIENT, COMMAND
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.security.listening import Endpoint
 from dumpfilter.base.security.passwords import Sha2Crypt, StoredPassword, native_hash
+from dumpfilter.binlog.statement.tokens import Lexer, TokenKind
 from dumpfilter.console import auth
 from dumpfilter.console.port import RESERVED_CONNECTIONS
+from dumpfilter.console.prepared import Prepared, literal
 from dumpfilter.console.server import ConsoleServer
 from tests.console.scrambles import native_scramble, sha2_scramble
 from tests.console.small_executor import SmallExecutor
@@ -123,11 +125,20 @@ def test_client_without_the_greetings_plugin(console: ConsoleServer, password: s
             assert client.query("SELECT 1") == "rows"
 
 
-def test_a_change_of_user_is_refused(console: ConsoleServer) -> None:
+def test_change_of_user_and_long_data_are_refused(console: ConsoleServer) -> None:
     with Raw(console) as client:
         client.login("root", "secret")
         client.command(b"\x11empty\0\0\0\x2d\0" + auth.NATIVE.encode() + b"\0")
         assert client.receive()[:3] == b"\xff" + struct.pack("<H", 1047)
+        assert client.query("SELECT 1") == "rows"
+        client.command(b"\x16SELECT ?")
+        (statement,) = struct.unpack("<I", client.receive()[1:5])
+        for _ in range(2):
+            client.receive()
+        # The protocol has no answer to long data. The execution lacks the value.
+        client.command(struct.pack("<BIH", 0x18, statement, 0) + b"long")
+        client.command(struct.pack("<BIBI", 0x17, statement, 0, 1) + b"\0\1\xfd\0")
+        assert client.receive()[:3] == b"\xff" + struct.pack("<H", 1835)
         assert client.query("SELECT 1") == "rows"
 
 
@@ -479,15 +490,84 @@ def test_stop_ends_running_statements(executor: SmallExecutor) -> None:
 # Prepared statements
 
 
-def test_prepared_statements_are_refused(console: ConsoleServer) -> None:
+class Statement:
+    """A prepared statement over PyMySQL's connection, which has none of its own."""
+
+    def __init__(self, connection: pymysql.Connection, text: str) -> None:
+        self._connection = connection
+        connection._execute_command(COMMAND.COM_STMT_PREPARE, text)
+        data = connection._read_packet().get_all_data()
+        _, self.number, _, self.parameters, _, _ = struct.unpack("<BIHHBH", data[:12])
+        if self.parameters:
+            while not connection._read_packet().is_eof_packet():
+                pass
+
+    def execute(self, payload: bytes) -> list[bytes]:
+        self._connection._execute_command(
+            COMMAND.COM_STMT_EXECUTE, struct.pack("<IBI", self.number, 0, 1) + payload
+        )
+        count = self._connection._read_packet().get_all_data()[0]
+        for _ in range(count + 1):
+            self._connection._read_packet()
+        rows = []
+        while not (packet := self._connection._read_packet()).is_eof_packet():
+            rows.append(packet.get_all_data())
+        return rows
+
+
+def test_prepared_statement(console: ConsoleServer) -> None:
     with connect(console) as connection:
-        connection._execute_command(COMMAND.COM_STMT_PREPARE, "SELECT ?")
-        with pytest.raises(
-            pymysql.err.Error, match="not supported in the prepared statement protocol"
-        ) as caught:
-            connection._read_packet()
-        assert (caught.value.args[0], caught.value.sqlstate) == (1295, "HY000")
+        statement = Statement(
+            connection,
+            "SELECT COUNTER, ACTIVE_SINCE, '?', ? FROM performance_schema.replication_applier_filters "
+            "WHERE CHANNEL_NAME = ? -- ?",
+        )
+        assert statement.parameters == 2
+        types = bytes([1, 253, 0, 253, 0])
+        since = struct.pack("<BHBBBBBI", 11, 2026, 11, 21, 11, 0, 0, 250)
+        row = b"\0\0" + struct.pack("<Q", 7) + since + b"\x01?" + b"\x06a'\\ b?"
+        assert statement.execute(b"\0" + types + b"\x06a'\\ b?" + b"\x03CH1") == [row]
+        # the types stay bound; a NULL has no value
+        row = b"\0\x20" + struct.pack("<Q", 7) + since + b"\x01?"
+        assert statement.execute(b"\x01\0\x03ch1") == [row]
+        with pytest.raises(pymysql.err.Error, match="a date or a time") as caught:
+            statement.execute(b"\0" + bytes([1, 12, 0, 253, 0]) + b"\0" + b"\x03CH1")
+        assert caught.value.args[0] == 1235
+        connection._execute_command(COMMAND.COM_STMT_CLOSE, struct.pack("<I", statement.number))
+        with pytest.raises(pymysql.err.Error) as caught:
+            statement.execute(b"\x01\0\x03ch1")
+        assert (caught.value.args[0], caught.value.sqlstate) == (1243, "HY000")
+
+
+def test_number_of_prepared_statements_is_bounded(console: ConsoleServer) -> None:
+    with connect(console) as connection:
+        for _ in range(1024):
+            Statement(connection, "SELECT 1")
+        with pytest.raises(pymysql.err.Error) as caught:
+            Statement(connection, "SELECT 1")
+        assert caught.value.args[0] == 1461
         assert answer(connection, "SELECT 1") == ((1,),)
+
+
+@given(
+    st.lists(st.one_of(st.none(), st.text(), st.integers(), st.floats(allow_nan=False, allow_infinity=False)))
+)
+def test_values_are_put_in_as_literals(values: list[object]) -> None:
+    statement = Prepared.of("f(" + " + ".join("?" * len(values)) + ")")
+    assert statement.parameters == len(values)
+    lexer = Lexer(statement.with_values(values))
+    found = []
+    while (token := lexer.next()).kind is not TokenKind.END:
+        assert token.kind is not TokenKind.BAD
+        found.append(token)
+    strings = [token.value for token in found if token.kind is TokenKind.STRING]
+    assert strings == [value for value in values if isinstance(value, str)]
+
+
+@given(st.text())
+def test_literal_of_a_text_is_one_token(text: str) -> None:
+    token = Lexer(literal(text)).next()
+    assert (token.kind, token.value, token.end) == (TokenKind.STRING, text, len(literal(text)))
 
 
 # Hostile clients
@@ -656,7 +736,7 @@ def test_malformed_command_leaves_the_session(console: ConsoleServer) -> None:
         client.login("root", "secret")
         for payload, number in [
             (b"", 1835),
-            (b"\x17\x01", 1047),
+            (b"\x17\x01", 1835),
             (b"\x1b", 1047),
             (b"\x63", 1047),
             (b"\x04x", 1047),

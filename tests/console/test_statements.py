@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pymysql.converters import escape_string
 
+from dumpfilter.console.prepared import literal
 from dumpfilter.console.statements import SECRET, without_passwords
 
 
@@ -57,7 +57,7 @@ def test_a_comment_hides_nothing_from_the_audit_log() -> None:
 @given(st.text().map(lambda text: f"hush{text}hush"), st.sampled_from(["'", '"']))
 def test_any_password(password: str, quote: str) -> None:
     doubled = password.replace("\\", "\\\\").replace(quote, quote * 2)
-    written = f"'{escape_string(password)}'" if quote == "'" else f'"{doubled}"'
+    written = literal(password) if quote == "'" else f'"{doubled}"'
     masked = without_passwords(f"CHANGE MASTER TO MASTER_PASSWORD = {written}, MASTER_HOST = 'h'", 10_000)
     assert "hush" not in masked
     assert "'h'" in masked
