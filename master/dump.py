@@ -125,10 +125,6 @@ class Dump:
         self._encoding = options.encoding or GrpcEncoding()
         self.reached = Reached(start.file, start.position, is_boundary=True)
         """The binlog position up to which the dump has yielded messages."""
-        self._is_private = False
-        """Whether the dump thread now leaves out this slave's own transactions, because a change of filter waits for a
-        boundary. The slave then shares no chunks.
-        """
         self._sent_at = 0.0
         self.quiet_seconds: float | None = None
         """The time without a message after which the dump yields one empty message before the next heartbeat is due,
@@ -147,8 +143,10 @@ class Dump:
 
     @property
     def _changed(self) -> bool:
-        """Whether the slave's filter has changed since this dump began to use it."""
-        return self._slave.flags is not self._flags
+        """Whether the slave's filter has changed since this dump began to use it, and the dump can take up the change.
+        The old filter stays in force until the open transaction ends.
+        """
+        return self._slave.flags is not self._flags and not self._place.thread.in_transaction
 
     @property
     def _is_drained(self) -> bool:
@@ -322,7 +320,6 @@ class Dump:
         if (
             self.sink is None
             or self._changed
-            or self._is_private
             or self._unknown_domains
             or not self.active
             or self._leaves_out(step.reach)
@@ -442,25 +439,16 @@ class Dump:
             if self._is_sized and self._pace.size != chunk_size and number < len(step.pieces):
                 left = await self._reader.call(lambda piece=piece: place_after(self._store, step, piece))  # type: ignore[misc]
                 if left is not None:
-                    self._place = left if self._is_private else self._shared(left)
+                    self._place = self._shared(left)
                     return
-        place = step.after
-        if self._is_private and not place.thread.in_transaction:
-            self._is_private = False
-            place = self._shared(place)
-        self._place = place
+        self._place = place = step.after
         if place.source is not step.before.source:
             self._register.progress(self._slave, place.file, place.position, None)
 
     def _take_up_change(self, place: DumpPlace) -> DumpPlace:
-        """Return the place (position, filter and state) from which the dump continues with the slave's new filter.
-
-        The old filter stays in force until the open transaction ends.
-        """
+        """Return the place (position, filter and state) from which the dump continues with the slave's new filter."""
         self._flags = self._slave.flags
-        # The old filter decides the rest of an open transaction, which other slaves may not leave out.
-        self._is_private = place.thread.in_transaction
-        thread = (self._private(place) if self._is_private else place).thread.fork()
+        thread = place.thread.fork()
         thread.change_filter(self._flags, origin=self._shared_origin)
         return self._reader.known(replace(place, thread=thread))
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -215,13 +215,6 @@ class Exclusion:
         return columns
 
 
-class _FilterChange(NamedTuple):
-    """A filter that waits for the next transaction boundary, because each transaction is decided by one filter."""
-
-    flags: TableFlags
-    origin: OriginFilter | None
-
-
 class DumpThread:
     """The dump of one binlog set to one slave: the position, the filter in force, and the state of an open transaction.
     :meth:`plan` takes the binlog's segments (parts of its files) in order, and says which bytes the slave is sent.
@@ -251,7 +244,6 @@ class DumpThread:
         self.flags = flags
         """The decisions of the filter in force, about each table and statement."""
         self._origin = origin
-        self._change: _FilterChange | None = None
         self._sources = sources
         self._exclusion = Exclusion(sources, exclude)
         self.chunk_size = chunk_size
@@ -275,8 +267,8 @@ class DumpThread:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether the last planned segment (part of the binlog file) ended inside a transaction. A change of the filter
-        waits for the end of the transaction.
+        """Whether the last planned segment (part of the binlog file) ended inside a transaction. The filter cannot
+        change there.
         """
         return self._carry is not None
 
@@ -303,15 +295,11 @@ class DumpThread:
         """Return an independent copy that does not send the transactions in ``exclusion`` (those that the slave already
         has), nor transactions of servers and domains that ``origin`` does not want.
 
-        ``exclusion`` None excludes none, and ``origin`` None wants all. If a changed filter waits for the next
-        transaction boundary, ``origin`` takes effect there.
+        ``exclusion`` None excludes none, and ``origin`` None wants all.
         """
         fork = self.fork()
         fork._exclusion = exclusion or Exclusion(self._sources, None)
-        if fork._change is None:
-            fork._origin = origin
-        else:
-            fork._change = fork._change._replace(origin=origin)
+        fork._origin = origin
         return fork
 
     @property
@@ -328,7 +316,6 @@ class DumpThread:
             self.flags,
             self._origin,
             self._exclusion.key,
-            self._change,
             self.chunk_size,
             self._xa_ends.key,
             self._really_sent.key,
@@ -338,13 +325,17 @@ class DumpThread:
         )
 
     def change_filter(self, flags: TableFlags, *, origin: OriginFilter | None = None) -> None:
-        """Use another filter from the next transaction boundary on, so that one filter decides each transaction whole.
+        """Use another filter for the next transactions. The thread must not be inside a transaction, because one filter
+        decides each transaction whole.
 
         ``flags`` are the new filter's decisions about tables and statements. ``origin`` says from which servers and
-        domains the slave wants transactions; None: from all. The change takes effect with the next segment (a part of a
-        binlog file) that begins between two transactions.
+        domains the slave wants transactions; None: from all.
         """
-        self._change = _FilterChange(flags, origin)
+        assert not self.in_transaction
+        if flags is not self.flags:
+            self._xa_ends = self._xa_ends.left(self.flags)
+            self._really_sent = SentParts()
+        self.flags, self._origin = flags, origin
 
     def start_file(self, position: int, read: ReadAt, *, relay_rotate: int | None = None) -> None:
         """Begin with another binlog file, at the byte offset ``position`` between two transactions.
@@ -373,24 +364,16 @@ class DumpThread:
             raise planned
         return planned
 
-    def _take_up_change(self) -> None:
-        if self._change is not None and not self.in_transaction:
-            if self._change.flags is not self.flags:
-                self._xa_ends = self._xa_ends.left(self.flags)
-                self._really_sent = SentParts()
-            self.flags, self._origin = self._change
-            self._change = None
-
     @property
     def decides_by_flags(self) -> bool:
         """Whether the filter's decisions about tables alone decide the next transactions, if these are plain row
         changes.
 
-        The value is False inside a transaction, while a change of filter waits, and if the slave leaves out
-        transactions. It is also False with an imposed filter, which the master's operator sets.
+        The value is False inside a transaction, and if the slave leaves out transactions. It is also False with an
+        imposed filter, which the master's operator sets.
         """
-        is_settled = not self.in_transaction and self._change is None and not self.flags.boundary
-        return is_settled and self._origin is None and self._exclusion.key is None
+        is_plain = not self.in_transaction and not self.flags.boundary
+        return is_plain and self._origin is None and self._exclusion.key is None
 
     def passed(self, position: int) -> DumpThread:
         """Return an independent copy of this dump thread at the transaction boundary ``position``, without planning the
@@ -403,16 +386,13 @@ class DumpThread:
         return fork
 
     def _decides_by_flags(self, segment: Segment, reach: Callable[[], Reach]) -> bool:
-        """Put a waiting filter into force, and tell whether the filter's verdicts about tables and statements alone
-        decide a segment.
+        """Tell whether the filter's verdicts about tables and statements alone decide a segment.
 
         ``reach`` returns the GTID ranges and server ids of the segment's transactions.
         """
-        if self.in_transaction:
-            return False
-        self._take_up_change()
         return not (
-            self.flags.boundary
+            self.in_transaction
+            or self.flags.boundary
             or (segment.payloads and self.flags.is_on)
             or self._relay_rotate == segment.start
             or self._xa_ends.concerns(segment)
@@ -432,7 +412,6 @@ class DumpThread:
 
         ``first`` is the number of the first transaction to decide.
         """
-        self._take_up_change()
         flags = self.flags
         columns = self._exclusion.apply(segment, self._origin)
         if self._relay_rotate == segment.start:

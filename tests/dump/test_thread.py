@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,7 +75,8 @@ def test_forks(
         assert first.key == second.key == forked.key
         expected = values(alone.plan(segment))
         assert values(first.plan(segment)) == expected
-        first.change_filter(_flags(file, [], []))
+        if not first.in_transaction:
+            first.change_filter(_flags(file, [], []))
         assert values(second.plan(segment)) == expected
         assert forked.position == (second.position if segment.start == segment.end else segment.start)
         assert values(forked.plan(segment)) == expected
@@ -120,7 +122,7 @@ def test_different_keys() -> None:
         file.thread(flags, position=len(file.file.data)),
     ]
     changed = file.thread(flags)
-    changed.change_filter(flags)
+    changed.change_filter(flags, origin=OriginFilter(frozenset({8})))
     assert len({thread.key for thread in [*threads, changed]}) == len(threads) + 1
     assert file.thread(flags, exclude=exclude).key == threads[3].key
 
@@ -189,3 +191,15 @@ def test_resume_bytes_lie_before_the_resume_point(
             if not plan.replaced:
                 assert plan.resume_bytes == before
             resume = plan.resume
+
+
+def test_a_filter_does_not_change_inside_a_transaction() -> None:
+    file = scanned(max(_RECORDINGS.values(), key=len), 1)
+    flags = _flags(file, [], [])
+    thread = file.thread(flags)
+    for segment in file.segments:
+        thread.plan(segment)
+        if thread.in_transaction:
+            break
+    with pytest.raises(AssertionError):
+        thread.change_filter(flags)
