@@ -30,18 +30,14 @@ import json
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
-
+from dumpfilter.base.compiler.arrays import Int64s
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.cursor import Cursor
-from dumpfilter.binlog.events import HEADER_LENGTH, LOG_EVENT_IGNORABLE_F, EventType
+from dumpfilter.binlog.events import LOG_EVENT_IGNORABLE_F, EventType
 from dumpfilter.binlog.gtid import GtidSet, SourceKey
 from dumpfilter.binlog.writer import make_event
-
-if TYPE_CHECKING:
-    from dumpfilter.binlog.event_kernels import GapColumns
 
 SIGNATURE = b"DUMPFLTR"
 GAP_VERSION = 1
@@ -225,6 +221,37 @@ def _members(data: bytes) -> dict[str, Any]:
     raise BinlogCorrupt("the head event of a relay log is malformed")
 
 
+class GapColumns(NamedTuple):
+    """The gaps in one message from the master, in columns. A gap is a note about consecutive transactions that the
+    master dropped.
+
+    ``offset`` has the byte offset of each gap in the message, and ``end`` the offset after the dropped transactions in
+    the master's binlog file. The ``run_*`` columns have one entry for each interval of dropped GTIDs, and the ``hit_*``
+    columns one for each count of rule hits (matches). A gap's entries end before the index in ``runs_until`` and
+    ``hits_until``.
+    """
+
+    offset: Int64s
+    """For each gap, the byte offset in the chunk's events at which its Gap event is inserted."""
+    end: Int64s
+    """The byte offset in the master's binlog file after each gap. 0 for a gap that stands for no transaction: it only
+    has hits (uses of filter rules) of the transaction that continues or follows there.
+    """
+    runs_until: Int64s
+    """For each gap, the index after its last run in the columns of runs. Its first run follows the last run of the gap
+    before.
+    """
+    run_source: Int64s
+    """For each run of GTIDs, the index of its GTID source in the message's list."""
+    run_first: Int64s
+    run_last: Int64s
+    hits_until: Int64s
+    """For each gap, the index after its last entry in ``hit_kind`` and ``hit_count``."""
+    hit_kind: Int64s
+    """For each count of hits (uses of filter rules), the number by which the protocol names the kind of rule."""
+    hit_count: Int64s
+
+
 def with_gaps(
     events: bytes | memoryview,
     sources: Sequence[bytes],
@@ -244,22 +271,17 @@ def with_gaps(
     """
     if not len(gaps.offset):
         return events
-    # The import loads compiled code, or compiles it, and programs that only read relay logs write no Gap events.
-    from dumpfilter.binlog import event_kernels as K
-
-    lengths = np.array([len(source) for source in sources], np.int64)
-    run_size = 1 + _RUN.size + (lengths[gaps.run_source] if len(lengths) else np.empty(0, np.int64))
-    fixed = HEADER_LENGTH + _PREFIX.size + _FIXED.size + 4 * checksum
-    size = len(events) + len(gaps.offset) * fixed + len(gaps.hit_kind) * _HIT.size + int(run_size.sum())
-    out = np.empty(size, np.uint8)
-    used = K.with_gaps(
-        np.frombuffer(events, np.uint8),
-        K.Sources(np.frombuffer(b"".join(sources), np.uint8), np.concatenate([[0], np.cumsum(lengths)])),
-        gaps,
-        np.frombuffer(_PREFIX.pack(SIGNATURE, GAP_VERSION, KIND_GAP), np.uint8),
-        np.uint32(server_id),
-        checksum,
-        out,
-    )
-    assert used == size
-    return out.data
+    hits = [*zip(gaps.hit_kind.tolist(), gaps.hit_count.tolist(), strict=True)]
+    numbers = (gaps.run_source, gaps.run_first, gaps.run_last)
+    runs = [
+        (sources[source], first, last)
+        for source, first, last in zip(*(column.tolist() for column in numbers), strict=True)
+    ]
+    parts: list[bytes | memoryview] = []
+    done = run = hit = 0
+    ends = (gaps.offset, gaps.end, gaps.runs_until, gaps.hits_until)
+    for offset, end, runs_until, hits_until in zip(*(column.tolist() for column in ends), strict=True):
+        gap = Gap(end, dict(hits[hit:hits_until]), tuple(runs[run:runs_until]))
+        parts += (events[done:offset], make_gap(gap, server_id=server_id, checksum=checksum))
+        done, run, hit = offset, runs_until, hits_until
+    return b"".join((*parts, events[done:]))

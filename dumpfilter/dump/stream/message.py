@@ -25,9 +25,8 @@ import numpy.typing as npt
 
 from dumpfilter.base.errors import ProtocolMismatch, StreamDamaged
 from dumpfilter.binlog.crc32 import all_sound
-from dumpfilter.binlog.event_kernels import GapColumns
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, MAX_EVENT, SOUND
-from dumpfilter.binlog.gap_events import source_bytes
+from dumpfilter.binlog.gap_events import GapColumns, source_bytes
 from dumpfilter.binlog.gtid import TAG, SourceKey
 from dumpfilter.binlog.whole_events import UNLIMITED, whole_events
 from dumpfilter.dump.stream._kernels import write_lists
@@ -370,7 +369,7 @@ def gaps_from_proto(message: pb.Gaps) -> GapColumns:
         first = np.cumsum(first + np.concatenate([[0], length - 1])[:-1])
         last = first + length - 1
         sums = [np.cumsum(each) for each in (offset, end, runs, hits)]
-        # A sum of more than 63 bits is negative where it first exceeds them. The compiled loop that writes Gap events
+        # A sum of more than 63 bits is negative where it first exceeds them. The loop that writes Gap events
         # would follow such a sum out of its arrays.
         if int(first.min(initial=1)) > 0 and all(int(each.min(initial=0)) >= 0 for each in (last, *sums)):
             offset, ends, runs_until, hits_until = sums
