@@ -13,6 +13,7 @@ import io
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ import zstandard
 from dumpfilter.base.compiler.arrays import Bools, Bytes, Int64s
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.cursor import BytesLike, Cursor, packed_integer
-from dumpfilter.binlog.events import HEADER_LENGTH, ROWS_V2, EventHeader, EventType, by_number
+from dumpfilter.binlog.events import HEADER_LENGTH, ROWS_V2, EventHeader, EventType, by_number, numbers_at
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.rows_events import RowsHeader
 
@@ -340,11 +341,8 @@ def uncompressed_sizes(
     layout = _LAYOUTS[kind]
     end = begin + size[events] - fd.checksum_length
 
-    def number(at: Int64s, width: int) -> Int64s:
-        # A malformed event may end before the number. Then the number is any, and the last check finds the error.
-        parts = [data[np.minimum(at + k, data.size - 1)].astype(np.int64) << 8 * k for k in range(width)]
-        return np.asarray(sum(parts))
-
+    # A malformed event may end before a number. Then the number is any, and the last check finds the error.
+    number = partial(numbers_at, data)
     body = begin + HEADER_LENGTH
     of_statement = fd.post_header_length(EventType.QUERY) + number(body + _DATABASE_LENGTH_AT, 1) + 1
     of_statement += number(body + _STATUS_LENGTH_AT, 2)

@@ -265,6 +265,17 @@ def by_number(value: Callable[[EventKind], int]) -> npt.NDArray[np.int16]:
     return found
 
 
+def numbers_at(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.int64]:
+    """Return the little-endian numbers of ``width`` bytes at the offsets ``at`` of ``data``.
+
+    A number that lies beyond the end of ``data`` has any value.
+    """
+    found: npt.NDArray[np.int64] = np.zeros(at.shape, np.int64)
+    for k in range(width):
+        found |= data[np.minimum(at + k, data.size - 1)].astype(np.int64) << 8 * k
+    return found
+
+
 SYMBOLS: npt.NDArray[np.uint8] = by_number(lambda kind: kind.symbol).astype(np.uint8)
 """The :class:`Symbol` (group of types that the scan treats alike) of each event type by its number, uint8[256]."""
 

@@ -55,13 +55,8 @@ _RUN = struct.Struct("<QQ")
 GAP_VERSION_AT = len(SIGNATURE)
 GAP_KIND_AT = GAP_VERSION_AT + 1
 GAP_END_AT = _PREFIX.size
-GAP_HITS_AT = GAP_END_AT + 8
-GAP_RUNS_AT = GAP_HITS_AT + 2
 GAP_LENGTH = _PREFIX.size + _FIXED.size
 """The length of a Gap event's body without its hits (rule uses) and its runs of GTIDs, bytes."""
-GAP_HIT_LENGTH = _HIT.size
-GAP_NUMBERS_LENGTH = _RUN.size
-"""The length of the first and the last number of a run, bytes."""
 
 
 @dataclass(frozen=True)

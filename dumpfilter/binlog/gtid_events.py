@@ -81,6 +81,8 @@ CLOCK_TYPE_AT = _HEAD.size
 """The byte offset, in the body of a GTID or ANONYMOUS_GTID event, of the code that announces logical timestamps."""
 LOGICAL_TIMESTAMP_TYPECODE = 2
 """The code at CLOCK_TYPE_AT by which MySQL 5.7 and later announce last_committed and sequence_number."""
+SEQUENCE_AT = CLOCK_TYPE_AT + 9
+"""The offset of the sequence_number in the body of a Gtid event of MySQL 5.7 and newer, bytes."""
 COMMIT_TIME_AT = _HEAD.size + _TIMES.size
 """The byte offset of the commit time in the body of a GTID or ANONYMOUS_GTID event, after two logical timestamps."""
 COMMIT_TIME_LENGTH = 7

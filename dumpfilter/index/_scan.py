@@ -52,7 +52,6 @@ from dumpfilter.binlog.crc32 import crc32
 from dumpfilter.binlog.events import (
     CHECKSUM_LENGTH,
     HEADER_LENGTH,
-    LOG_EVENT_ARTIFICIAL_F,
     LOG_EVENT_IGNORABLE_F,
     STMT_END_F,
     SYMBOLS,
@@ -61,16 +60,10 @@ from dumpfilter.binlog.events import (
 )
 from dumpfilter.binlog.gap_events import (
     GAP_END_AT,
-    GAP_HIT_LENGTH,
-    GAP_HITS_AT,
     GAP_KIND_AT,
     GAP_LENGTH,
-    GAP_NUMBERS_LENGTH,
-    GAP_RUNS_AT,
-    GAP_VERSION,
     GAP_VERSION_AT,
     KIND_GAP,
-    KIND_HEAD,
     SIGNATURE,
 )
 from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_STANDALONE
@@ -233,22 +226,11 @@ _MIN_QUERY_HEADER = 13
 _EXTENDED_QUERY_HEADER = 17
 _LOAD_QUERY_HEADER = 26
 _GTID_LENGTH = 25
-_TIMES_CODE_AT = 25
-_TIMES_CODE = 2
-_SEQUENCE_AT = 34
-_GTID_LENGTH_57 = 42
-"""The length of the body of a Gtid event of MySQL 5.7, the first version with a sequence_number. Later versions append
-fields.
-"""
-_POSITION_LENGTH = 8
-"""The length of the position in the body of a Rotate event, bytes."""
 _MARIADB_GTID_LENGTH = 13
 _MARIADB_FLAGS_AT = 12
 _FL_XA = FL_PREPARED_XA | FL_COMPLETED_XA
 """The flags of MariaDB's Gtid event that mark the two parts of an XA transaction."""
 _GAP_SIGNATURE = int.from_bytes(SIGNATURE, "little")
-SMALLEST_RUN = 1 + 8 + GAP_NUMBERS_LENGTH
-"""The length of the shortest run of GTIDs in a Gap event, bytes."""
 _DUMMY_TABLE_ID = 0xFFFFFF
 _DUMMY_ROWS_LENGTH = 12
 """The largest length of the body of a dummy rows event, bytes.
@@ -256,14 +238,6 @@ _DUMMY_ROWS_LENGTH = 12
 A server writes a dummy rows event, which has no table, only to end a statement.
 """
 _U = np.uintp
-
-
-WRITER = np.dtype([("position", np.int64), ("sequence", np.int64), ("time", np.int64), ("rows", np.int64)])
-"""The data type of the record that :func:`follow_writer` updates.
-
-``position``, ``sequence`` and ``time`` are the fields of :class:`~dumpfilter.index.segment.WriterPoint`, a position in
-the binlog of the server that wrote the events. ``rows`` is the number of runs of GTIDs that were read from Gap events.
-"""
 
 
 class Word(enum.IntEnum):
@@ -894,119 +868,3 @@ def _source_number(keys, slots, count, high, low, last):
     keys[count, 1] = low
     slots[slot] = count
     return np.int64(count), count + 1
-
-
-@kernel
-def follow_writer(
-    buffer: Buffer,
-    events: EventColumns,
-    begin: int,
-    checksum: int,
-    key_length: int,
-    source_keys: UInt64s2,
-    source_slots: Int64s,
-    source_count: int,
-    tagged: Int64s,
-    state: Annotated[np.ndarray, WRITER],
-    position: Int64s,
-    told: Int64s2,
-):
-    """Compute for each event of a relay log, from event number ``begin`` on, its position in the binlog of the writer,
-    the server that wrote the events. Write these positions to ``position``, and the position after the last event as
-    one more entry.
-
-    Also read the GTIDs that Gap events name, and append a row for each run of consecutive GTIDs to ``told``. The rows
-    have the columns of :attr:`~dumpfilter.index.segment.Segment.dropped`, but the number of the Gap event in place of
-    the transaction's. A Gap event is a relay log's note about transactions that a master dropped.
-
-    The record ``state`` (:data:`WRITER`) has the values before the event ``begin``, and gets the values after the last
-    event read. ``key_length`` is the length of a GTID source (server UUID, or domain and server id) without a tag,
-    bytes. ``tagged`` has the sequence_number of each GTID_TAGGED event, by the event's number. It is empty without such
-    an event. ``checksum`` is the length of checksums, bytes. The other parameters are those of
-    :func:`group_transactions`.
-
-    Returns the number of the next event, and of known GTID sources. The function stops before a Gap event that Python
-    code has to read, because it is malformed, or has a GTID source with a tag or without a number.
-    """
-    base = _U(buffer.address) - _U(buffer.offset)
-    now = state[0]
-    for i in range(begin, events.offset.size):
-        event = base + _U(events.offset[i])
-        body = event + _U(HEADER_LENGTH)
-        length = events.size[i] - HEADER_LENGTH - checksum
-        kind = np.int64(events.type[i])
-        position[i] = now.position
-        if events.role[i] & R.ROLE_MASK == R.GAP:
-            if events.role[i] & R.ENDS:
-                used, source_count, sequence = _read_gap(
-                    body, length, key_length, source_keys, source_slots, source_count, now, told, i
-                )
-                if used < 0:
-                    return i, source_count
-                now.rows, now.sequence = used, sequence
-                if _has_end(body, length):
-                    now.position = np.int64(load_u64(body + _U(GAP_END_AT)))
-            continue
-        is_rotate = kind == EventType.ROTATE and length >= _POSITION_LENGTH
-        if is_rotate and load_u16(event + _U(17)) & LOG_EVENT_ARTIFICIAL_F:
-            now.position = np.int64(load_u64(body))
-            continue
-        number = np.int64(0)
-        if kind == EventType.GTID_TAGGED:
-            number = tagged[i] if tagged.size else number
-        elif (
-            kind == EventType.GTID
-            and length >= _GTID_LENGTH_57
-            and load_u8(body + _U(_TIMES_CODE_AT)) == _TIMES_CODE
-        ):
-            number = np.int64(load_u64(body + _U(_SEQUENCE_AT)))
-        now.sequence = number if number > 0 else now.sequence
-        now.time = np.int64(events.time[i]) if events.time[i] else now.time
-        low = np.int64(load_u32(event + _U(13)))
-        # MariaDB 11.8 writes 0 for events inside a transaction. A replica then adds the length.
-        now.position += (low - now.position) & np.int64(0xFFFFFFFF) if low else events.size[i]
-    position[events.offset.size] = now.position
-    return events.offset.size, source_count
-
-
-@inner
-def _read_gap(body, length, key_length, source_keys, source_slots, source_count, now, told, event):
-    """Append the GTIDs of a Gap event to the rows of ``told``. Return the number of rows, of known GTID sources,
-    and the last sequence_number.
-
-    The number of rows is -1 for a Gap event that Python code has to read. ``now`` is the state before the event.
-    """
-    unread = np.int64(-1)
-    n, sequence = now.rows, now.sequence
-    if length <= GAP_KIND_AT:
-        return unread, source_count, sequence
-    kind = load_u8(body + _U(GAP_KIND_AT))
-    is_known = kind == np.uint8(KIND_HEAD) or (kind == np.uint8(KIND_GAP) and length >= GAP_LENGTH)
-    if not is_known or load_u8(body + _U(GAP_VERSION_AT)) != np.uint8(GAP_VERSION):
-        return unread, source_count, sequence
-    if not _has_end(body, length):
-        return n, source_count, sequence
-    at = np.int64(GAP_LENGTH) + GAP_HIT_LENGTH * np.int64(load_u16(body + _U(GAP_HITS_AT)))
-    n_runs = np.int64(load_u32(body + _U(GAP_RUNS_AT)))
-    source = np.int64(-1)
-    if at + n_runs * (1 + key_length + GAP_NUMBERS_LENGTH) != length:
-        return unread, source_count, sequence
-    for _ in range(n_runs):
-        if load_u8(body + _U(at)) != np.uint8(key_length):
-            return unread, source_count, sequence
-        key = body + _U(at + 1)
-        if key_length == 8:
-            high, low = np.uint64(load_u32(key)), np.uint64(load_u32(key + _U(4)))
-        else:
-            high, low = load_u64(key), load_u64(key + _U(8))
-        source, source_count = _source_number(source_keys, source_slots, source_count, high, low, source)
-        numbers = body + _U(at + 1 + key_length)
-        first, last = np.int64(load_u64(numbers)), np.int64(load_u64(numbers + _U(8)))
-        if source < 0 or first < 1 or last < first:
-            return unread, source_count, sequence
-        row = told[n]
-        row[0], row[1], row[2], row[3], row[4], row[5] = event, source, first, last, sequence + 1, now.time
-        sequence += last - first + 1
-        n += 1
-        at += 1 + key_length + GAP_NUMBERS_LENGTH
-    return n, source_count, sequence

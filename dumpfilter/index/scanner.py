@@ -23,10 +23,23 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import decode_transaction_payload
 from dumpfilter.binlog.context_events import decode_xa_prepare
 from dumpfilter.binlog.crc32 import all_sound
-from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType, event_name
+from dumpfilter.binlog.events import (
+    HEADER_LENGTH,
+    LOG_EVENT_ARTIFICIAL_F,
+    EventHeader,
+    EventType,
+    event_name,
+    numbers_at,
+)
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gap_events import Gap, parse_gap_event, source_key
-from dumpfilter.binlog.gtid_events import Xid, decode_gtid_tagged
+from dumpfilter.binlog.gtid_events import (
+    CLOCK_TYPE_AT,
+    LOGICAL_TIMESTAMP_TYPECODE,
+    SEQUENCE_AT,
+    Xid,
+    decode_gtid_tagged,
+)
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.query import decode_statement_event
 from dumpfilter.index import _scan as K
@@ -36,6 +49,8 @@ from dumpfilter.index.segment import (
     NONE_PREPARED,
     NONE_TOLD,
     TOLD_COLUMNS,
+    TOLD_SEQUENCE,
+    TOLD_TIME,
     TOLD_TRANSACTION,
     Columns,
     Prepared,
@@ -97,6 +112,21 @@ _COLUMNS_KEPT = 1 << 16
 """The largest number of events of a compressed transaction after which the scan keeps its arrays for the next
 compressed transaction. After a larger one the arrays are freed.
 """
+
+
+def _running(
+    known: npt.NDArray[np.bool_],
+    values: npt.NDArray[np.int64],
+    steps: npt.NDArray[np.int64],
+    initial: int,
+) -> npt.NDArray[np.int64]:
+    """Return the running sums of ``steps``, from ``initial`` on. Where ``known`` is true, the sum becomes the value in
+    ``values`` instead.
+    """
+    sums = np.cumsum(steps)
+    newest = np.maximum.accumulate(np.where(known, np.arange(known.size), -1))
+    found: npt.NDArray[np.int64] = sums + np.where(newest < 0, initial, (values - sums)[newest])
+    return found
 
 
 def _no_table_ids(room: int) -> K.TableIds:
@@ -334,50 +364,51 @@ class FileScanner:
         Raises BinlogCorrupt for a malformed Gap event.
         """
         tagged, self._tagged = self._tagged, {}
-        gap_bytes = int(events.size[events.role == (R.GAP | R.ENDS)].sum())
-        if self.writer is None and not gap_bytes:
+        gaps = np.flatnonzero(events.role == (R.GAP | R.ENDS))
+        if self.writer is None and not len(gaps):
             return None, NONE_TOLD
-        fd, count = self.format_description, len(events.offset)
-        sequence = np.zeros(count if tagged else 0, np.int64)
-        for event, number in tagged.items():
-            sequence[event] = number
-        state = np.array([(*(self.writer or WriterPoint(0)), 0)], K.WRITER)
-        position = np.empty(count + 1, np.int64)
-        told = np.empty((gap_bytes // K.SMALLEST_RUN + 1, TOLD_COLUMNS), np.int64)
-        now, event = state[0], 0
-        while True:
-            event, self._sources.count = K.follow_writer(
-                K.Buffer(data.ctypes.data, data.size, offset),
-                events,
-                event,
-                fd.checksum_length,
-                8 if fd.family == "mariadb" else 16,
-                self._sources.raw,
-                self._sources.slots,
-                self._sources.count,
-                sequence,
-                state,
-                position,
-                told,
-            )
-            if event == count:
-                break
-            start = int(events.offset[event]) - offset
-            body = fd.body(data[start : start + int(events.size[event])].tobytes())
-            gap = self._read_gap(body, offset + start)
+        before, fd, count = self.writer or WriterPoint(0), self.format_description, len(events.offset)
+        start, kind = events.offset - offset, events.type
+        body, end = start + HEADER_LENGTH, start + events.size - fd.checksum_length
+        # The position after an event, if the event tells it; else -1.
+        told_position: npt.NDArray[np.int64] = np.full(count, -1, np.int64)
+        numbers: npt.NDArray[np.int64] = np.zeros(count, np.int64)
+        dropped_by: npt.NDArray[np.int64] = np.zeros(count, np.int64)
+        told = []
+        for event in gaps.tolist():
+            gap = self._read_gap(data[body[event] : end[event]].tobytes(), offset + int(start[event]))
+            told_position[event] = gap.end or -1
             for source, first, last in gap.runs:
                 number = self._sources.number(source_key(source))
-                told[now["rows"]] = (event, number, first, last, now["sequence"] + 1, now["time"])
-                now["sequence"] += last - first + 1
-                now["rows"] += 1
-            now["position"] = gap.end or now["position"]
-            event += 1
-        told = told[: now["rows"]].copy()
-        told[:, TOLD_TRANSACTION] = np.searchsorted(txn_event, told[:, TOLD_TRANSACTION])
+                told.append((event, number, first, last, dropped_by[event] + 1, 0))
+                dropped_by[event] += last - first + 1
+        is_rotate = (kind == EventType.ROTATE) & (body + 8 <= end)
+        rotates = np.flatnonzero(is_rotate & (numbers_at(data, start + 17, 2) & LOG_EVENT_ARTIFICIAL_F != 0))
+        told_position[rotates] = numbers_at(data, body[rotates], 8)
+        is_logged = (events.role & R.ROLE_MASK != R.GAP) & (told_position < 0)
+        gtids = np.flatnonzero((kind == EventType.GTID) & (body + SEQUENCE_AT + 8 <= end))
+        gtids = gtids[data[body[gtids] + CLOCK_TYPE_AT] == LOGICAL_TIMESTAMP_TYPECODE]
+        numbers[gtids] = numbers_at(data, body[gtids] + SEQUENCE_AT, 8)
+        numbers[[*tagged]] = [*tagged.values()]
+        sequence = _running(numbers > 0, numbers, dropped_by, before.sequence)
+        time = np.where(is_logged, events.time, 0).astype(np.int64)
+        time = _running(time > 0, time, np.zeros_like(time), before.time)
+        # An event tells the low 32 bits of the position after it. MariaDB 11.8 writes 0 for events inside a
+        # transaction. A replica then adds the length.
+        low = np.where(is_logged, numbers_at(data, start + 13, 4), 0)
+        after = np.where(low > 0, low, told_position)
+        after = _running(after >= 0, after, np.where(is_logged, events.size, 0), before.position)
+        rises = np.diff(after, prepend=before.position) & 0xFFFFFFFF
+        after = _running(told_position >= 0, told_position, rises, before.position)
+        dropped = np.array(told, np.int64).reshape(-1, TOLD_COLUMNS)
+        of_gap = dropped[:, TOLD_TRANSACTION]
+        dropped[:, TOLD_SEQUENCE] += (sequence - dropped_by)[of_gap]
+        dropped[:, TOLD_TIME] = time[of_gap]
+        dropped[:, TOLD_TRANSACTION] = np.searchsorted(txn_event, of_gap)
         if self.writer is None:
-            return None, told
-        self.writer = WriterPoint(*now.tolist()[:3])
-        return position, told
+            return None, dropped
+        self.writer = WriterPoint(int(after[-1]), int(sequence[-1]), int(time[-1]))
+        return np.concatenate(([before.position], after)), dropped
 
     def _read_gap(self, body: bytes | memoryview, position: int) -> Gap:
         """Return the content of a Gap event at the offset ``position``. A Gap without an end has no GTIDs."""
