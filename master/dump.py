@@ -402,7 +402,7 @@ class Dump:
         if not self._unknown_domains or gtids is None:
             return
         sources = self._store.sources
-        domains = {sources.key(source, "mariadb")[0] for source in step.reach.gtids}
+        domains = {sources.key(source)[0] for source in step.reach.gtids}
         if domains & self._unknown_domains:
             self._unknown_domains -= domains
             wanted = Wanted(gtids)

@@ -243,7 +243,7 @@ def _first_number(domain: int, store: BinlogStore) -> int | None:
         return None
     for segment in store.segments(names[found - 1]):
         for source, number in zip(segment.txn_source.tolist(), segment.txn_number.tolist(), strict=True):
-            if source >= 0 and store.sources.key(source, "mariadb")[0] == domain:
+            if source >= 0 and store.sources.key(source)[0] == domain:
                 return int(number)
     return None
 

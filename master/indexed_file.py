@@ -356,7 +356,7 @@ class IndexedFile:
         """Return the GTID source that the index stores as ``number``: (server UUID, tag) for MySQL, (domain id, server
         id) for MariaDB.
         """
-        return self._sources.key(number, self.file.format_description.family)
+        return self._sources.key(number)
 
     def read(self, offset: int, length: int) -> bytes:
         """Return exactly ``length`` bytes of the scanned part of the file from the byte offset ``offset`` on. Raises

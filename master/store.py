@@ -103,7 +103,7 @@ class Logged:
         ends = sorted(np.flatnonzero(source == number)[-1] for number in np.unique(source[source >= 0]))
         found += zip(source[ends].tolist(), segment.txn_number[ends].tolist(), strict=True)
         for number, last in found:
-            key: Any = sources.key(number, "mariadb")
+            key: Any = sources.key(number)
             self.last.pop(key, None)
             self.last[key] = last
 

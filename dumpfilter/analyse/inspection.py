@@ -264,7 +264,7 @@ class Largest:
         number = int(segment.txn_source[txn])
         if number < 0:
             return ""
-        first, second = self._sources.key(number, segment.format_description.family)
+        first, second = self._sources.key(number)
         gno = int(segment.txn_number[txn])
         if isinstance(first, bytes):
             return str(MysqlGtid(first, gno, str(second)))
@@ -471,7 +471,6 @@ class Inspector:
         """Count the events of the next segment (consecutive events of one file). ``reader`` must have just read this
         segment, and still hold its bytes.
         """
-        found = self._found
         flat = flat_events(segment, reader.data, reader.data_offset)
         self._add_types(segment, flat)
         self._by_heading.add(segment, flat, reader.file.read)
@@ -485,9 +484,9 @@ class Inspector:
         self._add_compression(segment, flat, event)
         for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
             ours = segment.txn_source == number
-            self._gtids.add_many(self.sources.key(number, found.family), segment.txn_number[ours])
+            self._gtids.add_many(self.sources.key(number), segment.txn_number[ours])
         for _, number, first, last, _, _ in segment.dropped.tolist():
-            self._dropped.add_range(self.sources.key(number, found.family), first, last)
+            self._dropped.add_range(self.sources.key(number), first, last)
 
     def _add_types(self, segment: Segment, flat: FlatEvents) -> None:
         self._by_type += _counted(segment.type, segment.size)

@@ -55,7 +55,7 @@ def contained(segment: Segment, sources: SourceNumbers, gtids: GtidSet) -> npt.N
     found = np.zeros(len(source), np.bool_)
     for number in np.unique(source[source >= 0]).tolist():
         of_source = np.flatnonzero(source == number)
-        found[of_source] = gtids.contains(sources.key(number, gtids.family), segment.txn_number[of_source])
+        found[of_source] = gtids.contains(sources.key(number), segment.txn_number[of_source])
     return found
 
 
@@ -156,8 +156,8 @@ class Exclusion:
         for source, (low, high) in reach.gtids.items():
             highest = self._highest.get(source)
             if highest is None:
-                highest = self._highest[source] = executed.highest(self._sources.key(source, executed.family))
-            if low <= highest and executed.overlaps(self._sources.key(source, executed.family), low, high):
+                highest = self._highest[source] = executed.highest(self._sources.key(source))
+            if low <= highest and executed.overlaps(self._sources.key(source), low, high):
                 return True
         return False
 
@@ -181,7 +181,7 @@ class Exclusion:
 
     def _domain(self, source: int) -> int:
         """Return the domain id of a GTID source of MariaDB, by the source's number."""
-        domain, _ = self._sources.key(source, "mariadb")
+        domain, _ = self._sources.key(source)
         assert isinstance(domain, int)
         return domain
 
@@ -189,7 +189,7 @@ class Exclusion:
         rows = [
             (transaction, source, low, high, sequence + low - first, time)
             for transaction, source, first, last, sequence, time in dropped.tolist()
-            for low, high in executed.missing(self._sources.key(source, executed.family), first, last)
+            for low, high in executed.missing(self._sources.key(source), first, last)
         ]
         return np.array(rows, np.int64).reshape(-1, TOLD_COLUMNS)
 

@@ -67,7 +67,6 @@ from dumpfilter.binlog.gap_events import (
     SIGNATURE,
 )
 from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_STANDALONE
-from dumpfilter.binlog.gtid_sources import HASH_FACTORS
 from dumpfilter.binlog.native import load_u8, load_u16, load_u32, load_u64
 
 
@@ -201,6 +200,8 @@ class TransactionColumns(NamedTuple):
 
 # The column `source` has the number of a transaction's GTID source, or one of these values. A GTID source is a server
 # UUID in MySQL, and a domain id with a server id in MariaDB.
+READ_GTID = 0
+"""The value of ``source`` for a transaction with a GTID without a tag, before the caller numbers the GTID source."""
 NO_GTID = -1
 UNREAD_GTID = -2
 """The value of ``source`` for a transaction whose GTID has a tag. The scan does not read tags, so its caller decodes
@@ -737,12 +738,10 @@ def _add_subject(key, length, slot, names):
 def group_transactions(
     buffer: Buffer,
     events: EventColumns,
-    source_keys: UInt64s2,
-    source_slots: Int64s,
-    source_count: int,
     continues: bool,
     still_open: bool,
     out: TransactionColumns,
+    source_keys: UInt64s2,
     set_subject: Int32s,
 ):
     """Group the scanned ``events``, whose bytes are in ``buffer``, into transactions. Write each transaction's first
@@ -750,9 +749,8 @@ def group_transactions(
     changes, or a negative constant.
 
     ``continues`` tells whether the first transaction began before the events, and ``still_open`` whether the last one
-    goes on after them. ``source_keys`` has two uint64 for each GTID source (the bytes of a UUID, or domain id and
-    server id), and ``source_slots`` is its hash table (:class:`dumpfilter.binlog.gtid_sources.SourceNumbers`).
-    ``source_count`` GTID sources are known before the call.
+    goes on after them. A transaction with a GTID gets the source READ_GTID, and two numbers in ``source_keys``: the
+    bytes of a UUID, or domain id and server id.
 
     A transaction with several tables and statements gets the list of them ``set_subject[out.set[t] : out.set[t + 1]]``.
     When a filter drops all subjects of a list, or sends all, the master decides the whole transaction at once. The list
@@ -760,8 +758,7 @@ def group_transactions(
     or is larger than ``LARGE``. Or it has events that the master sends in any case, context events without a statement,
     or a statement without an end.
 
-    Returns the number of transactions, of entries in ``set_subject``, of known GTID sources, and -1. If ``source_keys``
-    is full when a new GTID source appears, the last number is the number of the event with this source.
+    Returns the number of transactions, and of entries in ``set_subject``.
     """
     offsets, sizes, types, roles, subjects = (
         events.offset,
@@ -774,7 +771,6 @@ def group_transactions(
     base = _U(buffer.address) - _U(buffer.offset)
     n = used = np.int64(0)
     is_first = True
-    source = np.int64(-1)
     for i in range(offsets.size):
         kind = np.int64(types[i])
         role = roles[i] & R.ROLE_MASK
@@ -793,16 +789,13 @@ def group_transactions(
             sources[t] = UNREAD_GTID
         elif kind == EventType.GTID or kind == EventType.MARIADB_GTID:
             body = event + _U(HEADER_LENGTH)
+            sources[t] = READ_GTID
             if kind == EventType.GTID:
-                high, low, number = load_u64(body + _U(1)), load_u64(body + _U(9)), load_u64(body + _U(17))
+                source_keys[t, 0], source_keys[t, 1] = load_u64(body + _U(1)), load_u64(body + _U(9))
+                numbers[t] = np.int64(load_u64(body + _U(17)))
             else:
-                high, low = np.uint64(load_u32(body + _U(8))), np.uint64(load_u32(event + _U(5)))
-                number = load_u64(body)
-            source, source_count = _source_number(source_keys, source_slots, source_count, high, low, source)
-            if source < 0:
-                return n, used, source_count, np.int64(i)
-            sources[t] = source
-            numbers[t] = np.int64(number)
+                source_keys[t, 0], source_keys[t, 1] = load_u32(body + _U(8)), load_u32(event + _U(5))
+                numbers[t] = np.int64(load_u64(body))
         if role >= R.TABLE_MAP and of_transaction[t] != R.SKIP:
             is_other = of_transaction[t] != R.NOTHING and of_transaction[t] != subjects[i]
             is_mixed = role >= R.DUMMY_ROWS or subjects[i] < 0 or is_other
@@ -816,7 +809,7 @@ def group_transactions(
         of_transaction[n - 1] = R.MIXED
     first_events[n] = offsets.size
     sets[n] = used
-    return n, used, source_count, np.int64(-1)
+    return n, used
 
 
 @inner
@@ -847,24 +840,3 @@ def _list_subjects(sizes, roles, subjects, first, stop, set_subject, begin):
         elif role > R.STATEMENT or waiting:
             return np.int64(begin)
     return np.int64(begin) if waiting or size > LARGE else used
-
-
-@inner
-def _source_number(keys, slots, count, high, low, last):
-    if last >= 0 and keys[last, 0] == high and keys[last, 1] == low:
-        return last, count
-    # The hash of dumpfilter.binlog.gtid_sources.
-    h = high ^ low * np.uint64(HASH_FACTORS[0])
-    h = (h ^ h >> np.uint64(32)) * np.uint64(HASH_FACTORS[1])
-    slot = (h ^ h >> np.uint64(29)) & np.uint64(slots.size - 1)
-    while slots[slot] >= 0:
-        k = slots[slot]
-        if keys[k, 0] == high and keys[k, 1] == low:
-            return k, count
-        slot = (slot + np.uint64(1)) & np.uint64(slots.size - 1)
-    if count >= keys.shape[0]:
-        return np.int64(-1), count
-    keys[count, 0] = high
-    keys[count, 1] = low
-    slots[slot] = count
-    return np.int64(count), count + 1

@@ -1044,10 +1044,10 @@ def add_transactions(gtids: GtidSet, segment: Segment, sources: SourceNumbers) -
     In a relay log, the transactions that the slave's master dropped are added, too.
     """
     for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
-        key = sources.key(number, gtids.family)
+        key = sources.key(number)
         gtids.add_many(key, segment.txn_number[segment.txn_source == number])
     for _, number, first, last, _, _ in segment.dropped.tolist():
-        gtids.add_range(sources.key(number, gtids.family), first, last)
+        gtids.add_range(sources.key(number), first, last)
 
 
 def gtids_through(file: BinlogFile) -> GtidSet | None:

@@ -519,21 +519,19 @@ class FileScanner:
         """Fill the columns of transactions. Return the number of transactions, and of their subjects in lists."""
         buffer = K.Buffer(data.ctypes.data, data.size, offset)
         transactions = self._columns.transactions
-        while True:
-            n, n_set, self._sources.count, stuck = K.group_transactions(
-                buffer,
-                events,
-                self._sources.raw,
-                self._sources.slots,
-                self._sources.count,
-                continues,
-                self.in_transaction,
-                transactions,
-                self._columns.set_subject,
-            )
-            if stuck < 0:
-                break
-            self._sources.grow()
+        keys = self._columns.source_keys
+        n, n_set = K.group_transactions(
+            buffer, events, continues, self.in_transaction, transactions, keys, self._columns.set_subject
+        )
+        read = np.flatnonzero(transactions.source[:n] == K.READ_GTID)
+        keys = keys[read]
+        begins = np.flatnonzero(np.concatenate(([True], (keys[1:] != keys[:-1]).any(axis=1)))[: len(read)])
+        is_mariadb = self.format_description.family == "mariadb"
+        numbers = [
+            self._sources.number(tuple(key.tolist()) if is_mariadb else (key.tobytes(), ""))
+            for key in keys[begins]
+        ]
+        transactions.source[read] = np.repeat(numbers, np.diff(begins, append=len(read)))
         for txn in np.flatnonzero(transactions.source[:n] == K.UNREAD_GTID):
             self._read_tagged_gtid(data, offset, int(txn))
         return n, n_set
@@ -580,7 +578,7 @@ class FileScanner:
         gtid = decoded.gtid
         if gtid is None:
             return
-        transactions.source[txn] = self._sources.tagged(gtid.uuid, gtid.tag)
+        transactions.source[txn] = self._sources.number(gtid.source)
         transactions.number[txn] = gtid.gno
 
     def _raise(self, stop: Stop, data: npt.NDArray[np.uint8], at: int, offset: int) -> None:

@@ -340,6 +340,7 @@ class Columns:
         self.transactions = TransactionColumns._make(
             np.empty(capacity + 1, kind) for kind in _TRANSACTION_TYPES
         )
+        self.source_keys = np.empty((capacity, 2), np.uint64)
         self.set_subject = np.empty(capacity, np.int32)
 
     def grown(self, used: int) -> Columns:

@@ -481,7 +481,7 @@ def _has_first_transaction(have: GtidSet, start: DumpStart, store: BinlogStore) 
     if not with_gtid.size:
         return False
     source, number = (int(column[with_gtid[0]]) for column in (segment.txn_source, segment.txn_number))
-    key = store.sources.key(source, store.family)
+    key = store.sources.key(source)
     return have.overlaps(key, number, number)
 
 

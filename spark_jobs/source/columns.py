@@ -329,9 +329,9 @@ class EventColumns:
 
         It is null for a transaction without a GTID.
         """
-        source, family = self.segment.txn_source, self.segment.format_description.family
+        source = self.segment.txn_source
         known = np.unique(source[source >= 0]).tolist()
-        prefixes = pa.array([_gtid_prefix(*self._sources.key(k, family)) for k in known], pa.string())
+        prefixes = pa.array([_gtid_prefix(*self._sources.key(k)) for k in known], pa.string())
         at = pa.array(np.searchsorted(known, source), mask=source < 0)
         numbers = pa.array(self.segment.txn_number).cast(pa.string())
         return pc.binary_join_element_wise(prefixes.take(at), numbers, "")

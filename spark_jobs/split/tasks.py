@@ -236,7 +236,7 @@ def plan_of(
         np.column_stack([output, totals, about[transaction]]),
         pieces,
         [names[k] for k in outputs],
-        [sources.key(k, family) for k in range(sources.count)],
+        [sources.key(k) for k in range(sources.count)],
         {int(number[one]): found for one, found in replaced.items()},
         int(np.count_nonzero(is_cut)),
         first_cut,

@@ -23,4 +23,4 @@ def test_each_source_has_one_number(keys: list[SourceKey]) -> None:
     assert sources.count == len(numbers)
     for key, number in numbers.items():
         assert sources.number(key) == number
-        assert sources.key(number, "mariadb" if isinstance(key[0], int) else "mysql") == key
+        assert sources.key(number) == key

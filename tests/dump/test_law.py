@@ -79,7 +79,7 @@ def dump(
     thread = DumpThread(flags, sources, chunk_size=chunk_size, exclude=exclude)
     thread.start_file(file.first_event if start is None else start, file.read)
     reader = SegmentReader(file, subjects, sources, segment_size=segment_size)
-    out = Dumped(key_of=lambda number: sources.key(number, fd.family))
+    out = Dumped(key_of=lambda number: sources.key(number))
     while (segment := reader.next()) is not None:
         if segment.end <= (thread.position or 0):
             continue
@@ -92,7 +92,7 @@ def dump(
             out.counts.add(plan.counts)
             for runs, gtids in ((plan.completed, out.completed), (plan.gaps.runs, out.empty)):
                 for source, first, last in runs:
-                    gtids += [(sources.key(source, fd.family), n) for n in range(first, last + 1)]
+                    gtids += [(sources.key(source), n) for n in range(first, last + 1)]
     reader.check_end(last=True)
     assert thread.position == len(data)
     assert not thread.in_transaction

@@ -72,7 +72,7 @@ def _had(file: ScannedFile, most: int) -> GtidSet:
     for segment in file.segments:
         for source, number in zip(segment.txn_source.tolist(), segment.txn_number.tolist(), strict=True):
             if source >= 0 and number <= most:
-                found.add_range(file.sources.key(source, family), number, number)
+                found.add_range(file.sources.key(source), number, number)
     return found
 
 

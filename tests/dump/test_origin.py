@@ -83,7 +83,7 @@ class Dumped:
                 self.hits += plan.hits.total()
                 for runs, gtids in ((plan.completed, self.completed), (plan.gaps.runs, self.empty)):
                     for source, first, last in runs:
-                        gtids += [(sources.key(source, fd.family), n) for n in range(first, last + 1)]
+                        gtids += [(sources.key(source), n) for n in range(first, last + 1)]
 
 
 def wanted_part(made: MadeBinlog, origin: OriginFilter) -> tuple[list[bool], bytes]:

@@ -75,7 +75,7 @@ def test_as_a_plain_list_has_it(data: st.DataObject) -> None:
             return None
         made = empty_set(family)
         for one in of:
-            made.add_range(sources.key(one.source, family), one.number, one.number)
+            made.add_range(sources.key(one.source), one.number, one.number)
         return made
 
     bounds = [data.draw(one) for one in (place, place, moment, moment)]

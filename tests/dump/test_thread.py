@@ -66,7 +66,7 @@ def test_forks(
     for segment in file.segments[:1]:
         for source, number in zip(segment.txn_source.tolist(), segment.txn_number.tolist(), strict=True):
             if source >= 0 and number <= excluded:
-                exclude.add_range(file.sources.key(source, _family(file)), number, number)
+                exclude.add_range(file.sources.key(source), number, number)
     alone, forked = (file.thread(flags, chunk_size=chunk_size, exclude=exclude) for _ in range(2))
     for number, segment in enumerate(file.segments):
         assert forked.key == alone.key
@@ -111,7 +111,7 @@ def test_different_keys() -> None:
     file = scanned(_RECORDINGS[sorted(_RECORDINGS)[0]], 1 << 20)
     flags = _flags(file, [], [])
     exclude = empty_set(_family(file))
-    exclude.add_range(file.sources.key(0, _family(file)), 1, 7)
+    exclude.add_range(file.sources.key(0), 1, 7)
     threads = [
         file.thread(flags),
         file.thread(_flags(file, [], [])),
@@ -156,7 +156,7 @@ def test_transactions_that_the_slave_has_count_as_neither_read_nor_dropped(
     for segment in file.segments:
         for source, number in zip(segment.txn_source.tolist(), segment.txn_number.tolist(), strict=True):
             if source >= 0 and number in had:
-                exclude.add_range(file.sources.key(source, _family(file)), number, number)
+                exclude.add_range(file.sources.key(source), number, number)
     thread = file.thread(_flags(file, [], []), chunk_size=chunk_size, exclude=exclude)
     found = Counts()
     for segment in file.segments:
@@ -181,7 +181,7 @@ def test_resume_bytes_lie_before_the_resume_point(
     ]
     for k, (source, number) in enumerate(gtids):
         if k in had:
-            exclude.add_range(file.sources.key(source, _family(file)), number, number)
+            exclude.add_range(file.sources.key(source), number, number)
     thread = file.thread(_flags(file, own, []), chunk_size=chunk_size, exclude=exclude)
     resume = thread.resume
     for segment in file.segments:

@@ -101,7 +101,7 @@ class _Compiled:
                 made = Transaction(
                     before + int(segment.txn_event[t]),
                     _subject(int(segment.txn_subject[t]), self.subjects),
-                    self.sources.key(source, family) if source >= 0 else source,
+                    self.sources.key(source) if source >= 0 else source,
                     int(segment.txn_number[t]),
                     self._dropped(segment, t, family),
                 )
@@ -122,7 +122,7 @@ class _Compiled:
 
     def _dropped(self, segment: Segment, txn: int, family: str) -> Any:
         rows = segment.dropped[segment.dropped[:, TOLD_TRANSACTION] == txn].tolist()
-        return tuple((self.sources.key(source, family), first, last) for _, source, first, last, _, _ in rows)
+        return tuple((self.sources.key(source), first, last) for _, source, first, last, _, _ in rows)
 
     def column(self, name: str) -> list[Any]:
         joined = np.concatenate([getattr(s, name) for s in self.segments] or [np.zeros(0, np.int64)]).tolist()

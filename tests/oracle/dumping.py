@@ -87,7 +87,7 @@ def dump(files: list[Path], rule_filter: Filter, *, chunk_size: int = 1 << 18) -
                 out.position = (file.name, plan.resume)
                 for runs, gtids in ((plan.completed, out.completed), (plan.gaps.runs, out.empty)):
                     for source, first, last in runs:
-                        gtids.add_range(scan.sources.key(source, family), first, last)
+                        gtids.add_range(scan.sources.key(source), first, last)
         out.files[file.name] = b"".join(pieces)
     return out
 

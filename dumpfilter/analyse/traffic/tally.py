@@ -502,7 +502,7 @@ class _Origins:
         ):
             origin = None
             if number != R.KEPT:
-                domain = self._sources.key(number, fd.family)[0] if number >= 0 else None
+                domain = self._sources.key(number)[0] if number >= 0 else None
                 assert not isinstance(domain, bytes)
                 origin = Origin(server, domain, fd.header.server_id)
             numbers.append(self._numbers.setdefault(origin, len(self._numbers)))

@@ -677,6 +677,6 @@ class StandInSizes:
     def _domain_of(self, sources: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
         known = len(self._domains)
         if known < self._sources.count:
-            more = [self._sources.key(number, "mariadb")[0] for number in range(known, self._sources.count)]
+            more = [self._sources.key(number)[0] for number in range(known, self._sources.count)]
             self._domains = np.concatenate([self._domains, np.array(more, np.int64)])
         return self._domains[sources]

@@ -157,7 +157,7 @@ class Both:
         fd = segment.format_description
 
         def key_of(source: int) -> SourceKey:
-            return self.sources.key(source, fd.family)
+            return self.sources.key(source)
 
         count, size = known
         for plan in plans:

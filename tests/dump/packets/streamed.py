@@ -42,9 +42,8 @@ class Streamed:
 
 def dropped_of(plans: list[ChunkPlan], segment: Segment, resume: int, file: ScannedFile) -> list[Dropped]:
     """Return the dropped transactions of each plan of one segment."""
-    family = file.file.format_description.family
     return [
-        find_dropped(plan, segment, resume, file.file.read, lambda number: file.sources.key(number, family))
+        find_dropped(plan, segment, resume, file.file.read, lambda number: file.sources.key(number))
         for plan in plans
     ]
 
@@ -53,9 +52,7 @@ def _with_stand_ins(
     chunk: bytes, dropped: Dropped, file: ScannedFile, window: Window | None = None
 ) -> bytes | memoryview:
     fd = file.file.format_description
-    return with_stand_ins(
-        chunk, dropped, fd, lambda number: file.sources.key(number, fd.family), file.file.read, window
-    )
+    return with_stand_ins(chunk, dropped, fd, lambda number: file.sources.key(number), file.file.read, window)
 
 
 def _windows(file: ScannedFile, dropped: Dropped) -> Iterator[Window]:

@@ -56,7 +56,7 @@ def through_relay(
     position = file.file.begin.position
 
     def key_of(number: int) -> SourceKey:
-        return file.sources.key(number, fd.family)
+        return file.sources.key(number)
 
     for segment in file.segments:
         resume = thread.resume

@@ -50,7 +50,7 @@ def _transactions(made: MadeBinlog) -> Iterator[_Transaction]:
         starts = segment.offset[segment.txn_event[:-1]].tolist()
         for k, start in enumerate(starts):
             if segment.txn_source[k] >= 0 and not (segment.open and k == len(starts) - 1):
-                key = whole.sources.key(int(segment.txn_source[k]), made.dialect.family)
+                key = whole.sources.key(int(segment.txn_source[k]))
                 yield _Transaction(start, [*starts[1:], segment.end][k], key, int(segment.txn_number[k]))
 
 

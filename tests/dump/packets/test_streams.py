@@ -63,7 +63,7 @@ class _Source:
     def transactions(self, file: ScannedFile) -> list[tuple]:
         (segment,) = file.segments
         return [
-            (file.sources.key(source, self.asked.family), number)
+            (file.sources.key(source), number)
             for source, number in zip(segment.txn_source.tolist(), segment.txn_number.tolist(), strict=True)
             if source >= 0
         ]
@@ -87,7 +87,7 @@ class _Source:
                 continue
             source, number = int(segment.txn_source[k]), int(segment.txn_number[k])
             if source >= 0:
-                key = file.sources.key(source, self.asked.family)
+                key = file.sources.key(source)
                 if self.has(key, number):
                     passed, told = (
                         MariadbGtid(*key, number) if self.asked.family == "mariadb" else None,
