@@ -13,7 +13,7 @@ import re
 from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 from uuid import UUID
 
@@ -177,7 +177,6 @@ def shortened(text: str) -> str:
 
 
 ONE = np.uint64(1)
-_UINT64_MAX = np.uint64(2**64 - 1)
 
 
 class Intervals:
@@ -282,33 +281,26 @@ class Intervals:
             # a copy of the whole set.
             self.add_range(other.starts[0], other.ends[0])
             return
-        (a_starts, a_ends), (b_starts, b_ends) = self.arrays(), other.arrays()
-        starts = np.concatenate((a_starts, b_starts))
-        order = np.argsort(starts, kind="stable")  # A stable sort merges two sorted arrays in linear time.
-        starts = starts[order]
-        reach = np.maximum.accumulate(np.concatenate((a_ends, b_ends))[order])
-        # The comparison subtracts 1 from the starts, which are at least 1. Adding 1 to an end of 2**64-1 would wrap
-        # around to 0.
-        begins = np.concatenate(([True], starts[1:] - ONE > reach[:-1]))
-        made = Intervals.of(starts[begins], reach[np.concatenate((begins[1:], [True]))])
+        made = self.combined(other, np.logical_or)
         self.starts, self.ends = made.starts, made.ends
 
-    def intersection(self, other: Intervals) -> Intervals:
-        (a_starts, a_ends), (b_starts, b_ends) = self.arrays(), other.arrays()
-        low = np.searchsorted(b_ends, a_starts, "left")
-        counts = np.searchsorted(b_starts, a_ends, "right") - low
-        a_index = np.repeat(np.arange(len(a_starts)), counts)
-        b_index = np.repeat(low - (np.cumsum(counts) - counts), counts) + np.arange(len(a_index))
-        return Intervals.of(
-            np.maximum(a_starts[a_index], b_starts[b_index]), np.minimum(a_ends[a_index], b_ends[b_index])
-        )
+    def combined(self, other: Intervals, has: Callable[[Bools, Bools], Bools]) -> Intervals:
+        """Return the set of numbers for which ``has`` is true, given whether this set and ``other`` have them.
 
-    def complement(self) -> Intervals:
-        starts, ends = self.arrays()
-        gap_starts = np.concatenate((np.ones(1, np.uint64), ends[ends != _UINT64_MAX] + ONE))
-        gap_ends = np.append(starts - ONE, _UINT64_MAX)[: len(gap_starts)]
-        keep = gap_starts <= gap_ends
-        return Intervals.of(gap_starts[keep], gap_ends[keep])
+        ``has`` gets bool arrays, and is false for a number that neither set has.
+        """
+        # An interval covers the numbers above its start minus 1, up to its end. So 2**64-1 needs no number above it.
+        sides = [
+            (np.sort(starts, kind="stable") - ONE, np.sort(ends, kind="stable"))
+            for starts, ends in (self.arrays(), other.arrays())
+        ]
+        edges = np.sort(np.concatenate([edge for side in sides for edge in side]), kind="stable")
+        in_self, in_other = (
+            np.searchsorted(below, edges, "right") > np.searchsorted(ends, edges, "right")
+            for below, ends in sides
+        )
+        changes = edges[np.flatnonzero(np.diff(has(in_self, in_other), prepend=False))]
+        return Intervals.of(changes[::2] + ONE, changes[1::2])
 
 
 class GtidSet(ABC):
@@ -521,14 +513,18 @@ class GtidSet(ABC):
     def __and__(self, other: GtidSet) -> Self:
         self._same_family(other)
         return self._with(
-            {key: one.intersection(other._sets[key]) for key, one in self._sets.items() if key in other._sets}
+            {
+                key: one.combined(other._sets[key], np.logical_and)
+                for key, one in self._sets.items()
+                if key in other._sets
+            }
         )
 
     def __sub__(self, other: GtidSet) -> Self:
         self._same_family(other)
         return self._with(
             {
-                key: one.intersection(other._sets[key].complement()) if key in other._sets else one.copy()
+                key: one.combined(other._sets[key], np.greater) if key in other._sets else one.copy()
                 for key, one in self._sets.items()
             }
         )

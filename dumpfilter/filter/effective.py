@@ -15,8 +15,6 @@ from dumpfilter.binlog.statement import StatementKind, TableName
 from dumpfilter.filter.base import Decision, RuleFilter, Step, Verdict
 from dumpfilter.filter.collation import Collation, as_parsed
 from dumpfilter.filter.rules import (
-    ANY,
-    MANY,
     BaseRuleKind,
     EffectiveRuleKind,
     FilterSemantics,
@@ -25,7 +23,6 @@ from dumpfilter.filter.rules import (
     parse_option,
     rewrite_literals,
     split_expression,
-    wild_tokens,
 )
 from dumpfilter.index.subjects import Subject, TableSubject
 
@@ -163,40 +160,22 @@ def _written_if_any(decisions: Iterable[Decision]) -> Decision:
 
 
 class _Expressions:
-    """The DO rules or the IGNORE rules of a filter, indexed to find quickly a rule that matches a database and a
-    table.
-
-    A rule for a whole database (``db1.%``) is found by a look-up of the database, without LIKE matching.
-    """
+    """The DO rules or the IGNORE rules of a filter, with an index of their LIKE patterns."""
 
     def __init__(self, rules: Iterable[Rule], collation: Collation) -> None:
-        self._collation = collation
-        self._databases: dict[str, Rule] = {}
-        self._matched: list[Rule] = []
-        patterns = []
-        for rule in rules:
-            sides = split_expression(rule.value)
-            assert sides is not None
-            database, table = sides
-            tokens = wild_tokens(database)
-            if table == "%" and ANY not in tokens and MANY not in tokens:
-                self._databases.setdefault(collation.folded("".join(tokens)), rule)
-            else:
-                self._matched.append(rule)
-                patterns.append(collation.units(f"{database}{_SEPARATOR}{table}"))
-        self._patterns = WildSet(patterns, collation.unit)
+        self._rules, self._collation = [*rules], collation
+        # A separator that no name has stands for the dot, so that each pattern matches its own side alone.
+        sides = (split_expression(rule.value) for rule in self._rules)
+        texts = (_SEPARATOR.join(both) for both in sides if both is not None)
+        self._patterns = WildSet([*map(collation.units, texts)], collation.unit)
 
     def __bool__(self) -> bool:
-        return bool(self._databases or self._matched)
+        return bool(self._rules)
 
     def first(self, database: str, table: str) -> Rule | None:
-        """Return a rule whose two LIKE patterns match the database and the table, or None without a match."""
-        folded = self._collation.folded
-        whole = self._databases.get(folded(database))
-        if whole is not None or not self._matched:
-            return whole
-        number = self._patterns.first(folded(f"{database}{_SEPARATOR}{table}"))
-        return None if number is None else self._matched[number]
+        """Return the first rule whose two LIKE patterns match the database and the table, or None without a match."""
+        number = self._patterns.first(self._collation.folded(f"{database}{_SEPARATOR}{table}"))
+        return None if number is None else self._rules[number]
 
 
 class _Rewrite:
