@@ -35,17 +35,6 @@ _LIKELY_ROW = 48
 """The size of a row from which the first length of the output arrays is estimated, bytes."""
 
 
-class _Mode(enum.IntEnum):
-    """The output modes of the compiled pass over rows events."""
-
-    ENDS = 0
-    """Write the end offsets of rows and images."""
-    COUNT = 1
-    """Write the number of rows of each event, and skip events with a problem."""
-    CELLS = 2
-    """Write the end offsets of rows and images, and the offset and length of each cell (value)."""
-
-
 class _Stop(enum.IntEnum):
     """The reasons for which the compiled pass over rows events returns."""
 
@@ -96,23 +85,20 @@ class RowsError(Exception):
         super().__init__(str(error))
 
 
-def find_rows(
-    data: Bytes, start: Int64s, end: Int64s, layout_of: Int64s, layouts: Layouts, *, cells: bool = True
-) -> FoundRows:
-    """Find all rows in the data of many rows events. The rows of event k lie at ``data[start[k] : end[k]]``.
+def find_rows(data: Bytes, start: Int64s, end: Int64s, layout_of: Int64s, layouts: Layouts) -> FoundRows:
+    """Find all rows in the data of many rows events, and their cells (values of single columns). The rows of event k
+    lie at ``data[start[k] : end[k]]``.
 
     ``layouts`` describe row images (their columns and sizes), and ``layout_of`` has the index of each event's layout.
-    With ``cells`` the result also has the cells (values of single columns) of the rows. Raises RowsError when the data
-    of an event do not consist of whole rows.
+    Raises RowsError when the data of an event do not consist of whole rows.
     """
-    mode = int(_Mode.CELLS if cells else _Mode.ENDS)
     room = _FEWEST_ROWS + int((end - start).sum()) // _LIKELY_ROW
-    found = _new_rows(room, 4 * room if cells else 0)
+    found = _new_rows(room, 4 * room)
     event = rows = 0
     at = int(start[0]) if start.size else 0
     while True:
         stop, event, at, rows = _walk(
-            mode, data, start, end, layout_of, layouts, found, _NO_COUNTS, event, at, rows
+            data, start, end, layout_of, layouts, found, _NO_COUNTS, event, at, rows
         )
         if stop == _Stop.DONE:
             used = int(found.cell[rows])
@@ -139,7 +125,7 @@ def count_rows(data: Bytes, start: Int64s, end: Int64s, layout_of: Int64s, layou
     """
     counts = np.empty(start.size, np.int32)
     at = int(start[0]) if start.size else 0
-    _walk(int(_Mode.COUNT), data, start, end, layout_of, layouts, _new_rows(0, 0), counts, 0, at, 0)
+    _walk(data, start, end, layout_of, layouts, _new_rows(0, 0), counts, 0, at, 0)
     return counts
 
 
@@ -175,7 +161,7 @@ def row_images(plan: ColumnPlan, rows: RowsHeader, data: bytes | bytearray | mem
     layouts = plan.layout(rows).arrays
     begin, end = np.zeros(1, np.int64), np.array([len(data)], np.int64)
     try:
-        found = find_rows(np.frombuffer(data, np.uint8), begin, end, begin, layouts, cells=False)
+        found = find_rows(np.frombuffer(data, np.uint8), begin, end, begin, layouts)
     except RowsError as error:
         where = f"(row {error.row}, byte {error.at} of the rows)"
         raise BinlogCorrupt(f"{error.error.what} {where}") from None
@@ -241,7 +227,6 @@ def _image(data, at, end, layouts, first, last, writes_cells, out, k):
 
 @kernel
 def _walk(
-    mode: int,
     data: Bytes,
     starts: Int64s,
     ends: Int64s,
@@ -256,14 +241,14 @@ def _walk(
     """Write the rows of all events to ``out``, from event ``e`` and byte offset ``at`` on, until a malformed row or a
     full output array.
 
-    ``rows`` is the number of rows that ``out`` already has. In the mode COUNT only ``counts`` is written. Return
+    ``rows`` is the number of rows that ``out`` already has. If ``counts`` has entries, only they are written. Return
     ``(stop, event, offset, rows)``: a :class:`_Stop`, and the values of ``e``, ``at`` and ``rows`` with which to
     continue.
     """
     firsts, seconds, images = layouts.first, layouts.second, layouts.images
     row_event, row_middle, row_end, row_cell = out.event, out.middle, out.end, out.cell
     cell_start, cell_length = out.start, out.length
-    writes_cells = mode == _Mode.CELLS
+    writes = counts.size == 0
     k = row_cell[rows]
     while e < starts.size:
         end, layout = ends[e], layout_of[e]
@@ -277,19 +262,17 @@ def _walk(
         width = after + last - second
         count = 0
         while at < end:
-            if mode != _Mode.COUNT and rows >= row_event.size:
+            if writes and (rows >= row_event.size or k + width > cell_start.size):
                 return np.int64(_Stop.FULL), e, at, rows
-            if writes_cells and k + width > cell_start.size:
-                return np.int64(_Stop.FULL), e, at, rows
-            if writes_cells and before:
+            if writes and before:
                 cell_start[k], cell_length[k], out.column[k] = 0, NULL, layouts.head[2 * layout]
-            if writes_cells and has_middle:
+            if writes and has_middle:
                 head = k + after - 1
                 cell_start[head], cell_length[head], out.column[head] = 0, NULL, layouts.head[2 * layout + 1]
             stop = np.int64(_Stop.DONE)
             middle = here = at
             if has_before:
-                middle = here = _image(data, at, end, layouts, first, second, writes_cells, out, k + before)
+                middle = here = _image(data, at, end, layouts, first, second, writes, out, k + before)
             bits = np.int64(-1)
             if here >= 0 and has_after:
                 if partial >= 0:
@@ -305,8 +288,8 @@ def _walk(
                             bits = here
                             here += partial
                 if here >= 0 and stop == _Stop.DONE:
-                    here = _image(data, here, end, layouts, second, last, writes_cells, out, k + after)
-                if here >= 0 and bits >= 0 and writes_cells and stop == _Stop.DONE:
+                    here = _image(data, here, end, layouts, second, last, writes, out, k + after)
+                if here >= 0 and bits >= 0 and writes and stop == _Stop.DONE:
                     for c in range(last - second):
                         bit = layouts.json[second + c]
                         if bit < 0 or not data[bits + (bit >> 3)] >> (bit & 7) & 1:
@@ -323,19 +306,18 @@ def _walk(
             elif here == at and stop == _Stop.DONE:
                 stop = np.int64(_Stop.EMPTY_ROW)
             if stop != _Stop.DONE:
-                if mode != _Mode.COUNT:
+                if writes:
                     return stop, e, at, rows
                 count = UNKNOWN
                 break
             at = here
             count += 1
-            if mode != _Mode.COUNT:
+            if writes:
                 row_event[rows], row_middle[rows], row_end[rows] = e, middle, here
                 rows += 1
-                if writes_cells:
-                    k += width
+                k += width
                 row_cell[rows] = k
-        if mode == _Mode.COUNT:
+        if not writes:
             counts[e] = count
         e += 1
         if e < starts.size:
