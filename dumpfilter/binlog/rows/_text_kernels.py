@@ -70,7 +70,7 @@ class Form(enum.IntEnum):
     bytes.
     """
     COPY = 22
-    """Bytes that are copied as they are."""
+    """Bytes that are copied as they are, with zero bytes up to the length in the parameter."""
     BASE64 = 23
     """Lines of 76 characters in base64."""
     CHECKSUM = 24
@@ -476,6 +476,9 @@ def write_texts(
             n += 1
         elif form == Form.COPY or (form == Form.UTF8 and _is_utf8(data, at, at + size)):
             o = _copied(data, at, at + size, out, o)
+            for _ in range(parameter - size):
+                out[o] = 0
+                o += 1
         elif form == Form.MAPPED:
             o = _mapped(data, at, at + size, parameter, out, o)
         elif form == Form.UTF8 or form == Form.HEX:

@@ -69,8 +69,6 @@ _OTHERS = {
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
 """The maximum number of decimal digits of each integer type."""
 _EXACT_IN_DOUBLE = frozenset({pa.int8(), pa.int16(), pa.int32(), pa.float32(), pa.float64()})
-_COPIED = StyledColumns.of([Style(Form.COPY)])
-"""The style of a single column whose values stay as they are."""
 _MICROSECONDS = 1_000_000
 _DAY = 86400
 
@@ -290,27 +288,11 @@ def _binary(data: Bytes, start: Int64s, length: Int64s, column: Column) -> pa.Ar
         ]
         _check_size(sum(len(one) for one in raw if one is not None))
         return pa.array(raw, pa.binary())
-    null = length < 0
-    if column.type == T.STRING:
-        text, at = _padded(data, start, np.where(null, 0, length), null, char_length(column.metadata))
-    else:
-        text, at = CellTexts(data, start, length, np.zeros(length.size, np.int64), _COPIED).joined()
-    return joined_values(pa.binary(), text, at, ~null)
-
-
-def _padded(data: Bytes, start: Int64s, size: Int64s, null: Bools, least: int) -> tuple[Bytes, Int64s]:
-    """Return the values of a BINARY column of ``least`` bytes in one array, and the offsets of the values with the end
-    of the last value.
-
-    The binlog leaves out the last zero bytes of BINARY. Raises BinlogUnsupported for more than :data:`MOST_TEXT` bytes.
-    """
-    at = np.concatenate([[0], np.cumsum(np.where(null, 0, np.maximum(size, least)))])
-    _check_size(int(at[-1]))
-    text = np.zeros(at[-1], np.uint8)
-    # Byte k of the values, one after the other, comes from this offset in the data.
-    behind = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
-    text[np.repeat(at[:-1], size) + behind] = data[np.repeat(start, size) + behind]
-    return text, at
+    # The binlog leaves out the last zero bytes of BINARY.
+    least = char_length(column.metadata) if column.type == T.STRING else 0
+    copied = StyledColumns.of([Style(Form.COPY, least)])
+    text, at = CellTexts(data, start, length, np.zeros(length.size, np.int64), copied).joined()
+    return joined_values(pa.binary(), text, at, length >= 0)
 
 
 MAP_TYPE = pa.map_(pa.string(), pa.string())
