@@ -337,35 +337,22 @@ def _is_utf8(data, at, end):
         others |= data[k]
     if others < 0x80:
         return True
-    while at < end:
-        byte = data[at]
-        if byte < 0x80:
-            at += 1
-            continue
-        low, high = 0x80, 0xBF
-        if 0xC2 <= byte <= 0xDF:
-            more = 1
-        elif 0xE0 <= byte <= 0xEF:
-            more = 2
-            if byte == 0xE0:
-                low = 0xA0
-            elif byte == 0xED:
-                high = 0x9F
-        elif 0xF0 <= byte <= 0xF4:
-            more = 3
-            if byte == 0xF0:
-                low = 0x90
-            elif byte == 0xF4:
-                high = 0x8F
-        else:
-            return False
-        if at + more >= end or not low <= data[at + 1] <= high:
-            return False
-        for k in range(2, more + 1):
-            if data[at + k] & 0xC0 != 0x80:
+    # How many bytes of a character are left, and the values that the next of them may have.
+    left, low, high = 0, 0x80, 0xBF
+    for k in range(at, end):
+        byte = data[k]
+        if left:
+            if not low <= byte <= high:
                 return False
-        at += more + 1
-    return True
+            left, low, high = left - 1, 0x80, 0xBF
+        elif byte >= 0x80:
+            left = int(byte >= 0xC2) + int(byte >= 0xE0) + int(byte >= 0xF0)
+            if not left or byte > 0xF4:
+                return False
+            # Some second bytes would make an overlong form, a surrogate, or a character beyond U+10FFFF.
+            low = 0xA0 if byte == 0xE0 else 0x90 if byte == 0xF0 else 0x80
+            high = 0x9F if byte == 0xED else 0x8F if byte == 0xF4 else 0xBF
+    return left == 0
 
 
 @inner
