@@ -555,30 +555,18 @@ class WildSet:
 
 
 def _rests(tokens: list[str], begin: str) -> list[list[str]]:
-    """Return the parts of a LIKE pattern that may have to match the rest of a name that begins with ``begin``."""
-    reached = _past_many(tokens, {0})
-    for character in begin:
-        if not reached:
-            break
-        here = {number: tokens[number] for number in reached if number < len(tokens)}
-        matched = {
-            number if token == MANY else number + 1
-            for number, token in here.items()
-            if token in (MANY, ANY, character)
-        }
-        reached = _past_many(tokens, matched)
-    return [tokens[number:] for number in sorted(reached)]
-
-
-def _past_many(tokens: list[str], reached: set[int]) -> set[int]:
-    """Return the places ``reached`` in a pattern, and those behind a % there, which may match nothing."""
-    found = set()
-    for number in reached:
-        found.add(number)
-        while tokens[number : number + 1] == [MANY]:
-            number += 1
-            found.add(number)
-    return found
+    """Return the rests of a pattern that are left when the tokens before them match the text ``begin``."""
+    rests: list[list[str]] = []
+    ends = {0}  # The lengths of the beginnings of ``begin`` that the tokens up to here match.
+    for number, token in enumerate(tokens):
+        if token != MANY:
+            ends = {end + 1 for end in ends if end < len(begin) and token in (ANY, begin[end])}
+        elif ends:
+            rests.append(tokens[number:])
+            ends = set(range(min(ends), len(begin) + 1))
+        if len(begin) in ends:
+            rests.append(tokens[number + 1 :])
+    return rests
 
 
 def _literals(tokens: list[str]) -> list[str]:

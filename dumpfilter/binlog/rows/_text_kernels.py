@@ -392,23 +392,14 @@ def _base64(data, at, end, out, o):
     """
     while at < end:
         line = min(at + _BASE64_LINE, end)
-        while at + 3 <= line:
-            bits = np.uint32(data[at]) << 16 | np.uint32(data[at + 1]) << 8 | np.uint32(data[at + 2])
-            out[o] = _BASE64[bits >> 18]
-            out[o + 1] = _BASE64[bits >> 12 & 63]
-            out[o + 2] = _BASE64[bits >> 6 & 63]
-            out[o + 3] = _BASE64[bits & 63]
-            at += 3
-            o += 4
-        if at < line:
-            bits = np.uint32(data[at]) << 16 | (
-                np.uint32(data[at + 1]) << 8 if at + 1 < line else np.uint32(0)
-            )
-            out[o] = _BASE64[bits >> 18]
-            out[o + 1] = _BASE64[bits >> 12 & 63]
-            out[o + 2] = _BASE64[bits >> 6 & 63] if at + 1 < line else _PAD
-            out[o + 3] = _PAD
-            at = line
+        while at < line:
+            count = min(line - at, 3)
+            bits = np.uint32(0)
+            for k in range(3):
+                bits = bits << 8 | (np.uint32(data[at + k]) if k < count else np.uint32(0))
+            for k in range(4):
+                out[o + k] = _BASE64[bits >> 18 - 6 * k & 63] if k <= count else _PAD
+            at += count
             o += 4
         out[o] = _LINE_END
         o += 1
