@@ -62,16 +62,9 @@ def by_tables(crc: np.uint32, address: np.uintp, length: np.uintp):
     left = np.uintp(length)
     while left >= np.uintp(8):
         word = load_u64(at) ^ np.uint64(crc)
-        crc = np.uint32(
-            _T[7, word & np.uint64(0xFF)]
-            ^ _T[6, (word >> np.uint64(8)) & np.uint64(0xFF)]
-            ^ _T[5, (word >> np.uint64(16)) & np.uint64(0xFF)]
-            ^ _T[4, (word >> np.uint64(24)) & np.uint64(0xFF)]
-            ^ _T[3, (word >> np.uint64(32)) & np.uint64(0xFF)]
-            ^ _T[2, (word >> np.uint64(40)) & np.uint64(0xFF)]
-            ^ _T[1, (word >> np.uint64(48)) & np.uint64(0xFF)]
-            ^ _T[0, word >> np.uint64(56)]
-        )
+        crc = np.uint32(0)
+        for k in range(8):
+            crc ^= _T[7 - k, word >> np.uint64(8 * k) & np.uint64(0xFF)]
         at += np.uintp(8)
         left -= np.uintp(8)
     while left:
@@ -124,12 +117,9 @@ def _expected(data: Bytes, begin: int, size: int):
             break
         at += length
         while at > edge:
-            wanted = (
-                _SHIFT[0, wanted & np.uint32(0xFF)]
-                ^ _SHIFT[1, (wanted >> np.uint32(8)) & np.uint32(0xFF)]
-                ^ _SHIFT[2, (wanted >> np.uint32(16)) & np.uint32(0xFF)]
-                ^ _SHIFT[3, wanted >> np.uint32(24)]
-            )
+            before, wanted = wanted, np.uint32(0)
+            for k in range(4):
+                wanted ^= _SHIFT[k, before >> np.uint32(8 * k) & np.uint32(0xFF)]
             edge += _BLOCK
         wanted ^= _RESIDUES[edge - at]
     return at, edge - at, wanted

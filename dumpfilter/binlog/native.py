@@ -49,9 +49,7 @@ def _store(bits: int):
 
 
 store_u8 = _store(8)
-store_u16 = _store(16)
 store_u32 = _store(32)
-store_u64 = _store(64)
 
 
 @intrinsic
