@@ -361,9 +361,6 @@ def _run(experiment: Experiment, variant: Variant, repetition: int, tell_all: Te
             begin = time.monotonic_ns() // NANOSECONDS
             with _loads(bed, experiment.loads) as wait:
                 bed.release()
-                for link in bed.links.values():
-                    # The times of scheduled outages begin with the load.
-                    link.set()
                 for number, phase in enumerate(experiment.phases, start=1):
                     tell(f"{phase.name or f'phase {number}'}, {phase.seconds:g} s")
                     run_phase(bed, phase, links_for(experiment.topology, variant), wait)
