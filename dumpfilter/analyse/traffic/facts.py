@@ -99,14 +99,6 @@ class Conditions(_Narrow):
     def __len__(self) -> int:
         return len(self.required)
 
-    def members(self, number: int) -> Int32:
-        """Return the members of the condition with this number. A filter meets the condition if it sends one of the
-        members.
-
-        A member is the number of a table or statement. Negative members stand for single filters.
-        """
-        return self.member[self.start[number] : self.start[number + 1]]
-
     @property
     def lengths(self) -> Ints:
         """The number of members of each condition. Members are the tables, statements or single filters that the

@@ -48,10 +48,14 @@ def test_unified_conditions_are_the_different_ones(made: list[Made], numbers: li
         )
         for required, members in made
     ]
-    each = [(int(found.required[c]), frozenset(found.members(c).tolist())) for c in range(len(found))]
+    members = [found.member[found.start[c] : found.start[c + 1]] for c in range(len(found))]
+    each = [
+        (int(required), frozenset(some.tolist()))
+        for required, some in zip(found.required, members, strict=True)
+    ]
     assert each == list(dict.fromkeys(renumbered))
     assert [each[c] for c in number.tolist()] == renumbered
-    assert all(np.all(np.diff(found.members(c)) > 0) for c in range(len(found)))
+    assert all(np.all(np.diff(some) > 0) for some in members)
 
 
 @given(
