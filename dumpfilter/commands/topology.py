@@ -188,22 +188,16 @@ def run_in_foreground(
     from rich.console import Console
 
     from dumpfilter.testbed import up
-    from dumpfilter.testbed.directory import STATE, ControlServer, remove_directory
+    from dumpfilter.testbed.directory import ControlServer
     from dumpfilter.testbed.views import report_view
 
-    # The directory of a topology that was killed has a state file.
-    is_ours = not directory.exists() or (directory / STATE).exists()
-    try:
-        with up(topology, directory, keep=keep, timeout=timeout, is_command=True) as bed, ControlServer(bed):
-            # Ctrl-C and `dumpfilter topology down` are how people end a topology, so they are no failure.
-            with contextlib.suppress(KeyboardInterrupt, SystemExit):
-                _show_until_end(bed, table=table)
-            ignore_endings()
-            report = bed.report()
-            bed.down()
-    finally:
-        if is_ours and not keep:
-            remove_directory(directory)
+    with up(topology, directory, keep=keep, timeout=timeout, is_command=True) as bed, ControlServer(bed):
+        # Ctrl-C and `dumpfilter topology down` are how people end a topology, so they are no failure.
+        with contextlib.suppress(KeyboardInterrupt, SystemExit):
+            _show_until_end(bed, table=table)
+        ignore_endings()
+        report = bed.report()
+        bed.down()
     Console(highlight=False).print(report_view(report))
 
 

@@ -79,9 +79,9 @@ class State:
     The directory stays locked until :meth:`close`.
     """
 
-    def __init__(self, directory: Path, *, is_temporary: bool, is_command: bool = False) -> None:
+    def __init__(self, directory: Path, *, is_made: bool, is_command: bool = False) -> None:
         self.directory = directory
-        self.is_temporary = is_temporary
+        self._is_made = is_made
         self._lock = _locked(directory)
         content = {"pid": os.getpid(), "started": start_time(os.getpid()), "is_command": is_command}
         replace(directory / STATE, json.dumps(content).encode(), synced=False)
@@ -91,8 +91,8 @@ class State:
         self._lock.release()
 
     def remove_files(self) -> None:
-        """Remove the topology's files. In a directory that a user named, the logs and the report stay."""
-        if self.is_temporary:
+        """Remove the directory if it was made for the topology, and otherwise its files but the logs and the report."""
+        if self._is_made:
             shutil.rmtree(self.directory, ignore_errors=True)
         else:
             remove_files(self.directory, keep=(LOCK, *KEPT))
@@ -101,15 +101,17 @@ class State:
 def take(directory: Path | None, *, is_command: bool = False) -> State:
     """Lock a directory for a new topology, and return its lock and state file. Remains of an earlier one are removed.
 
-    With ``directory`` None the topology gets a temporary directory. ``is_command`` tells that
-    ``dumpfilter topology down`` may end this process. Raises TopologyBusy, and TestbedError for a directory with other
-    files.
+    With ``directory`` None the topology gets a temporary directory. ``is_command`` tells that the process is
+    ``dumpfilter topology up``. Then ``dumpfilter topology down`` may end it, and a directory that did not exist before
+    is removed at the end. Raises TopologyBusy, and TestbedError for a directory with other files.
     """
     clean_temporary()
     if directory is None:
         prefix = f"{_TEMPORARY}{os.getpid()}-{start_time(os.getpid())}-"
-        return State(Path(tempfile.mkdtemp(prefix=prefix)), is_temporary=True)
+        return State(Path(tempfile.mkdtemp(prefix=prefix)), is_made=True)
     directory = directory.absolute()
+    # The directory of a topology that was killed has a state file.
+    is_made = is_command and (not directory.exists() or (directory / STATE).exists())
     directory.mkdir(parents=True, exist_ok=True)
     if (directory / STATE).exists():
         clean(directory)
@@ -117,7 +119,7 @@ def take(directory: Path | None, *, is_command: bool = False) -> State:
         raise TestbedError(
             f"{directory}: has files that no topology made: name an empty directory or a new one"
         )
-    return State(directory, is_temporary=False, is_command=is_command)
+    return State(directory, is_made=is_made, is_command=is_command)
 
 
 class Owner(NamedTuple):

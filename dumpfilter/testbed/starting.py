@@ -45,7 +45,7 @@ def up(
         hold: whether recordings, workloads and scheduled outages begin only with :meth:`Testbed.release`.
         timeout: the time limit for the start of one node, seconds.
         wait_timeout: the default time limit of later waits, seconds.
-        is_command: whether ``dumpfilter topology down`` may end this process while the topology starts.
+        is_command: whether the process is ``dumpfilter topology up`` (see :func:`.directory.take`).
 
     Raises OptionError for a topology that is not valid, NotRunnable for one that the testbed cannot run, ServerMissing,
     StartFailed, and TopologyBusy.

@@ -375,7 +375,6 @@ STOP_TIMEOUT = 60.0
 _ANSWER_TIMEOUT = 3
 """The time limit of one answer, seconds. Another process may listen on the port, and never answer."""
 
-_LOG_SHOWN = 2000
 _PORT_TAKEN = "already in use"
 
 ADMIN = "root"
