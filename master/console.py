@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,55 +67,50 @@ C.statement("DRAIN", Role.ALL, "DRAIN who:slaves [REASON reason:line]", changes=
 C.statement("UNDRAIN", Role.ALL, "UNDRAIN who:slaves", changes=True)
 
 
+@dataclass(eq=False)
 class MasterConsole(C.Executor):
     """The executor of a master's console statements, an :class:`~dumpfilter.console.sql.commands.Executor`.
 
     Results have the columns of the server family (MySQL or MariaDB) that wrote the binlog. Errors have the numbers and
     texts of that family.
-
-    Parameters:
-        service: the gRPC service whose binlog set and slaves the console shows.
-        port: the port that slaves connect to, shown as the system variable ``port``.
-        lower_case_table_names: 0, 1 or 2, the value of this variable on the server that wrote the binlog, as the
-            master's option states it. The statement CHANGE BINLOG sets rules by which the master hides databases and
-            tables from all slaves. With 1 or 2 these rules ignore the case of names.
-        reload: reads the master's configuration file again, and raises OptionError if the file cannot be used.
-        replicas: changes the filters of real replicas; None for a master without them.
-        source: the running server that the master follows, if it follows one.
     """
 
-    def __init__(
-        self,
-        service: DumpFilterService,
-        *,
-        port: int = 0,
-        lower_case_table_names: int = 0,
-        reload: Callable[[], None] = lambda: None,
-        replicas: ReplicaFilters | None = None,
-        source: SourceThread | None = None,
-    ) -> None:
-        self._service = service
-        self._reload = reload
-        self._replicas = replicas
-        self._source = source
-        self._store = service.store
-        self._register = service.register
-        self._drains = service.drains
-        self._port = port
-        self._lower_case_table_names = lower_case_table_names
+    service: DumpFilterService
+    """The gRPC service whose binlog set and slaves the console shows."""
+    port: int = 0
+    """The port that slaves connect to, shown as the system variable ``port``."""
+    lower_case_table_names: int = 0
+    """The value 0, 1 or 2 of this variable on the server that wrote the binlog, as the master's option states it.
+
+    The statement CHANGE BINLOG sets rules by which the master hides databases and tables from all slaves. With 1 or 2
+    these rules ignore the case of names.
+    """
+    reload: Callable[[], None] = lambda: None
+    """Reads the master's configuration file again, and raises OptionError if the file cannot be used."""
+    replicas: ReplicaFilters | None = None
+    """The filters of real replicas; None for a master without them."""
+    source: SourceThread | None = None
+    """The running server that the master follows, if it follows one."""
+
+    def __post_init__(self) -> None:
+        self._store, self._register, self._drains = (
+            self.service.store,
+            self.service.register,
+            self.service.drains,
+        )
         self._changing = threading.Lock()
         """The lock that a statement holds while it purges binlog files or changes the binlog's rules."""
 
     @property
     def tables(self) -> Mapping[tuple[str, str], Callable[[], Result]]:
         """The tables of the console, by schema and name, each with the function that returns its present rows."""
-        replicas, source = self._replicas, self._source
+        replicas, source = self.replicas, self.source
         tables: dict[str, Callable[[], Result]] = {
             "drains": lambda: facts.Drains.table(
                 facts.DrainView(drain, self._concerned(drain)) for drain in self._drains.all()
             ),
             "filter_warnings": self._warnings,
-            "imposed_filters": lambda: facts.ImposedFilters.table(self._service.config.imposed),
+            "imposed_filters": lambda: facts.ImposedFilters.table(self.service.config.imposed),
             "replica_drift": lambda: facts.ReplicaDrift.table(replicas.drifting() if replicas else ()),
             "replica_filters": lambda: facts.ReplicaFilters.table(_entries(replicas) if replicas else ()),
             "slaves": self._slaves,
@@ -141,13 +137,13 @@ class MasterConsole(C.Executor):
 
     def _slaves(self) -> Result:
         end = BinlogEnd(self._store.binlogs.paths, time.time())
-        return facts.Slaves.table(facts.SlaveView(slave, end) for slave in self._service.known_slaves.all())
+        return facts.Slaves.table(facts.SlaveView(slave, end) for slave in self.service.known_slaves.all())
 
     def _warnings(self) -> Result:
         return facts.FilterWarnings.table(
             facts.WarningView(slave, warning)
             for slave in self._register.all()
-            for warning in self._service.filter_warnings.of(slave.filter)
+            for warning in self.service.filter_warnings.of(slave.filter)
         )
 
     @property
@@ -168,11 +164,11 @@ class MasterConsole(C.Executor):
             "log_bin": "ON",
             "log_bin_basename": str(newest.with_name(self._base)),
             "log_bin_index": str(self._store.binlogs.index or ""),
-            "lower_case_table_names": self._lower_case_table_names,
-            "port": self._port,
+            "lower_case_table_names": self.lower_case_table_names,
+            "port": self.port,
             "read_only": "ON",
             "server_id": fd.header.server_id,
-            "server_uuid": self._service.master_uuid,
+            "server_uuid": self.service.master_uuid,
             "version": self.version,
             "version_comment": f"dumpfilter {dumpfilter.__version__}, master",
         }
@@ -229,7 +225,7 @@ class MasterConsole(C.Executor):
                 to=to,
                 before=before,
                 reading=reading,
-                is_own=self._source is not None,
+                is_own=self.source is not None,
             )
             self._store.forget_files(gone)
         return Result(notes=(*warnings, *notes))
@@ -251,7 +247,7 @@ class MasterConsole(C.Executor):
                     if kind not in (EffectiveRuleKind.DO, EffectiveRuleKind.IGNORE):
                         raise OptionError(f"CHANGE BINLOG knows DO and IGNORE, not {kind.value.upper()}")
                     rules += more
-                names = self._store.names._replace(lower_case_table_names=self._lower_case_table_names)
+                names = self._store.names._replace(lower_case_table_names=self.lower_case_table_names)
                 changed = make_write_filter(WriteSemantics.EFFECTIVE, rules, names=names)
             except OptionError as error:
                 raise SqlError(1231, "42000", str(error)) from None
@@ -264,7 +260,7 @@ class MasterConsole(C.Executor):
 
     def _flush_privileges(self) -> Result:
         try:
-            self._reload()
+            self.reload()
         except OptionError as error:
             raise OptionError(f"{error} (the old configuration stays)") from None
         return OK
@@ -277,7 +273,7 @@ class MasterConsole(C.Executor):
 
         gone = {one.peer.key for one in self._register.remove_all(reason)}
         gone |= {one.peer.key for one in self._register.counters.finish(lambda record: who.fits(record.peer))}
-        gone |= {one.peer.key for one in self._service.known_slaves.forget(who)}
+        gone |= {one.peer.key for one in self.service.known_slaves.forget(who)}
         if not gone:
             raise E.ER_UNKNOWN_ERROR(
                 f"The master has served no slave with {who}, or no longer waits for that slave: see SELECT * FROM "
@@ -346,11 +342,11 @@ class MasterConsole(C.Executor):
     def _change_replication_filter_for_replica(
         self, clauses: Sequence[FilterClause], user: str, channel: str | None, server_id: int | None
     ) -> Result:
-        if self._replicas is None:
+        if self.replicas is None:
             raise OptionError("This master has no real replicas: it was started without --replica-port")
         with self._changing:
-            entry = self._replicas.choose(user, channel=channel, server_id=server_id)
-            slaves, warnings = self._replicas.change(entry, clauses)
+            entry = self.replicas.choose(user, channel=channel, server_id=server_id)
+            slaves, warnings = self.replicas.change(entry, clauses)
         notes = [E.ER_UNKNOWN_ERROR.warning(text[:_LONGEST_NOTE]) for text in warnings]
         return Result(affected=len(slaves), notes=notes)
 

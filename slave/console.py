@@ -12,6 +12,7 @@ import math
 import re
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -70,19 +71,15 @@ They name another master or another position in its binlog.
 """
 
 
+@dataclass(eq=False)
 class SlaveConsole(C.Executor):
     """The executor of the SQL statements that clients send to a slave's console."""
 
-    def __init__(
-        self, slave: Slave, replicas: Callable[[], Sequence[tuple[int, str, int, int, str]]] = lambda: ()
-    ) -> None:
-        """Make the executor of ``slave``'s console. ``replicas`` returns the rows of SHOW REPLICAS, one for each
-        replica that is connected to this slave.
-        """
-        self._slave = slave
-        self._replicas = replicas
-        self.port = 0
-        """The TCP port of the console. Clients read it as the system variable ``@@port``."""
+    slave: Slave
+    replicas: Callable[[], Sequence[tuple[int, str, int, int, str]]] = lambda: ()
+    """Returns the rows of SHOW REPLICAS, one for each replica that is connected to this slave."""
+    port: int = 0
+    """The TCP port of the console. Clients read it as the system variable ``@@port``."""
 
     def execute(self, command: C.Command) -> Result:
         """Execute one parsed SQL statement of a client on the slave, and return its result.
@@ -91,7 +88,7 @@ class SlaveConsole(C.Executor):
         """
         # STOP REPLICA may hold the lock for long. A statement whose client has left must not keep a thread meanwhile.
         try:
-            with held(self._slave.lock, running_interrupt()):
+            with held(self.slave.lock, running_interrupt()):
                 return super().execute(command)
         except UnknownChannel as error:
             raise E.ER_REPLICA_CHANNEL_DOES_NOT_EXIST(error.channel) from None
@@ -103,7 +100,7 @@ class SlaveConsole(C.Executor):
         """The tables that SELECT can read on the console, by schema and name, each with the function that returns its
         present rows.
         """
-        return {names: partial(rows, self._slave) for names, rows in facts.TABLES.items()}
+        return {names: partial(rows, self.slave) for names, rows in facts.TABLES.items()}
 
     @property
     def version(self) -> str:
@@ -115,10 +112,10 @@ class SlaveConsole(C.Executor):
 
         The method does not wait for a statement that changes the channels.
         """
-        options = self._slave.options
+        options = self.slave.options
         return {
             "server_id": options.server_id,
-            "server_uuid": self._slave.uuid,
+            "server_uuid": self.slave.uuid,
             "version": self.version,
             "version_comment": f"dumpfilter {__version__}, slave",
             "hostname": socket.gethostname(),
@@ -132,7 +129,7 @@ class SlaveConsole(C.Executor):
             "replica_net_timeout": int(options.net_timeout),
             "replicate_same_server_id": "ON" if options.replicate_same_server_id else "OFF",
             "sync_relay_log": options.sync_relay_log,
-            "gtid_executed": str(facts.executed(facts.views(self._slave.channels_now)) or ""),
+            "gtid_executed": str(facts.executed(facts.views(self.slave.channels_now)) or ""),
         }
 
     @property
@@ -141,19 +138,19 @@ class SlaveConsole(C.Executor):
         name in lower case. They raise SqlError.
         """
         waits = _source_pos_wait, _master_pos_wait, _wait_for_executed_gtid_set, _master_gtid_wait
-        return {wait.__name__[1:]: partial(wait, self._slave) for wait in waits}
+        return {wait.__name__[1:]: partial(wait, self.slave) for wait in waits}
 
     def _change_replication_filter(
         self, clauses: Sequence[FilterClause], channel: str | None = None
     ) -> Result:
         if channel is not None and fold_channel(channel) in GROUP_REPLICATION_CHANNELS:
             raise E.ER_REPLICA_CHANNEL_OPERATION_NOT_ALLOWED("CHANGE REPLICATION FILTER", channel)
-        if channel is not None and not self._slave.has(channel):
+        if channel is not None and not self.slave.has(channel):
             raise E.ER_REPLICA_CONFIGURATION()
-        for one in self._slave.channels if channel is None else [self._slave.get(channel)]:
+        for one in self.slave.channels if channel is None else [self.slave.get(channel)]:
             if one.sql.running:
                 raise E.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(one.name)
-        self._slave.change_filter(clauses, channel)
+        self.slave.change_filter(clauses, channel)
         return OK
 
     def _change_replication_source_to(
@@ -164,15 +161,15 @@ class SlaveConsole(C.Executor):
         **_: Any,
     ) -> Result:
         name = self._channel_to_configure(channel)
-        known = self._slave.get(name) if self._slave.has(name) else None
+        known = self.slave.get(name) if self.slave.has(name) else None
         if known is not None and known.running:
             if Threads.IO in known.running:
                 raise E.ER_REPLICA_CHANNEL_IO_THREAD_MUST_STOP(name)
             raise E.ER_REPLICA_CHANNEL_SQL_THREAD_MUST_STOP(name)
         given = dict(options)
         before = known.info if known is not None else SourceInfo(channel=name)
-        notes = _check_options(given, before, self._slave.options.net_timeout)
-        if known is None and len(self._slave.channels) >= MAX_CHANNELS:
+        notes = _check_options(given, before, self.slave.options.net_timeout)
+        if known is None and len(self.slave.channels) >= MAX_CHANNELS:
             raise E.ER_REPLICA_MAX_CHANNELS_EXCEEDED()
         info = before.model_copy(update=_updates(given))
         afresh = bool(_AFRESH & given.keys())
@@ -180,7 +177,7 @@ class SlaveConsole(C.Executor):
         is_elsewhere = afresh and not {"LOG_FILE", "LOG_POS"} & given.keys()
         if is_elsewhere or (info.auto_position and not before.auto_position):
             info = info.model_copy(update={"log_file": "", "log_pos": 4})
-        self._slave.configure(info, clauses, afresh=afresh)
+        self.slave.configure(info, clauses, afresh=afresh)
         return Result(notes=notes)
 
     def _start_replica(
@@ -228,20 +225,20 @@ class SlaveConsole(C.Executor):
             if one.running:
                 raise E.ER_REPLICA_CHANNEL_MUST_STOP(one.name)
         for one in chosen:
-            self._slave.reset(one.name, all=all)
+            self.slave.reset(one.name, all=all)
         return OK
 
     def _show_replica_status(self, old: bool = False, **chosen_by: Any) -> Result:
         chosen = self._chosen(**chosen_by)
-        seen = facts.views(self._slave.channels)
+        seen = facts.views(self.slave.channels)
         executed = str(facts.executed(seen) or "")
         # SHOW REPLICA STATUS of a server leaves out channels for which no SOURCE_HOST is set.
         shown = [one for one in seen if one.channel in chosen and one.info.host]
-        rows = [facts.status_row(one, self._slave.filters, executed) for one in shown]
+        rows = [facts.status_row(one, self.slave.filters, executed) for one in shown]
         return Result(REPLICA_STATUS[old], rows)
 
     def _show_replicas(self, old: bool = False) -> Result:
-        return Result(REPLICAS[old], list(self._replicas()))
+        return Result(REPLICAS[old], list(self.replicas()))
 
     def _show_binary_log_status(self, old: bool = False) -> Result:
         return Result(BINARY_LOG_STATUS)
@@ -260,7 +257,7 @@ class SlaveConsole(C.Executor):
     ) -> Result:
         if not relay_log:
             return Result(EVENT_COLUMNS)
-        if channel is None and any(one.name for one in self._slave.channels):
+        if channel is None and any(one.name for one in self.slave.channels):
             # A server counts the default channel even if nobody has configured the default channel. With a named
             # channel there are then several channels, and the statement without FOR CHANNEL is ambiguous.
             raise E.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
@@ -280,14 +277,14 @@ class SlaveConsole(C.Executor):
         channel and that channel is not configured. Raises UnknownChannel for another channel that does not exist.
         """
         if channel is None or every:
-            return self._slave.channels
-        if fold_channel(channel) == DEFAULT_CHANNEL and not self._slave.has(channel):
+            return self.slave.channels
+        if fold_channel(channel) == DEFAULT_CHANNEL and not self.slave.has(channel):
             return []
-        return [self._slave.get(channel)]
+        return [self.slave.get(channel)]
 
     def _channel_to_configure(self, channel: str | None) -> str:
         if channel is None:
-            if any(one.name != DEFAULT_CHANNEL for one in self._slave.channels):
+            if any(one.name != DEFAULT_CHANNEL for one in self.slave.channels):
                 raise E.ER_REPLICA_MULTIPLE_CHANNELS_CMD()
             return DEFAULT_CHANNEL
         name = fold_channel(channel)

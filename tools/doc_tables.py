@@ -31,28 +31,6 @@ _WRITERS = {"both": "", "mysql": "MySQL: ", "mariadb": "MariaDB: "}
 """The beginning of a list of event types, by the families whose servers write them."""
 
 
-_EFFECTS = {
-    Symbol.OTHER: "none",
-    Symbol.FORMAT_DESCRIPTION: "must stand between transactions",
-    Symbol.FILE: "none; inside a transaction its role is KEEP",
-    Symbol.START_ENCRYPTION: "none; the scan stops here when the events that follow are encrypted",
-    Symbol.GTID: "opens; the transaction ends with its first statement, unless BEGIN follows",
-    Symbol.MARIADB_GTID: "opens; stands for BEGIN unless FL_STANDALONE is set",
-    Symbol.CONTEXT: "opens where none is open",
-    Symbol.TABLE_MAP: "opens where none is open",
-    Symbol.ROWS: "opens where none is open; STMT_END_F ends a transaction without BEGIN",
-    Symbol.QUERY: "BEGIN and XA START open, COMMIT and ROLLBACK end, any other text ends one without BEGIN",
-    Symbol.LOAD_QUERY: "ends a transaction without BEGIN",
-    Symbol.XID: "ends",
-    Symbol.XA_PREPARE: "ends",
-    Symbol.PAYLOAD: "ends: the payload holds the whole transaction; its role is PAYLOAD once the scan has opened it",
-    Symbol.INCIDENT: "ends a transaction without BEGIN",
-    Symbol.ROWS_FRAGMENT: "the scan stops here: pieces of a rows event are not read",
-    Symbol.IGNORABLE: "none; a Gap event of a slave's relay log has the role GAP",
-}
-"""The effects of events on the transaction around them, by symbol."""
-
-
 def page_with_tables(name: str) -> tuple[str, str]:
     """Return the text of a page in ``docs``, and the text with the tables as the code has them."""
     text = page = (DOCS / name).read_text("utf-8")
@@ -71,7 +49,7 @@ def _table(heads: str, rows: Iterable[Iterable[object]]) -> list[str]:
 
 def _symbol(symbol: Symbol) -> Iterator[str]:
     role = GRAMMAR.role[symbol, Place.BETWEEN] & R.ROLE_MASK
-    yield from (symbol.name, R.NAMES[role], _EFFECTS[symbol])
+    yield from (symbol.name, R.NAMES[role])
     lists = {start: ", ".join(_events(symbol, writers)) for writers, start in _WRITERS.items()}
     yield "; ".join(start + events for start, events in lists.items() if events)
 
@@ -128,11 +106,7 @@ def _parquet(forms: Mapping[str, ParquetTable]) -> Iterator[str]:
 
 
 PAGES: Mapping[str, Mapping[str, Iterable[str]]] = {
-    "events.md": {
-        "symbols": _table(
-            "symbol | role at first | effect on the transaction | event types", map(_symbol, Symbol)
-        )
-    },
+    "events.md": {"symbols": _table("symbol | role at first | event types", map(_symbol, Symbol))},
     "metrics.md": {
         "common": [*_metrics(Process)],
         "master": [*_metrics(*master.METRICS)],
