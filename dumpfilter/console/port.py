@@ -42,6 +42,7 @@ CAPABILITIES = (
     | Capabilities.CLIENT_TRANSACTIONS
     | Capabilities.CLIENT_SECURE_CONNECTION
     | Capabilities.CLIENT_MULTI_RESULTS
+    | Capabilities.CLIENT_PS_MULTI_RESULTS
     | Capabilities.CLIENT_PLUGIN_AUTH
     | Capabilities.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
     | Capabilities.CLIENT_DEPRECATE_EOF
