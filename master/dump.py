@@ -168,10 +168,50 @@ class Dump:
         operator has drained the slave.
         """
         try:
-            async for message in self._messages():
-                yield message
-            self.taken_over = not self.active
+            # The start position is checked before the first chunk. An unusable position then fails the request at once.
+            place = self._place = await self._enter()
+            found = await self._find_kept(place)
+            announcement = self._announce(place)
+            rest = None
+            if found is not None:
+                rest, position = found
+                announcement = kept_chunk(announcement, position, self._options.kept.size)
+            yield announcement
+            while self.active:
+                step, rest = rest or await self._next_step(), None
+                if step is not None:
+                    await self._check_new_domains(step)
+                    if isinstance(step, CommitStep):
+                        self._move_behind(step)
+                        begun, message = time.monotonic(), step.message
+                        yield message
+                        self._wrote(message, begun)
+                        continue
+                    async for message in self._of_step(step):
+                        yield message
+                    continue
+                place = self._place
+                if not self.active or self._changed:
+                    continue
+                # The binlog ends inside a transaction, whose end may be far away.
+                self._drains.check(self._slave.peer)
+                await self._check_goes_on(place)
+                # The messages that follow have no events, also right behind the message with which the dump began.
+                self.reached = self.reached._replace(is_beginning=False)
+                if self._options.once:
+                    await self._reader.call(lambda end=place.source: end.check_end(last=True))  # type: ignore[misc]
+                    self._register.finish(self._slave)
+                    yield self._encoding.notice(place, "end_of_log")
+                    return
+                if self._due_in(self._heartbeat_period) <= 0:
+                    self._register.progress(self._slave, place.file, place.position, None)
+                    yield self._encoding.notice(place, "heartbeat")
+                    self._sent_at = time.monotonic()
+                elif self.quiet_seconds is not None and self._due_in(self.quiet_seconds) <= 0:
+                    self.quiet_seconds = None
+                    yield b""
         finally:
+            self.taken_over = not self.active
             self.close()
 
     @property
@@ -184,50 +224,6 @@ class Dump:
         never ran :meth:`messages` must do it.
         """
         self._register.end_dump(self._slave, self._number)
-
-    async def _messages(self) -> AsyncIterator[bytes]:
-        # The start position is checked before the first chunk, so that an unusable position fails the request at once.
-        place = self._place = await self._enter()
-        found = await self._find_kept(place) if self._options.kept.size and self._start.told is None else None
-        announcement = self._announce(place)
-        rest = None
-        if found is not None:
-            rest, position = found
-            announcement = kept_chunk(announcement, position, self._options.kept.size)
-        yield announcement
-        while self.active:
-            step, rest = rest or await self._next_step(), None
-            if step is not None:
-                await self._check_new_domains(step)
-                if isinstance(step, CommitStep):
-                    self._move_behind(step)
-                    begun, message = time.monotonic(), step.message
-                    yield message
-                    self._wrote(message, begun)
-                    continue
-                async for message in self._of_step(step):
-                    yield message
-                continue
-            place = self._place
-            if not self.active or self._changed:
-                continue
-            # The binlog ends inside a transaction, whose end may be far away.
-            self._drains.check(self._slave.peer)
-            await self._check_goes_on(place)
-            # The messages that follow have no events, also right behind the message with which the dump began.
-            self.reached = self.reached._replace(is_beginning=False)
-            if self._options.once:
-                await self._reader.call(lambda end=place.source: end.check_end(last=True))  # type: ignore[misc]
-                self._register.finish(self._slave)
-                yield self._encoding.notice(place, "end_of_log")
-                return
-            if self._due_in(self._heartbeat_period) <= 0:
-                self._register.progress(self._slave, place.file, place.position, None)
-                yield self._encoding.notice(place, "heartbeat")
-                self._sent_at = time.monotonic()
-            elif self.quiet_seconds is not None and self._due_in(self.quiet_seconds) <= 0:
-                self.quiet_seconds = None
-                yield b""
 
     def _wrote(self, message: bytes, begun: float) -> None:
         """Note a message whose write began at the time ``begun`` (``time.monotonic``) and has just ended."""
@@ -365,6 +361,8 @@ class Dump:
         """
         kept = self._options.kept
         left, crc = kept.size, 0
+        if not left or self._start.told is not None:
+            return None
         while True:
             step = await self._without_own(place, await self._reader.step(place, 0, self._waiter))
             if not isinstance(step, Step):

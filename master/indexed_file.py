@@ -14,7 +14,7 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -266,7 +266,7 @@ class IndexedFile:
         segment = self.segment_at(max(offset, file.first_event))
         if segment is None and self._places:
             with self._lock:
-                segment = self._load(len(self._places) - 1)
+                segment = self._load(self._places[-1])
         return file.begin.position if segment is None else segment.position_of(offset)
 
     def boundary_before(self, position: int) -> int:
@@ -305,8 +305,8 @@ class IndexedFile:
             # Another thread may be scanning what follows.
             return segment
         with self._lock:
-            number = self._place(position)
-            while number is None:
+            place = self._place(position)
+            while place is None:
                 if position < self.scanned_to or not self._scan_next():
                     if position > max(self.scanned_to, self.file.size):
                         raise PositionError(
@@ -315,16 +315,15 @@ class IndexedFile:
                             position=position,
                         )
                     return None
-                number = self._place(position)
-            return self._load(number)
+                place = self._place(position)
+            return self._load(place)
 
     def in_memory(self, position: int) -> Segment | None:
         """Return the segment (scanned events) with the event at the byte offset ``position``, or None if the cache does
         not have it. The method does not wait.
         """
-        places = self._places
-        number = self._place(position, places)
-        key = None if number is None else (self.number, places[number].start)
+        place = self._place(position)
+        key = None if place is None else (self.number, place.start)
         return self._cache.get(key) if key is not None and key in self._cache else None
 
     def is_quick_to_scan(self, position: int) -> bool:
@@ -467,15 +466,14 @@ class IndexedFile:
                 for data, offset in self._recent[-1:]
             )
 
-    def _place(self, position: int, places: Sequence[_Place] | None = None) -> int | None:
-        """Return the index of the scanned segment that contains the byte offset ``position``, or None when the offset
-        is not scanned yet.
-
-        ``places`` is the list of scanned segments, for callers that do not hold the lock; None: the present list.
+    def _place(self, position: int) -> _Place | None:
+        """Return the scanned segment's place that contains the byte offset ``position``, or None when the offset is not
+        scanned yet.
         """
-        places = self._places if places is None else places
+        # A scan may replace the list meanwhile.
+        places = self._places
         found = bisect.bisect_right(places, position, key=lambda place: place.end)
-        return found if found < len(places) else None
+        return places[found] if found < len(places) else None
 
     def _check_scanned(self) -> None:
         """Check that the scanned part of the file still begins and ends with the same bytes. Raises BinlogReplaced or
@@ -559,21 +557,18 @@ class IndexedFile:
             first -= 1
         return self._places[first:]
 
-    def _load(self, number: int) -> Segment:
-        """Return the segment with this index in the list, from the cache or by a new scan of its part of the file.
-        Raises BinlogError.
-        """
-        places = self._places
-        segment = self._cache.get((self.number, places[number].start))
+    def _load(self, wanted: _Place) -> Segment:
+        """Return a scanned segment, from the cache or by a new scan of its part of the file. Raises BinlogError."""
+        segment = self._cache.get((self.number, wanted.start))
         if segment is not None:
             return segment
         # A scan begins where no transaction is open, because rows events refer to table maps before them.
-        first = number
-        while places[first].continues:
+        number = first = bisect.bisect_left(self._places, wanted.start, key=lambda place: place.start)
+        while self._places[first].continues:
             first -= 1
         reader = self._rereader = self._rereader or self._read_segments(self.file, verify=False)
-        reader.rewind(places[first].start, places[first].point)
-        for place in places[first : number + 1]:
+        reader.rewind(self._places[first].start, self._places[first].point)
+        for place in self._places[first : number + 1]:
             reader.limit = place.end
             segment = reader.next()
             if segment is None or (segment.start, segment.end) != (place.start, place.end):

@@ -423,9 +423,7 @@ class BinlogStore:
 
     def segments(self, name: str) -> Iterator[Segment]:
         """Yield the segments (scanned parts of up to 4 MiB) of a binlog file in order. Raises BinlogError."""
-        return self._segments_of(self.open_file(name))
-
-    def _segments_of(self, indexed: IndexedFile) -> Iterator[Segment]:
+        indexed = self.open_file(name)
         position = indexed.file.first_event
         while (segment := self.segment_of(indexed, position)) is not None:
             yield segment
@@ -613,7 +611,7 @@ class BinlogStore:
         have = gtids_before(indexed.file).all
         if before is None or have is None:
             return
-        for segment in self._segments_of(indexed):
+        for segment in self.segments(indexed.name):
             add_transactions(have, segment, self.sources)
         if not have.issuperset(before):
             raise BinlogTruncated(
