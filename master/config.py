@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -476,17 +476,14 @@ class _File(Model):
         return self
 
     @property
-    def plain(self) -> Iterator[str]:
+    def plain(self) -> tuple[str, ...]:
         """The keys of the passwords that the file holds in plain text, such as ``user[1].password``."""
-        tables: dict[str, tuple[_Account | ReplicaEntry, ...]] = {
-            "user": self.user,
-            "console_user": self.console_user,
-            "replica": self.replica,
-        }
-        for table, users in tables.items():
-            for number, user in enumerate(users, 1):
-                if user.password is not None:
-                    yield f"{table}[{number}].password"
+        return tuple(
+            f"{table}[{number}].password"
+            for table in ("user", "console_user", "replica")
+            for number, one in enumerate(getattr(self, table), 1)
+            if one.password is not None
+        )
 
 
 @dataclass(frozen=True)
@@ -514,7 +511,7 @@ def load_config(path: Path, *, names: NameRules = DEFAULT_NAMES) -> MasterConfig
     plain-text password is refused unless only its owner can read the file.
     """
     file = load_toml(path, _File, {"names": names})
-    plain = tuple(file.plain)
+    plain = file.plain
     if plain and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise OptionError(
             f"{path}: {plain[0]}: the file holds a password in the clear, and other users of this machine can read "
