@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,6 +26,7 @@ from dumpfilter.base.errors import PositionError
 from dumpfilter.binlog.gtid import GtidSet, parse_gtid_set
 from dumpfilter.binlog.reader import read_format_description
 from dumpfilter.binlog.workload import generate
+from dumpfilter.dump.decision import NO_HITS, Carry
 from dumpfilter.dump.stream.message import gaps_from_proto
 from dumpfilter.filter import Filter
 from dumpfilter.filter.base import OriginFilter
@@ -475,6 +477,24 @@ def test_slaves_get_received_commits_as_from_the_file(
         run(follow(directory))
         for wanted, messages in zip(all_wanted, got, strict=True):
             assert Told.by(messages) == Told.by(alone(directory, wanted))
+
+
+def test_a_change_of_filter_waits_for_the_end_of_the_transaction() -> None:
+    reader = InlineReader(BinlogStore(ORACLE / "mysql-row"))
+    register = Register(reader.store.subjects)
+    dump, slave = Wanted().dump(reader, register)
+    messages = one_by_one(dump.messages())
+    next(messages)
+    register.change_filter(slave.slave_id, Filter.from_options(["--replicate-ignore-db=shop"]))
+    between = dump._place
+    inside = between.thread.fork()
+    inside._carry = Carry(np.empty((0, 4), np.int64), False, False, NO_HITS)
+    for thread, is_due in ((inside, False), (between.thread, True)):
+        dump._place = replace(between, thread=thread)
+        assert dump._changed == is_due
+    next(messages)
+    assert dump._place.thread.flags is slave.flags
+    reader.store.close()
 
 
 def test_a_waiting_dump_hears_of_its_end_at_once() -> None:
