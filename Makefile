@@ -7,10 +7,13 @@
 # make wheel  a wheel with the kernels compiled for this Python, in dist
 # make lint | quick-tests | proto | clean
 #
-# Each target asks apt for the packages of missing programs (without root it names the packages), and makes a
+# Each target installs missing Debian packages (tools/system_packages.py; without root it names them), and makes a
 # virtual environment in .venv with the versions of constraints.txt.
 
-PYTHON  ?= python3
+# The first Python of a supported version (tools/system_packages.py has the range).
+ifndef PYTHON
+PYTHON  := $(or $(shell python3 tools/system_packages.py --find-python),python3)
+endif
 VENV    := .venv
 BIN     := $(VENV)/bin
 # Two workers for each processor of a small machine, since many tests wait for servers.
@@ -43,7 +46,7 @@ quick-tests: $(COLLECTED)
 # Tests of what differs between distributions: the servers' own programs, Java, the browser, the terminal.
 server-tests: needs-of-tests $(READY)
 	$(PYTEST) tests/oracle/test_re* tests/analyse/printing/test_print_set* tests/commands/test_*_slow.py tests/commands/test_cli.py tests/base/options \
-	  tests/console tests/master/test_live_server* \
+	  tests/test_system_packages.py tests/console tests/master/test_live_server* \
 	  tests/spark_jobs/test_spark_context_slow.py tests/spark_jobs/test_spark_cluster_slow.py \
 	  tests/spark_jobs/bandwidth/test_report_slow.py
 
@@ -86,28 +89,8 @@ $(COLLECTED): $(READY)
 	$(BIN)/pytest --collect-only --quiet > /dev/null
 	touch $(COLLECTED)
 
-# The programs that a target needs, and the Debian packages that bring them. Debian's MariaDB would remove MySQL, so that
-# the demonstration leaves out real servers on a machine with MySQL. Ubuntu's Chromium is a snap, which cannot read /tmp.
-export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
-has = $(shell PATH="$(PATH)" command -v $(1))
-PROGRAMS_python := cc
-PROGRAMS_demo := cc java $(if $(call has,mysqld),,mariadbd mariadb-install-db my_print_defaults)
-PROGRAMS_tests := cc java mariadbd mariadb mariadb-install-db mariadb-binlog openssl systemd-analyze \
-  $(if $(call has,google-chrome),,chromium)
-PACKAGES_python := gcc, libc6-dev, $(notdir $(PYTHON))-venv | python3-venv, $(notdir $(PYTHON))-dev | python3-dev
-PACKAGES_java := $(PACKAGES_python), openjdk-21-jre-headless | openjdk-17-jre-headless | default-jre-headless
-PACKAGES_demo := $(PACKAGES_java)$(if $(call has,mysqld),,, mariadb-server-core | mariadb-server, mariadb-client-core | mariadb-client)
-PACKAGES_tests := $(PACKAGES_java), mariadb-server, mariadb-client, openssl, systemd, chromium, libatomic1
-PYTHON_HEADERS := import ensurepip, os, sysconfig, venv; os.stat(sysconfig.get_path("include") + "/Python.h")
-
-needs-of-python needs-of-demo needs-of-tests: needs = $(@:needs-of-%=%)
 needs-of-python needs-of-demo needs-of-tests:
-	@missing=; for program in $(PROGRAMS_$(needs)); do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
-	$(PYTHON) -c '$(PYTHON_HEADERS)' 2>/dev/null || missing="$$missing python3-venv python3-dev"; \
-	[ -n "$$missing" ] || exit 0; echo "missing:$$missing"; \
-	set -- apt-get -y --no-remove satisfy "$(PACKAGES_$(needs))"; \
-	[ "$$(id -u)" = 0 ] || { echo "As root: apt-get satisfy '$(PACKAGES_$(needs))'; then call make again."; exit 1; }; \
-	apt-get -qq update; DEBIAN_FRONTEND=noninteractive "$$@" >/dev/null
+	@$(PYTHON) tools/system_packages.py $(@:needs-of-%=%)
 
 # A tree that FRESH names is used again, so that a second run costs only the tests.
 SUITE ?= trixie
