@@ -200,8 +200,6 @@ class TransactionColumns(NamedTuple):
 
 # The column `source` has the number of a transaction's GTID source, or one of these values. A GTID source is a server
 # UUID in MySQL, and a domain id with a server id in MariaDB.
-READ_GTID = 0
-"""The value of ``source`` for a transaction with a GTID without a tag, before the caller numbers the GTID source."""
 NO_GTID = -1
 UNREAD_GTID = -2
 """The value of ``source`` for a transaction whose GTID has a tag. The scan does not read tags, so its caller decodes
@@ -218,9 +216,9 @@ LARGE = 1 << 16
 The master then decides about each event of the transaction separately.
 """
 
-_SET_LOOK_BACK = 8
-"""The number of entries at the end of a transaction's list of tables that :func:`_list_subjects` searches before it
-appends a table. A table that comes again later may be listed twice.
+_LOOK_BACK = 8
+"""The number of entries at the end of a list that are searched before a table or a GTID source is appended. One that
+comes again later may be listed twice.
 """
 
 _MIN_QUERY_HEADER = 13
@@ -749,8 +747,8 @@ def group_transactions(
     changes, or a negative constant.
 
     ``continues`` tells whether the first transaction began before the events, and ``still_open`` whether the last one
-    goes on after them. A transaction with a GTID gets the source READ_GTID, and two numbers in ``source_keys``: the
-    bytes of a UUID, or domain id and server id.
+    goes on after them. A transaction with a GTID gets as source an index in ``source_keys``, which has two numbers for
+    each GTID source: the bytes of a UUID, or domain id and server id. A source may have several rows.
 
     A transaction with several tables and statements gets the list of them ``set_subject[out.set[t] : out.set[t + 1]]``.
     When a filter drops all subjects of a list, or sends all, the master decides the whole transaction at once. The list
@@ -758,7 +756,7 @@ def group_transactions(
     or is larger than ``LARGE``. Or it has events that the master sends in any case, context events without a statement,
     or a statement without an end.
 
-    Returns the number of transactions, and of entries in ``set_subject``.
+    Returns the number of transactions, of entries in ``set_subject``, and of rows in ``source_keys``.
     """
     offsets, sizes, types, roles, subjects = (
         events.offset,
@@ -769,7 +767,7 @@ def group_transactions(
     )
     first_events, of_transaction, sources, numbers, servers, sets = out
     base = _U(buffer.address) - _U(buffer.offset)
-    n = used = np.int64(0)
+    n = used = keys = np.int64(0)
     is_first = True
     for i in range(offsets.size):
         kind = np.int64(types[i])
@@ -789,13 +787,20 @@ def group_transactions(
             sources[t] = UNREAD_GTID
         elif kind == EventType.GTID or kind == EventType.MARIADB_GTID:
             body = event + _U(HEADER_LENGTH)
-            sources[t] = READ_GTID
             if kind == EventType.GTID:
-                source_keys[t, 0], source_keys[t, 1] = load_u64(body + _U(1)), load_u64(body + _U(9))
-                numbers[t] = np.int64(load_u64(body + _U(17)))
+                high, low, number = load_u64(body + _U(1)), load_u64(body + _U(9)), load_u64(body + _U(17))
             else:
-                source_keys[t, 0], source_keys[t, 1] = load_u32(body + _U(8)), load_u32(event + _U(5))
-                numbers[t] = np.int64(load_u64(body))
+                high, low = np.uint64(load_u32(body + _U(8))), np.uint64(load_u32(event + _U(5)))
+                number = load_u64(body)
+            source = keys
+            for k in range(max(0, keys - _LOOK_BACK), keys):
+                if source_keys[k, 0] == high and source_keys[k, 1] == low:
+                    source = k
+            if source == keys:
+                source_keys[keys, 0], source_keys[keys, 1] = high, low
+                keys += 1
+            sources[t] = source
+            numbers[t] = np.int64(number)
         if role >= R.TABLE_MAP and of_transaction[t] != R.SKIP:
             is_other = of_transaction[t] != R.NOTHING and of_transaction[t] != subjects[i]
             is_mixed = role >= R.DUMMY_ROWS or subjects[i] < 0 or is_other
@@ -809,7 +814,7 @@ def group_transactions(
         of_transaction[n - 1] = R.MIXED
     first_events[n] = offsets.size
     sets[n] = used
-    return n, used
+    return n, used, keys
 
 
 @inner
@@ -830,7 +835,7 @@ def _list_subjects(sizes, roles, subjects, first, stop, set_subject, begin):
             waiting = role == R.TABLE_MAP or role == R.ROWS
             if used == begin or subject != set_subject[used - 1]:
                 known = False
-                for k in range(max(begin, used - _SET_LOOK_BACK), used):
+                for k in range(max(begin, used - _LOOK_BACK), used):
                     known |= set_subject[k] == subject
                 if not known:
                     set_subject[used] = subject

@@ -520,18 +520,16 @@ class FileScanner:
         buffer = K.Buffer(data.ctypes.data, data.size, offset)
         transactions = self._columns.transactions
         keys = self._columns.source_keys
-        n, n_set = K.group_transactions(
+        n, n_set, n_keys = K.group_transactions(
             buffer, events, continues, self.in_transaction, transactions, keys, self._columns.set_subject
         )
-        read = np.flatnonzero(transactions.source[:n] == K.READ_GTID)
-        keys = keys[read]
-        begins = np.flatnonzero(np.concatenate(([True], (keys[1:] != keys[:-1]).any(axis=1)))[: len(read)])
         is_mariadb = self.format_description.family == "mariadb"
         numbers = [
             self._sources.number(tuple(key.tolist()) if is_mariadb else (key.tobytes(), ""))
-            for key in keys[begins]
+            for key in keys[:n_keys]
         ]
-        transactions.source[read] = np.repeat(numbers, np.diff(begins, append=len(read)))
+        source = transactions.source[:n]
+        source[source >= 0] = np.array(numbers, np.int32)[source[source >= 0]]
         for txn in np.flatnonzero(transactions.source[:n] == K.UNREAD_GTID):
             self._read_tagged_gtid(data, offset, int(txn))
         return n, n_set
