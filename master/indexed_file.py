@@ -326,6 +326,13 @@ class IndexedFile:
         key = None if place is None else (self.number, place.start)
         return self._cache.get(key) if key is not None and key in self._cache else None
 
+    def segment_start(self, position: int) -> int:
+        """Return the byte offset at which the scanned segment with the event at ``position`` begins. Return
+        ``position`` if the event is not scanned yet.
+        """
+        place = self._place(position)
+        return position if place is None else place.start
+
     def is_quick_to_scan(self, position: int) -> bool:
         """Tell whether a scan of the next segment, at the byte offset ``position``, is so quick that the asyncio loop
         itself may run it. The file's earlier scans and the page cache decide.

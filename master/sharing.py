@@ -166,7 +166,8 @@ class SharedReader:
         self._requests: dict[DumpPlace, _Request] = {}
         """All requests that are not answered yet, by the dump's place (position, filter and state)."""
         self._queue: OrderedDict[tuple[IndexedFile, int], list[_Request]] = OrderedDict()
-        """The requests that are still to be planned, by file and position. Those of one position are planned together.
+        """The requests that are still to be planned, by file and start of the segment. Those of one segment are planned
+        together.
         """
         self._planning = 0
         self._waiting: dict[_Request, None] = {}
@@ -315,13 +316,14 @@ class SharedReader:
 
     def _enqueue(self, requests: Sequence[_Request]) -> None:
         """Queue requests for planning, and let the next turn of the loop plan them or hand them to worker threads. The
-        dumps that ask have begun to wait by then, and further requests for the same position may have come.
+        dumps that ask have begun to wait by then, and further requests for the same segment may have come.
         """
         if not requests:
             return
         for request in requests:
-            place = request.place
-            self._queue.setdefault((place.source, place.position), []).append(request)
+            source = request.place.source
+            start = source.segment_start(request.place.position)
+            self._queue.setdefault((source, start), []).append(request)
         is_short = self._is_little(requests) or self._is_quick(requests[0].place)
         self._loop.call_soon(self._plan_here if is_short else self._begin_planning)
 
@@ -373,7 +375,7 @@ class SharedReader:
         self._later(finish)
 
     def _plan(self, group: Sequence[_Request]) -> tuple[list[tuple[_Request, _Found]], int, _End | None]:
-        """Plan requests for one position. Return the answer to each request, the watcher's generation, and the end of
+        """Plan requests for one segment. Return the answer to each request, the watcher's generation, and the end of
         the binlog.
 
         The generation is a number that grows with the binlog, taken before the binlog was read. The end is None unless
@@ -400,8 +402,8 @@ class SharedReader:
         return None
 
     def _found(self, places: Sequence[DumpPlace]) -> list[_Found]:
-        """Return the answers to the requests for ``places``, which have one position. Make the messages of small first
-        chunks, and begin to scan the events after the position's segment.
+        """Return the answers to the requests for ``places``, which lie in one segment. Make the messages of small first
+        chunks, and begin to scan the events after the segment.
         """
         try:
             found: list[_Found] = [*steps_from(self.store, places)]
