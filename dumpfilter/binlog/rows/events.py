@@ -4,7 +4,7 @@ which columns an image has, and the sizes of the values. The layouts are cached 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,31 +14,57 @@ from dumpfilter.base.compiler.arrays import Bools, Bytes, Int32s, Int64s
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import rows_data
-from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, STMT_END_F, EventType
+from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, ROWS_V2, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.row_image import ImageLayout, Layouts, as_arrays
 from dumpfilter.binlog.row_walk import UNKNOWN, count_rows
+from dumpfilter.binlog.rows._alike import (
+    FLAGS_LENGTH,
+    MAP,
+    OTHER,
+    ROWS_ONE_BITMAP,
+    ROWS_TWO_BITMAPS,
+    ROWS_UNCOMPARED,
+    Alike,
+    find_alike,
+)
 from dumpfilter.binlog.rows.table import Column, Table, describe_table
 from dumpfilter.binlog.rows.texts import Style, StyledColumns, head_style, text_style
 from dumpfilter.binlog.rows_events import (
     ROWS_HEADER_LENGTH_V0,
+    ROWS_HEADER_LENGTH_V2,
     RowsHeader,
     TableMap,
     decode_rows_header,
     decode_table_map,
+    is_pre_ga,
+    rows_kind,
 )
 
 _MOST_COLUMNS = 1 << 18
 """The number of cached columns, of all tables and layouts, at which the cache is cleared. A column takes some 200
 bytes of memory.
 """
-_FLAGS_LENGTH = 2
+_IS_MAP: Bools = np.arange(256) == EventType.TABLE_MAP
 _IS_ROWS: Bools = np.isin(np.arange(256), [*ROWS])
-_WATCHED: Bools = _IS_ROWS | (np.arange(256) == EventType.TABLE_MAP)
+_WATCHED = _IS_MAP | _IS_ROWS
 
-TableKey = tuple[Family, bytes, bytes]
-"""The server family, the lengths of post-headers in the file, and the content of a Table_map event after the table id.
-"""
+
+def _class(type: int) -> int:
+    if type == EventType.TABLE_MAP:
+        return MAP
+    if type not in ROWS:
+        return OTHER
+    if is_pre_ga(type) or EventType(type).kind.compressed:
+        return ROWS_UNCOMPARED
+    return ROWS_TWO_BITMAPS if rows_kind(type) == "update" else ROWS_ONE_BITMAP
+
+
+_CLASS_OF = np.array([_class(type) for type in range(256)], np.uint8)
+
+
+TableKey = tuple[Family, bytes]
+"""The server family, and the content of a Table_map event without the table id."""
 
 
 @dataclass(slots=True)
@@ -54,8 +80,6 @@ class KnownTable:
 
     The key is an event's type, with the bytes of its header after the flags. Events with equal keys have one layout.
     """
-    plain: dict[int, int] = field(default_factory=dict)
-    """The length of a rows event's header without extra data, by the type of event, bytes."""
 
 
 class LayoutTable:
@@ -179,7 +203,7 @@ class RowsEventsFinder:
     def __init__(self, new_layouts: Callable[[], LayoutTable] = LayoutTable) -> None:
         self._new_layouts = new_layouts
         self.layouts = new_layouts()
-        self._maps: Maps = {}
+        self._maps: dict[bytes, _Map] = {}
         """The valid Table_map events, by table id."""
 
     def find(
@@ -203,22 +227,35 @@ class RowsEventsFinder:
         such events are left out.
         """
         if self.layouts.column_count > _MOST_COLUMNS:
-            self.layouts, self._maps = self._new_layouts(), self.maps_in_force
-        is_wanted = _IS_ROWS[type] if wanted is None else _IS_ROWS[type] & wanted
+            self.layouts = self._new_layouts()
         watched = np.flatnonzero(_WATCHED[type] | closes)
-        first, last = start[watched] + HEADER_LENGTH, (start + size)[watched] - fd.checksum_length
-        place = watched if position is None else position[watched]
-        piece = _Piece(data.tobytes(), fd, self.layouts, self._maps)
-        columns = (watched, place, type[watched], first, last, is_wanted[watched], closes[watched])
-        piece.read(*(column.tolist() for column in columns), skips_errors=position is None)
-        return piece.found(data)
+        search = _Search(
+            data,
+            type[watched],
+            start[watched] + HEADER_LENGTH,
+            (start + size)[watched] - fd.checksum_length,
+            watched if position is None else position[watched],
+            closes[watched],
+            fd,
+            self.layouts,
+            self._maps,
+        )
+        is_wanted = _IS_ROWS[search.type] if wanted is None else _IS_ROWS[search.type] & wanted[watched]
+        found = search.find(np.flatnonzero(is_wanted))
+        if search.errors and position is not None:
+            place, error = min(search.errors, key=lambda each: each[0])
+            raise error.located(None, int(search.position[place])) from error
+        if search.closed:
+            self._maps.clear()
+        self._maps.update(search.maps_in_force())
+        return found._replace(event=watched[found.event])
 
     @property
     def maps_in_force(self) -> Maps:
         """A copy of the Table_map events that are valid after the last event given to the finder, by table id. Pass the
         copy to :meth:`restore_maps` to continue from this point again.
         """
-        return {table_id: map._replace(known=None) for table_id, map in self._maps.items()}
+        return {**self._maps}
 
     def restore_maps(self, maps: Maps) -> None:
         """Replace the valid Table_map events by ``maps``, an earlier value of :attr:`maps_in_force`, to continue the
@@ -232,108 +269,165 @@ class RowsEventsFinder:
 
 
 class _Map(NamedTuple):
-    """A Table_map event: its content after the table id, its position, and the table if one is known."""
+    """A Table_map event: its content after the table id, and its position."""
 
     content: bytes
     position: int
-    known: KnownTable | None = None
 
-
-_new_map = tuple.__new__
-"""A function that makes a _Map from the class and a tuple of all fields. It takes half the time of ``_Map(…)``."""
 
 Maps = dict[bytes, _Map]
 
 
-class _Piece:
-    """A piece of the stream. ``maps`` are the valid Table_map events: first those before the piece, then those after
-    it.
+class _Search:
+    """A search for the layouts of the row images in the rows events of one piece of the stream.
+
+    The events of the piece that the search needs are columns: Table_map events, rows events, and events after which no
+    Table_map event is valid. ``maps`` are the Table_map events that were valid before this piece.
     """
 
-    def __init__(self, data: bytes, fd: FormatDescription, layouts: LayoutTable, maps: Maps) -> None:
-        self._data, self._fd, self._layouts, self._maps = data, fd, layouts, maps
-        self._map_length = fd.post_header_length(EventType.TABLE_MAP)
-        self._id_length = 4 if self._map_length == ROWS_HEADER_LENGTH_V0 else 6
-        self._key = fd.family, fd.post_header_lengths
-        self._rows: list[tuple[int, int, int, int, int]] = []
+    def __init__(
+        self,
+        data: Bytes,
+        type: Bytes,
+        first: Int64s,
+        last: Int64s,
+        position: Int64s,
+        closes: Bools,
+        fd: FormatDescription,
+        layouts: LayoutTable,
+        maps: Mapping[bytes, _Map],
+    ) -> None:
+        self.errors: list[tuple[int, BinlogError]] = []
+        """Events that cannot be decoded, by their index among the watched events."""
+        self._data, self._fd = data, fd
+        self._layouts, self._maps = layouts, maps
+        self._single: list[tuple[int, int, int, int, int]] = []
         self._opened: list[bytes] = []
-        self._size = len(data)
-
-    def read(self, *columns: Sequence[int], skips_errors: bool) -> None:
-        """Read events: their number, position, type, begin and end of the body, whether the event is a wanted rows
-        event, and whether no Table_map event is valid after it.
-
-        Raises BinlogCorrupt or BinlogUnsupported for a rows event that cannot be decoded.
+        self._size = data.size
+        self.type, self._first, self._last, self.position = type, first, last, position
+        """Columns of the events: type, byte offsets of begin and end of the body in the data, and position in
+        the file.
         """
-        data, maps, known_tables, rows = self._data, self._maps, self._layouts.tables, self._rows
-        id_length, head_length = self._id_length, self._id_length + _FLAGS_LENGTH
-        for event, place, kind, first, last, is_wanted, closes in zip(*columns, strict=True):
-            flags = first + id_length
-            if kind == EventType.TABLE_MAP:
-                content = data[flags:last]
-                maps[data[first:flags]] = _new_map(
-                    _Map, (content, place, known_tables.get((*self._key, content)))
-                )
-            elif is_wanted:
-                layout = None
-                map = maps.get(data[first:flags])
-                if map is not None and map.known is not None:
-                    # A comparison with the headers decoded before takes the place of decoding.
-                    begin = first + map.known.plain.get(kind, 0)
-                    layout = (
-                        map.known.layouts.get((kind, data[first + head_length : begin]))
-                        if begin <= last
-                        else None
-                    )
-                if map is not None and layout is not None:
-                    rows.append((event, layout, begin, last, map.position))
-                else:
-                    try:
-                        self._decode(event, kind, first, last, map)
-                    except BinlogError as error:
-                        if not skips_errors:
-                            raise error.located(None, place) from error
-            if closes or (kind != EventType.TABLE_MAP and flags < last and data[flags] & STMT_END_F):
-                maps.clear()
+        map_length = fd.post_header_length(EventType.TABLE_MAP)
+        self._id_length = 4 if map_length == ROWS_HEADER_LENGTH_V0 else 6
+        alike = Alike.of(len(first))
+        self._map_of, self._same_as, self._length, self._before = alike[:4]
+        self.closed = find_alike(
+            data, first, last, type, _CLASS_OF, _has_extra(fd), closes, self._id_length, alike
+        )
 
-    def _decode(self, event: int, kind: int, first: int, last: int, map: _Map | None) -> None:
-        body = self._data[first:last]
-        header = decode_rows_header(kind, body, self._fd.post_header_length(kind) or None)
+    def _body(self, event: int) -> bytes:
+        return self._data[self._first[event] : self._last[event]].tobytes()
+
+    def _table_id(self, event: int) -> bytes:
+        return self._body(event)[: self._id_length]
+
+    def _map(self, event: int) -> _Map:
+        return _Map(self._body(event)[self._id_length :], int(self.position[event]))
+
+    def maps_in_force(self) -> dict[bytes, _Map]:
+        """Return the Table_map events of this piece that are still valid at its end, by table id."""
+        left = np.flatnonzero(_IS_MAP[self.type] & (self._before == self.closed))
+        return {self._table_id(event): self._map(event) for event in left.tolist()}
+
+    def find(self, rows: Int64s) -> RowsEvents:
+        """Return the rows events with the indices ``rows``, without the events whose layout cannot be determined."""
+        # One event stands for those whose table and header are equal, so that a comparison takes the place of decoding.
+        _, first, of = np.unique(self._same_as[rows], return_index=True, return_inverse=True)
+        layouts = np.array([self._layout_or_none(event) for event in rows[first].tolist()], np.int64)[of]
+        alike, layout = rows[layouts >= 0], layouts[layouts >= 0]
+        columns = (
+            alike,
+            layout,
+            self._first[alike] + self._length[alike],
+            self._last[alike],
+            self.position[self._map_of[alike]],
+        )
+        single = np.array(self._single, np.int64).reshape(-1, len(columns)).T
+        joined = [np.concatenate(both) for both in zip(columns, single, strict=True)]
+        order = np.argsort(joined[0])
+        data = self._data
+        if self._opened:
+            data = np.concatenate((data, np.frombuffer(b"".join(self._opened), np.uint8)))
+        event, layout, start, end, map = (one[order] for one in joined)
+        return RowsEvents(event, layout, start, end, map, data)
+
+    def _layout_or_none(self, event: int) -> int:
+        """Return the layout number that a group of rows events with equal headers shares; -1 if there is none.
+
+        ``event`` is the first of the group. If it cannot be decoded, the error is added to ``errors``. An event whose
+        header was not compared with others is a group of one. Its layout goes to the result directly, and -1 is
+        returned.
+        """
+        try:
+            if length := int(self._length[event]):
+                return self._layout(event, self._map(int(self._map_of[event])), length)
+            self._find_one(event)
+        except BinlogError as error:
+            self.errors.append((event, error))
+        return -1
+
+    def _layout(self, event: int, map: _Map, length: int) -> int:
+        """Return the number of the layout of a rows event. ``map`` is its Table_map event, and ``length`` the length of
+        its header, bytes.
+        """
+        known, first = self._known(event, map), self._first[event]
+        header = self._data[first + self._id_length + FLAGS_LENGTH : first + length].tobytes()
+        key = int(self.type[event]), header
+        layout = known.layouts.get(key)
+        if layout is None:
+            layout = known.layouts[key] = self._layouts.add_layout(known, self._header(event))
+        return layout
+
+    def _header(self, event: int) -> RowsHeader:
+        kind = int(self.type[event])
+        return decode_rows_header(kind, self._body(event), self._fd.post_header_length(kind) or None)
+
+    def _find_one(self, event: int) -> None:
+        header = self._header(event)
         if header.is_dummy:
             return
+        here = int(self._map_of[event])
+        map = self._map(here) if here >= 0 else None
+        if map is None and not self._before[event]:
+            # No earlier event of this piece has ended the validity of the Table_map events before the piece.
+            map = self._maps.get(self._table_id(event))
         if map is None:
             raise BinlogCorrupt(
                 f"rows event: no Table_map event tells the columns of table id {header.table_id}"
             )
-        known = self._layouts.tables.get((*self._key, map.content)) or self._describe(
-            map, body[: self._id_length]
-        )
-        key = kind, body[self._id_length + _FLAGS_LENGTH : header.rows_offset]
-        if key not in known.layouts:
-            known.layouts[key] = self._layouts.add_layout(known, header)
-        begin = first + header.rows_offset
+        layout = self._layout(event, map, header.rows_offset)
+        start, end = int(self._first[event]) + header.rows_offset, int(self._last[event])
         if header.compressed:
-            opened = bytes(rows_data(header, body))
-            self._opened.append(opened)
-            begin, last = self._size, self._size + len(opened)
-            self._size = last
-        elif not header.extra:
-            known.plain[kind] = header.rows_offset
-        self._rows.append((event, known.layouts[key], begin, last, map.position))
+            rows = bytes(rows_data(header, self._body(event)))
+            self._opened.append(rows)
+            start, end = self._size, self._size + len(rows)
+            self._size = end
+        self._single.append((event, layout, start, end, map.position))
 
-    def _describe(self, map: _Map, table_id: bytes) -> KnownTable:
-        try:
-            table = decode_table_map(table_id + map.content, self._map_length)
-            return self._layouts.add_table((*self._key, map.content), table, self._fd.family)
-        except BinlogError as error:
-            raise with_map(error, map.position) from error
+    def _known(self, event: int, map: _Map) -> KnownTable:
+        key = self._fd.family, map.content
+        known = self._layouts.tables.get(key)
+        if known is None:
+            try:
+                length = self._fd.post_header_length(EventType.TABLE_MAP)
+                table = decode_table_map(self._table_id(event) + map.content, length)
+                known = self._layouts.add_table(key, table, self._fd.family)
+            except BinlogError as error:
+                raise with_map(error, map.position) from error
+        return known
 
-    def found(self, data: Bytes) -> RowsEvents:
-        """Return the rows events of the piece, whose bytes are ``data``, without those that could not be decoded."""
-        if self._opened:
-            data = np.concatenate((data, np.frombuffer(b"".join(self._opened), np.uint8)))
-        event, layout, start, end, map = np.array(self._rows, np.int64).reshape(-1, 5).T.copy()
-        return RowsEvents(event, layout, start, end, map, data)
+
+def _has_extra(fd: FormatDescription) -> Bools:
+    """Return for each of the 256 event types whether the header of its rows events has extra data, bool.
+
+    The length of the type's post-header in ``fd`` decides. Without a length, the type's version does.
+    """
+    found = np.zeros(256, np.bool_)
+    for kind in ROWS:
+        length = fd.post_header_length(kind)
+        found[kind] = length == ROWS_HEADER_LENGTH_V2 if length else kind in ROWS_V2
+    return found
 
 
 class RowCounter:
