@@ -529,7 +529,8 @@ class FileScanner:
             for key in keys[:n_keys]
         ]
         source = transactions.source[:n]
-        source[source >= 0] = np.array(numbers, np.int32)[source[source >= 0]]
+        if numbers != [*range(n_keys)]:
+            source[source >= 0] = np.array(numbers, np.int32)[source[source >= 0]]
         for txn in np.flatnonzero(transactions.source[:n] == K.UNREAD_GTID):
             self._read_tagged_gtid(data, offset, int(txn))
         return n, n_set
