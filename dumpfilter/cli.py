@@ -11,7 +11,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,6 +33,33 @@ READER_GONE = 141
 EXTRAS = {"pyarrow": "analysis", "pandas": "spark"}
 """The large packages that only some commands need, with the extra that installs each."""
 
+COMMANDS = (
+    "master",
+    "slave",
+    "fetch",
+    "split",
+    "manifest",
+    "purge",
+    "bandwidth",
+    "suggest",
+    "simulate",
+    "inspect",
+    "generate",
+    "binlog",
+    "export",
+    "explain",
+    "lint",
+    "status",
+    "sql",
+    "password-hash",
+    "systemd-unit",
+    "demo",
+    "topology",
+)
+"""The sub-commands in the order of ``--help``. Each has a module of its name in ``dumpfilter.commands``, with a
+function ``NAME_command``.
+"""
+
 
 class Dumpfilter(CommandGroup):
     """The top-level command ``dumpfilter``. The module of a sub-command is imported when the sub-command is first
@@ -41,12 +68,12 @@ class Dumpfilter(CommandGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands: dict[str, Any] = dict.fromkeys(sorted(_names()))
+        self.commands: dict[str, Any] = dict.fromkeys(COMMANDS)
 
     def get_command(self, ctx: Any, name: str) -> Any:
         """Return the sub-command ``name``, or None if there is no such command."""
         del ctx
-        if name in self.commands and self.commands[name] is None:
+        if self.commands.get(name) is None and name in COMMANDS:
             self.commands[name] = _made(name)
         return self.commands.get(name)
 
@@ -62,16 +89,6 @@ class Dumpfilter(CommandGroup):
         # To parse the modules would take as long as all else. The docstring of a group of commands is its module's.
         after = text.partition(f"\ndef {module}_command(")[2] or text
         return "Commands", inspect.cleandoc(after.split('"""', 2)[1])
-
-
-def _names() -> Iterator[str]:
-    """Yield the names of the sub-commands. Each has a module of its name in ``dumpfilter.commands``, with a function
-    ``NAME_command``, or with a group ``NAME_app`` of commands.
-    """
-    for file in Path(__file__).with_name("commands").glob("*.py"):
-        declared = rf"^(def {file.stem}_command\(|{file.stem}_app = )"
-        if re.search(declared, file.read_text("utf-8"), re.MULTILINE):
-            yield file.stem.replace("_", "-")
 
 
 def _made(name: str) -> Any:
