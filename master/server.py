@@ -500,7 +500,11 @@ class GrpcPort:
 
     def open(self, listen: ListenAddress) -> int:
         """Listen at an address, and return the port. Raises OptionError when the address cannot be used."""
-        return listen.open_port(self._server)
+        try:
+            return listen.open_port(self._server)
+        except BaseException:
+            self._decoders.shutdown(cancel_futures=True)
+            raise
 
     async def start(self, *, drained: bool = False) -> None:
         """Begin to accept connections, and report the health. ``drained`` says that the operator has drained all

@@ -79,10 +79,13 @@ def needs(part: str) -> Iterator[Need]:
         yield Need("mariadb-binlog", "mariadb-client", _program("mariadb-binlog"))
         yield Need("openssl", "openssl", _program("openssl"))
         yield Need("systemd-analyze", "systemd", _program("systemd-analyze"))
-        # Ubuntu's chromium is a snap, which cannot read files in /tmp.
-        lacks = "no Chromium and no Chrome; where apt has no chromium, install Google's package google-chrome-stable"
-        browser = _unless(shutil.which("chromium") or shutil.which("google-chrome"), lacks)
-        yield Need("a browser", "chromium", browser)
+        yield Need(
+            "a browser",
+            "chromium",
+            _unless(shutil.which("chromium") or shutil.which("google-chrome"), "no Chromium and no Chrome"),
+            # Ubuntu's chromium is a snap, which cannot read files in /tmp.
+            "install Google's package google-chrome-stable, since this system has no Debian package of Chromium",
+        )
         libatomic = _unless(find_library("atomic"), "libatomic.so.1 is not installed")
         yield Need("libatomic, for the Node.js of Playwright", "libatomic1", libatomic)
 
@@ -195,7 +198,8 @@ def main(arguments: Sequence[str]) -> int:
         _say("apt-get update failed: see above. The package lists may be old.")
     print(f"installing: {packages}", flush=True)
     if _apt_get("satisfy", "-y", packages):
-        return _say("apt-get satisfy failed: see above.")
+        cures = [f"{need.title}: {need.otherwise}" for need in wanted if need.otherwise]
+        return _say("apt-get satisfy failed: see above.", *cures)
     return _say(*(f"still missing: {need.missing}" for need in needs(arguments[0]) if need.missing))
 
 

@@ -6,6 +6,7 @@ console that a command asks.
 
 from __future__ import annotations
 
+import os
 import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -272,8 +273,7 @@ def make_password(path: Path) -> bool:
     Only the owner can read the new file. Raises OptionError for a file that cannot be created.
     """
     try:
-        path.touch(0o600, exist_ok=False)
-        path.write_text(secrets.token_urlsafe(_RANDOM_BYTES) + "\n", "utf-8")
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         return False
     except OSError as error:
@@ -281,6 +281,8 @@ def make_password(path: Path) -> bool:
             f"{path}: the password file cannot be made: {error.strerror}; name a file in a directory that you may "
             "write to"
         ) from None
+    with open(descriptor, "w", encoding="utf-8") as new:
+        new.write(secrets.token_urlsafe(_RANDOM_BYTES) + "\n")
     return True
 
 

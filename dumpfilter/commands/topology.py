@@ -25,6 +25,8 @@ from dumpfilter.commands.sql import Format, print_results
 from dumpfilter.commands.sub_command import CommandGroup, SubCommand
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from dumpfilter.testbed import Testbed
     from dumpfilter.topology.model import Topology
 
@@ -89,21 +91,20 @@ class JsonOption(Settings):
     as_json: bool = setting(False, "--json")
     """Print JSON instead of tables."""
 
-    def print(self, told: Any, view: str, *, indent: int | None = 1) -> None:
+    def print(self, told: Any, view: Callable[[Any], RenderableType], *, indent: int | None = 1) -> None:
         """Print ``told``, the result of a call to a running topology. With ``--json`` it is printed as JSON, otherwise
-        as the tables that the function ``view`` of :mod:`dumpfilter.testbed.views` makes of it.
+        as the tables that ``view`` makes of it.
 
         ``indent`` is the indentation of the JSON; with None the JSON is one line.
         """
         from rich.console import Console
 
         from dumpfilter.analyse.report.terminal import print_json
-        from dumpfilter.testbed import views
 
         if self.as_json:
             print_json(told, indent=indent)
         else:
-            Console(highlight=False).print(getattr(views, view)(told))
+            Console(highlight=False).print(view(told))
 
 
 def complete_node(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -363,13 +364,13 @@ def status_command(place: TopologyOptions, output: JsonOption, given: WatchOptio
 
         dumpfilter topology status --json | jq -r .nodes.web.url
     """
-    if given.watch is not None and not output.as_json:
-        from dumpfilter.testbed.views import watch_status
+    from dumpfilter.testbed.views import status_view, watch_status
 
+    if given.watch is not None and not output.as_json:
         watch_status(lambda: place.ask("status"), given.watch)
         return
     status = place.ask("status")
-    output.print(status, "status_view")
+    output.print(status, status_view)
     if status["problems"]:
         raise typer.Exit(4)
 
@@ -455,7 +456,9 @@ def report_command(place: TopologyOptions, output: JsonOption) -> None:
 
         dumpfilter topology report --json > report.json
     """
-    output.print(place.ask("report"), "report_view")
+    from dumpfilter.testbed.views import report_view
+
+    output.print(place.ask("report"), report_view)
 
 
 _SHAPE: dict[str, Callable[..., float]] = {"rate": parse_rate, "delay": parse_time, "jitter": parse_time}
@@ -538,12 +541,14 @@ def link_command(given: LinkSettings, output: JsonOption) -> None:
 
         dumpfilter topology link m:web --heal --plain
     """
+    from dumpfilter.testbed.views import link_view
+
     fault, shape = given.fault(), given.shape()
     if shape:
         given.ask("set", link=given.link, **shape)
     if fault:
         given.ask(fault[0], link=given.link, **fault[1])
-    output.print(given.ask("status", link=given.link), "link_view", indent=None)
+    output.print(given.ask("status", link=given.link), link_view, indent=None)
 
 
 @verb(NODES)

@@ -35,6 +35,7 @@ CAPABILITIES = (
     | Capabilities.CLIENT_FOUND_ROWS
     | Capabilities.CLIENT_LONG_FLAG
     | Capabilities.CLIENT_CONNECT_WITH_DB
+    | Capabilities.CLIENT_ODBC
     | Capabilities.CLIENT_IGNORE_SPACE
     | Capabilities.CLIENT_PROTOCOL_41
     | Capabilities.CLIENT_INTERACTIVE

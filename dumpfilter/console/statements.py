@@ -71,6 +71,7 @@ _REFUSED = """
 """
 """The beginnings of further statements that a server has and a console refuses with error 1235."""
 
+# A console cannot explain queries, which begin with these words.
 _QUERIES = "SELECT|WITH|(|FORMAT|ANALYZE|INSERT|UPDATE|DELETE|TABLE|FOR"
 
 

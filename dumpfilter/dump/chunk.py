@@ -56,10 +56,10 @@ class Gaps:
         return len(self.row)
 
     def of_writer(self, segment: Segment) -> Gaps:
-        """Return a copy in which :attr:`end` has positions in the binlog of the server that wrote the events, instead
+        """Return a copy whose column ``G_END`` has positions in the binlog of the server that wrote the events, instead
         of byte offsets in a slave's relay log.
 
-        A gap stands for consecutive transactions that the master dropped, and :attr:`end` is the position after them.
+        A gap stands for consecutive transactions that the master dropped, and ``G_END`` is the position after them.
         ``segment`` is the part of the relay log in which the gaps lie. If it is a part of a server's own binlog, the
         gaps are returned unchanged.
         """

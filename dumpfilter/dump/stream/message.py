@@ -369,8 +369,8 @@ def gaps_from_proto(message: pb.Gaps) -> GapColumns:
         first = np.cumsum(first + np.concatenate([[0], length - 1])[:-1])
         last = first + length - 1
         sums = [np.cumsum(each) for each in (offset, end, runs, hits)]
-        # A sum of more than 63 bits is negative where it first exceeds them. The loop that writes Gap events
-        # would follow such a sum out of its arrays.
+        # A sum of more than 63 bits is negative where it first exceeds them. No Gap event
+        # can hold such a sum.
         if int(first.min(initial=1)) > 0 and all(int(each.min(initial=0)) >= 0 for each in (last, *sums)):
             offset, ends, runs_until, hits_until = sums
             ends = np.where(end > 0, ends, 0)

@@ -78,22 +78,18 @@ class ResetReplica(Command):
     all: bool = False
 
 
-@dataclass(frozen=True)
 class ShowReplicaStatus(Command):
     pass
 
 
-@dataclass(frozen=True)
 class ShowReplicas(Command):
     pass
 
 
-@dataclass(frozen=True)
 class ShowBinaryLogStatus(Command):
     pass
 
 
-@dataclass(frozen=True)
 class ShowBinaryLogs(Command):
     pass
 
@@ -114,7 +110,6 @@ class PurgeBinaryLogs(Command):
     warnings: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True)
 class FlushPrivileges(Command):
     pass
 
