@@ -652,8 +652,8 @@ def step_from(store: BinlogStore, place: DumpPlace) -> Step | None:
 def steps_from(store: BinlogStore, places: Sequence[DumpPlace]) -> list[Step | DumpfilterError | None]:
     """Return what :func:`step_from` returns for each of ``places``, or the error that it would raise.
 
-    All places have one position in one file. The filters decide together. Filters that decide alike share their
-    chunks. Raises BinlogError where the binlog is damaged.
+    All places lie in one scanned segment of a file, or have one position. The filters decide together. Filters that
+    decide alike share their chunks. Raises BinlogError where the binlog is damaged.
     """
     source, position = places[0].source, places[0].position
     try:
@@ -675,12 +675,12 @@ def steps_from(store: BinlogStore, places: Sequence[DumpPlace]) -> list[Step | D
         # The next dump opens the file again, since the handle of a network file system may have become stale.
         store.forget_files([source.name])
         raise
-    reach = Reach.of(segment, position)
+    reaches = {each: Reach.of(segment, each) for each in {place.position for place in places}}
     alike: dict[Hashable, Sequence[PlacedPlan]] = {}
     return [
         plans
         if isinstance(plans, DumpfilterError)
-        else step_over(segment, reach, place, thread, plans, alike)
+        else step_over(segment, reaches[place.position], place, thread, plans, alike)
         for place, thread, plans in zip(places, threads, planned, strict=True)
     ]
 
@@ -696,10 +696,10 @@ def step_over(
     """Return the step from ``place`` over ``segment`` (scanned events), with the chunks that ``plans`` describe.
 
     ``reach`` has the segment's GTID ranges and server ids from ``place`` on. ``thread`` is the dump thread after the
-    segment. ``alike`` has the chunks of other filters at this position, which a filter that decides alike shares.
+    segment. ``alike`` has the chunks of other filters, which a filter that decides alike shares.
     """
     outcome = plans[0].outcome if len(plans) == 1 else None
-    key = outcome, place.end, place.resume, place.encoding
+    key = outcome, place.position, place.end, place.resume, place.encoding
     pieces = None if outcome is None else alike.get(key)
     if pieces is None:
         pieces = alike[key] = [
