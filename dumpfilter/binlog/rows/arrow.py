@@ -7,16 +7,19 @@ readers know become text, as in maps.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dumpfilter.base.compiler.arrays import Bools, Bytes, Bytes2, Int64s, UInt64s
+from dumpfilter.base.compiler.arrays import Bools, Bytes, Int64s
 from dumpfilter.base.errors import BinlogError, BinlogUnsupported
 from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.charsets import BINARY, charset_name
@@ -45,13 +48,13 @@ MOST_DIGITS = 38
 _BIGGEST = pa.decimal128(20, 0)
 """The type of numbers up to 2**64 - 1. Spark has no unsigned integers."""
 _INTEGERS = {
-    T.TINY: (1, pa.int8(), pa.int16()),
-    T.SHORT: (2, pa.int16(), pa.int32()),
-    T.INT24: (3, pa.int32(), pa.int32()),
-    T.LONG: (4, pa.int32(), pa.int64()),
-    T.LONGLONG: (8, pa.int64(), _BIGGEST),
+    T.TINY: (pa.int8(), pa.int16()),
+    T.SHORT: (pa.int16(), pa.int32()),
+    T.INT24: (pa.int32(), pa.int32()),
+    T.LONG: (pa.int32(), pa.int64()),
+    T.LONGLONG: (pa.int64(), _BIGGEST),
 }
-"""For each type of integers its width in bytes, and the Arrow types of signed and of unsigned integers."""
+"""For each type of integers the Arrow types of signed and of unsigned integers."""
 _LOCAL_TIME = pa.timestamp("us")
 _INSTANT = pa.timestamp("us", "UTC")
 _OTHERS = {
@@ -66,28 +69,32 @@ _OTHERS = {
     T.TIMESTAMP2: _INSTANT,
     T.GEOMETRY: pa.binary(),
 }
+_BY_VALUE = frozenset({pa.binary(), pa.float32(), pa.float64()})
+"""The types of values that are read from the stored bytes. Other types are read from the values' texts."""
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
 """The maximum number of decimal digits of each integer type."""
 _EXACT_IN_DOUBLE = frozenset({pa.int8(), pa.int16(), pa.int32(), pa.float32(), pa.float64()})
-_MICROSECONDS = 1_000_000
-_DAY = 86400
 
 
 def column_type(column: Column, family: Family) -> pa.DataType:
     """Return the Arrow type for the values of a column of a server of ``family``."""
     kind = column.type
     if kind in _INTEGERS:
-        return _INTEGERS[kind][2 if column.unsigned else 1]
+        return _INTEGERS[kind][bool(column.unsigned)]
     if kind in _OTHERS:
         return _OTHERS[kind]
     if kind == T.BIT:
-        return pa.int64() if bit_count(column) < 64 else _BIGGEST
+        return _bit_type(column)
     if kind == T.NEWDECIMAL:
         precision, scale = column.metadata >> 8, column.metadata & 0xFF
         return pa.decimal128(precision, scale) if precision <= MOST_DIGITS else pa.string()
     if kind in TEXTS and kind != T.VECTOR and charset_name(column.collation, family) == BINARY:
         return pa.binary()
     return pa.string()
+
+
+def _bit_type(column: Column) -> pa.DataType:
+    return pa.int64() if bit_count(column) < 64 else _BIGGEST
 
 
 def common_type(first: pa.DataType, second: pa.DataType) -> pa.DataType:
@@ -175,109 +182,48 @@ def with_names(table: Table, names: Sequence[str]) -> Table:
 
 
 def typed_values(data: Bytes, start: Int64s, length: Int64s, column: Column) -> pa.Array:
-    """Return the values of cells of one column, in the column's type (:func:`column_type`).
+    """Return the values of cells of one column whose type is binary, BIT or a floating-point number, in the column's
+    type (:func:`column_type`).
 
-    ``start`` and ``length`` are the byte ranges of the cells in ``data``; a negative length is NULL. Dates that no
-    calendar has, such as ``0000-00-00``, and dates of the year 0 become null. Types that become text, and DECIMAL, are
-    not handled here. Raises BinlogCorrupt for malformed values of MariaDB's compressed columns, and BinlogUnsupported
-    for more than :data:`MOST_TEXT` bytes of values.
+    ``start`` and ``length`` are the byte ranges of the cells in ``data``; a negative length is NULL. Raises
+    BinlogCorrupt for malformed values of MariaDB's compressed columns, and BinlogUnsupported for more than
+    :data:`MOST_TEXT` bytes of values.
     """
     kind = column.type
-    null = length < 0
     if kind in TEXTS or kind == T.GEOMETRY:
         return _binary(data, start, length, column)
-    if kind == T.BIT:
-        return pa.array(_big(data, start, null, (bit_count(column) + 7) // 8), pa.uint64(), mask=null).cast(
-            pa.int64() if bit_count(column) < 64 else _BIGGEST
-        )
-    if kind in _INTEGERS:
-        width, signed, unsigned = _INTEGERS[kind]
-        value = _little(data, start, null, width)
-        if column.unsigned:
-            return pa.array(value, pa.uint64(), mask=null).cast(unsigned)
-        shift = 64 - 8 * width
-        return pa.array(value.view(np.int64) << shift >> shift, pa.int64(), mask=null).cast(signed)
-    if kind in (T.FLOAT, T.DOUBLE):
-        real = np.dtype(f"<f{column.metadata}")
-        return pa.array(_bytes(data, start, null, real.itemsize).view(real).ravel(), mask=null).cast(
-            _OTHERS[kind]
-        )
-    if kind == T.YEAR:
-        year = _little(data, start, null, 1).astype(np.int64)
-        return pa.array(np.where(year > 0, 1900 + year, 0), pa.int64(), mask=null).cast(pa.int16())
-    return _moments(data, start, null, column)
+    width = (bit_count(column) + 7) // 8 if kind == T.BIT else column.metadata
+    has = length >= 0
+    numbers = np.zeros((start.size, 8 if kind == T.BIT else width), np.uint8)
+    numbers[has, numbers.shape[1] - width :] = data[start[has][:, None] + np.arange(width)]
+    form = ">u8" if kind == T.BIT else f"<f{width}"
+    values = numbers.view(form).ravel()
+    found = pa.array(values.astype(values.dtype.newbyteorder("=")), mask=~has)
+    return found.cast(_OTHERS[kind] if kind != T.BIT else _bit_type(column))
 
 
-def _bytes(data: Bytes, start: Int64s, null: Bools, width: int) -> Bytes2:
-    """Return the bytes of the cells as an array, uint8 of shape (number of cells, ``width``). The bytes of NULL are
-    zeros.
+def value_of_text(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
+    """Return the numbers, dates or times that the texts of cells stand for, in the Arrow type ``kind``.
+
+    Dates that no calendar has, such as ``0000-00-00``, and dates of the year 0 become null.
     """
-    found = np.zeros((start.size, width), np.uint8)
-    valid = ~null
-    found[valid] = data[start[valid][:, None] + np.arange(width)]
-    return found
+    if not pa.types.is_temporal(kind):
+        return texts.cast(kind)
+    texts = pc.if_else(pc.starts_with(texts, "0000"), None, texts)
+    local = _LOCAL_TIME if pa.types.is_timestamp(kind) else kind
+    try:
+        return texts.cast(local).cast(kind)
+    except pa.ArrowInvalid:
+        distinct = texts.dictionary_encode()
+        is_date = pa.array([_is_date(text) for text in distinct.dictionary.to_pylist()])
+        valid = pc.if_else(is_date, distinct.dictionary, None)
+        return valid.take(distinct.indices).cast(local).cast(kind)
 
 
-def _little(data: Bytes, start: Int64s, null: Bools, width: int) -> UInt64s:
-    found = np.zeros((start.size, 8), np.uint8)
-    found[:, :width] = _bytes(data, start, null, width)
-    number: UInt64s = found.view("<u8").ravel()
-    return number
-
-
-def _big(data: Bytes, start: Int64s, null: Bools, width: int) -> UInt64s:
-    found = np.zeros((start.size, 8), np.uint8)
-    found[:, 8 - width :] = _bytes(data, start, null, width)
-    number: UInt64s = found.view(">u8").ravel().astype(np.uint64)
-    return number
-
-
-def _moments(data: Bytes, start: Int64s, null: Bools, column: Column) -> pa.Array:
-    kind, decimals = column.type, column.metadata
-    if kind in (T.DATE, T.NEWDATE):
-        date = _little(data, start, null, 3).astype(np.int64)
-        days, valid = _days(date >> 9, date >> 5 & 15, date & 31)
-        return pa.array(days.astype(np.int32), pa.int32(), mask=null | ~valid).cast(pa.date32())
-    if kind in (T.TIMESTAMP, T.TIMESTAMP2):
-        read = _little if kind == T.TIMESTAMP else _big
-        seconds = read(data, start, null, 4).astype(np.int64)
-        # The server stores 0000-00-00 00:00:00 as 0, and has no value for the begin of 1970.
-        valid = seconds > 0
-    else:
-        seconds, valid = (_old_datetimes if kind == T.DATETIME else _datetimes)(data, start, null)
-    micro = seconds * _MICROSECONDS
-    width = (decimals + 1) // 2
-    if kind in (T.DATETIME2, T.TIMESTAMP2) and width:
-        first = start + (4 if kind == T.TIMESTAMP2 else 5)
-        micro += _big(data, first, null, width).astype(np.int64) * 10 ** (6 - 2 * width)
-    return pa.array(micro, pa.int64(), mask=null | ~valid).cast(_OTHERS[kind])
-
-
-Moments = tuple[Int64s, Bools]
-
-
-def _datetimes(data: Bytes, start: Int64s, null: Bools) -> Moments:
-    value = _big(data, start, null, 5).astype(np.int64) - 0x8000000000
-    date, clock = value >> 17, value & 0x1FFFF
-    days, valid = _days((date >> 5) // 13, (date >> 5) % 13, date & 31)
-    seconds = (clock >> 12) * 3600 + (clock >> 6 & 63) * 60 + (clock & 63)
-    return days * _DAY + seconds, valid & (value >= 0)
-
-
-def _old_datetimes(data: Bytes, start: Int64s, null: Bools) -> Moments:
-    digits = _little(data, start, null, 8).astype(np.int64)
-    date, clock = digits // 1_000_000, digits % 1_000_000
-    days, valid = _days(date // 10000, date // 100 % 100, date % 100)
-    return days * _DAY + clock // 10000 * 3600 + clock // 100 % 100 * 60 + clock % 100, valid
-
-
-def _days(year: Int64s, month: Int64s, day: Int64s) -> Moments:
-    """Return the days since 1970 of dates, and whether each date exists in the calendar."""
-    valid = (month >= 1) & (month <= 12) & (day >= 1) & (year >= 1) & (year <= 9999)
-    months = np.where(valid, (year - 1970) * 12 + month - 1, 0).astype("datetime64[M]")
-    days = months.astype("datetime64[D]").astype(np.int64) + np.where(valid, day - 1, 0)
-    next_month = (months + 1).astype("datetime64[D]").astype(np.int64)
-    return days, valid & (days < next_month)
+def _is_date(text: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return bool(datetime.fromisoformat(text))
+    return False
 
 
 def _binary(data: Bytes, start: Int64s, length: Int64s, column: Column) -> pa.Array:
@@ -412,13 +358,12 @@ class Images(NamedTuple):
         column, family = self.described[number]
         kind = column_type(column, family)
         try:
-            is_decimal = column.type == T.NEWDECIMAL
-            if wanted.type == pa.string() or kind == pa.string() or is_decimal:
+            if pa.string() in (kind, wanted.type):
                 found = self._strings()
-                if is_decimal and wanted.type != pa.string():
-                    found = found.cast(kind)
-            else:
+            elif column.type == T.BIT or kind in _BY_VALUE:
                 found = typed_values(self.data, self.start, self.length, column)
+            else:
+                found = value_of_text(self._strings(), kind)
                 # Only a date becomes null that is not NULL.
                 invalid = found.null_count - int((self.length < 0).sum())
                 if invalid:
