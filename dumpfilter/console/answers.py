@@ -32,6 +32,13 @@ def codec_of(charset: CharacterSet) -> str:
     return "cp1252" if charset is CharacterSet.latin1 else charset.codec
 
 
+def has_ascii(charset: CharacterSet) -> bool:
+    """Tell whether ASCII letters are themselves in a character set. Servers refuse other ones for statements (utf16).
+    Raises LookupError for a character set that Python does not know.
+    """
+    return "A".encode(charset.codec) == b"A"
+
+
 def _text(column: ResultColumn, value: Any) -> bytes:
     if isinstance(value, bytes):
         return value

@@ -548,6 +548,6 @@ class Connection:
 def _character_set(collation: int) -> CharacterSet:
     with contextlib.suppress(ValueError, LookupError):
         found = Collation(collation).charset
-        "".encode(found.codec)
-        return found
+        if answers.has_ascii(found):
+            return found
     return CharacterSet.utf8mb4

@@ -27,6 +27,7 @@ from typing import Any, cast
 from mysql_mimic.charset import CharacterSet
 from mysql_mimic.constants import INFO_SCHEMA
 
+from dumpfilter.console import answers
 from dumpfilter.console.limits import CLIENT_MEMORY, CONSOLE_MEMORY
 from dumpfilter.console.port import ClientPort
 from dumpfilter.console.prepared import Prepared
@@ -239,11 +240,11 @@ class Session:
 
         Raises SqlError 1193 for an unknown variable, and 1227 if ``globally`` is true (SET GLOBAL). Raises 1229 for a
         variable of the master or slave, and 1238 for any other variable that cannot be set. Raises 1231 for a very long
-        text, and 1115 for an unknown character set.
+        text and a character set without ASCII, and 1115 for an unknown character set.
         """
         name, character_set = name.lower(), CharacterSet.utf8mb4
         if name in CHARACTER_SET_VARIABLES and value is not None:
-            character_set = _known_character_set(str(value))
+            character_set = _known_character_set(name, str(value))
         if name not in self.variables():
             raise server_errors.ER_UNKNOWN_SYSTEM_VARIABLE(name)
         if globally:
@@ -378,12 +379,13 @@ class Session:
         return self.find_table(self.schema(schema), name)
 
 
-def _known_character_set(name: str) -> CharacterSet:
+def _known_character_set(variable: str, name: str) -> CharacterSet:
     lower = name.lower()
     with contextlib.suppress(LookupError):
         found = CharacterSet["utf8" if lower == "utf8mb3" else lower]
-        "".encode(found.codec)
-        return found
+        if answers.has_ascii(found):
+            return found
+        raise server_errors.ER_WRONG_VALUE_FOR_VAR(variable, name)
     raise server_errors.ER_UNKNOWN_CHARACTER_SET(name)
 
 

@@ -394,6 +394,7 @@ def test_what_clients_ask_when_they_connect(console: ConsoleServer) -> None:
         ("SET GLOBAL sql_mode = ''", 1227, "42000"),
         ("SET @@session.server_id = 3", 1229, "HY000"),
         ("SET NAMES klingon", 1115, "42000"),
+        ("SET NAMES utf16", 1231, "42000"),
         ("KILL 99999", 1094, "HY000"),
         ("KILL 999999999999999999999", 1094, "HY000"),
         ("KILL 1e2", 1064, "42000"),
@@ -421,6 +422,10 @@ def test_character_sets(console: ConsoleServer) -> None:
         packets = client.rows()
         assert b"\x01\x80" in packets[1]
         assert packets[2] == b"\x03\x80?\x80"
+    with Raw(console) as client:
+        # A server takes its default for a client of utf16_general_ci, too.
+        client.login("root", "secret", collation=54)
+        assert client.query("SET @name = 'a'") == "ok"
 
 
 # Interrupting
