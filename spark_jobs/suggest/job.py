@@ -1,24 +1,48 @@
-"""The suggestion of filter rules for a binlog set: the tables with the most bytes, and the few rules that save most."""
+"""The suggestion of filter rules for a binlog set: the tables with the most bytes, and the few rules that save most.
+
+A pass over the binlogs makes a tally: bytes counted by the condition under which a filter sends them. From the tally,
+:class:`~dumpfilter.spark_jobs.suggest.search.Search` computes the bytes that a filter passes. Each event of a
+compressed transaction counts with its share of the compressed bytes, since the size of a part of the transaction is
+unknown. For the suggested rules, a second pass counts the exact bytes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
+from dumpfilter.analyse.by_heading import Headings, flat_events, flat_segment
 from dumpfilter.analyse.lint.knowledge import SetKnowledge
-from dumpfilter.analyse.traffic.facts import flags_of
+from dumpfilter.analyse.traffic.facts import Facts, flags_of, merge, wants
+from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.base.errors import OptionError
 from dumpfilter.base.printable import replace_invalid_utf8
+from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.filter import Filter, FilterSemantics
+from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
-from dumpfilter.filter.rules import Rule, RuleKind, make_rule
+from dumpfilter.filter.rules import RuleKind, make_rule
+from dumpfilter.index.fileset import open_file
+from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subjects, TableSubject
 from dumpfilter.spark_jobs.engines import Amount, Runner
-from dumpfilter.spark_jobs.options import SuggestOptions
-from dumpfilter.spark_jobs.ranges import IndexedSet, index_set
+from dumpfilter.spark_jobs.options import ReadOptions, SuggestOptions
+from dumpfilter.spark_jobs.ranges import (
+    IndexedSet,
+    Range,
+    ReadRanges,
+    amount_of,
+    grouped,
+    index_set,
+    state_of_thread,
+)
 from dumpfilter.spark_jobs.suggest.results import Plan, RuleStep, Suggestions, TableWeight
-from dumpfilter.spark_jobs.suggest.search import Found, Search, Slave, Traffic, measure, option_line
+from dumpfilter.spark_jobs.suggest.search import Found, Search, Slave, option_line, tables_among
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 _NOT_WHOLE = (
@@ -28,6 +52,70 @@ _NOT_WHOLE = (
 
 NOBODY = SlaveDefinition("", (), FilterSemantics.CLASSIC, 0)
 """A replica without rules, for which rules are suggested if the user gives no slave."""
+
+_BUCKET_SECONDS = 1 << 40
+"""The length of a time bucket, seconds. It exceeds any binlog's span, because suggestions do not use times."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureRanges(ReadRanges):
+    """A task, for threads of this process, that counts the traffic of some ranges (parts of binlog files).
+
+    Each thread has separate counts and cached filter results, so that each filter is evaluated only once per table and
+    thread.
+    """
+
+    filters: Sequence[ReplicationFilter] | None
+    """The filters for which compressed transactions are cut exactly. None: the events inside compressed transactions
+    are counted, each with its share of the compressed bytes. The counts are then valid for every filter.
+    """
+
+    def __call__(self, ranges: Iterable[Range]) -> tuple[Facts, bool]:
+        """Read the ranges. Return the traffic by the condition under which a filter sends it, and whether parts of
+        compressed transactions make it an estimate. Raises BinlogError with file and position.
+        """
+        subjects, sources, tally = state_of_thread(self.job, self._state)
+        is_estimate = False
+        tally.take()
+        for wanted in ranges:
+            with open_file(wanted.path) as file:
+                for block in self.blocks(file, wanted, subjects, sources):
+                    segment = block.segment
+                    if self.filters is None and segment.payloads:
+                        is_estimate |= any(map(_has_several_subjects, segment.payloads.values()))
+                        flat = flat_events(segment, block.data, segment.start)
+                        segment = flat_segment(segment, flat, flat.stored)
+                    tally.add(segment, file.read)
+        return tally.take(), is_estimate
+
+    def _state(self) -> tuple[Subjects, SourceNumbers, Tally]:
+        subjects, sources = Subjects(), SourceNumbers()
+        given = [TableFlags(one, subjects) for one in self.filters or ()]
+        tally = Tally(subjects, sources, filters=given, bucket_seconds=_BUCKET_SECONDS)
+        return subjects, sources, tally
+
+
+def _has_several_subjects(segment: Segment) -> bool:
+    """Tell whether the events of ``segment`` belong to several tables and statements, or to none."""
+    return len(np.unique(segment.subject[segment.subject >= 0])) != 1
+
+
+def _measure(
+    indexed: IndexedSet,
+    filters: Sequence[ReplicationFilter] | None,
+    run: Runner,
+    options: ReadOptions,
+    label: str,
+) -> tuple[Facts, bool]:
+    """Count the traffic of a binlog set, so that the bytes that a filter passes can be computed without reading the
+    binlogs again. The second result tells whether parts of compressed transactions make the bytes an estimate.
+
+    The result is exact for ``filters``. With None it is valid for every filter.
+    """
+    task = MeasureRanges(options=options, filters=filters)
+    groups = grouped(indexed.ranges, options.range_size)
+    parts = run(task, groups, label, amount=amount_of(indexed.ranges)) or [task([])]
+    return merge([facts for facts, _ in parts]), any(is_estimate for _, is_estimate in parts)
 
 
 def suggest(
@@ -52,133 +140,121 @@ def suggest(
     """
     options = options or SuggestOptions()
     indexed = index_set(source, run, options)
-    facts, is_estimate = measure(indexed, None, run, options, "measuring")
-    traffic = Traffic(facts)
-    kept, unmatched = _kept(traffic, indexed, options.keep)
+    names = indexed.newest.names
+    facts, is_estimate = _measure(indexed, None, run, options, "measuring")
+    kept = {pattern: _matching(pattern, indexed, facts) for pattern in options.keep}
     knowledge = None if gather is None else gather()
-    search = Search(traffic, indexed.newest.names, kept, knowledge)
-    slaves = _grouped(definitions or [NOBODY], traffic, search)
-    served = [one for one in slaves if not traffic.nothing_passes(one.flags)]
+    search = Search(facts, names, {table for tables in kept.values() for table in tables}, knowledge)
+    slaves = _grouped(definitions or [NOBODY], facts, search)
+    served = [one for one in slaves if not one.nothing_passes]
     groups = [[one] for one in served] + ([served] if len(served) > 1 else [])
     found = run(
         partial(search.plan, most=options.most_rules), groups, "searching for rules", amount=Amount("filters")
     )
-    found_for = {tuple(group): one for group, one in zip(groups, found, strict=True)}
-    plans = [((one,), found_for.get((one,), Found())) for one in slaves]
-    together = [(tuple(served), found[-1])] if len(served) > 1 else []
+    together = found.pop() if len(served) > 1 else None
+    of_slave = dict(zip(served, found, strict=True))
+    plans = [of_slave.get(one, Found([[one]])) for one in slaves]
     planned = dict.fromkeys(
-        one for group, plan in (*plans, *together) for stage in _stages(group, plan) for one in stage
+        one for plan in (*plans, *([together] if together else [])) for stage in plan.stages for one in stage
     )
     exact = {one: one.nbytes for one in planned}
     if is_estimate:
-        filters = [one.filter(indexed.newest.names) for one in planned]
-        facts, _ = measure(indexed, filters, run, options, "cutting transactions")
+        filters = [one.definition.filter(names) for one in planned]
+        facts, _ = _measure(indexed, filters, run, options, "cutting transactions")
         for number, (slave, rules) in enumerate(zip(planned, filters, strict=True)):
             sent = facts.sent(flags_of(rules, facts.subjects), slave.definition.origin, number)
             exact[slave] = int(facts.bytes[sent].sum())
-    tables = _tables(Traffic(facts).by_name(None, None), traffic, slaves)
+    nobody = search.measured(Slave(("",), NOBODY))
+    whole = Headings(facts).by_name(facts.bytes, facts.sent(None))
+    tables = _tables(
+        whole,
+        search.by_name(nobody),
+        Counter(name for one in slaves for name in search.by_name(one) for _ in range(one.count)),
+    )
     return Suggestions(
         files=len(indexed.files),
         checked=knowledge is not None,
-        bytes=traffic.bytes(None, None),
+        bytes=nobody.nbytes,
         server_version=replace_invalid_utf8(indexed.newest.server_version),
         estimates=is_estimate,
         tables=tables,
-        plans=tuple(_plan(group, plan, exact, traffic) for group, plan in plans),
-        together=_plan(*together[0], exact, traffic) if together else None,
+        plans=tuple(_plan(plan, exact) for plan in plans),
+        together=None if together is None else _plan(together, exact),
         without_reader=sum(one.bytes_with_parts for one in tables if not one.slaves),
         warnings=(
-            *unmatched,
+            *(
+                f"--keep={pattern}: no table of this set matches"
+                for pattern, found in kept.items()
+                if not found
+            ),
             *indexed.warnings("sent to every slave"),
             *([] if knowledge is None or knowledge.is_whole else [_NOT_WHOLE]),
         ),
     )
 
 
-def _grouped(definitions: Sequence[SlaveDefinition], traffic: Traffic, search: Search) -> list[Slave]:
+def _grouped(definitions: Sequence[SlaveDefinition], facts: Facts, search: Search) -> list[Slave]:
     """Return the slaves in groups that receive equal streams: with equal rules, and wanting the same servers of this
     set.
     """
     groups: dict[tuple[object, ...], list[SlaveDefinition]] = {}
     for one in definitions:
-        key = (one.rules, one.semantics, one.lower_case_table_names, traffic.wanted_origins(one.origin))
+        wanted = tuple(wants(one.origin, each) for each in facts.origins)
+        key = (one.rules, one.semantics, one.lower_case_table_names, wanted)
         groups.setdefault(key, []).append(one)
     return [search.measured(Slave(tuple(one.name for one in group), group[0])) for group in groups.values()]
 
 
-def _kept(
-    traffic: Traffic, indexed: IndexedSet, patterns: Sequence[str]
-) -> tuple[list[TableSubject], list[str]]:
-    """Return the tables that match the patterns of ``--keep``, and warnings about patterns without a match.
-
-    Raises OptionError for a pattern without a dot.
-    """
-    found: dict[TableSubject, None] = {}
-    warnings = []
-    for pattern in patterns:
-        if "." not in pattern:
-            raise OptionError(
-                f"--keep={pattern}: it is not in the form db_pattern.table_pattern; write --keep='{pattern}.%' for all "
-                "tables of a database"
-            )
-        rule = make_rule(RuleKind.WILD_DO_TABLE, pattern)
-        flags = TableFlags(Filter((rule,), names=indexed.newest.names), Subjects())
-        matched = [table for table in traffic.tables if flags.bits(table) & FILTER_BINLOG_SEND_F]
-        found.update(dict.fromkeys(matched))
-        if not matched:
-            warnings.append(f"--keep={pattern}: no table of this set matches")
-    return list(found), warnings
+def _matching(pattern: str, indexed: IndexedSet, facts: Facts) -> list[TableSubject]:
+    """Return the tables that match a pattern of ``--keep``. Raises OptionError for a pattern without a dot."""
+    if "." not in pattern:
+        raise OptionError(
+            f"--keep={pattern}: it is not in the form db_pattern.table_pattern; write --keep='{pattern}.%' for all "
+            "tables of a database"
+        )
+    rule = make_rule(RuleKind.WILD_DO_TABLE, pattern)
+    flags = TableFlags(Filter((rule,), names=indexed.newest.names), Subjects())
+    return [table for table in tables_among(facts.subjects) if flags.bits(table) & FILTER_BINLOG_SEND_F]
 
 
-def _stages(slaves: Sequence[Slave], found: Found) -> list[Sequence[Slave]]:
-    """Return the slaves before the first suggested rule, and after each rule."""
-    return [slaves, *(step.slaves for step in found.steps)]
-
-
-def _plan(
-    slaves: Sequence[Slave],
-    found: Found,
-    exact: Mapping[Slave, int],
-    traffic: Traffic,
-) -> Plan:
-    stages = _stages(slaves, found)
-    nbytes = [sum(one.count * exact[one] for one in stage) for stage in stages]
-    tables = [sum(one.count * one.tables for one in stage) for stage in stages]
+def _plan(found: Found, exact: Mapping[Slave, int]) -> Plan:
+    slaves, rules = found.stages[0], found.rules
+    nbytes = [sum(one.count * exact[one] for one in stage) for stage in found.stages]
+    tables = [sum(one.count * one.tables for one in stage) for stage in found.stages]
     # Slaves with one filter lose the same tables.
     shown_as = slaves[0].count if len(slaves) == 1 else 1
-    semantics = slaves[0].definition.semantics
-    rules: list[Rule] = [step.candidate.rule(semantics) for step in found.steps]
     return Plan(
         slaves=tuple(name for one in slaves for name in one.names if name),
-        semantics=semantics.value,
+        semantics=slaves[0].definition.semantics.value,
         rules=slaves[0].definition.rules if len(slaves) == 1 else (),
         bytes=nbytes[0],
         tables=tables[0] // shown_as,
-        nothing_passes=all(traffic.nothing_passes(one.flags) for one in slaves),
+        nothing_passes=all(one.nothing_passes for one in slaves),
         steps=tuple(
             RuleStep(
                 rule=str(rule),
                 saving=nbytes[n] - nbytes[n + 1],
                 bytes_after=nbytes[n + 1],
                 slaves=sum(
-                    one.count for one, after in zip(stages[n], stages[n + 1], strict=True) if one != after
+                    one.count
+                    for one, after in zip(found.stages[n], found.stages[n + 1], strict=True)
+                    if one != after
                 ),
                 tables_dropped=(tables[n] - tables[n + 1]) // shown_as,
             )
             for n, rule in enumerate(rules)
         ),
-        option_lines=tuple(option_line(rule) for rule in rules),
-        rejected=found.rejected,
+        option_lines=tuple(map(option_line, rules)),
+        rejected=tuple(found.rejected),
     )
 
 
-def _tables(whole: Mapping[str, int], traffic: Traffic, slaves: Sequence[Slave]) -> tuple[TableWeight, ...]:
-    """Return the tables of the set with their exact bytes, ``whole``, and with their shares in ``traffic``."""
-    with_parts = traffic.by_name(None, None)
-    readers: dict[str, int] = {}
-    for one in slaves:
-        for name in traffic.by_name(one.flags, one.definition.origin):
-            readers[name] = readers.get(name, 0) + one.count
+def _tables(
+    whole: Mapping[str, int], with_parts: Mapping[str, int], readers: Counter[str]
+) -> tuple[TableWeight, ...]:
+    """Return the tables of the set with their exact bytes, ``whole``, with their shares of compressed transactions, and
+    with the number of their readers.
+    """
     total = max(sum(whole.values()), 1)
     found = [
         TableWeight(
@@ -186,7 +262,7 @@ def _tables(whole: Mapping[str, int], traffic: Traffic, slaves: Sequence[Slave])
             bytes=whole.get(name, 0),
             bytes_with_parts=with_parts.get(name, 0),
             share=with_parts.get(name, 0) / total,
-            slaves=readers.get(name, 0),
+            slaves=readers[name],
         )
         for name in dict.fromkeys([*whole, *with_parts])
     ]

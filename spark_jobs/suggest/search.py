@@ -3,11 +3,6 @@
 The candidates are rules for a database, for a table, and for tables with a common name prefix. A rule that drops
 everything would save most. The search therefore multiplies the saved bytes by the fraction of tables that are still
 sent. To check a rule, it compares the faults that lint finds in the same binlogs with and without the rule.
-
-A pass over the binlogs makes a tally: bytes counted by the condition under which a filter sends them. From the tally,
-:class:`Traffic` computes the bytes that a filter passes, without reading the binlogs again. Each event of a compressed
-transaction counts with its share of the compressed bytes, since the size of a part of the transaction is unknown. For
-the suggested rules, a second pass counts the exact bytes.
 """
 
 from __future__ import annotations
@@ -16,212 +11,24 @@ import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.analyse.by_heading import Headings, flat_events, flat_segment
+from dumpfilter.analyse.by_heading import Headings
 from dumpfilter.analyse.lint.findings import Code, FilterWarning
 from dumpfilter.analyse.lint.knowledge import SetKnowledge
 from dumpfilter.analyse.lint.linting import lint
-from dumpfilter.analyse.traffic.facts import (
-    Facts,
-    Ints,
-    SubjectFlags,
-    flags_of,
-    merge,
-    wants,
-)
-from dumpfilter.analyse.traffic.tally import Tally
+from dumpfilter.analyse.traffic.facts import Facts, Ints, Mask, SubjectFlags, flags_of
 from dumpfilter.binlog.format import NameRules
-from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.filter import make_filter, parse_option
-from dumpfilter.filter.base import OriginFilter, ReplicationFilter
 from dumpfilter.filter.flags import FILTER_BINLOG_SEND_F, TableFlags
 from dumpfilter.filter.rules import EffectiveRuleKind, FilterSemantics, Rule, RuleKind, escaped, make_rule
-from dumpfilter.index.fileset import open_file
-from dumpfilter.index.segment import Segment
 from dumpfilter.index.subjects import Subject, Subjects, TableSubject, numbers_on_tables
 from dumpfilter.spark_jobs.bandwidth.job import nothing_passes
-from dumpfilter.spark_jobs.engines import Runner, step
-from dumpfilter.spark_jobs.options import ReadOptions
-from dumpfilter.spark_jobs.ranges import IndexedSet, Range, ReadRanges, amount_of, grouped, state_of_thread
+from dumpfilter.spark_jobs.engines import step
 from dumpfilter.spark_jobs.suggest.results import RejectedRule
 from dumpfilter.topology.slaves_file import SlaveDefinition
-
-_BUCKET_SECONDS = 1 << 40
-"""The length of a time bucket, seconds. It exceeds any binlog's span, because suggestions do not use times."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeasureRanges(ReadRanges):
-    """A task, for threads of this process, that counts the traffic of some ranges (parts of binlog files).
-
-    Each thread has separate counts and cached filter results, so that each filter is evaluated only once per table and
-    thread.
-    """
-
-    filters: Sequence[ReplicationFilter] | None
-    """The filters for which compressed transactions are cut exactly. None: the events inside compressed transactions
-    are counted, each with its share of the compressed bytes. The counts are then valid for every filter.
-    """
-
-    def __call__(self, ranges: Iterable[Range]) -> tuple[Facts, bool]:
-        """Read the ranges. Return the traffic by the condition under which a filter sends it, and whether parts of
-        compressed transactions make it an estimate. Raises BinlogError with file and position.
-        """
-        subjects, sources, tally = state_of_thread(self.job, self._state)
-        is_estimate = False
-        tally.take()
-        for wanted in ranges:
-            with open_file(wanted.path) as file:
-                for block in self.blocks(file, wanted, subjects, sources):
-                    segment = block.segment
-                    if self.filters is None and segment.payloads:
-                        is_estimate |= any(len(_subjects(inner)) != 1 for inner in segment.payloads.values())
-                        flat = flat_events(segment, block.data, segment.start)
-                        segment = flat_segment(segment, flat, flat.stored)
-                    tally.add(segment, file.read)
-        return tally.take(), is_estimate
-
-    def _state(self) -> tuple[Subjects, SourceNumbers, Tally]:
-        subjects, sources = Subjects(), SourceNumbers()
-        given = [TableFlags(one, subjects) for one in self.filters or ()]
-        tally = Tally(subjects, sources, filters=given, bucket_seconds=_BUCKET_SECONDS)
-        return subjects, sources, tally
-
-
-def _subjects(segment: Segment) -> npt.NDArray[np.int32]:
-    """Return the distinct numbers of the tables and statements to which the events of ``segment`` belong."""
-    return np.unique(segment.subject[segment.subject >= 0])
-
-
-def measure(
-    indexed: IndexedSet,
-    filters: Sequence[ReplicationFilter] | None,
-    run: Runner,
-    options: ReadOptions,
-    label: str,
-) -> tuple[Facts, bool]:
-    """Count the traffic of a binlog set, so that the bytes that a filter passes can be computed without reading the
-    binlogs again. The second result tells whether parts of compressed transactions make the bytes an estimate.
-
-    The result is exact for ``filters``. With None it is valid for every filter. ``run`` executes the tasks, and
-    ``label`` describes the work to the user. Raises BinlogError with file and position.
-    """
-    task = MeasureRanges(options=options, filters=filters)
-    groups = grouped(indexed.ranges, options.range_size)
-    parts = run(task, groups, label, amount=amount_of(indexed.ranges)) or [task([])]
-    return merge([facts for facts, _ in parts]), any(is_estimate for _, is_estimate in parts)
-
-
-class Traffic:
-    """Computes how many bytes a filter passes, and to which tables they belong, from the measurements of a binlog set.
-
-    The attribute ``subjects`` has the tables and statements of the measurements. Tables that only statements name are
-    appended, so that filters are also evaluated for their rows.
-    """
-
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
-        known = {subject for subject in facts.subjects if isinstance(subject, TableSubject)}
-        named = dict.fromkeys(
-            table for subject in facts.subjects for table in tables_of(subject) if table not in known
-        )
-        self.subjects: tuple[Subject, ...] = (*facts.subjects, *named)
-        self.is_table: npt.NDArray[np.bool_] = np.array(
-            [isinstance(subject, TableSubject) for subject in self.subjects], np.bool_
-        )
-        self._headings = Headings(facts)
-        self._on_tables = np.array(numbers_on_tables(facts.subjects), np.int64)
-
-    @property
-    def tables(self) -> list[TableSubject]:
-        """All tables that rows events or statements of the binlog set change."""
-        return [subject for subject in self.subjects if isinstance(subject, TableSubject)]
-
-    def wanted_origins(self, origin: OriginFilter | None) -> tuple[bool, ...]:
-        """Return for each server and domain of the set whether a slave wants its transactions.
-
-        ``origin`` is the slave's filter of server ids and domain ids, such as ``IGNORE_SERVER_IDS``. None: the slave
-        wants all.
-        """
-        return tuple(wants(origin, each) for each in self._facts.origins)
-
-    def ask_about(
-        self, one: ReplicationFilter, before: SubjectFlags | None, changed: Sequence[int]
-    ) -> SubjectFlags:
-        """Evaluate a filter for some tables and statements, and return its decisions about all of them as bits.
-
-        ``before`` has the decisions of a filter with one rule less (None: it had no rules). ``changed`` has the indexes
-        of tables and statements about which the new rule may decide otherwise. All other decisions are copied.
-        """
-        flags = TableFlags(one, Subjects())
-        if before is None:
-            found = np.full(len(self.subjects), FILTER_BINLOG_SEND_F, np.uint32)
-        else:
-            found = before.copy()
-        for number in changed:
-            found[number] = flags.bits(self.subjects[number])
-        return found
-
-    def bytes(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> int:
-        """Return the bytes that a slave receives. The sizes of parts of compressed transactions are estimates.
-
-        ``flags`` has the decisions of the slave's filter about all tables and statements (None: no rules). ``origin``
-        is the slave's filter of server ids and domain ids (None: none).
-        """
-        return int(self._facts.bytes[self._facts.sent(flags, origin)].sum())
-
-    def count_tables(self, flags: SubjectFlags | None) -> int:
-        """Return the number of tables whose rows a filter sends. ``flags`` has the filter's decisions about all tables
-        and statements (None: no rules).
-        """
-        return int(np.count_nonzero(self._sent(flags) & self.is_table))
-
-    def nothing_passes(self, flags: SubjectFlags | None) -> bool:
-        """Tell whether a filter drops all rows and all statements on tables. ``flags`` has the filter's decisions about
-        all tables and statements (None: no rules).
-        """
-        return nothing_passes(flags, self._on_tables)
-
-    def weights(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> Ints:
-        """Return for each table and statement an upper bound of the bytes that a slave would save by dropping its
-        events.
-
-        Events that the slave's filter drops already count as 0. The bytes of a transaction with several tables count
-        for each of them. ``flags`` has the filter's decisions (None: no rules), and ``origin`` is the filter of server
-        ids and domain ids (None: none).
-        """
-        facts = self._facts
-        sent = facts.sent(flags, origin)
-        of_condition = np.bincount(
-            facts.condition[sent], weights=facts.bytes[sent], minlength=len(facts.conditions)
-        )
-        found: npt.NDArray[np.float64] = np.zeros(len(self.subjects))
-        conditions = facts.conditions
-        lengths = np.diff(conditions.start)
-        if len(conditions.member):
-            among = conditions.member >= 0
-            np.add.at(found, conditions.member[among], np.repeat(of_condition, lengths)[among])
-        required = conditions.required >= 0
-        np.add.at(found, conditions.required[required], of_condition[required])
-        found[~self._sent(flags)] = 0
-        return np.ceil(found).astype(np.int64)
-
-    def by_name(self, flags: SubjectFlags | None, origin: OriginFilter | None) -> dict[str, int]:
-        """Return the bytes that a slave receives by the name of the table (``schema.table``).
-
-        ``flags`` has the decisions of the slave's filter (None: no rules), and ``origin`` is its filter of server ids
-        and domain ids (None: none).
-        """
-        return self._headings.by_name(self._facts.bytes, self._facts.sent(flags, origin))
-
-    def _sent(self, flags: SubjectFlags | None) -> npt.NDArray[np.bool_]:
-        if flags is None:
-            return np.ones(len(self.subjects), np.bool_)
-        sent: npt.NDArray[np.bool_] = flags & FILTER_BINLOG_SEND_F != 0
-        return sent
 
 
 def tables_of(subject: Subject) -> list[TableSubject]:
@@ -229,6 +36,11 @@ def tables_of(subject: Subject) -> list[TableSubject]:
     its text shows.
     """
     return [TableSubject(table.database, table.table) for table in subject.tables() if table.database]
+
+
+def tables_among(subjects: Iterable[Subject]) -> list[TableSubject]:
+    """Return the tables that rows events or statements change, without repetitions."""
+    return [*dict.fromkeys(table for subject in subjects for table in tables_of(subject))]
 
 
 _ESCAPE = re.compile(r"""\\(?=[ntrbs"'\\]|$)|"|\n|\r""")
@@ -415,65 +227,48 @@ _MOST_REJECTED = 20
 
 @dataclass(frozen=True)
 class Slave:
-    """One slave, or several with equal filters, with the rules that the search has added, and the traffic that one
-    slave then receives.
+    """One slave, or several with equal filters, and the traffic that one of them receives. The search adds rules to
+    ``definition``.
     """
 
     names: tuple[str, ...]
     definition: SlaveDefinition
-    added: tuple[Rule, ...] = ()
     flags: SubjectFlags | None = field(default=None, compare=False)
     """The filter's verdicts about all tables and statements, as bits. None: a filter without rules."""
     nbytes: int = field(default=0, compare=False)
     """The bytes that one slave receives. With compressed transactions it is an estimate."""
     tables: int = field(default=0, compare=False)
     """The number of tables whose rows the filter passes."""
+    nothing_passes: bool = field(default=False, compare=False)
+    """Whether the filter drops all rows and all statements on tables."""
 
     @property
     def count(self) -> int:
         """The number of slaves with this filter, for which the figures count."""
         return len(self.names)
 
-    def filter(self, written_by: NameRules) -> ReplicationFilter:
-        """Return the slave's replication filter with its own rules and those that the search added.
 
-        ``written_by`` has the settings by which the binlog's server compares names.
-        """
-        one = self.definition
-        rules = [parse_option(rule, one.semantics) for rule in one.rules]
-        names = written_by._replace(lower_case_table_names=one.lower_case_table_names)
-        return make_filter(one.semantics, [*rules, *self.added], names=names)
-
-
-@dataclass(frozen=True)
-class Step:
-    """A rule that the search tries, and its effect on several slaves: the saved bytes, and the score by which rules are
-    compared.
-    """
-
-    candidate: Candidate
-    slaves: tuple[Slave, ...]
-    """All slaves with the rule added to their filters, except where the rule saves nothing or would drop all tables."""
-    saved: int
-    score: float
-
-
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """The result of a search: the suggested rules, best first, and the rules rejected because they would break
     replication.
     """
 
-    steps: tuple[Step, ...] = ()
-    rejected: tuple[RejectedRule, ...] = ()
+    stages: Sequence[Sequence[Slave]]
+    """The slaves before the first suggested rule, and after each rule."""
+    rules: Sequence[Rule] = ()
+    rejected: Sequence[RejectedRule] = ()
 
 
 class Search:
     """Finds rules that save bytes for slaves.
 
+    The bytes that a filter passes are computed from measurements, without reading the binlogs again. The attribute
+    ``subjects`` has the tables and statements of the measurements. Tables that only statements name are appended, so
+    that filters are also evaluated for their rows.
+
     Parameters:
-        traffic: the measurements of the binlog set.
-        written_by: the settings by which the binlogs' server compares schema and table names.
+        facts: the measurements of the binlog set.
+        names: the settings by which the binlogs' server compares schema and table names.
         kept: tables that no suggested rule may drop.
         knowledge: the data about the set that ``dumpfilter lint`` needs. A rule that would break replication is
             rejected. None: rules are not checked.
@@ -481,19 +276,20 @@ class Search:
 
     def __init__(
         self,
-        traffic: Traffic,
-        written_by: NameRules,
-        kept: Sequence[TableSubject] = (),
+        facts: Facts,
+        names: NameRules,
+        kept: Iterable[TableSubject] = (),
         knowledge: SetKnowledge | None = None,
     ) -> None:
-        self._traffic = traffic
-        self._written_by = written_by
-        self._kept = kept
-        self._knowledge = knowledge
-        self._faults: dict[Slave, list[FilterWarning]] = {}
+        self._facts, self._names, self._kept, self._knowledge = facts, names, kept, knowledge
+        self.subjects: Sequence[Subject] = [*dict.fromkeys((*facts.subjects, *tables_among(facts.subjects)))]
+        self._is_table = np.array([isinstance(one, TableSubject) for one in self.subjects], np.bool_)
+        self._headings = Headings(facts)
+        self._on_tables = np.array(numbers_on_tables(facts.subjects), np.int64)
+        self._faults: dict[SlaveDefinition, list[FilterWarning]] = {}
         self._subjects_of_table: dict[TableSubject, list[int]] = defaultdict(list)
         self._subjects_of_schema: dict[str, list[int]] = defaultdict(list)
-        for number, subject in enumerate(traffic.subjects):
+        for number, subject in enumerate(self.subjects):
             for table in tables_of(subject):
                 self._subjects_of_table[table].append(number)
             schemas = set(subject.schemas())
@@ -502,23 +298,46 @@ class Search:
             for schema in schemas:
                 self._subjects_of_schema[schema].append(number)
 
+    def measured(self, slave: Slave, flags: SubjectFlags | None = None) -> Slave:
+        """Return the slave with the traffic of its filter.
+
+        ``flags`` has the filter's verdicts about all tables and statements. None: the filter is asked about all.
+        """
+        if flags is None:
+            flags = flags_of(slave.definition.filter(self._names), self.subjects)
+        return replace(
+            slave,
+            flags=flags,
+            nbytes=int(self._facts.bytes[self._facts.sent(flags, slave.definition.origin)].sum()),
+            tables=int(np.count_nonzero(self._passing(flags) & self._is_table)),
+            nothing_passes=nothing_passes(flags, self._on_tables),
+        )
+
+    def by_name(self, slave: Slave) -> dict[str, int]:
+        """Return the bytes that a slave receives by the name of the table (``schema.table``)."""
+        return self._headings.by_name(
+            self._facts.bytes, self._facts.sent(slave.flags, slave.definition.origin)
+        )
+
     def plan(self, slaves: Sequence[Slave], most: int) -> Found:
         """Return at most ``most`` rules that together save most for these slaves, best first, and the rejected rules.
 
         Each rule is added to the filter of every slave for which the rule saves bytes. Rules are rejected if they would
         break replication.
         """
-        steps: list[Step] = []
+        semantics = slaves[0].definition.semantics
+        stages, rules = [slaves], list[Rule]()
         rejected: dict[Candidate, RejectedRule] = {}
         least = LEAST_SHARE * sum(one.nbytes * one.count for one in slaves)
-        while len(steps) < most and len(rejected) < _MOST_REJECTED:
-            best = self._best(slaves, least, rejected)
+        while len(rules) < most and len(rejected) < _MOST_REJECTED:
+            best = self._best(stages[-1], least, rejected)
             if best is None:
                 break
-            fault = self._fault(slaves, best)
+            rule = best.candidate.rule(semantics)
+            fault = self._fault(stages[-1], best.slaves)
             if fault is not None:
                 rejected[best.candidate] = RejectedRule(
-                    rule=str(best.candidate.rule(slaves[0].definition.semantics)),
+                    rule=str(rule),
                     saving=best.saved,
                     code=fault.code.value,
                     fault=fault.what,
@@ -527,47 +346,35 @@ class Search:
                 )
                 continue
             # A trial asks the filter only about what the rule names. A rule can also drop other statements.
-            slaves = tuple(map(self.measured, best.slaves))
-            steps.append(replace(best, slaves=slaves))
-        return Found(tuple(steps), tuple(sorted(rejected.values(), key=lambda one: -one.saving)))
+            stages.append([self.measured(one) for one in best.slaves])
+            rules.append(rule)
+        return Found(stages, rules, sorted(rejected.values(), key=lambda one: -one.saving))
 
-    def _fault(self, slaves: Sequence[Slave], step: Step) -> FilterWarning | None:
-        """Return a fault that a candidate rule would add to the filter of a slave for which it saves bytes. None: no
-        fault.
-        """
-        for before, after in zip(slaves, step.slaves, strict=True):
-            if after != before:
-                had = {(one.code, one.rules) for one in self._lint(before)}
-                for one in self._lint(after):
+    def _fault(self, before: Sequence[Slave], after: Sequence[Slave]) -> FilterWarning | None:
+        """Return a fault that a candidate rule adds to the filter of a slave for which it saves bytes, or None."""
+        for old, new in zip(before, after, strict=True):
+            if new != old:
+                had = {(one.code, one.rules) for one in self._lint(old.definition)}
+                for one in self._lint(new.definition):
                     if (one.code, one.rules) not in had:
                         return one
         return None
 
-    def _lint(self, slave: Slave) -> list[FilterWarning]:
+    def _lint(self, definition: SlaveDefinition) -> list[FilterWarning]:
         """Return lint's warnings about a slave's filter that mean a broken replica. The list is empty if rules are
         not checked.
         """
         if self._knowledge is None:
             return []
-        if slave not in self._faults:
-            warnings = lint(slave.filter(self._written_by), self._knowledge)
-            self._faults[slave] = [one for one in warnings if one.code in BREAKING]
-        return self._faults[slave]
+        if definition not in self._faults:
+            warnings = lint(definition.filter(self._names), self._knowledge)
+            self._faults[definition] = [one for one in warnings if one.code in BREAKING]
+        return self._faults[definition]
 
-    def measured(self, slave: Slave) -> Slave:
-        """Return the slave with new values of ``flags`` (its filter's verdicts about all tables and statements),
-        ``nbytes`` and ``tables``. The filter includes the rules that the search added.
-        """
-        return self._with_flags(slave, flags_of(slave.filter(self._written_by), self._traffic.subjects))
-
-    def _with_flags(self, slave: Slave, flags: SubjectFlags | None) -> Slave:
-        nbytes = self._traffic.bytes(flags, slave.definition.origin)
-        return replace(slave, flags=flags, nbytes=nbytes, tables=self._traffic.count_tables(flags))
-
-    def _best(self, slaves: Sequence[Slave], least: float, rejected: Container[Candidate]) -> Step | None:
+    def _best(self, slaves: Sequence[Slave], least: float, rejected: Container[Candidate]) -> _Trial | None:
         """Return the best rule to add, or None if no rule has a score above ``least`` bytes."""
         tables = sum(one.tables * one.count for one in slaves)
-        best: Step | None = None
+        best: _Trial | None = None
         # The weight of a candidate is at least what the candidate saves, so most candidates need not be tried.
         for candidate, weight in self._candidates(slaves):
             if weight <= max(least, 0 if best is None else best.score * (1 - _EQUAL)):
@@ -576,19 +383,21 @@ class Search:
                 continue
             # A search reads nothing, and ends here after Ctrl-C.
             step(0)
-            one = self._try(slaves, candidate, tables)
-            if one.score <= least:
+            after = [self._with_rule(one, candidate) for one in slaves]
+            saved = sum(one.count * (one.nbytes - new.nbytes) for one, new in zip(slaves, after, strict=True))
+            score = saved * sum(one.count * one.tables for one in after) / max(tables, 1)
+            if score <= least:
                 continue
             narrower = best is not None and candidate.breadth < best.candidate.breadth
-            if best is None or one.score > best.score * (1 - _EQUAL if narrower else 1 + _EQUAL):
-                best = one
+            if best is None or score > best.score * (1 - _EQUAL if narrower else 1 + _EQUAL):
+                best = _Trial(candidate, after, saved, score)
         return best
 
     def _candidates(self, slaves: Sequence[Slave]) -> list[tuple[Candidate, int]]:
         """Return all candidate rules, each with an upper bound of its saving, in descending order of this bound."""
-        of_subject: npt.NDArray[np.int64] = np.zeros(len(self._traffic.subjects), np.int64)
-        for one in slaves:
-            of_subject += one.count * self._traffic.weights(one.flags, one.definition.origin)
+        of_subject = sum(
+            (one.count * self._weights(one) for one in slaves), np.zeros(len(self.subjects), np.int64)
+        )
         weights = {
             table: int(of_subject[numbers].sum()) for table, numbers in self._subjects_of_table.items()
         }
@@ -596,9 +405,32 @@ class Search:
         for candidate, weight in candidates(weights, self._kept):
             if candidate.table is None and candidate.database is not None:
                 # A rule for a database also drops statements without known tables.
-                weight = int(of_subject[self._subjects_of_schema[candidate.database]].sum())
+                weight = int(of_subject[self._changed_by(candidate)].sum())
             found.append((candidate, weight))
         return sorted(found, key=lambda pair: (-pair[1], pair[0].breadth))
+
+    def _weights(self, slave: Slave) -> Ints:
+        """Return for each table and statement an upper bound of the bytes that a slave would save by dropping its
+        events.
+
+        Events that the slave's filter drops already count as 0. The bytes of a transaction with several tables count
+        for each of them.
+        """
+        facts, conditions = self._facts, self._facts.conditions
+        sent = facts.sent(slave.flags, slave.definition.origin)
+        of_condition = np.bincount(facts.condition[sent], facts.bytes[sent], len(conditions))
+        found: npt.NDArray[np.float64] = np.zeros(len(self.subjects))
+        among, required = conditions.member >= 0, conditions.required >= 0
+        np.add.at(found, conditions.member[among], np.repeat(of_condition, conditions.lengths)[among])
+        np.add.at(found, conditions.required[required], of_condition[required])
+        found[~self._passing(slave.flags)] = 0
+        return np.ceil(found).astype(np.int64)
+
+    def _passing(self, flags: SubjectFlags | None) -> Mask:
+        found: Mask = (
+            np.ones(len(self.subjects), np.bool_) if flags is None else flags & FILTER_BINLOG_SEND_F != 0
+        )
+        return found
 
     def _changed_by(self, candidate: Candidate) -> Sequence[int]:
         """Return the indexes of the tables and statements that a candidate rule can drop."""
@@ -606,29 +438,29 @@ class Search:
             return self._subjects_of_schema[candidate.database]
         return sorted({number for table in candidate.tables for number in self._subjects_of_table[table]})
 
-    def _try(self, slaves: Sequence[Slave], candidate: Candidate, tables: int) -> Step:
-        """Return the effect of a candidate rule on all slaves. ``tables`` is the number of tables that slaves
-        currently receive, summed over the slaves.
-        """
-        changed = self._changed_by(candidate)
-        after = tuple(self._with_rule(one, candidate, changed) for one in slaves)
-        saved = sum(one.count * (one.nbytes - new.nbytes) for one, new in zip(slaves, after, strict=True))
-        left = sum(one.count * one.tables for one in after)
-        return Step(candidate, after, saved, saved * left / max(tables, 1))
-
-    def _with_rule(self, slave: Slave, candidate: Candidate, changed: Sequence[int]) -> Slave:
-        """Return a slave with the rule of ``candidate``, or unchanged if the rule saves nothing or drops all tables.
-
-        ``changed`` has the indexes of the tables and statements that the rule can drop.
-        """
-        semantics = slave.definition.semantics
-        if candidate.keeps_database and semantics is FilterSemantics.EFFECTIVE:
+    def _with_rule(self, slave: Slave, candidate: Candidate) -> Slave:
+        """Return a slave with the rule of ``candidate``, or unchanged if the rule saves nothing or drops all tables."""
+        definition, passing = slave.definition, self._passing(slave.flags)
+        changed = [number for number in self._changed_by(candidate) if passing[number]]
+        if not changed or (candidate.keeps_database and definition.semantics is FilterSemantics.EFFECTIVE):
             return slave
+        rules = (*definition.rules, str(candidate.rule(definition.semantics)))
+        after = replace(slave, definition=replace(definition, rules=rules))
+        asked = TableFlags(after.definition.filter(self._names), Subjects())
+        flags = np.full(len(self.subjects), FILTER_BINLOG_SEND_F, np.uint32)
         if slave.flags is not None:
-            changed = [number for number in changed if slave.flags[number] & FILTER_BINLOG_SEND_F]
-        if not changed:
-            return slave
-        after = replace(slave, added=(*slave.added, candidate.rule(semantics)))
-        flags = self._traffic.ask_about(after.filter(self._written_by), slave.flags, changed)
-        after = self._with_flags(after, flags)
+            flags[:] = slave.flags
+        flags[changed] = [asked.bits(self.subjects[number]) for number in changed]
+        after = self.measured(after, flags)
         return after if after.nbytes < slave.nbytes and after.tables else slave
+
+
+class _Trial(NamedTuple):
+    """The effect of one more rule on several slaves."""
+
+    candidate: Candidate
+    slaves: Sequence[Slave]
+    """All slaves with the rule added to their filters, except where the rule saves nothing or would drop all tables."""
+    saved: int
+    score: float
+    """The saved bytes times the fraction of tables still sent, by which rules are compared."""
