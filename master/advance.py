@@ -606,17 +606,18 @@ class DumpPlace:
             out.append(ToldPositions(file, before, resume_before, end, resume))
         return out
 
-    @property
-    def key(self) -> Hashable:
-        """The key under which dumps share chunks (messages with events), so that the master makes each message once.
-        Dumps at places with equal keys get equal messages.
-
-        The key is None inside a transaction, where no dumps share.
+    def __eq__(self, other: object) -> bool:
+        """Tell whether dumps at both places get equal messages, so that the master makes each message once. Inside a
+        transaction no dumps share messages.
         """
-        thread = self.thread.key
-        if thread is None:
-            return None
-        return thread, self.source.number, self.end, self.resume, self.encoding
+        if self is other or not isinstance(other, DumpPlace) or self.source is not other.source:
+            return self is other
+        key = self.thread.key
+        ours, theirs = (self.end, self.resume, self.encoding), (other.end, other.resume, other.encoding)
+        return key is not None and ours == theirs and key == other.thread.key
+
+    def __hash__(self) -> int:
+        return hash((self.end, self.source, self.thread.flags))
 
 
 @dataclass(eq=False)

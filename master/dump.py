@@ -259,7 +259,7 @@ class Dump:
                 self._store.forget_files([start.file])
                 raise
 
-        return self._reader.known(await self._reader.call(enter))
+        return await self._reader.call(enter)
 
     def _announce(self, place: DumpPlace) -> bytes:
         self._register.progress(self._slave, place.file, place.position, None)
@@ -281,7 +281,7 @@ class Dump:
         self._pace.hear(self._slave.line_rate)
         if self._is_sized and place.thread.chunk_size != self._pace.size:
             thread = place.thread.with_chunk_size(self._pace.size)
-            place = self._reader.known(replace(place, thread=thread))
+            place = replace(place, thread=thread)
         self._place = place
         if self._options.once:
             step = await self._reader.step(place, 0, self._waiter)
@@ -448,7 +448,7 @@ class Dump:
         self._flags = self._slave.flags
         thread = place.thread.fork()
         thread.change_filter(self._flags, origin=self._shared_origin)
-        return self._reader.known(replace(place, thread=thread))
+        return replace(place, thread=thread)
 
     def _leaves_out(self, reach: Reach) -> bool:
         """Tell whether ``reach``, the GTID ranges and server ids of some transactions, may include a transaction that
@@ -475,7 +475,7 @@ class Dump:
         A dump from there leaves out only transactions that all these slaves leave out.
         """
         thread = place.thread.leaving_out(None, self._shared_origin)
-        return self._reader.known(replace(place, thread=thread))
+        return replace(place, thread=thread)
 
 
 def ends_transaction(plan: ChunkPlan) -> bool:

@@ -16,10 +16,10 @@ import asyncio
 import contextlib
 import itertools
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakSet
 
 from dumpfilter.base.errors import DumpfilterError
 from dumpfilter.dump.chunk import Window
@@ -153,7 +153,6 @@ class SharedReader:
         self._loop = loop
         self._workers = started_pool(_WORKERS, "dump-work")
         self._servants = started_pool(_SERVANTS, "grpc-call")
-        self._places: WeakValueDictionary[Hashable, DumpPlace] = WeakValueDictionary()
         self._steps: RecentCache[DumpPlace, Step] = RecentCache(_STEPS_KEPT, lambda step: 1)
         self._messages: RecentCache[PlacedPlan, tuple[bytes, ...]] = RecentCache(
             MESSAGE_CACHE_BYTES, lambda messages: sum(map(len, messages)), largest=_LARGEST_KEPT
@@ -172,8 +171,6 @@ class SharedReader:
         self._planning = 0
         self._waiting: dict[_Request, None] = {}
         """The requests that wait for the binlog to grow. The values have no meaning."""
-        self._has_moved = False
-        """Whether the places of waiting requests have changed since :meth:`known` last listed them."""
         self._end: _End | None = None
         """The last known end of the binlog. A request for a step from there waits for growth, and is not planned."""
         self._answers: deque[tuple[asyncio.Future[_Found] | None, _Found]] = deque()
@@ -210,20 +207,6 @@ class SharedReader:
         waiter = Waiter(self._later)
         self._dumps.add(waiter)
         return waiter
-
-    def known(self, place: DumpPlace) -> DumpPlace:
-        """Return the object that other dumps use for a place (position, filter and state of a dump) equal to ``place``.
-        Return ``place`` itself if there is none.
-
-        Dumps share their next chunks (messages) only if they use the identical place object.
-        """
-        if self._has_moved:
-            # Most live commits move waiting dumps without any other dump that could meet them.
-            self._has_moved = False
-            for request in self._waiting:
-                self._places.setdefault(request.place.key, request.place)
-        key = place.key
-        return place if key is None else self._places.setdefault(key, place)
 
     async def call(self, function: Callable[[], T]) -> T:
         """Call a function that reads the binlog for a dump in a worker thread. Return its result or raise its error."""
@@ -460,7 +443,6 @@ class SharedReader:
                 continue
             del self._requests[place]
             if isinstance(found, Step):
-                found.after = self.known(found.after)
                 self._steps.add(place, found)
             self._answers.extend((one.answer, found) for one in request.waiters)
         self._enqueue(again)
@@ -539,8 +521,6 @@ class SharedReader:
         if place not in self._recent_steps:
             commits = self._tail.since(place.file, place.position, place.thread.chunk_size)
             step = self._decider.step(place, commits, self._decider.reach(commits)) if commits else None
-            if step is not None:
-                step.after = self.known(step.after)
             self._recent_steps[place] = step
         return self._recent_steps[place]
 
@@ -550,16 +530,18 @@ class SharedReader:
         seconds.
         """
         del self._requests[request.place]
-        if any(waiter.follower is None for waiter in request.waiters):
-            step.after = self.known(step.after)
+        is_free = step.after not in self._requests
         for waiter in tuple(request.waiters):
             follower, answer = waiter.follower, waiter.answer
             try:
                 if follower is None:
                     _settle(answer, step)
                 elif answer is not None and not answer.done() and follower.take(step, now):
-                    self._wait_at_most(waiter, follower, now)
-                    continue
+                    if is_free:
+                        self._wait_at_most(waiter, follower, now)
+                        continue
+                    # The dump asks again, and joins the dumps that wait at an equal place.
+                    _settle(answer, None)
                 else:
                     _settle(answer, None)
             except Exception as error:
@@ -570,7 +552,6 @@ class SharedReader:
             request.place = step.after
             self._requests[step.after] = request
             self._waiting[request] = None
-            self._has_moved = True
 
     def _wait_at_most(self, waiter: Waiter, follower: Follower, now: float) -> None:
         """Bring forward the time at which a dump that has sent commits is woken without new ones, if it must be woken

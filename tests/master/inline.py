@@ -60,9 +60,6 @@ class InlineReader:
     def waiter(self) -> Flag:
         return Flag()
 
-    def known(self, place: DumpPlace) -> DumpPlace:
-        return place
-
     async def call(self, function: Callable[[], T]) -> T:
         return function()
 

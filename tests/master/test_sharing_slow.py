@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import gc
 import itertools
 import math
 import tempfile
@@ -682,20 +681,6 @@ def test_bytes_on_the_disk_are_read_by_workers(
     assert reads <= {False}
     monkeypatch.undo()
     assert found == [alone(ORACLE / "mysql-row", wanted[0])] * 3
-
-
-def test_places_that_nobody_holds_are_forgotten() -> None:
-    async def follow() -> None:
-        async with shared(ORACLE / "mysql-row") as reader:
-            register = Register(reader.store.subjects)
-            await _next(reader, Wanted().dump(reader, register)[0])
-            assert len(reader._places)
-            reader._forget_files([place.source for place in list(reader._places.values())])
-            while len(reader._places):
-                gc.collect()
-                await asyncio.sleep(0.001)
-
-    run(follow())
 
 
 def test_a_rotation_is_followed_without_another_commit(tmp_path: Path) -> None:
