@@ -158,7 +158,8 @@ def test_the_newest_needs_the_privilege_to_list(source: FakeSource, store: Binlo
 def test_a_connection_that_breaks_inside_a_large_event_is_made_again(
     source: FakeSource, store: BinlogDirectory, monkeypatch: pytest.MonkeyPatch, rude: bool
 ) -> None:
-    monkeypatch.setattr("dumpfilter.receiver.login._LEAST_SILENCE", 0.2)
+    if not rude:
+        monkeypatch.setattr("dumpfilter.receiver.login._LEAST_SILENCE", 0.2)
     source.files = {"bin.000001": large_file(6 << 20)}
     breaks = [True]
     is_over = threading.Event()
@@ -169,6 +170,8 @@ def test_a_connection_that_breaks_inside_a_large_event_is_made_again(
             yield whole
             return
         breaks.pop()
+        # A busy machine may be slow to read the later answers.
+        monkeypatch.setattr("dumpfilter.receiver.login._LEAST_SILENCE", 60.0)
         yield whole[: 5 << 20]
         if rude:
             source.reset()
@@ -178,7 +181,8 @@ def test_a_connection_that_breaks_inside_a_large_event_is_made_again(
     source.raw = broken
     made = follower(source, store, "?heartbeat=0.05")
     made.run()
-    assert made.failures == 1
+    # A busy machine may also take the wait before the first event for silence.
+    assert made.failures == 1 or (made.failures and not rude)
     assert stored(store.directory) == source.files
 
 
