@@ -16,9 +16,8 @@ from dumpfilter.base.options.values import HEARTBEAT_PERIOD
 from dumpfilter.dump.chunk import DEFAULT_CHUNK_SIZE, ChunkPlan
 from dumpfilter.dump.stream.message import NOTHING_KEPT, Kept
 from dumpfilter.dump.stream.pace import LARGEST, Pace
-from dumpfilter.dump.thread import DumpThread, Exclusion, Reach
+from dumpfilter.dump.thread import DumpThread, Exclusion
 from dumpfilter.dump.xa import Earlier
-from dumpfilter.filter.base import OriginFilter
 from dumpfilter.master.advance import (
     DumpPlace,
     Encoding,
@@ -117,11 +116,10 @@ class Dump:
         self._number = register.begin_dump(slave, self._waiter.wake)
         self._flags = slave.flags
         """The verdicts of the filter that this dump uses."""
-        self._exclusion = Exclusion(reader.store.sources, start.gtid_set)
-        self._shared_origin = _without_own_id(slave.origin)
-        """The servers and domains whose transactions the slave does not want, without its own server id. None: it
-        wants all.
-        """
+        self._exclusion = Exclusion(reader.store.sources, start.gtid_set, slave.origin)
+        """The transactions that this slave must not get."""
+        self._shared_exclusion = self._exclusion.of_equal_slaves()
+        """The transactions that all slaves must not get with which this slave shares messages."""
         self._encoding = options.encoding or GrpcEncoding()
         self.reached = Reached(start.file, start.position, is_boundary=True)
         """The binlog position up to which the dump has yielded messages."""
@@ -247,9 +245,8 @@ class Dump:
             self._flags,
             self._store.sources,
             chunk_size=self._pace.size,
-            origin=self._shared_origin,
             earlier=self._options.earlier,
-        )
+        ).leaving_out(self._shared_exclusion)
 
         def enter() -> DumpPlace:
             try:
@@ -318,7 +315,7 @@ class Dump:
             or self._changed
             or self._unknown_domains
             or not self.active
-            or self._leaves_out(step.reach)
+            or self._exclusion.overlaps(step.reach)
             or self._is_drained
         ):
             return False
@@ -343,9 +340,9 @@ class Dump:
         ``step`` is shared with other slaves. It is returned unchanged unless it has transactions that this slave has
         already or has written itself. Then a step without these transactions is made for this slave alone.
         """
-        if step is None or not self._leaves_out(step.reach):
+        if step is None or not self._exclusion.overlaps(step.reach):
             return step
-        own = self._private(place)
+        own = replace(place, thread=place.thread.leaving_out(self._exclusion))
         step = await self._reader.call(lambda: step_from(self._store, own))
         if step is not None:
             step.after = self._shared(step.after)
@@ -447,26 +444,8 @@ class Dump:
         """Return the place (position, filter and state) from which the dump continues with the slave's new filter."""
         self._flags = self._slave.flags
         thread = place.thread.fork()
-        thread.change_filter(self._flags, origin=self._shared_origin)
+        thread.change_filter(self._flags)
         return replace(place, thread=thread)
-
-    def _leaves_out(self, reach: Reach) -> bool:
-        """Tell whether ``reach``, the GTID ranges and server ids of some transactions, may include a transaction that
-        this slave must not get. The master sends the transaction to other slaves with an equal filter.
-
-        The slave already has the transaction, or has written it itself in circular replication. In parts of the binlog
-        without such transactions, the slave shares its messages with other slaves.
-        """
-        origin = self._slave.origin
-        if origin is not None and origin.own_server_id in reach.server_ids:
-            return True
-        return self._exclusion.overlaps(reach)
-
-    def _private(self, place: DumpPlace) -> DumpPlace:
-        """Return a copy of ``place`` (position, filter and state of a dump) that leaves out the transactions which this
-        slave must not get.
-        """
-        return replace(place, thread=place.thread.leaving_out(self._exclusion, self._slave.origin))
 
     def _shared(self, place: DumpPlace) -> DumpPlace:
         """Return the place for ``place`` (position, filter and state of a dump) with which slaves with an equal filter
@@ -474,7 +453,7 @@ class Dump:
 
         A dump from there leaves out only transactions that all these slaves leave out.
         """
-        thread = place.thread.leaving_out(None, self._shared_origin)
+        thread = place.thread.leaving_out(self._shared_exclusion)
         return replace(place, thread=thread)
 
 
@@ -483,13 +462,3 @@ def ends_transaction(plan: ChunkPlan) -> bool:
     resume at a later position than before it.
     """
     return bool(plan.resume_bytes) or plan.end == plan.resume
-
-
-def _without_own_id(origin: OriginFilter | None) -> OriginFilter | None:
-    """Return a copy of ``origin`` (the servers and domains that a slave does not want) without the slave's own server
-    id. Return None if nothing is left.
-    """
-    if origin is None:
-        return None
-    shared = replace(origin, own_server_id=0)
-    return shared if shared.is_on else None

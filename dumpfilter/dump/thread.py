@@ -21,9 +21,8 @@ columns. This is so in these cases:
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -106,33 +105,42 @@ class Reach:
 
 
 class Exclusion:
-    """The transactions that one slave does not need because it has them already, so that the dump thread skips them.
+    """The transactions that one slave does not need, so that the dump thread skips them.
 
     Parameters:
         sources: the numbers of the binlog set's GTID sources (server UUIDs, or MariaDB's domain and server ids).
         executed: the GTIDs that the slave already has; None if the slave names none.
+        origin: the server ids and domains whose transactions the slave wants; None: all.
     """
 
-    def __init__(self, sources: SourceNumbers, executed: GtidSet | None) -> None:
+    def __init__(self, sources: SourceNumbers, executed: GtidSet | None, origin: OriginFilter | None) -> None:
         self._sources = sources
         self._executed = None if executed is None else executed.copy()
+        self._origin = None if origin is None or not origin.is_on else origin
         self._highest: dict[int, int] = {}
         """The highest transaction number that the slave has of each GTID source, by the source's number. Filled on
         demand.
         """
-        self.key: Hashable = None
-        """A hashable value that is equal for exclusions of the same GTID set. None if the slave names no GTID set."""
-        if executed is not None:
-            # A GTID set can have many intervals, and keys are compared and hashed often.
-            self.key = hashlib.sha256(f"{executed.family} {executed}".encode()).digest()
+        self.key: Hashable = (None if executed is None else self), self._origin
+        """A hashable value that is equal for slaves that do not need the same transactions. A GTID set can have many
+        intervals, so that no two slaves with GTID sets have equal keys.
+        """
+        self.is_on = executed is not None or self._origin is not None
+        """Whether the slave may not need some transactions."""
 
-    def apply(self, segment: Segment, origin: OriginFilter | None) -> Columns:
+    def of_equal_slaves(self) -> Exclusion:
+        """Return the exclusion of the transactions that slaves with another server id and other GTIDs do not need
+        either.
+        """
+        origin = None if self._origin is None else replace(self._origin, own_server_id=0)
+        return Exclusion(self._sources, None, origin)
+
+    def apply(self, segment: Segment) -> Columns:
         """Return a segment (a part of a binlog file) as columns in which the transactions that this slave does not need
         are marked as ``SKIP`` (dropped).
 
-        ``origin`` says from which server ids and domains the slave wants transactions; None: from all. In the result,
-        ``txn_source`` (the number of the GTID source) is -1 for each transaction whose GTID the master does not report
-        to the slave.
+        In the result, ``txn_source`` (the number of the GTID source) is -1 for each transaction whose GTID the master
+        does not report to the slave.
         """
         columns = columns_of(segment)
         if self._executed is not None:
@@ -142,15 +150,17 @@ class Exclusion:
                 dropped=self._missing(segment.dropped, self._executed),
                 has=has,
             )
-        if origin is not None and origin.is_on:
-            columns = self._without_unwanted(segment, origin, columns)
-        return columns
+        return columns if self._origin is None else self._without_unwanted(segment, self._origin, columns)
 
     def overlaps(self, reach: Reach) -> bool:
-        """Tell whether the slave already has any transaction in the GTID ranges of ``reach``, the ranges of one segment
-        of a binlog file. False if the slave names no GTIDs.
+        """Tell whether ``reach``, the GTID ranges and server ids of some transactions, may include a transaction that
+        this slave does not need, and slaves with another server id and other GTIDs do.
+
+        The slave already has the transaction, or has written it itself in circular replication.
         """
         executed = self._executed
+        if self._origin is not None and self._origin.own_server_id in reach.server_ids:
+            return True
         if executed is None:
             return False
         for source, (low, high) in reach.gtids.items():
@@ -160,30 +170,6 @@ class Exclusion:
             if low <= highest and executed.overlaps(self._sources.key(source), low, high):
                 return True
         return False
-
-    def concerns(self, segment: Segment, reach: Callable[[], Reach], origin: OriginFilter | None) -> bool:
-        """Tell whether the slave may have or ignore any transaction of a segment (a part of a binlog file), so that
-        :meth:`apply` may change something.
-
-        ``reach`` returns the GTID ranges and server ids of the segment's transactions, and is called only if needed.
-        ``origin`` says from which servers and domains the slave wants transactions; None: from all.
-        """
-        wanted = origin if origin is not None and origin.is_on else None
-        if wanted is None:
-            return self._executed is not None and self.overlaps(reach())
-        fd = segment.format_description
-        if not wanted.unwanted_server_ids(fd.header.server_id).isdisjoint(reach().server_ids):
-            return True
-        return self.overlaps(reach()) or (
-            fd.family == "mariadb"
-            and not all(wanted.wants_domain(self._domain(source)) for source in reach().gtids)
-        )
-
-    def _domain(self, source: int) -> int:
-        """Return the domain id of a GTID source of MariaDB, by the source's number."""
-        domain, _ = self._sources.key(source)
-        assert isinstance(domain, int)
-        return domain
 
     def _missing(self, dropped: npt.NDArray[np.int64], executed: GtidSet) -> npt.NDArray[np.int64]:
         rows = [
@@ -205,7 +191,9 @@ class Exclusion:
         is_unwanted = np.isin(segment.txn_server, list(origin.unwanted_server_ids(fd.header.server_id)))
         if fd.family == "mariadb":
             for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
-                if not origin.wants_domain(self._domain(number)):
+                domain, _ = self._sources.key(number)
+                assert isinstance(domain, int)
+                if not origin.wants_domain(domain):
                     is_unwanted |= segment.txn_source == number
         # Rotate and similar events belong to the binlog file and to no transaction.
         is_unwanted &= segment.txn_source != R.KEPT
@@ -243,9 +231,7 @@ class DumpThread:
     ) -> None:
         self.flags = flags
         """The decisions of the filter in force, about each table and statement."""
-        self._origin = origin
-        self._sources = sources
-        self._exclusion = Exclusion(sources, exclude)
+        self._exclusion = Exclusion(sources, exclude, origin)
         self.chunk_size = chunk_size
         """The bytes of events after which a chunk ends."""
         self._carry: Carry | None = None
@@ -291,15 +277,12 @@ class DumpThread:
         fork.chunk_size = chunk_size
         return fork
 
-    def leaving_out(self, exclusion: Exclusion | None, origin: OriginFilter | None) -> DumpThread:
-        """Return an independent copy that does not send the transactions in ``exclusion`` (those that the slave already
-        has), nor transactions of servers and domains that ``origin`` does not want.
-
-        ``exclusion`` None excludes none, and ``origin`` None wants all.
+    def leaving_out(self, exclusion: Exclusion) -> DumpThread:
+        """Return an independent copy that does not send the transactions in ``exclusion``, which the slave does not
+        need.
         """
         fork = self.fork()
-        fork._exclusion = exclusion or Exclusion(self._sources, None)
-        fork._origin = origin
+        fork._exclusion = exclusion
         return fork
 
     @property
@@ -314,7 +297,6 @@ class DumpThread:
             return None
         return (
             self.flags,
-            self._origin,
             self._exclusion.key,
             self.chunk_size,
             self._xa_ends.key,
@@ -324,18 +306,17 @@ class DumpThread:
             self.position,
         )
 
-    def change_filter(self, flags: TableFlags, *, origin: OriginFilter | None = None) -> None:
+    def change_filter(self, flags: TableFlags) -> None:
         """Use another filter for the next transactions. The thread must not be inside a transaction, because one filter
         decides each transaction whole.
 
-        ``flags`` are the new filter's decisions about tables and statements. ``origin`` says from which servers and
-        domains the slave wants transactions; None: from all.
+        ``flags`` are the new filter's decisions about tables and statements.
         """
         assert not self.in_transaction
         if flags is not self.flags:
             self._xa_ends = self._xa_ends.left(self.flags)
             self._really_sent = SentParts()
-        self.flags, self._origin = flags, origin
+        self.flags = flags
 
     def start_file(self, position: int, read: ReadAt, *, relay_rotate: int | None = None) -> None:
         """Begin with another binlog file, at the byte offset ``position`` between two transactions.
@@ -372,8 +353,7 @@ class DumpThread:
         The value is False inside a transaction, and if the slave leaves out transactions. It is also False with an
         imposed filter, which the master's operator sets.
         """
-        is_plain = not self.in_transaction and not self.flags.boundary
-        return is_plain and self._origin is None and self._exclusion.key is None
+        return not (self.in_transaction or self.flags.boundary or self._exclusion.is_on)
 
     def passed(self, position: int) -> DumpThread:
         """Return an independent copy of this dump thread at the transaction boundary ``position``, without planning the
@@ -385,18 +365,12 @@ class DumpThread:
         fork.position = fork.resume = position
         return fork
 
-    def _decides_by_flags(self, segment: Segment, reach: Callable[[], Reach]) -> bool:
-        """Tell whether the filter's verdicts about tables and statements alone decide a segment.
-
-        ``reach`` returns the GTID ranges and server ids of the segment's transactions.
-        """
-        return not (
-            self.in_transaction
-            or self.flags.boundary
-            or (segment.payloads and self.flags.is_on)
+    def _decides_by_flags(self, segment: Segment) -> bool:
+        """Tell whether the filter's verdicts about tables and statements alone decide a segment."""
+        return self.decides_by_flags and not (
+            (segment.payloads and self.flags.is_on)
             or self._relay_rotate == segment.start
             or self._xa_ends.concerns(segment)
-            or self._exclusion.concerns(segment, reach, self._origin)
         )
 
     def _plan_alone(self, segment: Segment, first: int) -> list[ChunkPlan]:
@@ -413,7 +387,7 @@ class DumpThread:
         ``first`` is the number of the first transaction to decide.
         """
         flags = self.flags
-        columns = self._exclusion.apply(segment, self._origin)
+        columns = self._exclusion.apply(segment)
         if self._relay_rotate == segment.start:
             columns = columns.with_subjects([0], R.SKIP)
         had = columns.txn_subject
@@ -491,20 +465,12 @@ def plan_many(threads: Sequence[DumpThread], segment: Segment) -> list[Planned]:
     planned: list[Planned] = [[]] * len(threads)
     equals: dict[Asked, list[int]] = {}
     inside: dict[int | None, int] = {segment.start: 0}
-    reaches: list[Reach] = []
-
-    def reach() -> Reach:
-        # functools.cache takes 3 µs to set up, a quarter of the time for the plan of a live commit.
-        if not reaches:
-            reaches.append(Reach.of(segment))
-        return reaches[0]
-
     for number, thread in enumerate(threads):
         try:
             first = inside.get(thread.position)
             if first is None or segment.continues:
                 first = inside[thread.position] = thread._first_transaction(segment)
-            if thread._decides_by_flags(segment, reach):
+            if thread._decides_by_flags(segment):
                 equals.setdefault(thread._asked(first), []).append(number)
             else:
                 planned[number] = thread._plan_alone(segment, first)

@@ -11,7 +11,7 @@ from dumpfilter.binlog.context_events import decode_xa_prepare
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.dump.chunk import Counts, render
-from dumpfilter.dump.thread import DumpThread
+from dumpfilter.dump.thread import DumpThread, Exclusion
 from dumpfilter.filter import Rule
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.filter.flags import TableFlags
@@ -203,6 +203,6 @@ def test_a_changed_origin_takes_over_with_the_filter() -> None:
         for plan in thread.plan(segment):
             sent += render(plan, memoryview(reader.data), reader.data_offset, file.read, made.fd)
         if thread.position == builder.boundaries[2]:
-            thread.change_filter(flags, origin=OriginFilter(own_server_id=8))
+            thread = thread.leaving_out(Exclusion(sources, None, OriginFilter(own_server_id=8)))
     servers = [event.header.server_id for event in reference.events_of(made.fd, sent)]
     assert servers == [8, 8, 7, 7]

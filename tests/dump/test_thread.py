@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dumpfilter.binlog.format import Family, NameRules
 from dumpfilter.binlog.gtid import empty_set
 from dumpfilter.dump.chunk import Counts
-from dumpfilter.dump.thread import DumpThread
+from dumpfilter.dump.thread import DumpThread, Exclusion
 from dumpfilter.dump.xa import Earlier
 from dumpfilter.filter import Filter, Rule
 from dumpfilter.filter.base import BoundaryFilter, OnUndecided, OriginFilter
@@ -67,7 +67,8 @@ def test_forks(
         for source, number in zip(segment.txn_source.tolist(), segment.txn_number.tolist(), strict=True):
             if source >= 0 and number <= excluded:
                 exclude.add_range(file.sources.key(source), number, number)
-    alone, forked = (file.thread(flags, chunk_size=chunk_size, exclude=exclude) for _ in range(2))
+    alone = file.thread(flags, chunk_size=chunk_size, exclude=exclude)
+    forked = alone.fork()
     for number, segment in enumerate(file.segments):
         assert forked.key == alone.key
         assert (alone.key is None) >= alone.in_transaction
@@ -121,10 +122,10 @@ def test_different_keys() -> None:
         file.thread(flags, earlier=Earlier((flags,), (flags,))),
         file.thread(flags, position=len(file.file.data)),
     ]
-    changed = file.thread(flags)
-    changed.change_filter(flags, origin=OriginFilter(frozenset({8})))
+    without = Exclusion(file.sources, None, OriginFilter(frozenset({8})))
+    changed = file.thread(flags).leaving_out(without)
     assert len({thread.key for thread in [*threads, changed]}) == len(threads) + 1
-    assert file.thread(flags, exclude=exclude).key == threads[3].key
+    assert file.thread(flags, origin=OriginFilter(frozenset({8}))).key == changed.key
 
 
 def test_forks_at_the_same_time() -> None:
