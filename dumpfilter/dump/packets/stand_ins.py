@@ -211,11 +211,6 @@ KeyOf = Callable[[int], SourceKey]
 server id.
 """
 
-_READ_COST = 16 << 10
-"""The number of bytes that can be read from a file in the time of one system call. Events nearer to each other are
-read together.
-"""
-
 _MARIADB_ID = 12
 """The length of the number and the domain at the begin of the body of MariaDB's Gtid event, bytes."""
 
@@ -478,13 +473,13 @@ def with_stand_ins(
     place, end = dropped.place, dropped.end
     if fd.family == "mariadb":
         gtids, offset, size = _mariadb_gtids(dropped, fd, key_of)
-    elif dropped.sequence.any():
-        gtids, offset, size = _told_gtids(dropped, fd, key_of, read)
+    elif window is not None and not dropped.sequence.any() and window.has(*dropped.gtid_span):
+        gtids, offset, size = window.data, dropped.offset - window.offset, dropped.size
+    else:
+        gtids, offset, size = _mysql_gtids(dropped, fd, key_of, read)
         row = np.repeat(np.arange(len(place)), dropped.length)
         is_last = np.append(np.diff(row) > 0, True)
         place, end = place[row], np.where(is_last, end[row], dropped.begin[row])
-    else:
-        (gtids, offset), size = _gtids_in(dropped, window) or _read_gtids(dropped, read), dropped.size
     data, tail = as_array(events), _tail(fd.family, fd.checksum)
     out = np.empty(len(data) + int(size.sum()) + len(place) * len(tail), np.uint8)
     result = K.weave(data, place, end, as_array(gtids), offset, size, tail, fd.checksum, out)
@@ -495,7 +490,7 @@ def with_stand_ins(
     return out.data
 
 
-def _told_gtids(dropped: Dropped, fd: FormatDescription, key_of: KeyOf, read: ReadAt) -> _Gtids:
+def _mysql_gtids(dropped: Dropped, fd: FormatDescription, key_of: KeyOf, read: ReadAt) -> _Gtids:
     """Synthesize the Gtid events of transactions that Gap events name, and read those of transactions in the file."""
     synthesis = GtidSynthesis(fd)
     parts: list[bytes | memoryview] = []
@@ -533,33 +528,6 @@ NOT_A_GTID = (
     "the Gtid event of a dropped transaction is not here; the file was changed, copy it again from the server"
 )
 """The text of the error for a Gtid event that is not at the offset at which the index found it."""
-
-
-def _gtids_in(dropped: Dropped, window: Window | None) -> tuple[Bytes, Integers] | None:
-    """Return a window's bytes and the offset of each Gtid event in them. None without a window, or if an event lies
-    outside of it.
-    """
-    if window is None or not window.has(*dropped.gtid_span):
-        return None
-    return window.data, dropped.offset - window.offset
-
-
-def _read_gtids(dropped: Dropped, read: ReadAt) -> tuple[Bytes, Integers]:
-    """Read the Gtid events of transactions from the file. Return the bytes read and the offset of each event in them.
-
-    Events near one another are read together with the bytes between them.
-    """
-    offset, end = dropped.offset, dropped.offset + dropped.size
-    distance = offset[1:] - end[:-1]
-    breaks = np.flatnonzero((distance > _READ_COST) | (distance < 0)) + 1
-    firsts = np.concatenate([[0], breaks])
-    lasts = np.append(breaks, len(offset)) - 1
-    begins, lengths = offset[firsts], end[lasts] - offset[firsts]
-    pieces = [read(begin, length) for begin, length in zip(begins.tolist(), lengths.tolist(), strict=True)]
-    piece_at = np.cumsum(lengths) - lengths
-    data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-    shift = np.repeat(piece_at - begins, lasts - firsts + 1)
-    return data, offset + shift
 
 
 class StandIns(NamedTuple):
