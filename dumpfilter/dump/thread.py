@@ -153,10 +153,8 @@ class Exclusion:
         return columns if self._origin is None else self._without_unwanted(segment, self._origin, columns)
 
     def overlaps(self, reach: Reach) -> bool:
-        """Tell whether ``reach``, the GTID ranges and server ids of some transactions, may include a transaction that
-        this slave does not need, and slaves with another server id and other GTIDs do.
-
-        The slave already has the transaction, or has written it itself in circular replication.
+        """Tell whether some transactions may include one that this slave has already, or has written itself in circular
+        replication. ``reach`` has the GTID ranges and server ids of the transactions.
         """
         executed = self._executed
         if self._origin is not None and self._origin.own_server_id in reach.server_ids:
