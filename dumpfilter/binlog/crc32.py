@@ -17,7 +17,7 @@ from dumpfilter.base.compiler.arrays import Bytes
 from dumpfilter.base.compiler.extensions import HAS_CLMUL
 from dumpfilter.base.compiler.kernels import kernel
 from dumpfilter.binlog.events import SOUND
-from dumpfilter.binlog.native import crc32_fold, load_u8, load_u32, load_u64
+from dumpfilter.binlog.native import crc32_fold, load_u8, load_u32, load_u64, prefetch_ahead
 
 
 def _tables() -> np.ndarray:
@@ -111,7 +111,9 @@ def _expected(data: Bytes, begin: int, size: int):
     at = np.int64(0)
     edge = np.int64(_BLOCK)
     wanted = np.uint32(0)
+    fetched = np.int64(begin)
     while at + 19 <= room:
+        fetched = prefetch_ahead(data, fetched, begin + at)
         length = np.int64(load_u32(address + np.uintp(at) + np.uintp(9)))
         if length < 23 or at + length > room:
             break

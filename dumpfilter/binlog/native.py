@@ -6,7 +6,7 @@ Each operation is an LLVM intrinsic, so that compiled code uses it without a cal
 
 from __future__ import annotations
 
-from dumpfilter.base.compiler.kernels import intrinsic, is_compiling
+from dumpfilter.base.compiler.kernels import inlined, intrinsic, is_compiling
 
 if is_compiling():
     from llvmlite import ir
@@ -116,6 +116,19 @@ def prefetch(typingctx, array, index):
         return context.get_dummy_value()
 
     return types.void(array, types.intp), codegen
+
+
+@inlined
+def prefetch_ahead(data, fetched, at):
+    """Prefetch the next 2 KiB of a walk from event to event, and return the end of the prefetched bytes.
+
+    The processor cannot do so itself, because each event's header tells where the next event begins. The walk is at
+    offset ``at`` of ``data``, and the bytes up to ``fetched`` were prefetched before.
+    """
+    while fetched < at + 2048:
+        prefetch(data, fetched)
+        fetched += 64
+    return fetched
 
 
 # CRC32 is computed by folding: carry-less multiplication moves 16 bytes forward by a fixed distance. The constants

@@ -67,7 +67,7 @@ from dumpfilter.binlog.gap_events import (
     SIGNATURE,
 )
 from dumpfilter.binlog.gtid_events import FL_COMPLETED_XA, FL_PREPARED_XA, FL_STANDALONE
-from dumpfilter.binlog.native import load_u8, load_u16, load_u32, load_u64
+from dumpfilter.binlog.native import load_u8, load_u16, load_u32, load_u64, prefetch_ahead
 
 
 class Stop(enum.IntEnum):
@@ -130,12 +130,10 @@ STATE = np.dtype(
 
 
 class Buffer(NamedTuple):
-    """A part of a binlog file in memory that a call of the scan reads: its address, and its size in bytes."""
+    """A part of a binlog file in memory that a call of the scan reads: its bytes, and their offset in the file."""
 
-    address: int
-    size: int
+    data: Bytes
     offset: int
-    """The byte offset in the file of the buffer's first byte."""
 
 
 class Names(NamedTuple):
@@ -507,21 +505,21 @@ def scan(
     count: int,
 ):
     """Scan the events of ``buffer`` from offset ``begin`` on, until the buffer ends or the caller has to act. Append
-    each event, its role (how it travels in a filtered stream) and its table to the ``count`` events in ``out``.
-
-    The record ``state`` (:data:`STATE`) passes from one call to the next. ``grammar`` is :data:`GRAMMAR`. New tables
-    are added to ``names`` and ``table_ids``.
+    each event, its role (how it travels in a filtered stream) and its table to the ``count`` events in ``out``. The
+    record ``state`` (:data:`STATE`) passes from one call to the next. ``grammar`` is :data:`GRAMMAR`. New tables are
+    added to ``names`` and ``table_ids``.
 
     Returns ``(stop, next, count, boundary_next, boundary_count)``: the :class:`Stop`, the offset of the next event in
-    the buffer, and the number of events. The last two are the same numbers at the last transaction boundary.
-    ``boundary_count`` is 0 when the scan has met no boundary.
+    the buffer, and the number of events. The last two are the same numbers at the last transaction boundary, which
+    the scan has not met if ``boundary_count`` is 0.
     """
-    base, size = _U(buffer.address), np.int64(buffer.size)
+    data, file_offset = buffer
+    base, size = _U(data.ctypes.data), np.int64(data.size)
     now = state[0]
     place, id_length, query_header_length = now.place, now.table_id_length, now.query_header_length
     checksum = np.int64(CHECKSUM_LENGTH) if now.checksum else np.int64(0)
     verify = now.checksum != 0 and now.verify != 0
-    at = boundary = np.int64(begin)
+    at = boundary = fetched = np.int64(begin)
     stop, boundary_count = np.int64(Stop.DONE), np.int64(0)
     # Local variables hold the arrays, because each use of an array in a tuple costs as much as a small event.
     offsets, sizes, times, types, roles, subjects = out
@@ -529,6 +527,7 @@ def scan(
     ids, id_subjects = table_ids
     heap, key_starts, key_lengths, slots = _U(names.heap.ctypes.data), names.start, names.length, names.slots
     while at + HEADER_LENGTH <= size:
+        fetched = prefetch_ahead(data, fetched, at)
         event = base + _U(at)
         length = np.int64(load_u32(event + _U(9)))
         kind = np.int64(load_u8(event + _U(4)))
@@ -564,8 +563,7 @@ def scan(
                 if id_length != 4:
                     table_id |= np.uint64(load_u16(body + _U(4))) << np.uint64(32)
                 slot = _table_id_slot(ids, table_id)
-                is_free = ids[slot] == np.uint64(0)
-                known = id_subjects[slot]
+                is_free, known = ids[slot] == np.uint64(0), id_subjects[slot]
                 if word == Symbol.ROWS:
                     end = load_u16(body + _U(id_length)) & np.uint16(STMT_END_F)
                     word = _rows_word(table_id, id_length, end, body_length)
@@ -604,7 +602,7 @@ def scan(
             # Each transaction names its tables in Table_map events, so older table ids can be forgotten.
             ids[:] = np.uint64(0)
             now.table_ids = 0
-        offsets[count] = buffer.offset + at
+        offsets[count] = file_offset + at
         sizes[count] = length
         times[count] = load_u32(event)
         types[count] = kind
@@ -766,7 +764,7 @@ def group_transactions(
         events.subject,
     )
     first_events, of_transaction, sources, numbers, servers, sets = out
-    base = _U(buffer.address) - _U(buffer.offset)
+    base = _U(buffer.data.ctypes.data) - _U(buffer.offset)
     n = used = keys = np.int64(0)
     is_first = True
     for i in range(offsets.size):

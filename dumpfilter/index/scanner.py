@@ -260,7 +260,7 @@ class FileScanner:
         place_before = int(self._state["place"][0])
         columns = self._columns
         at = count = boundary = boundary_count = 0
-        buffer = K.Buffer(data.ctypes.data, data.size, offset)
+        buffer = K.Buffer(data, offset)
         if self._verify and self._state["checksum"][0]:
             # This quick pass checks the checksums of all events together. Only when it fails does the scan check each
             # event, to find the bad one.
@@ -517,7 +517,7 @@ class FileScanner:
         self, events: K.EventColumns, data: npt.NDArray[np.uint8], offset: int, continues: bool
     ) -> tuple[int, int]:
         """Fill the columns of transactions. Return the number of transactions, and of their subjects in lists."""
-        buffer = K.Buffer(data.ctypes.data, data.size, offset)
+        buffer = K.Buffer(data, offset)
         transactions = self._columns.transactions
         keys = self._columns.source_keys
         n, n_set, n_keys = K.group_transactions(

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from dumpfilter.analyse.report.measures import PERIODS
-from dumpfilter.analyse.traffic.facts import Facts, side_by_side
+from dumpfilter.analyse.traffic.facts import Facts, Ints, side_by_side
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
@@ -201,6 +201,8 @@ class MeasureRanges(ReadRanges):
         tally.take()
         ranges = tuple(ranges)
         nbytes = sum(one.end - one.start for one in ranges)
+        # From 1 GiB on, 16 to 32 ranges of the set have samples.
+        every = max(1, self.nbytes >> 29)
         by_file: dict[int, Measured] = {}
         for (number, path), some in itertools.groupby(ranges, lambda one: (one.file, one.path)):
             samples, schema_bytes = Samples(), Counter[str]()
@@ -209,10 +211,13 @@ class MeasureRanges(ReadRanges):
                     assigner = Assigner(owners)
                     for k, block in enumerate(self.blocks(file, wanted, subjects, sources)):
                         tally.add(block.segment, file.read)
+                        streams: dict[str, Ints] = {}
                         for share in assigner.assign(block.segment, file.read):
-                            schema_bytes[owners.names[share.output]] += share.size
-                        if not k:
-                            _compress(block, subjects, wanted.number, samples)
+                            name = owners.names[share.output]
+                            schema_bytes[name] += share.size
+                            streams[name] = share.plan.ranges
+                        if not k and not wanted.number % every:
+                            _compress(block, streams, wanted.number // every, samples)
             by_file[number] = Measured(tally.take(), dict(schema_bytes), samples)
         units = sum(len(found.tallied.condition) for found in by_file.values())
         if units * max(self.nbytes, nbytes) > self.options.most_units * nbytes:
@@ -237,12 +242,12 @@ class MeasureRanges(ReadRanges):
         return subjects, sources, verdicts, tally, owners
 
 
-def _compress(block: Block, subjects: Subjects, turn: int, samples: Samples) -> None:
-    """Compress samples of a block, and add their sizes to ``samples``.
+def _compress(block: Block, streams: Mapping[str, Ints], turn: int, samples: Samples) -> None:
+    """Compress samples of a block and of the pieces for each schema, and add their sizes to ``samples``.
 
     Some transactions are also compressed one by one. ``turn`` is a number that determines with which schema to begin.
     """
-    samples.take_of_block(block, subjects, turn)
+    samples.take_of_block(block, streams, turn)
     segment = block.segment
     length = min(CHUNK, segment.end - segment.start)
     ends = np.append(segment.offset[segment.txn_event[1:-1]], segment.end) - segment.start
