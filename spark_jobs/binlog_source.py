@@ -57,7 +57,7 @@ from dumpfilter.base.errors import (
 from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogSet, open_file
 from dumpfilter.spark_jobs.options import RANGE_SIZE, ReadOptions
-from dumpfilter.spark_jobs.ranges import FileIndex, Range, follow_xa, index_file, look_for_xa
+from dumpfilter.spark_jobs.ranges import FileIndex, FilePart, Range, follow_xa, index_file, look_for_xa
 from dumpfilter.spark_jobs.source.columns import IMAGES, ROW_TYPES, TYPES
 from dumpfilter.spark_jobs.source.options import KnownColumns, SourceOptions
 from dumpfilter.spark_jobs.source.reading import (
@@ -68,7 +68,6 @@ from dumpfilter.spark_jobs.source.reading import (
     plan_ranges,
     ranges_of_file,
     read_batches,
-    with_name_rules,
     with_types,
 )
 
@@ -194,9 +193,9 @@ class GrowingSet:
     """
 
     def __init__(self, source: str | list[str]) -> None:
-        found = BinlogSet.open(source)
-        self.names = found.names
-        self.paths = dict(zip(self.names, found.addresses, strict=True))
+        self._binlogs = BinlogSet.open(source)
+        self.names = self._binlogs.names
+        self.paths = dict(zip(self.names, self._binlogs.addresses, strict=True))
 
     def latest(self) -> Offset:
         """Return the position (file and offset) at which the newest file's last complete transaction ends. Raises
@@ -220,7 +219,7 @@ class GrowingSet:
             raise OptionError(f"option startingPosition: {text!r} is none of earliest, latest, file:position")
         offset = Offset(file=name, position=int(digits))
         self._check(offset)
-        index = index_file(0, self.paths[name], last=True, options=ReadOptions(range_size=1))
+        index = index_file(FilePart(0, self.paths[name], last=True), ReadOptions(range_size=1))
         if offset["position"] not in (FIRST, FIRST + len(index.format_description), *index.bounds):
             raise PositionError("no transaction begins here", file=name, position=offset["position"])
         return offset
@@ -253,7 +252,8 @@ class GrowingSet:
             return found
         if any(index.has_xa for _, index in parts):
             found = self._with_xa(found)
-        return with_name_rules(found, self.paths[self.names[-1]])
+        names = self._binlogs.written_by
+        return [replace(one, names=names) for one in found]
 
     def _parts(
         self, start: Offset, until: Offset | None, limit: int | None = None, range_size: int = RANGE_SIZE
@@ -269,10 +269,8 @@ class GrowingSet:
                 return
             last = name == self.names[-1] or end is not None
             left = None if limit is None else limit - taken
-            options = ReadOptions(range_size=range_size)
-            index = index_file(
-                0, self.paths[name], last=last, options=options, start=position, end=end, limit=left
-            )
+            part = FilePart(0, self.paths[name], last, position, end, left)
+            index = index_file(part, ReadOptions(range_size=range_size))
             yield position, index
             taken += index.end - position
             if last or index.end < index.size or (limit is not None and taken >= limit):

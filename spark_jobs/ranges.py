@@ -315,53 +315,52 @@ class FileIndex:
         return hashlib.sha256(self.format_description + self.prolog).hexdigest()
 
 
-DEFAULT_OPTIONS = ReadOptions()
+@dataclass(frozen=True)
+class FilePart:
+    """A part of a binlog file, by default the whole file, that the index pass divides into ranges.
+
+    A streaming query divides a part of a file for each micro-batch.
+    """
+
+    number: int
+    """The index of the file in the binlog set."""
+    path: str
+    """The file's path or URI."""
+    last: bool
+    """Whether the file may end with an incomplete transaction. That is no error in the last file of a set, because a
+    server may still be writing it.
+    """
+    start: int = 0
+    """The byte offset at which the part begins: a transaction boundary, or an offset before the first event."""
+    end: int | None = None
+    """The byte offset of a transaction boundary, at which the part ends at the latest. None: the end of the file."""
+    limit: int | None = None
+    """The maximum size of the part, bytes, except that it has one transaction at least. None: no limit."""
 
 
-def index_file(
-    number: int,
-    path: str,
-    *,
-    last: bool,
-    options: ReadOptions = DEFAULT_OPTIONS,
-    start: int = 0,
-    end: int | None = None,
-    limit: int | None = None,
-) -> FileIndex:
+def index_file(part: FilePart, options: ReadOptions | None = None) -> FileIndex:
     """Divide a binlog file, or a part of it, into ranges (sequences of complete transactions, one for each task).
     Return them with other facts about the file.
 
-    A streaming query divides a part of a file for each micro-batch.
-
-    Parameters:
-        number: the index of the file in the binlog set.
-        path: the file's path or URI.
-        last: whether the file may end with an incomplete transaction. That is no error in the last file of a set,
-            because a server may still be writing it.
-        options: the options for reading. With ``on_corrupt="skip"``, a damaged file is indexed up to the damage, and a
-            wrong checksum counts as damage.
-        start: the byte offset at which the part begins: a transaction boundary, or an offset before the first event.
-        end: the byte offset of a transaction boundary, at which the part ends at the latest. None: the end of the file.
-        limit: the maximum size of the part, bytes, except that it has one transaction at least. None: no limit.
-
-    Raises BinlogError with file and position for a damaged file, unless damage is to be skipped. Raises
-    BinlogUnreadable in any case for a file that the system cannot read.
+    With ``on_corrupt="skip"`` in ``options``, a damaged file is indexed up to the damage, and a wrong checksum counts
+    as damage. Otherwise raises BinlogError with file and position for a damaged file. Raises BinlogUnreadable in any
+    case for a file that the system cannot read.
     """
+    options = options or ReadOptions()
     skip = options.on_corrupt == "skip"
     try:
-        file = open_file(path)
+        file = open_file(part.path)
     except BinlogError as error:
         if not skip or isinstance(error, BinlogUnreadable):
             raise
-        name = path.rpartition("/")[2]
-        return FileIndex(number, path, name, damage=Damage(name, None, error.what))
+        name = part.path.rpartition("/")[2]
+        return FileIndex(part.number, part.path, name, damage=Damage(name, None, error.what))
     with file:
-        index = FileIndex(number, path, file.name, format_description=file.format_description.raw)
-        index.end = max(start, file.first_event)
-        most = None if limit is None else start + limit
+        index = FileIndex(part.number, part.path, file.name, format_description=file.format_description.raw)
+        index.end = max(part.start, file.first_event)
         try:
-            if end is None or index.end < end:
-                _read(index, file, options, last=last, end=end, most=most)
+            if part.end is None or index.end < part.end:
+                _read(index, file, part, options)
         except BinlogError as error:
             if not skip or isinstance(error, BinlogUnreadable):
                 raise
@@ -373,22 +372,13 @@ def index_file(
         return index
 
 
-def _read(
-    index: FileIndex,
-    file: BinlogFile,
-    options: ReadOptions,
-    *,
-    last: bool,
-    end: int | None,
-    most: int | None,
-) -> None:
-    """Scan a file from ``index.end`` to ``end`` (None: the end of the file), and write the facts found into
-    ``index``.
+def _read(index: FileIndex, file: BinlogFile, part: FilePart, options: ReadOptions) -> None:
+    """Scan a file from ``index.end`` to the end of ``part``, and write the facts found into ``index``.
 
-    The scan also ends with the last transaction that ends at the offset ``most`` or before (None: no limit), but has at
-    least one transaction. The end of the last range is not added to ``index.bounds``. If damage is to be skipped, the
-    scan detects every damage that a later pass would detect.
+    The end of the last range is not added to ``index.bounds``. If damage is to be skipped, the scan detects every
+    damage that a later pass would detect.
     """
+    end, most = part.end, None if part.limit is None else part.start + part.limit
     first, bounds = index.end, [index.end]
     skip = options.on_corrupt == "skip"
     block_size = REMOTE_BLOCK_SIZE if isinstance(file, RemoteFile) else INDEX_BLOCK_SIZE
@@ -444,7 +434,7 @@ def _read(
         step(events.end - events.start)
         if is_full or (end is not None and events.end >= end):
             return
-    reader.check_end(last=last)
+    reader.check_end(last=part.last)
 
 
 @dataclass(frozen=True)
@@ -602,8 +592,8 @@ def index_paths(
     they are not read again. ``known`` must be empty if the set has XA transactions, because these can span files.
     ``run`` executes the tasks. Raises BinlogError.
     """
-    new = [(number, path) for number, path in enumerate(paths) if number not in known]
-    found = {one.number: one for one in index_files(new, len(paths), run, options)}
+    new = [part for part in file_parts(paths) if part.number not in known]
+    found = {one.number: one for one in index_files(new, run, options)}
     found |= {number: replace(one, number=number, bounds=()) for number, one in known.items()}
     files = tuple(found[number] for number in range(len(paths)))
     if not any(one.format_description for one in files):
@@ -622,21 +612,17 @@ def index_paths(
     return IndexedSet(files, tuple(ranges), len(unknown), everything)
 
 
-def index_files(
-    some: Sequence[tuple[int, str]], count: int, run: Runner, options: ReadOptions
-) -> list[FileIndex]:
+def file_parts(paths: Sequence[str]) -> list[FilePart]:
+    """Return the files ``paths`` of a binlog set, each as a whole, for the index pass."""
+    return [FilePart(number, path, last=number == len(paths) - 1) for number, path in enumerate(paths)]
+
+
+def index_files(parts: Sequence[FilePart], run: Runner, options: ReadOptions) -> list[FileIndex]:
     """Divide some files of a binlog set into ranges (parts for one task each). Return for each file its ranges and
-    other facts about it.
-
-    ``some`` has the index in the set and the path of each file. ``count`` is the number of files in the set, whose last
-    file may end with an incomplete transaction. ``run`` executes the tasks. Raises BinlogError.
+    other facts about it. ``run`` executes the tasks. Raises BinlogError.
     """
-    index = partial(_index_numbered, count, options)
-    return run(index, some, "indexing", amount=Amount("files", local_bytes([path for _, path in some])))
-
-
-def _index_numbered(count: int, options: ReadOptions, numbered: tuple[int, str]) -> FileIndex:
-    return index_file(*numbered, last=numbered[0] == count - 1, options=options)
+    amount = Amount("files", local_bytes([one.path for one in parts]))
+    return run(partial(index_file, options=options), parts, "indexing", amount=amount)
 
 
 S = TypeVar("S")

@@ -42,8 +42,10 @@ from dumpfilter.spark_jobs.ranges import (
     Block,
     Damage,
     FileIndex,
+    IndexedSet,
     Range,
     blocks_of,
+    file_parts,
     follow_xa,
     index_files,
     look_for_xa,
@@ -245,15 +247,14 @@ def plan_ranges(
     of all files. ``on_damage`` is called for each damaged file that is skipped. Raises BinlogError and OptionError.
     """
     of_file = [] if options.definitions else [one for one in predicates if one.column == "file"]
-    paths = BinlogSet.open(options.sources).addresses
-    some = [(number, path) for number, path in enumerate(paths) if may_hold(of_file, path, 0, 1)]
+    parts = file_parts(BinlogSet.open(options.sources).addresses)
     read = ReadOptions(
         on_corrupt="skip" if options.skip_corrupt else "stop",
         verify=options.verify,
         range_size=options.range_size,
     )
     run = ThreadRunner()
-    indexes = index_files(some, len(paths), run, read)
+    indexes = index_files([one for one in parts if may_hold(of_file, one.path, 0, 1)], run, read)
     for index in indexes:
         if index.damage is not None:
             on_damage(index.damage)
@@ -261,7 +262,8 @@ def plan_ranges(
     if options.definitions and found:
         if any(one.has_xa for one in indexes):
             found, _ = follow_xa(found, run(look_for_xa, found, "following XA transactions"))
-        found = with_name_rules(found, found[-1].path)
+        names = IndexedSet(tuple(indexes), ()).newest.names
+        found = [replace(one, names=names) for one in found]
     return [one for one in found if may_hold(predicates, one.path, one.start, one.end)]
 
 
@@ -294,18 +296,6 @@ def may_hold(predicates: Iterable[Predicate], path: str, start: int, end: int) -
         if not pc.any(one.test(values)).as_py():
             return False
     return True
-
-
-def with_name_rules(ranges: Sequence[Range], newest: str) -> list[Range]:
-    """Return ``ranges`` (parts of binlog files) with the rules by which the server compares schema and table names.
-    Filters need these rules.
-
-    The rules, such as ``lower_case_table_names``, are read from the format description event of the file ``newest``.
-    Raises BinlogError.
-    """
-    with open_file(newest) as file:
-        names = file.format_description.names
-    return [replace(one, names=names) for one in ranges]
 
 
 _HINTS = 3

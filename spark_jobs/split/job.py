@@ -16,7 +16,7 @@ each output has before each range. Tasks can therefore write all ranges in paral
 ends when it reaches ``max_binlog_size``.
 
 The output directory is published completely or not at all. A job writes into a working directory beside the output
-directory. Its name contains the digest of the job's inputs, and the id of the machine's current boot. A failed job
+directory. A file in it has the digest of the job's inputs, and the id of the machine's current boot. A failed job
 removes its working directory. A killed job leaves it, and the next run of the same job continues there. After a
 reboot the job starts again, because a crash may have lost data that was not synced. When all files are written and
 synced, a rename turns the working directory's subdirectory ``out`` into the output directory.
@@ -25,12 +25,10 @@ synced, a rename turns the working directory's subdirectory ``out`` into the out
 from __future__ import annotations
 
 import errno
-import glob
 import hashlib
 import json
 import os
 import shutil
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -59,7 +57,7 @@ from dumpfilter.binlog.gtid_events import (
 from dumpfilter.binlog.writer import rebase, rotate_event, with_body
 from dumpfilter.spark_jobs.engines import Runner, for_each
 from dumpfilter.spark_jobs.options import SplitSettings
-from dumpfilter.spark_jobs.ranges import FileIndex, IndexedSet, Range, amount_of, grouped, index_set
+from dumpfilter.spark_jobs.ranges import FileIndex, Range, amount_of, grouped, index_set
 from dumpfilter.spark_jobs.split import tasks as P
 from dumpfilter.spark_jobs.split.ownership import (
     BY_SCHEMA,
@@ -80,10 +78,8 @@ from dumpfilter.spark_jobs.split.tasks import (
     opened,
 )
 
-_FORMAT = 8
-"""The layout version of a job's working directory. It is part of the directory's name, so no job continues in a
-directory with another layout.
-"""
+_FORMAT = 9
+"""The layout version of a working directory. No job continues in a directory with another layout."""
 
 
 @contextmanager
@@ -106,44 +102,31 @@ def _working_directory(
     for source in sources:
         if source.resolve().parent == directory.resolve():
             raise OutputError(f"{directory}: holds the binlogs that are split; name another directory")
-    work = directory.parent / f"{_base(directory)}{_FORMAT}-{_boot_id()[:8]}-{job[:16]}"
+    work = directory.with_name(f".{directory.name}.split-work")
     with ExitStack() as held:
         try:
             # A job may have been killed after it had renamed the old output directory, and before it published the new
             # one.
-            if not directory.exists():
-                for left in _beside(directory, "old-*"):
-                    os.rename(left, directory)
+            if not directory.exists() and (work / _OLD).exists():
+                os.rename(work / _OLD, directory)
             finished = _finished(directory, job, overwrite=overwrite)
-            if finished is not None:
-                with suppress(OutputError):  # Another job may hold the lock of a working directory.
-                    _remove_abandoned(directory, _beside(directory))
-            else:
+            if finished is None:
                 directory.parent.mkdir(parents=True, exist_ok=True)
-                # A working directory without its part ``out`` is a remainder, since the job has already published
-                # ``out`` as the output directory.
-                _remove_abandoned(
-                    directory,
-                    (left for left in _beside(directory) if left != work or not (left / "out").is_dir()),
-                )
                 work.mkdir(exist_ok=True)
-                held.enter_context(_locked(directory, work))
-                held.callback(_discard, directory, work)
-                for name in (*get_args(RangeFile), "out"):
-                    (work / name).mkdir(exist_ok=True)
+                _lock(held, directory, work)
+                _prepare(work, f"{_FORMAT} {_boot_id()} {job}")
+            elif work.exists():
+                with suppress(OutputError):  # Another job may be at work.
+                    _lock(held, directory, work)
         except OSError as error:
             raise OutputError(f"{error.filename or directory}: cannot be written: {error.strerror}") from None
         yield finished or Staging(str(work))
 
 
-def _base(directory: Path) -> str:
-    """Return the beginning of the names of working directories for the output ``directory``."""
-    return f".{directory.name}.split-"
-
-
-def _beside(directory: Path, pattern: str = "*") -> list[Path]:
-    """Return the working directories of all jobs for the output ``directory``, and the old output directories."""
-    return sorted(directory.parent.glob(f"{glob.escape(_base(directory))}{pattern}"))
+_OLD, _JOB = "old", "job"
+"""The names in a working directory of the replaced output directory, and of the file that says whose plans and outputs
+the working directory has.
+"""
 
 
 def _finished(directory: Path, job: str, *, overwrite: bool) -> Manifest | None:
@@ -167,51 +150,54 @@ def _finished(directory: Path, job: str, *, overwrite: bool) -> Manifest | None:
     return None if overwrite else there
 
 
-@contextmanager
-def _locked(directory: Path, path: Path) -> Iterator[None]:
+def _lock(held: ExitStack, directory: Path, work: Path) -> None:
+    """Lock the working directory until ``held`` is closed, which removes the directory."""
     busy = f"{directory}: another split is writing to it"
-    with locked(path, busy) as handle:
-        # Another process may have removed the directory, and perhaps made it anew.
-        try:
-            is_same = os.path.samestat(os.fstat(handle), os.stat(path))
-        except FileNotFoundError:
-            is_same = False
-        if not is_same:
-            raise OutputError(busy)
-        yield
+    handle = held.enter_context(locked(work, busy))
+    # Another process may have removed the directory, and perhaps made it anew.
+    with suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(handle), os.stat(work)):
+            held.callback(_discard, work)
+            return
+    raise OutputError(busy)
 
 
-def _discard(directory: Path, path: Path) -> None:
-    # The directory is renamed before its files are removed, so that no job continues in half a directory.
-    gone = path.with_name(f"{_base(directory)}gone-{uuid.uuid4().hex[:8]}")
+def _discard(work: Path) -> None:
+    # Without this file, no job continues in half a directory.
     with suppress(OSError):
-        os.rename(path, gone)
-        shutil.rmtree(gone, ignore_errors=True)
+        (work / _JOB).unlink(missing_ok=True)
+    shutil.rmtree(work, ignore_errors=True)
 
 
-def _remove_abandoned(directory: Path, some: Iterable[Path]) -> None:
-    for left in some:
-        with _locked(directory, left):
-            _discard(directory, left)
+def _prepare(work: Path, job: str) -> None:
+    """Empty the working directory, unless a killed run of the same ``job`` left it."""
+    marker = work / _JOB
+    # The job that published ``out`` as the output directory has left a remainder.
+    if (work / "out").is_dir() and marker.exists() and marker.read_text("ascii") == job:
+        return
+    marker.unlink(missing_ok=True)
+    for name in (_OLD, "out", *get_args(RangeFile)):
+        shutil.rmtree(work / name, ignore_errors=True)
+    for name in ("out", *get_args(RangeFile)):
+        (work / name).mkdir()
+    with committed(marker, synced=False) as file:
+        file.write(job.encode("ascii"))
 
 
-def _publish(finished: Path, directory: Path) -> None:
-    """Rename the directory of ``finished`` files to the output directory, at the end of a successful split. An older
-    output directory is then removed.
+def _publish(work: Path, directory: Path) -> None:
+    """Rename the directory of finished files to the output directory, at the end of a successful split. An older
+    output directory is removed with the working directory.
 
     Raises OutputError if the rename fails; the output directory is then unchanged.
     """
-    old = directory.parent / f"{_base(directory)}old-{uuid.uuid4().hex[:8]}"
     try:
-        replace_directory(finished, directory, old)
+        replace_directory(work / "out", directory, work / _OLD)
     except OSError as error:
         if error.errno in (errno.EBUSY, errno.EXDEV):
             raise OutputError(
                 f"{directory}: is a mount point, which cannot appear by a rename; name a directory in it"
             ) from None
         raise OutputError(f"{directory}: cannot be replaced: {error.strerror}") from None
-    if old.exists():
-        _discard(directory, old)
 
 
 def _boot_id() -> str:
@@ -230,6 +216,18 @@ _MOST_WAITING = 1 << 16
 """The number of collected GTIDs at which they are merged into the output's GTID set. Merging many at once is
 cheaper, but collected GTIDs need memory.
 """
+
+
+class TransactionSpans(BinlogError):
+    """The error for a transaction that has events for several outputs, when the option ``spanning="refuse"`` forbids
+    it. An output is a binlog set that the split writes.
+    """
+
+
+class SplitOptions(SplitSettings):
+    """All options of a split, with the binlogs to write. Sizes are in bytes."""
+
+    specification: Specification = BY_SCHEMA
 
 
 class OutputFile(NamedTuple):
@@ -273,21 +271,22 @@ class Placing:
 
     Parameters:
         indexes: the source's files, in order.
-        names: the outputs (binlog sets that the split writes) that are written even if they receive no event.
-        max_size: the size at which a file ends, bytes (``max_binlog_size``). The transaction that reaches this size is
-            the file's last.
+        options: the options of the split. The transaction that reaches ``max_binlog_size`` is its file's last.
     """
 
-    def __init__(self, indexes: Sequence[FileIndex], names: Sequence[str], max_size: int) -> None:
-        self._indexes = [one for one in indexes if one.format_description]
+    def __init__(self, indexes: Sequence[FileIndex], options: SplitOptions) -> None:
+        self._indexes = {one.number: one for one in indexes if one.format_description}
         self._fds = {
             one.number: FormatDescription.parse(one.format_description, file=one.name)
-            for one in self._indexes
+            for one in self._indexes.values()
         }
-        self._names = {one.number: one.name for one in self._indexes}
-        self._max_size = max_size
+        self._options = options
         self._outputs: dict[str, _Output] = {}
-        for name in names:
+        self.cut = 0
+        """The number of transactions divided among outputs."""
+        self.unassigned = 0
+        """The number of transactions that no output receives."""
+        for name in options.specification.names:
             self._open(name)
 
     @property
@@ -301,8 +300,18 @@ class Placing:
 
         ``wanted`` is the next range (part of a source file), and ``plan`` tells which bytes each output receives. A new
         file begins when an output's file is full, and where the source's server restarted or changed its binlog format.
-        The result has for each output's name the consecutive bytes with their file and offset.
+        The result has for each output's name the consecutive bytes with their file and offset. Raises TransactionSpans
+        for a divided transaction if the options refuse it.
         """
+        if plan.first_cut is not None and self._options.spanning == "refuse":
+            position, among = plan.first_cut
+            raise TransactionSpans(
+                f"the transaction that begins here belongs in part to {', '.join(among)}, which --spanning refuse does "
+                "not allow",
+                file=self._indexes[wanted.file].name,
+                position=position,
+            )
+        self.cut, self.unassigned = self.cut + plan.cut, self.unassigned + plan.unassigned
         outputs = plan.transactions[:, P.T_OUTPUT]
         parts = np.split(plan.transactions, np.searchsorted(outputs, np.arange(1, len(plan.outputs))))
         return {
@@ -326,7 +335,7 @@ class Placing:
                 place = int(transactions[done - 1, P.T_PLACE]) if done else wanted.start
                 self._next_file(output, wanted.file, place, started=0)
             part = output.files[-1].part
-            k = done + int(np.searchsorted(ends[done:], self._max_size - part.size + begin))
+            k = done + int(np.searchsorted(ends[done:], self._options.max_binlog_size - part.size + begin))
             output.full = k < len(ends)
             last = min(k, len(ends) - 1)
             stop, events_until = transactions[last, [P.T_END, P.T_EVENTS]].tolist()
@@ -339,7 +348,7 @@ class Placing:
         return stretches
 
     def _open(self, name: str) -> _Output:
-        first = self._indexes[0]
+        first = next(iter(self._indexes.values()))
         output = self._outputs[name] = _Output(name, _Gtids(first, self._fds[first.number]))
         self._next_file(output, first.number, 4, started=self._fds[first.number].created)
         return output
@@ -354,7 +363,7 @@ class Placing:
         return max((fd.created for number, fd in self._fds.items() if before < number <= now), default=0)
 
     def _next_file(self, output: _Output, source: int, position: int, *, started: int) -> None:
-        fd = self._fds[source]
+        fd, newest = self._fds[source], self._indexes[max(self._indexes)]
         head = bytearray(fd.raw)
         head[_CREATED : _CREATED + 4] = started.to_bytes(4, "little")
         head[13:17] = (4 + len(head)).to_bytes(4, "little")
@@ -362,7 +371,7 @@ class Placing:
             seal(head)
         prolog = rebase(output.gtids.event(fd), 4 + len(head), checksum=fd.checksum)
         whole = bytes(MAGIC + head + prolog)
-        start = Place(file=self._names[source], position=position)
+        start = Place(file=self._indexes[source].name, position=position)
         if output.files:
             output.files[-1].part.source_end = start
         part = BinlogPart(
@@ -374,7 +383,7 @@ class Placing:
             first_time=None,
             last_time=None,
             source_start=start,
-            source_end=Place(file=self._indexes[-1].name, position=self._indexes[-1].end),
+            source_end=Place(file=newest.name, position=newest.end),
         )
         output.files.append(OutputFile(whole, fd, part))
         output.begun_in, output.full = source, False
@@ -519,18 +528,6 @@ def _finish_file(directory: Path, file: OutputFile, following: str | None) -> No
     file.part.size += len(rotate)
 
 
-class TransactionSpans(BinlogError):
-    """The error for a transaction that has events for several outputs, when the option ``spanning="refuse"`` forbids
-    it. An output is a binlog set that the split writes.
-    """
-
-
-class SplitOptions(SplitSettings):
-    """All options of a split, with the binlogs to write. Sizes are in bytes."""
-
-    specification: Specification = BY_SCHEMA
-
-
 @dataclass
 class SplitResult:
     """The result of a split: the manifest, which lists the written binlogs and their files, and whether this run wrote
@@ -576,7 +573,11 @@ def split(
             unknown_xa_schemas=schemas_among(indexed.subjects),
         )
         run(partial(for_each, plan), groups, "deciding", amount=amount)
-        placing, placements, cut, unassigned = _place(indexed, staging, options)
+        placing = Placing(files, options)
+        placements = [
+            placing.add(one, RangePlan.load(staging.of_range("plan", one.number), with_pieces=False))
+            for one in ranges
+        ]
         placed = [[(one, placements[one.number]) for one in group] for group in groups]
         run(partial(for_each, WriteRange(staging)), placed, "writing", amount=amount)
         written = Path(staging.path, "out")
@@ -584,7 +585,7 @@ def split(
             _finish_set(name, found, written, options.specification)
             for name, found in sorted(placing.outputs.items())
         ]
-        warnings += _warnings(cut, unassigned)
+        warnings += _warnings(placing.cut, placing.unassigned)
         manifest = Manifest(
             job=job,
             made=now(),
@@ -594,41 +595,14 @@ def split(
             max_binlog_size=options.max_binlog_size,
             source=[_source_file(one) for one in files],
             binlogs=sets,
-            cut_transactions=cut,
-            unassigned_transactions=unassigned,
+            cut_transactions=placing.cut,
+            unassigned_transactions=placing.unassigned,
             warnings=warnings,
             verified=options.verify,
         )
         manifest.save(written)
-        _publish(written, directory)
+        _publish(Path(staging.path), directory)
         return SplitResult(manifest)
-
-
-def _place(
-    indexed: IndexedSet, staging: Staging, options: SplitOptions
-) -> tuple[Placing, list[Placement], int, int]:
-    """Choose file and offset of all events.
-
-    Return the files of all outputs, the choice for each range, the number of transactions divided among outputs, and
-    the number of transactions that no output receives. Raises TransactionSpans for a divided transaction if the
-    options refuse it.
-    """
-    placing = Placing(indexed.files, options.specification.names, options.max_binlog_size)
-    placements: list[Placement] = []
-    cut = unassigned = 0
-    for wanted in indexed.ranges:
-        plan = RangePlan.load(staging.of_range("plan", wanted.number), with_pieces=False)
-        if plan.first_cut is not None and options.spanning == "refuse":
-            position, outputs = plan.first_cut
-            raise TransactionSpans(
-                f"the transaction that begins here belongs in part to {', '.join(outputs)}, which --spanning refuse "
-                "does not allow",
-                file=indexed.files[wanted.file].name,
-                position=position,
-            )
-        cut, unassigned = cut + plan.cut, unassigned + plan.unassigned
-        placements.append(placing.add(wanted, plan))
-    return placing, placements, cut, unassigned
 
 
 def _digest(files: Sequence[FileIndex], options: SplitOptions) -> str:

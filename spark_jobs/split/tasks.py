@@ -171,13 +171,11 @@ def plan_of(
         family: the kind of server that wrote the range, MySQL or MariaDB.
     """
     blocks: list[tuple[int, int]] = []
-    # The output, the block and the number of pieces of each share.
-    shares: list[tuple[int, int, int]] = []
-    pieces_of_shares: list[Ints] = [np.empty((0, 3), np.int64)]
     replaced: dict[int, dict[int, bytes]] = {}
     # For each block, its start and the offsets of its events. Four bytes an event, since a transaction can have
     # millions.
     events: list[tuple[int, npt.NDArray[np.uint32]]] = []
+    pieces_of_shares: list[Ints] = [np.empty((0, 5), np.int64)]
     # The offset and size of each event that belongs to the file, such as Rotate. No output receives it.
     strays: list[Ints] = [np.empty((0, 2), np.int64)]
     # The columns T_SOURCE to T_PLACE of each transaction.
@@ -187,23 +185,19 @@ def plan_of(
         for share in received_by:
             if share.plan.replaced:
                 replaced.setdefault(share.output, {}).update(share.plan.replaced)
-            shares.append((share.output, len(blocks), len(share.plan.ranges)))
-            pieces_of_shares.append(share.plan.ranges)
+            place = np.broadcast_to((share.output, len(blocks)), (len(share.plan.ranges), 2))
+            pieces_of_shares.append(np.column_stack([place, share.plan.ranges]))
         blocks.append((segment.start, segment.end))
         events.append((segment.start, (segment.offset - segment.start).astype(np.uint32)))
         is_stray = FILE_EVENTS[segment.type]
         strays.append(np.column_stack([segment.offset[is_stray], segment.size[is_stray]]))
         last = segment.txn_event[1:] - 1
-        place = segment.offset[last] + segment.size[last]
-        rows = np.column_stack([segment.txn_source, segment.txn_number, segment.time[last], place])
+        end = segment.offset[last] + segment.size[last]
+        rows = np.column_stack([segment.txn_source, segment.txn_number, segment.time[last], end])
         # The next block has the transaction that continues there.
         transactions.append(rows[: len(rows) - int(segment.open)])
     begin = blocks[0][0] if blocks else 0
-    about = np.concatenate(transactions)
-    numbers = np.array(shares, np.int64).reshape(-1, 3)
-    pieces = np.column_stack(
-        [np.repeat(numbers[:, :2], numbers[:, 2], axis=0), np.concatenate(pieces_of_shares)]
-    )
+    about, pieces = np.concatenate(transactions), np.concatenate(pieces_of_shares)
     # The outputs' numbers depend on the ranges that this process read before. The plan orders the outputs by name
     # instead, so that every process makes an equal plan of the range.
     outputs = sorted(np.unique(pieces[:, P_OUTPUT]).tolist(), key=names.__getitem__)

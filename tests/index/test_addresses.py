@@ -14,7 +14,7 @@ from dumpfilter.binlog.events import GTID_INDEX_MAGIC
 from dumpfilter.binlog.workload import generate
 from dumpfilter.index.addresses import file_name, matching
 from dumpfilter.index.fileset import BinlogFile, BinlogSet, open_file
-from dumpfilter.spark_jobs.ranges import REMOTE_BLOCK_SIZE, index_file
+from dumpfilter.spark_jobs.ranges import REMOTE_BLOCK_SIZE, FilePart, index_file
 from tests.spark_jobs.s3_server import ObjectStore, object_store
 from tests.support import DATA
 
@@ -158,8 +158,8 @@ def test_the_index_pass_reads_whole_blocks(store: ObjectStore, query: str, tmp_p
     store.objects["bucket/large/bin.000001"] = path.read_bytes()
     store.reads.clear()
     uri = f"s3a://bucket/large/bin.000001{query}"
-    there = index_file(0, uri, last=True)
-    here = index_file(0, str(path), last=True)
+    there = index_file(FilePart(0, uri, last=True))
+    here = index_file(FilePart(0, str(path), last=True))
     assert there.bounds == here.bounds
     assert there.end == here.end == path.stat().st_size
     blocks = -(-path.stat().st_size // REMOTE_BLOCK_SIZE)

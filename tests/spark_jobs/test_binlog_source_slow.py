@@ -10,7 +10,7 @@ import pytest
 
 from dumpfilter.spark_jobs.binlog_source import PUSHDOWN, register
 from dumpfilter.spark_jobs.options import ReadOptions
-from dumpfilter.spark_jobs.ranges import index_file
+from dumpfilter.spark_jobs.ranges import FilePart, index_file
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.reading import plan_ranges
@@ -109,7 +109,7 @@ def test_a_corrupt_file_is_skipped_when_that_is_asked_for(binlog: Any, damaged: 
     second = events_of((index.parent / "bin.000002").read_bytes(), "bin.000002")
     assert found == {"bin.000001": whole, "bin.000002": second[-1]["position"]}
     damage = index_file(
-        0, str(index.parent / "bin.000001"), last=False, options=ReadOptions(on_corrupt="skip")
+        FilePart(0, str(index.parent / "bin.000001"), last=False), ReadOptions(on_corrupt="skip")
     ).damage
     assert damage is not None
     torn = min(row["position"] for row in first if row["transaction"] == first[-1]["transaction"])

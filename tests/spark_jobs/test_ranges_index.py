@@ -18,7 +18,15 @@ from dumpfilter.binlog.reader import iter_events
 from dumpfilter.index.subjects import TableSubject
 from dumpfilter.index.time_spans import spans_of
 from dumpfilter.spark_jobs.options import ReadOptions
-from dumpfilter.spark_jobs.ranges import Range, XaLook, follow_xa, index_file, look_for_xa, ranges_of
+from dumpfilter.spark_jobs.ranges import (
+    FilePart,
+    Range,
+    XaLook,
+    follow_xa,
+    index_file,
+    look_for_xa,
+    ranges_of,
+)
 from tests.spark_jobs.walking import FILE_LEVEL, ORACLE
 from tests.strategies import MadeBinlog, binlogs
 from tests.support import RECORDED_SETS, binlogs_in, recording_id
@@ -30,13 +38,11 @@ def test_ranges_are_whole_transactions(made: MadeBinlog, range_size: int, block_
         path = Path(folder) / "made.000001"
         path.write_bytes(made.data)
         found = index_file(
-            3, str(path), last=False, options=ReadOptions(range_size=range_size, block_size=block_size)
+            FilePart(3, str(path), last=False), ReadOptions(range_size=range_size, block_size=block_size)
         )
         assert found == index_file(
-            3,
-            str(path),
-            last=False,
-            options=ReadOptions(on_corrupt="skip", verify=False, range_size=range_size),
+            FilePart(3, str(path), last=False),
+            ReadOptions(on_corrupt="skip", verify=False, range_size=range_size),
         )
     bounds = found.bounds
     assert set(bounds) <= set(made.boundaries)
@@ -67,17 +73,17 @@ def test_times_need_not_rise(made: MadeBinlog, clocks: list[int], block_size: in
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "made.000001"
         path.write_bytes(data)
-        found = index_file(0, str(path), last=False, options=ReadOptions(block_size=block_size))
+        found = index_file(FilePart(0, str(path), last=False), ReadOptions(block_size=block_size))
     assert found.times == spans_of(np.array(times, np.uint32))
 
 
 @pytest.mark.parametrize("recording", RECORDED_SETS[3::12], ids=recording_id)
 def test_the_quick_pass_finds_what_a_whole_scan_finds(recording: Path) -> None:
     for path in binlogs_in(recording):
-        quick = index_file(0, str(path), last=True, options=ReadOptions(range_size=2000, block_size=5000))
+        quick = index_file(FilePart(0, str(path), last=True), ReadOptions(range_size=2000, block_size=5000))
         assert quick.damage is None
         assert quick == index_file(
-            0, str(path), last=True, options=ReadOptions(on_corrupt="skip", verify=False, range_size=2000)
+            FilePart(0, str(path), last=True), ReadOptions(on_corrupt="skip", verify=False, range_size=2000)
         )
 
 
@@ -103,10 +109,10 @@ def test_following_xa_transactions() -> None:
 def test_looking_for_xa_transactions() -> None:
     """The ranges of a recording together give the XA transactions of the whole recording."""
     path = str(ORACLE / "mysql-row" / "bin.000002")
-    whole = index_file(0, path, last=False)
+    whole = index_file(FilePart(0, path, last=False))
     assert whole.has_xa
     for range_size in (1, 3000, 1 << 30):
-        ranges = ranges_of([index_file(0, path, last=False, options=ReadOptions(range_size=range_size))])
+        ranges = ranges_of([index_file(FilePart(0, path, last=False), ReadOptions(range_size=range_size))])
         looks = [look_for_xa(one, block_size=2000) for one in ranges]
         followed, unknown = follow_xa(ranges, looks)
         assert unknown == frozenset()

@@ -10,8 +10,8 @@ from dumpfilter.dump.set_pass import filter_set
 from dumpfilter.filter import Filter, FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
+from dumpfilter.spark_jobs.bandwidth.measured_set import CHUNK, LEVEL
 from dumpfilter.spark_jobs.engines import run_here
-from dumpfilter.spark_jobs.samples import CHUNK, LEVEL
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
 RULE = "--replicate-do-db=shop_01"

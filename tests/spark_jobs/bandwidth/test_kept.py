@@ -19,8 +19,13 @@ from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth, evaluate_slaves, measure_and_evaluate
-from dumpfilter.spark_jobs.bandwidth.measured_set import MeasuredSet, measure_set
-from dumpfilter.spark_jobs.bandwidth.output import MEASUREMENTS, read_measurements, write_measurements
+from dumpfilter.spark_jobs.bandwidth.measured_set import (
+    MEASUREMENTS,
+    MeasuredSet,
+    measure_set,
+    read_measurements,
+    write_measurements,
+)
 from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
 from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.spark_jobs.options import BandwidthOptions
@@ -209,7 +214,7 @@ def read_by(
 
     def spied(function, tasks, label, **_):  # type: ignore[no-untyped-def]
         if label == "indexing":
-            read.extend(Path(path).name for _, path in tasks)
+            read.extend(Path(part.path).name for part in tasks)
         return run_here(function, tasks, label)
 
     results, again = measure_and_evaluate(source, [SHOP], spied, options, measured)
@@ -304,5 +309,5 @@ def test_measurements_of_another_release_are_not_used(
 ) -> None:
     path = tmp_path / MEASUREMENTS
     write_measurements(kept(MYSQL), path)
-    monkeypatch.setattr("dumpfilter.spark_jobs.bandwidth.output.__version__", "99")
+    monkeypatch.setattr("dumpfilter.spark_jobs.bandwidth.measured_set.__version__", "99")
     assert read_measurements(path) is None

@@ -11,15 +11,14 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.workload import generate
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.spark_jobs.bandwidth.measured_set import ALONE, MeasureRanges
+from dumpfilter.spark_jobs.bandwidth.measured_set import ALONE, CHUNK, LEVEL, MeasureRanges
 from dumpfilter.spark_jobs.options import BandwidthOptions, ReadOptions
-from dumpfilter.spark_jobs.ranges import index_file, ranges_of
-from dumpfilter.spark_jobs.samples import CHUNK, LEVEL
+from dumpfilter.spark_jobs.ranges import FilePart, index_file, ranges_of
 
 
 def test_transactions_alone_compress_worse_than_blocks(tmp_path: Path) -> None:
     made = generate(tmp_path, 1 << 19)
-    index = index_file(0, str(made.files[0]), last=True, options=ReadOptions(range_size=1 << 30))
+    index = index_file(FilePart(0, str(made.files[0]), last=True), ReadOptions(range_size=1 << 30))
     measured = MeasureRanges(job="job", options=BandwidthOptions(), filters=(), bucket_seconds=1)(
         ranges_of([index])
     )[0]

@@ -19,7 +19,7 @@ from dumpfilter.binlog.reader import iter_events
 from dumpfilter.binlog.workload import generate
 from dumpfilter.spark_jobs.binlog_source import predicate_of
 from dumpfilter.spark_jobs.options import BLOCK_SIZE, ReadOptions
-from dumpfilter.spark_jobs.ranges import Range, index_file
+from dumpfilter.spark_jobs.ranges import FilePart, Range, index_file
 from dumpfilter.spark_jobs.source.columns import TYPES
 from dumpfilter.spark_jobs.source.options import SourceOptions
 from dumpfilter.spark_jobs.source.reading import ranges_of_file, read_batches
@@ -51,7 +51,7 @@ def test_every_event_of_a_recording_is_a_row(number: int, path: Path) -> None:
     """Every third recording has small ranges and blocks."""
     range_size, block_size = (700, 999) if number % 3 == 0 else (9000, 5000)
     index = index_file(
-        0, str(path), last=False, options=ReadOptions(range_size=range_size, block_size=block_size)
+        FilePart(0, str(path), last=False), ReadOptions(range_size=range_size, block_size=block_size)
     )
     wanted = events_of(path.read_bytes(), path.name)
     assert read(path, ranges_of_file(index), block_size=block_size) == wanted
