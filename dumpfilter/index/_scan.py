@@ -693,20 +693,8 @@ def find_subject(key: np.uintp, length: int, heap: np.uintp, starts: Int64s, len
     For an unknown name, return -1 and the index of a free slot. ``key`` is the memory address of the name, which has
     ``length`` bytes. ``heap`` is the address of all names. The other arguments are arrays of :class:`Names`.
     """
-    h = np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(length)
-    at = _U(key)
-    left = _U(length)
-    while left >= _U(8):
-        h = (h ^ load_u64(at)) * np.uint64(0xD6E8FEB86659FD93)
-        h ^= h >> np.uint64(32)
-        at += _U(8)
-        left -= _U(8)
-    while left:
-        h = (h ^ np.uint64(load_u8(at))) * np.uint64(0xD6E8FEB86659FD93)
-        at += _U(1)
-        left -= _U(1)
     mask = np.uint64(slots.size - 1)
-    slot = (h ^ (h >> np.uint64(29))) & mask
+    slot = np.uint64(crc32(_U(key), _U(length))) & mask
     while slots[slot] >= 0:
         known = slots[slot]
         if lengths[known] == length and _same(key, heap + _U(starts[known]), length):

@@ -106,11 +106,7 @@ class WriterPoint(NamedTuple):
 
 _OF_EVENTS = EventColumns._fields
 _OF_TRANSACTIONS = ("txn_subject", "txn_source", "txn_number", "txn_server")
-_OF_BOTH = ("txn_event", "txn_set", "set_subject")
-"""The names of a segment's arrays in three groups: one entry for each event, one for each transaction, and other
-lengths.
-"""
-
+"""The names of a segment's arrays with one entry for each event, and for each transaction."""
 
 _BY_EVENT = ("payloads", "earlier_ends", "unknown_ends", "xa_ends", "xa_prepares")
 """The names of a segment's mappings by the number of an event."""
@@ -230,12 +226,8 @@ class Segment:
     @property
     def nbytes(self) -> int:
         """The memory of the segment's arrays, including the segments of compressed transactions, bytes."""
-        columns: list[npt.NDArray[Any]] = [
-            getattr(self, name) for name in (*_OF_EVENTS, *_OF_TRANSACTIONS, *_OF_BOTH)
-        ]
-        columns += [self.dropped, *([] if self.position is None else [self.position])]
-        inner = sum(_SEGMENT_OVERHEAD + payload.nbytes for payload in self.payloads.values())
-        return sum(column.nbytes for column in columns) + inner
+        arrays = sum(column.nbytes for column in vars(self).values() if isinstance(column, np.ndarray))
+        return arrays + sum(_SEGMENT_OVERHEAD + payload.nbytes for payload in self.payloads.values())
 
     def with_known_ends(self, holds: Mapping[Xid, int]) -> Segment:
         """Return a copy in which filters can decide about XA COMMIT and XA ROLLBACK events that were unknown before.
