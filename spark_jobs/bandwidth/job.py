@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
-from itertools import chain
+from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 
@@ -55,7 +54,7 @@ from dumpfilter.spark_jobs.bandwidth.results import (
     totals_of,
     with_totals,
 )
-from dumpfilter.spark_jobs.engines import Runner, for_each, run_here
+from dumpfilter.spark_jobs.engines import Runner
 from dumpfilter.spark_jobs.options import BandwidthOptions
 from dumpfilter.spark_jobs.split.ownership import REST, decode_name, encoded_schemas
 from dumpfilter.topology.slaves_file import SlaveDefinition
@@ -202,8 +201,10 @@ class Evaluate:
         needed = tallied.stand_ins_for(flags, number).number / max(int(tallied.stand_ins[~sent].sum()), 1)
         return np.where(sent, tallied.bytes + PACKET_BYTES * tallied.events, needed * stand_ins)
 
-    def __call__(self, asked: Asked) -> tuple[SlaveFigures, tuple[int, ...]]:
-        """Return the traffic of one slave, and the bytes that it receives in each time bucket."""
+    def __call__(self, asked: Asked, warnings: Iterable[str] = ()) -> tuple[SlaveFigures, tuple[int, ...]]:
+        """Return the traffic of one slave, and the bytes that it receives in each time bucket. ``warnings`` are about
+        the slave's filter.
+        """
         tallied, definition = self.tallied, asked.definition
         origin, verdicts = definition.origin, self._verdicts[asked.number]
         flags, number = verdicts
@@ -239,6 +240,7 @@ class Evaluate:
                 if nbytes
             ),
             nothing_passes=nothing_passes(flags, self._on_tables),
+            warnings=tuple(warnings),
         )
         return made, tuple(of_time.tolist())
 
@@ -328,11 +330,6 @@ _MOST_DECISIONS = 1_000_000
 """The maximum number of decisions (filters times subjects) for the check of filters. Further filters are not
 checked, to bound the time.
 """
-
-_MOST_TASKS = 16
-"""The maximum number of tasks that evaluate filters. Starting a task on Spark takes time."""
-_QUESTIONS = 1 << 15
-"""The number of filters times subjects that one task evaluates at least, in some 0.1 s. Fewer need no task."""
 
 _WRONG_NAMES = frozenset(
     {
@@ -426,22 +423,16 @@ def measure_and_evaluate(
     if not slaves:
         raise OptionError("no slave is given: name at least one with --slaves or --slave")
     measured = measure_set(source, slaves, run, options, kept)
-    # If no file has changed, nothing is worth the start of Spark.
-    is_read = measured.reused < len(measured.files)
-    return evaluate_slaves(measured, slaves, run if is_read else run_here, options), measured
+    return evaluate_slaves(measured, slaves, options), measured
 
 
 def evaluate_slaves(
-    measured: MeasuredSet,
-    slaves: Sequence[SlaveDefinition],
-    run: Runner = run_here,
-    options: BandwidthOptions | None = None,
+    measured: MeasuredSet, slaves: Sequence[SlaveDefinition], options: BandwidthOptions | None = None
 ) -> Results:
     """Compute the traffic of each slave from measurements, without reading the binlogs.
 
     The measurements must be valid for the slaves' filters, as those of :func:`measure_set` for the same slaves are.
-    ``run`` executes the tasks that evaluate filters. Raises OptionError if the options ask for real replicas and the
-    binlogs lack the GTIDs that these need.
+    Raises OptionError if the options ask for real replicas and the binlogs lack the GTIDs that these need.
     """
     options = options or BandwidthOptions()
     indexed, subjects = measured.indexed, measured.tallied.subjects
@@ -450,18 +441,12 @@ def evaluate_slaves(
     if numbers is None:
         raise ValueError("these measurements are valid for other filters alone")
     distinct = list(filters.values())
-    tasks = min(len(distinct) * len(subjects) // _QUESTIONS, _MOST_TASKS)
-    size = -(-len(distinct) // max(tasks, 1))
-    some = [distinct[k : k + size] for k in range(0, len(distinct), size)]
-    asking = run if tasks else run_here
-    flags = asking(partial(for_each, partial(flags_of, subjects=subjects)), some, "asking filters")
     evaluate = Evaluate(
         measured.measured,
-        list(zip(chain.from_iterable(flags), numbers, strict=True)),
+        [(flags_of(one, subjects), number) for one, number in zip(distinct, numbers, strict=True)],
         indexed.newest.family,
         options.audience,
     )
-    found = [evaluate(one) for one in asked]
     warnings = filter_warnings(
         ((one.definition.name, distinct[one.number]) for one in asked),
         subjects,
@@ -471,9 +456,8 @@ def evaluate_slaves(
     for text, names in warnings.items():
         for name in names:
             of_slave.setdefault(name, []).append(text)
-    figures = tuple(
-        one.model_copy(update={"warnings": tuple(of_slave.get(one.name, ()))}) for one, _ in found
-    )
+    found = [evaluate(one, of_slave.get(one.definition.name, ())) for one in asked]
+    figures = tuple(one for one, _ in found)
     seconds = evaluate.tallied.bucket_seconds
     source = _source(measured)
     results = Results(
