@@ -15,7 +15,6 @@ types without fractions are split correctly.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -182,74 +181,20 @@ class Layouts(NamedTuple):
     """
 
 
-@dataclass(frozen=True)
-class ImageLayout:
-    """The columns that are present in the row images (before-image and after-image) of a rows event, and the sizes of
-    their values.
+NO_LAYOUTS = Layouts(np.zeros(1, np.int64), *(np.empty(0, kind) for kind in "qiiiBiqq"))
+"""Layouts without any layout."""
 
-    Rows events of a table with the same type and column bitmaps share one layout.
+
+def joined_layouts(layouts: Sequence[Layouts]) -> Layouts:
+    """Return the layouts of row images (which columns the images have, and their sizes) in ``layouts``, of which each
+    object has one, as one object.
     """
-
-    before: tuple[int, ...]
-    """The numbers of the columns that the image before the change has; empty for an insert."""
-    after: tuple[int, ...]
-    """The numbers of the columns that the image after the change has; empty for a delete."""
-    images: int
-    """The images that a row has: the sum of BEFORE and AFTER."""
-    partial_bytes: int
-    """The size of the bitmap ``partial_bits`` in a partial update of JSON values, bytes; -1 for other changes."""
-    sizes: tuple[int, ...]
-    """The sizes of the columns' values, bytes: first the columns of the before-image, then the columns of the
-    after-image.
-    """
-    json: tuple[int, ...]
-    """For each column of the after-image, the number of its bit in the bitmap ``partial_bits``; -1 for no bit."""
-
-    @functools.cached_property
-    def arrays(self) -> Layouts:
-        """The layout (the columns of the row images and their sizes) in the form of arrays, which compiled code needs
-        to find the rows of an event.
-        """
-        return as_arrays([self], range(len(self.sizes)), (-1, -1))
-
-
-def as_arrays(
-    layouts: Sequence[ImageLayout],
-    columns: Sequence[int],
-    heads: Sequence[int],
-    *,
-    fill_unchanged: bool = True,
-) -> Layouts:
-    """Return layouts of row images as arrays for compiled code. A layout tells which columns the images have, and the
-    sizes of their values.
-
-    Parameters:
-        layouts: the layouts, which keep their order.
-        columns: for each column of each layout, a number of the caller's choice. The result of
-            :func:`~dumpfilter.binlog.row_walk.find_rows` has this number for each of the column's values.
-        heads: for each layout two column numbers of additional NULLs, one before the values of each image; -1 for none.
-        fill_unchanged: whether a JSON value that a partial update leaves unchanged is taken from the before-image. If
-            not, the value is an empty list of changes.
-    """
-    first, second, document, json = [0], [], [], []
-    for layout in layouts:
-        place = {column: k for k, column in enumerate(layout.before)} if fill_unchanged else {}
-        nothing = [-1] * len(layout.before)
-        document += nothing + [place.get(column, -1) for column in layout.after]
-        json += [*nothing, *layout.json]
-        second.append(first[-1] + len(layout.before))
-        first.append(first[-1] + len(layout.sizes))
-    return Layouts(
-        np.array(first, np.int64),
-        np.array(second, np.int64),
-        np.array([size for layout in layouts for size in layout.sizes], np.int32),
-        np.array(document, np.int32),
-        np.array(json, np.int32),
-        np.array([layout.images for layout in layouts], np.uint8),
-        np.array([layout.partial_bytes for layout in layouts], np.int32),
-        np.array(columns, np.int64),
-        np.array(heads, np.int64),
+    ends = np.cumsum([one.size.size for one in layouts], dtype=np.int64)
+    moved = (
+        one._replace(first=end, second=one.second + end - one.first[1:])
+        for one, end in zip(layouts, ends[:, None], strict=True)
     )
+    return Layouts(*map(np.concatenate, zip(NO_LAYOUTS, *moved, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +215,7 @@ class ColumnPlan:
 
     In a partial update of JSON values, the bitmap ``partial_bits`` has one bit for each of these columns.
     """
-    _layouts: dict[tuple[int, bytes, bytes | None], ImageLayout] = field(
+    _layouts: dict[tuple[int, bytes, bytes | None], Layouts] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -287,7 +232,7 @@ class ColumnPlan:
         sizes = (_value_size(k, kind, raw) for k, (kind, raw) in enumerate(raw_columns(table)))
         return cls(tuple(sizes), tuple(k for k, kind in enumerate(table.column_types) if kind == JSON))
 
-    def layout(self, rows: RowsHeader) -> ImageLayout:
+    def layout(self, rows: RowsHeader) -> Layouts:
         """Return the layout of the row images in a rows event (which columns they have, and their sizes), given its
         decoded header.
 
@@ -303,7 +248,7 @@ class ColumnPlan:
             self._layouts[key] = layout
         return layout
 
-    def _new_layout(self, rows: RowsHeader) -> ImageLayout:
+    def _new_layout(self, rows: RowsHeader) -> Layouts:
         if is_pre_ga(rows.type):
             # In rows events before MySQL 5.1.18, the null bits are laid out as in the table's record. The binlog does
             # not tell this layout.
@@ -318,13 +263,18 @@ class ColumnPlan:
         partial = (len(self.json) + 7) // 8 if rows.type == EventType.PARTIAL_UPDATE_ROWS else -1
         before, after = first if images & BEFORE else (), second if images & AFTER else ()
         bits = {column: k for k, column in enumerate(self.json)} if partial >= 0 else {}
-        return ImageLayout(
-            before,
-            after,
-            images,
-            partial,
-            tuple(self.sizes[column] for column in (*before, *after)),
-            tuple(bits.get(column, -1) for column in after),
+        place = {column: k for k, column in enumerate(before)}
+        columns, nothing = [*before, *after], [-1] * len(before)
+        return Layouts(
+            np.array([0, len(columns)]),
+            np.array([len(before)]),
+            np.array([self.sizes[column] for column in columns], np.int32),
+            np.array([*nothing, *(place.get(column, -1) for column in after)], np.int32),
+            np.array([*nothing, *(bits.get(column, -1) for column in after)], np.int32),
+            np.array([images], np.uint8),
+            np.array([partial], np.int32),
+            np.array(columns, np.int64),
+            np.full(2, -1),
         )
 
     def _present(self, bitmap: bytes) -> tuple[int, ...]:

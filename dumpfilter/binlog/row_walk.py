@@ -158,7 +158,7 @@ def row_images(plan: ColumnPlan, rows: RowsHeader, data: bytes | bytearray | mem
     if rows.is_dummy:
         nothing = np.empty(0, np.int64)
         return RowImages(nothing, nothing, nothing)
-    layouts = plan.layout(rows).arrays
+    layouts = plan.layout(rows)
     begin, end = np.zeros(1, np.int64), np.array([len(data)], np.int64)
     try:
         found = find_rows(np.frombuffer(data, np.uint8), begin, end, begin, layouts)

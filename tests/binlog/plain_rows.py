@@ -22,13 +22,14 @@ def plain_row_images(
         return []
     plan = ColumnPlan.from_table_map(table)
     layout = plan.layout(rows)
+    columns, middle_column = layout.column.tolist(), int(layout.second[0])
     raw = bytes(data)
     found: list[tuple[int, int, int]] = []
 
     def fail(what: str) -> BinlogCorrupt:
         return BinlogCorrupt(f"rows event: {what} (row {len(found)}, byte {at} of the rows)")
 
-    def skip(here: int, columns: tuple[int, ...]) -> int:
+    def skip(here: int, columns: list[int]) -> int:
         width = (len(columns) + 7) // 8
         nulls = int.from_bytes(raw[here : here + width], "little")
         here += width
@@ -47,7 +48,7 @@ def plain_row_images(
 
     at = 0
     while at < len(raw):
-        middle = here = skip(at, layout.before) if rows.kind != "insert" else at
+        middle = here = skip(at, columns[:middle_column]) if rows.kind != "insert" else at
         if rows.kind != "delete":
             if rows.type == EventType.PARTIAL_UPDATE_ROWS:
                 if here >= len(raw):
@@ -56,7 +57,7 @@ def plain_row_images(
                     raise fail("an update has unknown value_options")
                 json_columns = table.column_types.count(245)
                 here += 1 + ((json_columns + 7) // 8 if raw[here] else 0)
-            here = skip(here, layout.after)
+            here = skip(here, columns[middle_column:])
         if here == at:
             raise fail("there are rows data for rows without columns")
         found.append((at, middle, here))

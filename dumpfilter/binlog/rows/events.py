@@ -16,7 +16,7 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import rows_data
 from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, ROWS_V2, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
-from dumpfilter.binlog.row_image import ImageLayout, Layouts, as_arrays
+from dumpfilter.binlog.row_image import Layouts, joined_layouts
 from dumpfilter.binlog.row_walk import UNKNOWN, count_rows
 from dumpfilter.binlog.rows._alike import (
     FLAGS_LENGTH,
@@ -111,9 +111,8 @@ class LayoutTable:
         """
         self.tables: dict[TableKey, KnownTable] = {}
         self._styles = [*styles]
-        self._layouts: list[ImageLayout] = []
-        self._columns: list[int] = []
-        self._head_columns: list[int] = []
+        self._layouts: list[Layouts] = []
+        self._column_count = 0
         self._arrays: Layouts | None = None
         self._styled: StyledColumns | None = None
 
@@ -122,7 +121,7 @@ class LayoutTable:
         """The number of cached columns, of all tables and layouts. Callers start a new cache when the number becomes
         too large.
         """
-        return len(self.described) + len(self._columns)
+        return len(self.described) + self._column_count
 
     def add_table(self, key: TableKey, table: TableMap, family: Family) -> KnownTable:
         """Describe the table of a Table_map event, cache the description under ``key``, and return it.
@@ -145,14 +144,15 @@ class LayoutTable:
         BinlogUnsupported for servers before 5.1.18.
         """
         layout = known.table.plan.layout(rows)
-        self._layouts.append(layout)
-        self._columns += [known.first_column + column for column in (*layout.before, *layout.after)]
-        if self._heads is None:
-            self._head_columns += (-1, -1)
-        else:
-            self._head_columns += range(len(self._styles), len(self._styles) + 2)
+        self._column_count += layout.column.size
+        layout = layout._replace(column=layout.column + known.first_column)
+        if not self._fill_unchanged:
+            layout = layout._replace(document=np.full_like(layout.document, -1))
+        if self._heads is not None:
+            layout = layout._replace(head=len(self._styles) + np.arange(2))
             self._styles += [head_style(text) for text in self._heads(known.table, rows)]
             self._styled = None
+        self._layouts.append(layout)
         self._arrays = None
         return len(self._layouts) - 1
 
@@ -161,9 +161,7 @@ class LayoutTable:
         find rows.
         """
         if self._arrays is None:
-            self._arrays = as_arrays(
-                self._layouts, self._columns, self._head_columns, fill_unchanged=self._fill_unchanged
-            )
+            self._arrays = joined_layouts(self._layouts)
         return self._arrays
 
     def styled(self) -> StyledColumns:
