@@ -276,6 +276,7 @@ class _Map(NamedTuple):
 Maps = dict[bytes, _Map]
 
 
+@dataclass
 class _Search:
     """A search for the layouts of the row images in the rows events of one piece of the stream.
 
@@ -283,39 +284,43 @@ class _Search:
     Table_map event is valid. ``maps`` are the Table_map events that were valid before this piece.
     """
 
-    def __init__(
-        self,
-        data: Bytes,
-        type: Bytes,
-        first: Int64s,
-        last: Int64s,
-        position: Int64s,
-        closes: Bools,
-        fd: FormatDescription,
-        layouts: LayoutTable,
-        maps: Mapping[bytes, _Map],
-    ) -> None:
+    data: Bytes
+    type: Bytes
+    first: Int64s
+    last: Int64s
+    """The byte offsets in ``data`` at which the body of each event begins and ends. For compressed rows that the search
+    has uncompressed, the offsets of these rows.
+    """
+    position: Int64s
+    closes: Bools
+    fd: FormatDescription
+    layouts: LayoutTable
+    maps: Mapping[bytes, _Map]
+
+    def __post_init__(self) -> None:
         self.errors: list[tuple[int, BinlogError]] = []
         """Events that cannot be decoded, by their index among the watched events."""
-        self._data, self._fd = data, fd
-        self._layouts, self._maps = layouts, maps
-        self._single: list[tuple[int, int, int, int, int]] = []
-        self._opened: list[bytes] = []
-        self._size = data.size
-        self.type, self._first, self._last, self.position = type, first, last, position
-        """Columns of the events: type, byte offsets of begin and end of the body in the data, and position in
-        the file.
-        """
-        map_length = fd.post_header_length(EventType.TABLE_MAP)
+        self._parts, self._size = [self.data], self.data.size
+        """The data and the uncompressed rows, which lie behind them, and the size of all, bytes."""
+        map_length = self.fd.post_header_length(EventType.TABLE_MAP)
         self._id_length = 4 if map_length == ROWS_HEADER_LENGTH_V0 else 6
-        alike = Alike.of(len(first))
+        alike = Alike.of(len(self.first))
         self._map_of, self._same_as, self._length, self._before = alike[:4]
         self.closed = find_alike(
-            data, first, last, type, _CLASS_OF, _has_extra(fd), closes, self._id_length, alike
+            self.data,
+            self.first,
+            self.last,
+            self.type,
+            _CLASS_OF,
+            _has_extra(self.fd),
+            self.closes,
+            self._id_length,
+            alike,
         )
+        self._map_position = self.position[self._map_of]
 
     def _body(self, event: int) -> bytes:
-        return self._data[self._first[event] : self._last[event]].tobytes()
+        return self.data[self.first[event] : self.last[event]].tobytes()
 
     def _table_id(self, event: int) -> bytes:
         return self._body(event)[: self._id_length]
@@ -333,84 +338,71 @@ class _Search:
         # One event stands for those whose table and header are equal, so that a comparison takes the place of decoding.
         _, first, of = np.unique(self._same_as[rows], return_index=True, return_inverse=True)
         layouts = np.array([self._layout_or_none(event) for event in rows[first].tolist()], np.int64)[of]
-        alike, layout = rows[layouts >= 0], layouts[layouts >= 0]
-        columns = (
-            alike,
-            layout,
-            self._first[alike] + self._length[alike],
-            self._last[alike],
-            self.position[self._map_of[alike]],
-        )
-        single = np.array(self._single, np.int64).reshape(-1, len(columns)).T
-        joined = [np.concatenate(both) for both in zip(columns, single, strict=True)]
-        order = np.argsort(joined[0])
-        data = self._data
-        if self._opened:
-            data = np.concatenate((data, np.frombuffer(b"".join(self._opened), np.uint8)))
-        event, layout, start, end, map = (one[order] for one in joined)
-        return RowsEvents(event, layout, start, end, map, data)
+        found, layout = rows[layouts >= 0], layouts[layouts >= 0]
+        start = self.first[found] + self._length[found]
+        data = np.concatenate(self._parts) if len(self._parts) > 1 else self.data
+        return RowsEvents(found, layout, start, self.last[found], self._map_position[found], data)
 
     def _layout_or_none(self, event: int) -> int:
         """Return the layout number that a group of rows events with equal headers shares; -1 if there is none.
 
         ``event`` is the first of the group. If it cannot be decoded, the error is added to ``errors``. An event whose
-        header was not compared with others is a group of one. Its layout goes to the result directly, and -1 is
-        returned.
+        header was not compared with others is a group of one.
         """
         try:
             if length := int(self._length[event]):
                 return self._layout(event, self._map(int(self._map_of[event])), length)
-            self._find_one(event)
+            return self._layout_of_one(event)
         except BinlogError as error:
             self.errors.append((event, error))
-        return -1
+            return -1
 
     def _layout(self, event: int, map: _Map, length: int) -> int:
         """Return the number of the layout of a rows event. ``map`` is its Table_map event, and ``length`` the length of
         its header, bytes.
         """
-        known, first = self._known(event, map), self._first[event]
-        header = self._data[first + self._id_length + FLAGS_LENGTH : first + length].tobytes()
+        known, first = self._known(event, map), self.first[event]
+        header = self.data[first + self._id_length + FLAGS_LENGTH : first + length].tobytes()
         key = int(self.type[event]), header
         layout = known.layouts.get(key)
         if layout is None:
-            layout = known.layouts[key] = self._layouts.add_layout(known, self._header(event))
+            layout = known.layouts[key] = self.layouts.add_layout(known, self._header(event))
         return layout
 
     def _header(self, event: int) -> RowsHeader:
         kind = int(self.type[event])
-        return decode_rows_header(kind, self._body(event), self._fd.post_header_length(kind) or None)
+        return decode_rows_header(kind, self._body(event), self.fd.post_header_length(kind) or None)
 
-    def _find_one(self, event: int) -> None:
+    def _layout_of_one(self, event: int) -> int:
         header = self._header(event)
         if header.is_dummy:
-            return
+            return -1
         here = int(self._map_of[event])
         map = self._map(here) if here >= 0 else None
         if map is None and not self._before[event]:
             # No earlier event of this piece has ended the validity of the Table_map events before the piece.
-            map = self._maps.get(self._table_id(event))
+            map = self.maps.get(self._table_id(event))
         if map is None:
             raise BinlogCorrupt(
                 f"rows event: no Table_map event tells the columns of table id {header.table_id}"
             )
         layout = self._layout(event, map, header.rows_offset)
-        start, end = int(self._first[event]) + header.rows_offset, int(self._last[event])
+        self._length[event], self._map_position[event] = header.rows_offset, map.position
         if header.compressed:
-            rows = bytes(rows_data(header, self._body(event)))
-            self._opened.append(rows)
-            start, end = self._size, self._size + len(rows)
-            self._size = end
-        self._single.append((event, layout, start, end, map.position))
+            rows = np.frombuffer(rows_data(header, self._body(event)), np.uint8)
+            self._parts.append(rows)
+            self._length[event], self.first[event] = 0, self._size
+            self._size = self.last[event] = self._size + rows.size
+        return layout
 
     def _known(self, event: int, map: _Map) -> KnownTable:
-        key = self._fd.family, map.content
-        known = self._layouts.tables.get(key)
+        key = self.fd.family, map.content
+        known = self.layouts.tables.get(key)
         if known is None:
             try:
-                length = self._fd.post_header_length(EventType.TABLE_MAP)
+                length = self.fd.post_header_length(EventType.TABLE_MAP)
                 table = decode_table_map(self._table_id(event) + map.content, length)
-                known = self._layouts.add_table(key, table, self._fd.family)
+                known = self.layouts.add_table(key, table, self.fd.family)
             except BinlogError as error:
                 raise with_map(error, map.position) from error
         return known
