@@ -14,6 +14,8 @@ from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 from uuid import UUID
 
@@ -179,6 +181,7 @@ def shortened(text: str) -> str:
 ONE = np.uint64(1)
 
 
+@dataclass(slots=True)
 class Intervals:
     """A set of transaction numbers (1 to 2**64-1) as closed intervals. The intervals are sorted, disjoint and never
     adjacent.
@@ -187,18 +190,12 @@ class Intervals:
     operations use numpy on the same arrays.
     """
 
-    __slots__ = ("ends", "starts")
-
-    def __init__(self, starts: array[int] | None = None, ends: array[int] | None = None) -> None:
-        self.starts = array("Q") if starts is None else starts
-        self.ends = array("Q") if ends is None else ends
+    starts: array[int] = field(default_factory=partial(array, "Q"))
+    ends: array[int] = field(default_factory=partial(array, "Q"))
 
     @classmethod
     def of(cls, starts: UInt64s, ends: UInt64s) -> Intervals:
-        made = cls()
-        made.starts.frombytes(starts.tobytes())
-        made.ends.frombytes(ends.tobytes())
-        return made
+        return cls(array("Q", starts.tobytes()), array("Q", ends.tobytes()))
 
     def arrays(self) -> tuple[UInt64s, UInt64s]:
         # An array of Python cannot grow while a numpy view of its memory exists, so no caller keeps a view beyond a
@@ -210,13 +207,6 @@ class Intervals:
 
     def __len__(self) -> int:
         return len(self.starts)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Intervals):
-            return NotImplemented
-        return self.starts == other.starts and self.ends == other.ends
-
-    __hash__ = None  # type: ignore[assignment]  # mutable
 
     def count(self) -> int:
         starts, ends = self.arrays()

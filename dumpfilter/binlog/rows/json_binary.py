@@ -51,11 +51,6 @@ _INLINED = {False: _SMALL, True: _SMALL | {_INT32, _UINT32}}
 False for a small container, and True for a large one.
 """
 
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"} | {
-    chr(code): f"\\u{code:04x}" for code in range(32) if chr(code) not in "\b\f\n\r\t"
-}
-_ESCAPED = str.maketrans(_ESCAPES)
-
 
 class JsonKind(enum.Enum):
     """The groups of JSON values: strings, other scalars, and containers (arrays and objects). ``mysqlbinlog -v`` writes
@@ -102,7 +97,7 @@ def quoted(text: str) -> str:
     >>> print(quoted('a"b\n\x01'))
     "a\"b\n\u0001"
     """
-    return f'"{text.translate(_ESCAPED)}"'
+    return json.dumps(text, ensure_ascii=False)
 
 
 def plain_number(text: str) -> str:

@@ -19,9 +19,11 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from itertools import product
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -88,14 +90,10 @@ class BodyReader(StatementReader):
 
         In a level without a query, such as the arguments of TRIM(… FROM …), the word FROM begins no list.
         """
-        self._tables: dict[TableName, None] = {}
-        self._writes: dict[tuple[TableName, Change], None] = {}
-        self._changed: dict[tuple[TableName, Change], None] = {}
+        self._found: dict[str, dict[Any, None]] = defaultdict(dict)
+        """The values of the fields of :class:`Mentions`, by the names of the fields, in the order of the text."""
         self._inserted: Names = ()
         """The table of the INSERT that the scanner has met last."""
-        self._functions: dict[TableName, None] = {}
-        self._parents: dict[TableName, None] = {}
-        self._sequences: dict[TableName, None] = {}
         self._is_in_cte = False
         self._is_sure = True
         """Whether all tables of the text up to here were found for sure."""
@@ -108,15 +106,11 @@ class BodyReader(StatementReader):
         while not self.at_end:
             self.skip()
         is_whole = self.token.kind is TokenKind.END and not self.cut and len(self._levels) == 1
-        return Mentions(
-            tuple(self._tables),
-            tuple(self._writes),
-            tuple(self._functions),
-            tuple(self._parents),
-            tuple(self._changed),
-            tuple(self._sequences),
-            self._is_sure and is_whole,
-        )
+        found = {name: tuple(values) for name, values in self._found.items()}
+        return Mentions(**found, is_sure=self._is_sure and is_whole)
+
+    def _note(self, field: str, *values: object) -> None:
+        self._found[field] |= dict.fromkeys(values)
 
     def nest(self) -> bool:
         is_possible = super().nest()
@@ -160,7 +154,7 @@ class BodyReader(StatementReader):
 
     def note_table(self, name: TableName) -> None:
         if not _is_dual(name) and not self._means_cte(name):
-            self._tables[name] = None
+            self._note("tables", name)
 
     def _means_cte(self, name: TableName) -> bool:
         return name.database is None and self.is_cte(name.table)
@@ -182,14 +176,13 @@ class BodyReader(StatementReader):
         names = tuple(name for name in names if not self._means_cte(name))
         if Change.INSERT in changes:
             self._inserted = names
-        for name in names:
-            self._tables[name] = None
-            for change in changes:
-                self._writes[name, change] = self._changed[name, change] = None
+        self._note("tables", *names)
+        for field in ("writes", "changed"):
+            self._note(field, *product(names, changes))
 
     def note_update(self, tables: Sequence[tuple[TableName, str]]) -> None:
         named = [(alias.lower(), name) for name, alias in tables if name.database != ""]
-        self._writes |= {(name, Change.UPDATE): None for _, name in named}
+        self._note("writes", *((name, Change.UPDATE) for _, name in named))
         is_sure = self._last.word == "SET" or self.skip_to("SET", ";") == "SET"
         qualifiers: set[str] = set()
         stop = "," if is_sure else ""
@@ -208,9 +201,8 @@ class BodyReader(StatementReader):
         is_sure &= bool(stop) or (self.token.kind is TokenKind.END and not self.cut)
         shown = [alias for alias, _ in named]
         known = is_sure and qualifiers and all(shown.count(alias) == 1 for alias in qualifiers)
-        self._changed |= {
-            (name, Change.UPDATE): None for alias, name in named if not known or alias in qualifiers
-        }
+        changed = (name for alias, name in named if not known or alias in qualifiers)
+        self._note("changed", *((name, Change.UPDATE) for name in changed))
 
     # The functions for keywords. They get the keyword's token, and the word before the keyword.
 
@@ -269,11 +261,12 @@ class BodyReader(StatementReader):
 
     def _sequence(self) -> None:
         if (sequence := self.name()) is not None:
-            self._tables[sequence] = self._sequences[sequence] = None
+            self._note("tables", sequence)
+            self._note("sequences", sequence)
 
     def _parent(self, begin: Token, before: str) -> None:
         if (parent := self.name()) is not None:
-            self._parents[parent] = None
+            self._note("parents", parent)
 
     def _option(self, begin: Token, before: str) -> None:
         """Record the option ENGINE of a table, or the tables in its option UNION (MERGE table). Options inside
@@ -298,7 +291,7 @@ class BodyReader(StatementReader):
         name = self.name()
         if name is None or self.token.kind is not _SYMBOL or self.token.value != "(":
             return
-        self._functions[name] = None
+        self._note("functions", name)
         if name.table.upper() in _SEQUENCE_FUNCTIONS:
             self.advance()
             self._sequence()
