@@ -189,8 +189,10 @@ class _Reference(NamedTuple):
         """Return the GTID set that the replica must have."""
         if self.has_all_gtids:
             return self.node.server.applied_gtids()
-        found = {each for first in self.firsts for each in first.server.applied_gtids().split(",")}
-        return ",".join(sorted(found - {""}))
+        found = parse_gtid_set("", "mariadb")
+        for first in self.firsts:
+            found |= parse_gtid_set(first.server.applied_gtids(), "mariadb")
+        return str(found)
 
 
 class References:

@@ -38,6 +38,15 @@ def test_what_a_replica_applies_during_the_comparison_is_no_difference(
     assert applied == {"replica": "0-1-2", "reference": "0-1-2"}
 
 
+def test_a_mariadb_replica_with_two_sources_must_have_the_highest_gtid_of_each_domain() -> None:
+    def server(gtids: str) -> StartedServer:
+        its = SimpleNamespace(family="mariadb", applied_gtids=lambda: gtids)
+        return cast("StartedServer", SimpleNamespace(server=its))
+
+    firsts = [server("0-101-113,1-104-7"), server("0-101-114"), server("")]
+    assert law._Reference(server("0-101-2"), firsts).gtids() == "0-101-114,1-104-7"
+
+
 SHOP = ("replicate-do-db=shop",)
 RENAMES = ("replicate-rewrite-db=a->b",)
 
