@@ -29,7 +29,7 @@ from bench._servers import running
 from dumpfilter.base.waiting import until
 from dumpfilter.binlog.format import Family
 from dumpfilter.testbed.servers.server import Server
-from dumpfilter.testbed.servers.sql import Account, SourceAddress
+from dumpfilter.testbed.servers.sql import Account, SourceAddress, channel_states
 from tests.certificates import Authority
 
 RATES = (200, 1000)
@@ -104,12 +104,13 @@ class Replicas:
     @contextmanager
     def attached(self, port: int, accounts: Sequence[Account]) -> Iterator[None]:
         """Let each replica follow the server at ``port`` with one of the accounts."""
-        channels = [session.server.channel() for session in self._sessions]
-        for channel, account in zip(channels, accounts, strict=True):
-            channel.follow(SourceAddress("127.0.0.1", port, account.user, account.password, tls=True))
+        servers = [session.server for session in self._sessions]
+        for server, account in zip(servers, accounts, strict=True):
+            server.set_source(SourceAddress("127.0.0.1", port, account.user, account.password, tls=True))
+            server.control("START")
         yield
-        for channel in channels:
-            channel.stop()
+        for server in servers:
+            server.control("STOP")
 
     def applied(self, gtids: str, committed: float) -> list[float]:
         """Return the time from ``committed`` until each replica has applied a GTID set, seconds."""
@@ -117,7 +118,7 @@ class Replicas:
         def waited(session: Session) -> float:
             server = session.server
             if session.run(server.dialect.wait(gtids, _LONGEST_WAIT)) != 0:
-                raise SystemExit(f"a replica did not apply {gtids}: {server.channel().status()}")
+                raise SystemExit(f"a replica did not apply {gtids}: {channel_states(server)}")
             return time.monotonic() - committed
 
         return list(self._pool.map(waited, self._sessions))

@@ -14,7 +14,7 @@ from dumpfilter.base.waiting import until
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.workload import SERVER_ID, UUID, GeneratedSet
 from dumpfilter.testbed.servers.server import Server
-from dumpfilter.testbed.servers.sql import SourceAddress, status_rows
+from dumpfilter.testbed.servers.sql import SourceAddress, channel_states, status_rows
 
 SHARES = {"everything": 1.0, "a quarter": 0.25, "a twentieth": 0.05}
 """The part of the binlog that each filter keeps, by the user whose replicas have the filter."""
@@ -44,7 +44,6 @@ class Receiver:
 
     def __init__(self, server: Server, made: GeneratedSet) -> None:
         self._server = server
-        self._channel = server.channel()
         self._mysql = server.family == "mysql"
         last = made.transactions
         self._last_gtid = f"{UUID}:1-{last}" if self._mysql else f"0-{SERVER_ID}-{last}"
@@ -53,7 +52,7 @@ class Receiver:
         """Receive the whole binlog from a source, which the process ``pid`` is, and return the cost."""
         assert pid is not None
         assert self._server.pid is not None
-        self._channel.follow(source, start=False)
+        self._server.set_source(source)
         others = thread_seconds(self._server.pid)
         served, start = processor_seconds(pid), time.monotonic()
         self._receive(self._has_received, _POLL_SECONDS)
@@ -69,7 +68,7 @@ class Receiver:
 
     def touch(self, source: SourceAddress) -> None:
         """Receive the beginning of the binlog alone."""
-        self._channel.follow(source, start=False)
+        self._server.set_source(source)
         self._receive(lambda row: row["Relay_Log_Space"] >= _TOUCHED, _POLL_SECONDS / 10)
         self._detach()
 
@@ -82,11 +81,13 @@ class Receiver:
                 raise SystemExit(f"the replica's I/O thread ended: {row['Last_IO_Error']}")
             return is_reached(row)
 
-        self._channel.start("IO_THREAD")
+        self._server.control("START", thread="IO_THREAD")
         until(
             is_done,
             time.monotonic() + _LONGEST,
-            lambda: SystemExit(f"the replica did not catch up within {_LONGEST} s: {self._channel.status()}"),
+            lambda: SystemExit(
+                f"the replica did not catch up within {_LONGEST} s: {channel_states(self._server)}"
+            ),
             poll=poll,
         )
 
@@ -102,7 +103,7 @@ class Receiver:
             self._server.sql(f"SET GLOBAL replicate_do_db = '{','.join(schemas)}'")
 
     def _detach(self) -> None:
-        self._channel.stop()
+        self._server.control("STOP")
         forget = "RESET BINARY LOGS AND GTIDS" if self._mysql else "SET GLOBAL gtid_slave_pos=''"
         self._server.sql(f"{self._server.dialect.controlled('RESET', '')} ALL", forget)
 

@@ -27,7 +27,6 @@ from dumpfilter.commands.sub_command import CommandGroup, SubCommand
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from dumpfilter.testbed import Testbed
     from dumpfilter.topology.model import Topology
 
 RUNNING = "A running topology"
@@ -173,60 +172,52 @@ def up_command(named: TopologyArgument, place: TopologyOptions, given: UpSetting
     read = topology_from(named.topology)
     seconds = parse_time(given.timeout, option="--timeout")
     if given.detach:
-        start_detached(named.topology, place.directory, timeout=given.timeout, keep=given.keep)
+        _start_detached(named.topology, place.directory, given)
     else:
-        run_in_foreground(read, place.directory, timeout=seconds, keep=given.keep, table=given.table)
+        _run_in_foreground(read, place.directory, given, seconds)
 
 
-def run_in_foreground(
-    topology: Topology, directory: Path, *, timeout: float, keep: bool, table: bool
-) -> None:
+def _run_in_foreground(topology: Topology, directory: Path, given: UpSettings, timeout: float) -> None:
     """Start a topology, run it until Ctrl-C or ``dumpfilter topology down``, and print the report of bytes and lags.
 
-    ``directory`` gets the topology's files, and stays after the end with ``keep``. ``timeout`` is the time limit of a
-    node's start, seconds. ``table`` shows a live table of the status on a terminal.
+    ``timeout`` is the time limit of a node's start, seconds.
     """
     from rich.console import Console
 
     from dumpfilter.testbed import up
     from dumpfilter.testbed.directory import ControlServer
-    from dumpfilter.testbed.views import report_view
+    from dumpfilter.testbed.views import report_view, status_view, watch_status
 
-    with up(topology, directory, keep=keep, timeout=timeout, is_command=True) as bed, ControlServer(bed):
+    console = Console(highlight=False)
+    with (
+        up(topology, directory, keep=given.keep, timeout=timeout, is_command=True) as bed,
+        ControlServer(bed),
+    ):
         # Ctrl-C and `dumpfilter topology down` are how people end a topology, so they are no failure.
         with contextlib.suppress(KeyboardInterrupt, SystemExit):
-            _show_until_end(bed, table=table)
+            if given.table and console.is_terminal:
+                watch_status(lambda: bed.status().as_dict(), is_transient=True, hint=_HINT)
+            console.print(status_view(bed.status().as_dict()))
+            typer.echo(f"{bed.topology.name} is up in {bed.directory}")
+            # Ctrl-C, and the SIGTERM of `dumpfilter topology down`, interrupt the wait.
+            threading.Event().wait()
         ignore_endings()
         report = bed.report()
         bed.down()
-    Console(highlight=False).print(report_view(report))
+    console.print(report_view(report))
 
 
-def _show_until_end(bed: Testbed, *, table: bool) -> None:
-    from rich.console import Console
-
-    from dumpfilter.testbed.views import status_view, watch_status
-
-    console = Console(highlight=False)
-    if table and console.is_terminal:
-        watch_status(lambda: bed.status().as_dict(), is_transient=True, hint=_HINT)
-    console.print(status_view(bed.status().as_dict()))
-    typer.echo(f"{bed.topology.name} is up in {bed.directory}")
-    # Ctrl-C, and the SIGTERM of `dumpfilter topology down`, interrupt the wait.
-    threading.Event().wait()
-
-
-def start_detached(topology: str, directory: Path, *, timeout: str, keep: bool) -> None:
+def _start_detached(topology: str, directory: Path, given: UpSettings) -> None:
     """Start a topology in a background process, and return when all nodes run.
 
-    ``topology`` is a short string such as ``m >> web``, or the path of a TOML file. ``directory`` gets the topology's
-    files, and stays after the end with ``keep``. ``timeout`` is the time limit of a node's start, such as ``60s``.
-    Raises DumpfilterError with the text and exit code of a background process that fails.
+    ``topology`` is a short string such as ``m >> web``, or the path of a TOML file. Raises DumpfilterError with the
+    text and exit code of a background process that fails.
     """
-    from dumpfilter.testbed.directory import ControlFailed
+    from dumpfilter.testbed import NotUp
+    from dumpfilter.testbed.directory import Control, ControlFailed
 
     command = [sys.executable, "-m", "dumpfilter", "topology", "up", topology]
-    command += ["--directory", str(directory), "--timeout", timeout, *(["--keep"] if keep else [])]
+    command += ["--directory", str(directory), "--timeout", given.timeout, *["--keep"] * given.keep]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             command,
@@ -236,7 +227,8 @@ def start_detached(topology: str, directory: Path, *, timeout: str, keep: bool) 
             start_new_session=True,
         )
         try:
-            while not _is_up(directory, process.pid):
+            is_up = False
+            while not is_up:
                 code = process.poll()
                 text = os.pread(errors.fileno(), _MOST_ERRORS, 0).decode(errors="replace").strip()
                 if code is not None:
@@ -245,20 +237,14 @@ def start_detached(topology: str, directory: Path, *, timeout: str, keep: bool) 
                 if notice.TEXT in text:
                     notice.told_once()
                 time.sleep(_POLL_SECONDS)
+                with contextlib.suppress(NotUp):
+                    # An earlier topology may still run in the directory.
+                    is_up = Control(directory).ask("pid") == process.pid
         except KeyboardInterrupt:
             process.terminate()
             process.wait()
             raise
     typer.echo(f"up in {directory}; dumpfilter topology down ends it")
-
-
-def _is_up(directory: Path, pid: int) -> bool:
-    """Tell whether the process ``pid`` runs the topology of ``directory``, and accepts commands."""
-    from dumpfilter.testbed import NotUp
-
-    with contextlib.suppress(NotUp):
-        return bool(TopologyOptions(directory=directory).ask("pid") == pid)
-    return False
 
 
 @verb()

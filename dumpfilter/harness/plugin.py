@@ -53,8 +53,6 @@ class Settings(NamedTuple):
     """Whether a test whose server is not installed is skipped. Otherwise the test fails."""
     keeps: bool
     """Whether the directories of all topologies are kept after the run."""
-    default: str
-    """The topology of tests without a mark, empty for none."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -87,13 +85,8 @@ def _read_settings(config: pytest.Config) -> Settings:
         seconds = float(timeout)
     except ValueError:
         raise pytest.UsageError(f"topology_timeout = {timeout}: give a number of seconds") from None
-    return Settings(
-        seconds,
-        config.rootpath / artifacts,
-        missing == "skip",
-        bool(config.getoption("topology_keep")),
-        config.getini("topology"),
-    )
+    keeps = bool(config.getoption("topology_keep"))
+    return Settings(seconds, config.rootpath / artifacts, missing == "skip", keeps)
 
 
 class Spec(NamedTuple):
@@ -103,24 +96,6 @@ class Spec(NamedTuple):
     """A short string such as ``m >> web``, the path of a TOML file, or a model."""
     timeout: float | None = None
     """The time limit for a start and for a wait, seconds. None: the limit of the run."""
-
-
-def _spec_of(node: pytest.Item, settings: Settings) -> Spec | None:
-    """Return the topology and arguments that the marker of the test ``node`` gives.
-
-    Without a marker, the result has the topology of pytest's configuration file. It is None if there is neither. Raises
-    OptionError for a marker with wrong arguments.
-    """
-    mark = node.get_closest_marker(MARK)
-    if mark is None:
-        return Spec(settings.default) if settings.default else None
-    try:
-        return Spec(*mark.args, **mark.kwargs)
-    except TypeError as error:
-        raise OptionError(
-            f"@pytest.mark.topology: {str(error).partition(' ')[2]}. "
-            'Write for example @pytest.mark.topology("m >> web[do-db=shop]", timeout=120)'
-        ) from None
 
 
 def _load(spec: str | Path | Topology, node: pytest.Item) -> Topology:
@@ -344,15 +319,24 @@ def _told_briefly() -> Iterator[None]:
 
 
 def _wanted(request: pytest.FixtureRequest) -> Spec:
-    """Return the marker arguments of a test, or the configured default. Raises OptionError if there is neither."""
-    spec = _spec_of(request.node, request.config.stash[_settings])
-    if spec is None:
+    """Return the marker arguments of a test, or the configured default. Raises OptionError if there is neither, and for
+    a marker with wrong arguments.
+    """
+    mark = request.node.get_closest_marker(MARK)
+    default = request.config.getini("topology")
+    if mark is None and not default:
         raise OptionError(
             f"{request.node.name} uses the fixture {request.fixturename} and has no topology: mark the test, its class "
             'or its module, for example with @pytest.mark.topology("m >> web[do-db=shop]"), '
             "or give pytest's configuration the key topology"
         )
-    return spec
+    try:
+        return Spec(default) if mark is None else Spec(*mark.args, **mark.kwargs)
+    except TypeError as error:
+        raise OptionError(
+            f"@pytest.mark.topology: {str(error).partition(' ')[2]}. "
+            'Write for example @pytest.mark.topology("m >> web[do-db=shop]", timeout=120)'
+        ) from None
 
 
 def _start(request: pytest.FixtureRequest, topology: Topology, timeout: float | None) -> Testbed:

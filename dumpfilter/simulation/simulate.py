@@ -193,13 +193,9 @@ class _Simulation:
         families: dict[tuple[float, tuple[Route, ...]], list[Group]] = {}
         for group in groups:
             families.setdefault((group.setting.load, group.routes), []).append(group)
-        alike: dict[tuple[object, ...], list[list[Group]]] = {}
-        for family in families.values():
-            alike.setdefault(_traffic_of(family[0]), []).append(family)
+        alike = sorted(families.values(), key=lambda family: _traffic_of(family[0]))
         size = -(-len(families) // _BATCHES)
-        batches = [
-            each[start : start + size] for each in alike.values() for start in range(0, len(each), size)
-        ]
+        batches = [alike[start : start + size] for start in range(0, len(alike), size or 1)]
 
         def outcomes(batch: Sequence[Sequence[Group]]) -> list[tuple[Group, Outcome]]:
             limit = self.options.limit
@@ -266,10 +262,10 @@ class _Simulation:
         return [Group(setting, routes, tuple(each), delay) for (routes, delay), each in found.items()]
 
 
-def _traffic_of(group: Group) -> tuple[object, ...]:
-    """Return a key that is equal for groups with equal traffic."""
-    traffic = ((route.origin, hop.form, hop.filter) for route in group.routes for hop in route.hops)
-    return group.setting.load, *traffic
+def _traffic_of(group: Group) -> str:
+    """Return a sort key that is equal for groups with equal traffic."""
+    traffic = [(route.origin, hop.form, hop.filter) for route in group.routes for hop in route.hops]
+    return f"{group.setting.load} {traffic}"
 
 
 def _factor(load: float, speed: float | None) -> Fraction | None:

@@ -666,8 +666,7 @@ class TestbedNode(abc.ABC):
 
     def _control(self, verb: str, thread: str) -> None:
         """Start or stop (``verb``) the I/O threads or SQL threads of all channels."""
-        server = self.server
-        server.sql(*(server.dialect.controlled(verb, feed.channel, thread) for feed in self.feeds))
+        self.server.control(verb, [feed.channel for feed in self.feeds], thread)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:

@@ -152,7 +152,8 @@ class StartedServer(SqlNode):
         if not self.node.gtid:
             files = feed.origin.watched.files()
             place = Place(files[0][0].name if files else "", 4)
-        self.server.channel(feed.channel).follow(address, place=place)
+        self.server.set_source(address, feed.channel, place=place)
+        self.server.control("START", [feed.channel])
 
     def _end(self, *, in_order: bool) -> None:
         (self.server.stop if in_order else self.server.kill)()
@@ -176,30 +177,27 @@ class StartedServer(SqlNode):
         looking.join(_LAST_LOOK)
 
     def channels(self) -> tuple[ChannelState, ...]:
-        # The result of an earlier call must not replace that of a later one as the last known positions.
-        with self._looking:
-            return self._channels()
-
-    def _channels(self) -> tuple[ChannelState, ...]:
         """Return the state of each replication channel.
 
         If the server does not answer, the channels have their last known positions. Each lag is then the distance from
         such a position to the present end of the binlog in which the channel's events were first written.
         """
-        now = {name: replace(last, io="No", sql="No", errors=()) for name, last in self._last.items()}
-        if self.feeds and self.is_running:
-            with contextlib.suppress(TestbedError):
-                gtids = self.server.applied_gtids()
-                for told in channel_states(self.server):
-                    if told.channel in now:
-                        now[told.channel] = replace(told, source=now[told.channel].source, gtids=gtids)
-        found = {}
-        for feed in self.feeds:
-            # An origin that has never been started has no binlog, and that of a running server may be elsewhere.
-            with contextlib.suppress(NodeIsDown):
-                found[feed.channel] = self._with_lag(feed, now[feed.channel])
-        self._last |= found
-        return tuple(found.values())
+        # The result of an earlier call must not replace that of a later one as the last known positions.
+        with self._looking:
+            now = {name: replace(last, io="No", sql="No", errors=()) for name, last in self._last.items()}
+            if self.feeds and self.is_running:
+                with contextlib.suppress(TestbedError):
+                    gtids = self.server.applied_gtids()
+                    for told in channel_states(self.server):
+                        if told.channel in now:
+                            now[told.channel] = replace(told, source=now[told.channel].source, gtids=gtids)
+            found = {}
+            for feed in self.feeds:
+                # An origin that has never been started has no binlog, and that of a running server may be elsewhere.
+                with contextlib.suppress(NodeIsDown):
+                    found[feed.channel] = self._with_lag(feed, now[feed.channel])
+            self._last |= found
+            return tuple(found.values())
 
     def _with_lag(self, feed: Feed, channel: ChannelState) -> ChannelState:
         """Return the channel with the position up to which it has applied the binlog of its origin, and with its lag.
@@ -243,7 +241,8 @@ class StartedServer(SqlNode):
         """
         self._check_running()
         for feed in self.feeds:
-            self.server.channel(feed.channel).set_delay(round(seconds), applies=not self._is_paused)
+            applies = not self._is_paused
+            self.server.sql(*self.server.dialect.delayed(feed.channel, round(seconds), applies=applies))
         self._held_behind = seconds
 
     def end_connections(self) -> None:

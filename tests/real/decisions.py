@@ -206,7 +206,7 @@ class Recorder:
         replica.empty([*databases, "store", "people"])
         replica.set_filter(rules)
         replica.follow(self.source.port)
-        replica.channel().start()
+        replica.control("START")
         end = self.source.binlog_end()
         deadline = time.monotonic() + WAIT
         failed: list[str] = []
@@ -236,7 +236,7 @@ class Recorder:
                 *(line.split("] ", 2)[-1] for line in log.split("\n") if FAILED.search(line)),
             ],
         }
-        replica.channel().stop()
+        replica.control("STOP")
         return found
 
 

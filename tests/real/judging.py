@@ -200,7 +200,7 @@ def run(
     replica.set_filter(own)
     start = Place(case.recording.files[0].name, 4) if by_file or not case.with_gtids else None
     replica.follow(upstream.port, upstream.user, upstream.password, start=start)
-    replica.channel().start()
+    replica.control("START")
     status = _wait_for_end(replica, upstream.end, settled)
     ended = Ended(
         replica.state(),
@@ -210,7 +210,7 @@ def run(
         (0, "") if status.sql_running else status.sql_error,
         (0, "") if status.io_running == "Yes" else status.io_error,
     )
-    replica.channel().stop()
+    replica.control("STOP")
     return ended
 
 

@@ -89,7 +89,7 @@ class Replica:
             self.server.follow(self.port, self.behind_user, PASSWORD)
         else:
             self.server.follow(self.port)
-        self.server.channel().start()
+        self.server.control("START")
 
 
 @dataclass
@@ -267,9 +267,9 @@ class Live:
 
     def _stop(self, replica: Replica) -> None:
         thread = self._random.choice(("", "SQL_THREAD", "IO_THREAD"))
-        replica.server.channel().stop(thread)
+        replica.server.control("STOP", thread=thread)
         time.sleep(self._random.random())
-        replica.server.channel().start()
+        replica.server.control("START")
 
     def _flush(self, _: Replica) -> None:
         self.source.sql("FLUSH BINARY LOGS")
@@ -308,7 +308,7 @@ class Live:
         replica.server.start()
         # A restart forgets filters that statements have set.
         self._set_filter(self._twins_of(replica), replica)
-        replica.server.channel().start()
+        replica.server.control("START")
 
     @contextlib.contextmanager
     def _without(self, *operations: str) -> Iterator[None]:
@@ -332,7 +332,7 @@ class Live:
         """Point a replica behind dumpfilter to the source, or one at the source to dumpfilter."""
         if self.plan.without_dumpfilter:
             return
-        replica.server.channel().stop()
+        replica.server.control("STOP")
         replica.is_behind = not replica.is_behind
         self._connect(self._twins_of(replica), replica)
 
@@ -357,14 +357,14 @@ class Live:
         if not twins.rules:
             return
         for replica in twins.both:
-            replica.server.channel().stop()
+            replica.server.control("STOP")
         twins.narrowed = not twins.narrowed
         self._configure()
         if not self.plan.without_dumpfilter:
             self.dumpfilter.reload()
         for replica in twins.both:
             self._set_filter(twins, replica)
-            replica.server.channel().start()
+            replica.server.control("START")
         self.plan.happened["change of filter"] += 1
 
     # -- comparison

@@ -76,7 +76,7 @@ class LiveEdge(Live):
         if not twins.rules:
             return
         for replica in twins.both:
-            replica.server.channel().stop()
+            replica.server.control("STOP")
         edge = self._edges[twins.behind.name]
         end = self.source.binlog_end()
 
@@ -90,7 +90,7 @@ class LiveEdge(Live):
         self._edges[twins.behind.name] = self._new_edge(twins, edge.port)
         for replica in twins.both:
             self._set_filter(twins, replica)
-            replica.server.channel().start()
+            replica.server.control("START")
         self.plan.happened["change of filter"] += 1
 
 

@@ -107,8 +107,8 @@ def torment(
         cuts += 1
         if chosen.random() < 0.3:
             time.sleep(chosen.random() * 0.05)
-            replica.channel().stop("IO_THREAD")
-            replica.channel().start("IO_THREAD")
+            replica.control("STOP", thread="IO_THREAD")
+            replica.control("START", thread="IO_THREAD")
         else:
             # The replica's login takes some packets, and each connection must go on a little.
             count, before = 6000 + chosen.randrange(largest), link.counters.down
@@ -121,10 +121,10 @@ def torment(
             if link.counters.down == before:
                 link.drop_connections()
             # A replica whose connection was cut waits for a second before it connects again.
-            replica.channel().stop("IO_THREAD")
-            replica.channel().start("IO_THREAD") if chosen.random() < 0.7 else None
+            replica.control("STOP", thread="IO_THREAD")
+            replica.control("START", thread="IO_THREAD") if chosen.random() < 0.7 else None
             if replica.status().io_running == "No":  # type: ignore[union-attr]
-                replica.channel().start("IO_THREAD")
+                replica.control("START", thread="IO_THREAD")
 
 
 def rows(server: RealServer, table: str) -> list[tuple[object, ...]]:
@@ -173,7 +173,7 @@ def follow(
     start = Place("bin.000001", 4) if by_file else None
     account = (REPLICATION_USER, REPLICATION_PASSWORD) if user == DIRECT else (user, PASSWORD)
     replica.follow(port, *account, start=start)
-    replica.channel().start()
+    replica.control("START")
     try:
         most = MOST_BY_FILE if by_file else MOST_BY_GTID
         cuts = torment(replica, link, end, seed=seed, largest=end.position // 12, most=most)
@@ -183,7 +183,7 @@ def follow(
     except AssertionError as error:
         return 0, [str(error), *differences(source, replica, user)]
     finally:
-        replica.channel().stop()
+        replica.control("STOP")
 
 
 def run(

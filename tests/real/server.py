@@ -170,11 +170,10 @@ class RealServer(Server):
             self._connection._force_close()
             self._connection = None
 
-    def _run(
+    def sql(
         self,
-        statements: Sequence[str],
+        *statements: str,
         arguments: Any = None,
-        *,
         cursorclass: type[Cursor] = Cursor,
         use_unicode: bool = True,
         **more: Any,
@@ -206,7 +205,7 @@ class RealServer(Server):
     ) -> None:
         """Tell the replica its source: by GTID, or by file and position from a place on."""
         address = SourceAddress(ADDRESS, port, user, password)
-        self.channel().follow(address, place=start, start=False)
+        self.set_source(address, place=start)
 
     def set_filter(self, rules: Sequence[str]) -> None:
         """Set the replica's own filter, and empty the kinds of rules that have none here.
@@ -243,7 +242,7 @@ class RealServer(Server):
     def empty(self, databases: Sequence[str] = (), collation: int = 0) -> None:
         """Forget source, binlogs, GTIDs, databases and accounts. Then make these databases."""
         if self.status() is not None:
-            self.channel().stop()
+            self.control("STOP")
             self.sql(f"{self.dialect.controlled('RESET', '')} ALL")
         self.sql("SET SESSION sql_log_bin = 0", *self.prepared())
         names = [name for (name,) in self.sql("SHOW DATABASES") if name not in _OWN]

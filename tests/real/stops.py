@@ -145,7 +145,7 @@ class Pair:
             replica.sql("SET SESSION sql_log_bin = 0", *made, "SET SESSION sql_log_bin = 1")
         replica.set_filter(rules)
         replica.follow(source.port, start=start)
-        replica.channel().start()
+        replica.control("START")
         end = source.binlog_end()
         deadline = time.monotonic() + WAIT
         while True:

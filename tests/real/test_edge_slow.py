@@ -45,7 +45,7 @@ def test_the_slave_dies_while_a_replica_follows(
     replica.follow(
         edge.port, USER, PASSWORD, start=Place(case.recording.files[0].name, 4) if by_file else None
     )
-    replica.channel().start()
+    replica.control("START")
     chance = random.Random(by_file)
     for number in range(copy.transactions):
         copy.more(1)
@@ -54,9 +54,9 @@ def test_the_slave_dies_while_a_replica_follows(
             copy.more(chance.randrange(3))
             edge.start(launcher.port)
         if number % 25 == 10:
-            replica.channel().stop()
+            replica.control("STOP")
             copy.more(chance.randrange(3))
-            replica.channel().start()
+            replica.control("START")
     end = set_end(case.recording)
     status = replica.status
 
@@ -69,4 +69,4 @@ def test_the_slave_dies_while_a_replica_follows(
     wait_for(at_the_end, lambda: (status(), edge.log()))
     ended = Ended(replica.state(), replica.applied_gtids(), end, end, (0, ""), (0, ""))
     assert differences(case, recorded_end(case), ended) == []
-    replica.channel().stop()
+    replica.control("STOP")

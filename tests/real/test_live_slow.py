@@ -75,6 +75,6 @@ def test_a_replica_skips_the_events_that_its_source_marks(
         for login in logins:
             replica.empty()
             replica.follow(*login)
-            replica.channel().start()
+            replica.control("START")
             wait_for(lambda: replica.applied_gtids() == source.binlog_gtids(), replica.status)
             assert replica.sql("SELECT i FROM shop.t") == [(2,)]

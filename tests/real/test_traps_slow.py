@@ -155,7 +155,7 @@ class Pair(NamedTuple):
         replica.set_filter([f"--replicate-{rule}" for rule in trap.rules.split()])
         replica.follow(source.port)
         source.sql(*(statement for statement in trap.statements.split("; ") if statement))
-        replica.channel().start()
+        replica.control("START")
         deadline = time.monotonic() + WAIT
         while time.monotonic() < deadline:
             status = replica.status()

@@ -59,10 +59,11 @@ def test_all_readers_of_nodes_with_tls_verify_the_certificate(family: Family, tm
         plain = bed["plain"]
         assert isinstance(plain, StartedServer)
         address = replace(source.server.replication_address, port=plain.feeds[0].address[1], ca=other)
-        channel = plain.server.channel()
-        channel.follow(address)
+        plain.server.set_source(address)
+        plain.server.control("START")
         wait_until(lambda: "SSL connection error" in status_rows(plain.server)[0]["Last_IO_Error"])
-        channel.follow(replace(address, ca=bed.directory.resolve() / "certificate.pem"))
+        plain.server.set_source(replace(address, ca=bed.directory.resolve() / "certificate.pem"))
+        plain.server.control("START")
         bed.wait_caught_up()
 
 

@@ -278,18 +278,6 @@ class Committed:
 
 
 @dataclass(frozen=True)
-class Crossing:
-    """The measured traffic of one link (a connection between two nodes) in a run: its bytes, and the times when it was
-    cut.
-    """
-
-    bytes: int
-    """The bytes that crossed the link and reached its target, with the protocols' overhead."""
-    outages: tuple[Outage, ...] = ()
-    """The outages of the link. Their times are seconds since the first commit of the run."""
-
-
-@dataclass(frozen=True)
 class Measured:
     """The measurements of one run of an experiment: the transactions that servers committed, the logs that nodes
     received, and the traffic of each link. The results of the run are computed from them.
@@ -301,8 +289,10 @@ class Measured:
     """The committed transactions of each node that writes a binlog, by the node's name."""
     received: Mapping[tuple[str, str], Log]
     """The received log of each channel, by the names of the node and of the source that it reads."""
-    crossings: Mapping[str, Crossing]
-    """The counters of each link, by its name."""
+    crossed: Mapping[str, int]
+    """The bytes that crossed each link and reached its target, with the protocols' overhead, by the link's name."""
+    outages: Mapping[str, tuple[Outage, ...]]
+    """The outages of each link. Their times are seconds since the first commit of the run."""
 
 
 def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Results:
@@ -323,8 +313,7 @@ def run_experiment(experiment: Experiment, tell: Tell = lambda _: None) -> Resul
             measured = _run(experiment, variant, repetition, tell)
             found = [figures(measured, limit=limit)]
             if is_simulated:
-                outages = {name: crossing.outages for name, crossing in measured.crossings.items()}
-                plan = plan_topology(simulated(planned(experiment.topology, variant), outages))
+                plan = plan_topology(simulated(planned(experiment.topology, variant), measured.outages))
                 traffics = {name: one.traffic for name, one in measured.committed.items()}
                 results = simulate(plan, traffics, Options((measured.setting,), limit))
                 found += results.runs
@@ -373,23 +362,11 @@ def _run(experiment: Experiment, variant: Variant, repetition: int, tell_all: Te
         grown = recorder.grown
         committed = {name: _committed(bed[name], plan, grown[name], begin) for name in plan.origins}
         received = {name: read_log(files) for name, files in grown.items() if isinstance(name, tuple)}
-        crossings = _crossings(bed, committed, before)
-        return Measured(plan, Setting(variant=variant), committed, received, crossings)
-
-
-def _crossings(
-    bed: Testbed, committed: Mapping[str, Committed], before: Mapping[str, int]
-) -> dict[str, Crossing]:
-    """Return the byte counters and outages of all links, by the links' names.
-
-    ``before`` has the number of bytes that had passed each link when the run began. They are subtracted.
-    """
-    first = min((int(one.traffic.time[0]) for one in committed.values() if len(one.traffic)), default=0)
-    shift = time.time() - time.monotonic() + first / MICROSECONDS
-    return {
-        name: Crossing(link.counters.down - before[name], _outages(link.history, shift))
-        for name, link in bed.links.items()
-    }
+        crossed = {name: link.counters.down - before[name] for name, link in bed.links.items()}
+        first = min((int(one.traffic.time[0]) for one in committed.values() if len(one.traffic)), default=0)
+        shift = time.time() - time.monotonic() + first / MICROSECONDS
+        outages = {name: _outages(link.history, shift) for name, link in bed.links.items()}
+        return Measured(plan, Setting(variant=variant), committed, received, crossed, outages)
 
 
 def _binlog(node: TestbedNode) -> Watched:
@@ -559,7 +536,7 @@ def _flow(measured: Measured, node: PlannedNode, number: int, route: Route) -> F
     sharing = [one for one in node.channels if one.legs[-1].link == leg.link]
     is_first = channel is sharing[0]
     origin, log = measured.committed[channel.origin], measured.received[node.name, channel.name]
-    traffic, crossing = origin.traffic, measured.crossings[leg.link]
+    traffic = origin.traffic
     crossed = content(traffic, last.form, last.filter)
     sizes = np.zeros(len(traffic), np.int64)
     sizes[crossed.transaction] = crossed.bytes
@@ -584,10 +561,10 @@ def _flow(measured: Measured, node: PlannedNode, number: int, route: Route) -> F
         Arrived(came, committed, received_at, len(expected) - len(came)),
         nbytes,
         None,
-        (crossing.bytes if is_first else 0) - nbytes,
+        (measured.crossed[leg.link] if is_first else 0) - nbytes,
         [
             (_microseconds(one.start), None if one.end is None else _microseconds(one.end))
-            for one in crossing.outages
+            for one in measured.outages[leg.link]
         ],
         lambda: (committed, sizes[came]),
         # An event leaves the source a delay before it arrives.

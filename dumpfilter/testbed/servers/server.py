@@ -33,7 +33,16 @@ from dumpfilter.base.waiting import until
 from dumpfilter.binlog.format import Family
 from dumpfilter.testbed.errors import NodeIsDown, ServerMissing, StartFailed, TestbedError
 from dumpfilter.testbed.keeper import Child
-from dumpfilter.testbed.servers.sql import DIALECTS, Account, Channel, Rules, SourceAddress, SqlServer, quoted
+from dumpfilter.testbed.servers.sql import (
+    DIALECTS,
+    Account,
+    Rules,
+    SourceAddress,
+    SqlServer,
+    channel_states,
+    quoted,
+)
+from dumpfilter.testbed.values import Place
 
 # -- programs
 
@@ -587,9 +596,17 @@ class Server(SqlServer):
         """Kill the server, as a crash does, and wait for its end."""
         end_process(self.process, in_order=False, timeout=STOP_TIMEOUT)
 
-    def channel(self, name: str = "") -> Channel:
-        """Return a channel of the server as a replica. The name of the default channel is empty."""
-        return Channel(self, name, self._rules.get(name, ()))
+    def set_source(self, source: SourceAddress, channel: str = "", *, place: Place | None = None) -> None:
+        """Set the source of a replication channel, whose threads stand still until they are started. The name of the
+        default channel is empty.
+
+        Replication begins at the position ``place`` of the source's binlog. With None it begins by GTID after the
+        transactions that the server has applied. Raises TestbedError.
+        """
+        if any(state.channel == channel for state in channel_states(self)):
+            self.control("STOP", [channel])
+        rules = self.dialect.new_channel_rules(channel, self._rules.get(channel, ()))
+        self.sql(self.dialect.follow(channel, source, place), *rules)
 
     def connect(self, **more: Any) -> pymysql.Connection[Any]:
         if not self.is_running:

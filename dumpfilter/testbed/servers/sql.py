@@ -10,7 +10,7 @@ import contextlib
 import re
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -146,6 +146,17 @@ class Dialect:
         """
         return self.change.format(channel=self._named(channel), settings=settings)
 
+    def delayed(self, channel: str, seconds: int, *, applies: bool = True) -> list[str]:
+        """Return the statements that make a channel apply each transaction ``seconds`` after its commit at the source.
+
+        The number 0 ends the delay. Without ``applies`` the SQL thread stays stopped.
+        """
+        return [
+            self.controlled("STOP", channel),
+            self.changed(channel, f"{self.source}_DELAY={seconds}"),
+            self.controlled("START", channel, "" if applies else "IO_THREAD"),
+        ]
+
     def _named(self, channel: str) -> str:
         # Without a name, MySQL's statement of a server with several channels is for all of them.
         return self.channel.format(quoted(channel)) if channel else ""
@@ -258,16 +269,6 @@ class SqlServer:
         except (pymysql.Error, OSError) as error:
             raise NodeIsDown(f"{self.name}: no connection to {self.host}:{self.port}: {error}") from None
 
-    def sql(
-        self, *statements: str, arguments: Any = None, database: str | None = None
-    ) -> list[tuple[Any, ...]]:
-        """Run statements on a new connection, and return the rows of the last one.
-
-        ``arguments`` are the parameters for PyMySQL's ``Cursor.execute``. ``database`` is the default database. Raises
-        NodeIsDown and SqlFailed.
-        """
-        return self._run(statements, arguments, database=database)
-
     def rows(self, statement: str) -> list[dict[str, Any]]:
         r"""Run one statement, and return each row as a dictionary of values by column. Raises NodeIsDown and
         SqlFailed.
@@ -275,11 +276,15 @@ class SqlServer:
         Bytes that are not UTF-8 are shown as ``\xe9``. MariaDB's status quotes a failed statement as its client
         sent it.
         """
-        found = self._run([statement], cursorclass=pymysql.cursors.DictCursor, use_unicode=False)
+        found = self.sql(statement, cursorclass=pymysql.cursors.DictCursor, use_unicode=False)
         return [{key: _text(value) for key, value in row.items()} for row in found]
 
-    def _run(self, statements: Sequence[str], arguments: Any = None, **more: Any) -> list[Any]:
-        """Run statements over a new connection. ``more`` has further arguments of ``pymysql.connect``."""
+    def sql(self, *statements: str, arguments: Any = None, **more: Any) -> list[Any]:
+        """Run statements on a new connection, and return the rows of the last one as tuples.
+
+        ``arguments`` are the parameters for PyMySQL's ``Cursor.execute``. ``more`` has further arguments of
+        ``pymysql.connect``, such as ``database``. Raises NodeIsDown and SqlFailed.
+        """
         rows: list[Any] = []
         with contextlib.closing(self.connect(**more)) as connection:
             for statement in statements:
@@ -297,6 +302,12 @@ class SqlServer:
         """Return the value that the server computes for an SQL expression, as text; an empty text for NULL."""
         ((found,),) = self.sql(f"SELECT {expression}")
         return "" if found is None else str(found).replace("\n", "")
+
+    def control(self, verb: str, channels: Iterable[str] = ("",), thread: str = "") -> None:
+        """Start or stop (``verb`` is START or STOP) the threads of replication channels, or only the thread that
+        ``thread`` names (``IO_THREAD`` or ``SQL_THREAD``). The name of the default channel is empty.
+        """
+        self.sql(*(self.dialect.controlled(verb, channel, thread) for channel in channels))
 
     def binlog_end(self) -> Place:
         """Return the present end of the server's binlog: the newest file and its size. Raises SqlFailed for a server
@@ -331,66 +342,6 @@ class RunningServer(SqlServer):
 
 _TURN = 1.0
 """The length of one wait for GTIDs, seconds. After each wait the threads' errors are checked."""
-
-
-@dataclass(frozen=True)
-class Channel:
-    """One replication channel of a MySQL or MariaDB replica, controlled by SQL statements. The name of the default
-    channel is empty.
-    """
-
-    server: SqlServer
-    name: str = ""
-    rules: Sequence[str] = ()
-    """The channel's filter rules. The server's command line must have them, too."""
-
-    def follow(self, source: SourceAddress, *, place: Place | None = None, start: bool = True) -> None:
-        """Set the channel's source, and start its threads unless ``start`` is False.
-
-        Replication begins at the position ``place`` of the source's binlog. With None it begins by GTID after the
-        transactions that the server has applied. Raises TestbedError.
-        """
-        words = self.server.dialect
-        if self.status() is not None:
-            self._control("STOP")
-        self.server.sql(
-            words.follow(self.name, source, place), *words.new_channel_rules(self.name, self.rules)
-        )
-        if start:
-            self._control("START")
-
-    def start(self, thread: str = "") -> None:
-        """Start the channel's I/O thread and SQL thread, or only the one that ``thread`` names (``IO_THREAD`` or
-        ``SQL_THREAD``).
-        """
-        self._control("START", thread)
-
-    def stop(self, thread: str = "") -> None:
-        """Stop the channel's I/O thread and SQL thread, or only the one that ``thread`` names (``IO_THREAD`` or
-        ``SQL_THREAD``).
-        """
-        self._control("STOP", thread)
-
-    def _control(self, verb: str, thread: str = "") -> None:
-        self.server.sql(self.server.dialect.controlled(verb, self.name, thread))
-
-    def set_delay(self, seconds: int, *, applies: bool = True) -> None:
-        """Make the channel apply each transaction ``seconds`` after its commit at the source. 0 ends the delay.
-
-        Without ``applies`` the SQL thread stays stopped.
-        """
-        words = self.server.dialect
-        self.server.sql(
-            words.controlled("STOP", self.name),
-            words.changed(self.name, f"{words.source}_DELAY={seconds}"),
-            words.controlled("START", self.name, "" if applies else "IO_THREAD"),
-        )
-
-    def status(self) -> ChannelState | None:
-        """Return the channel's threads, positions and errors as the server shows them; None if the channel has no
-        source.
-        """
-        return next((state for state in channel_states(self.server) if state.channel == self.name), None)
 
 
 def channel_states(server: SqlServer) -> list[ChannelState]:

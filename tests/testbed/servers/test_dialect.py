@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from dumpfilter.binlog.format import Family
-from dumpfilter.testbed.servers.sql import DIALECTS, Account, Channel, SourceAddress, SqlServer, quoted
+from dumpfilter.testbed.servers.sql import DIALECTS, SourceAddress, quoted
 from dumpfilter.testbed.values import Place
 
 SOURCE = SourceAddress("127.0.0.1", 3309, "repl", "it's")
@@ -66,14 +64,6 @@ def test_a_wait_for_gtids_always_has_a_limit() -> None:
     assert DIALECTS["mariadb"].wait("0-1-1", 0.0) == "SELECT MASTER_GTID_WAIT('0-1-1', 0.001)"
 
 
-class Recorded(SqlServer):
-    """A server that only records its statements."""
-
-    def sql(self, *statements: str, arguments: object = None, database: str | None = None) -> list[Any]:
-        self.told = statements
-        return []
-
-
 @pytest.mark.parametrize(
     ("family", "told"),
     [
@@ -85,8 +75,5 @@ class Recorded(SqlServer):
     ],
 )
 def test_a_new_delay_leaves_a_stopped_sql_thread_alone(family: Family, told: tuple[str, ...]) -> None:
-    server = Recorded("r", family, "127.0.0.1", 1, Account("root", ""))
-    Channel(server).set_delay(3)
-    assert server.told == told
-    Channel(server).set_delay(3, applies=False)
-    assert server.told == (*told[:-1], f"{told[-1]} IO_THREAD")
+    assert DIALECTS[family].delayed("", 3) == list(told)
+    assert DIALECTS[family].delayed("", 3, applies=False) == [*told[:-1], f"{told[-1]} IO_THREAD"]

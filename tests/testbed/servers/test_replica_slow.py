@@ -17,6 +17,11 @@ WAIT = 120.0
 SHOP = ("replicate-do-db=shop",)
 
 
+def follow(replica: Server, source: SourceAddress, channel: str = "") -> None:
+    replica.set_source(source, channel)
+    replica.control("START", [channel])
+
+
 def test_a_replica_follows_filters_and_survives_kills(server: Make) -> None:
     source = server(
         "m", init=["CREATE DATABASE shop", "CREATE DATABASE hr", "USE shop", "CREATE TABLE t (i INT)"]
@@ -26,8 +31,7 @@ def test_a_replica_follows_filters_and_survives_kills(server: Make) -> None:
     assert channel_states(replica) == []
     with pytest.raises(NotCaughtUp, match=r"r: is no replica"):
         wait_for_gtids(replica, source.binlog_gtids(), 0.0)
-    channel = replica.channel()
-    channel.follow(source.replication_address)
+    follow(replica, source.replication_address)
     source.sql("INSERT INTO t VALUES (1)", database="shop")
     source.kill()
     replica.kill()
@@ -35,13 +39,12 @@ def test_a_replica_follows_filters_and_survives_kills(server: Make) -> None:
     source.sql("CREATE TABLE t (i INT)", database="hr")
     wait_for_gtids(replica, source.binlog_gtids(), WAIT)
     assert replica.sql("SELECT * FROM shop.t") == [(1,)]
-    status = channel.status()
-    assert status is not None
+    (status,) = channel_states(replica)
     assert (status.io, status.sql, status.errors) == ("Yes", "Yes", ())
     assert status.applied == source.binlog_end()
     assert equal_gtids(replica.applied_gtids(), source.binlog_gtids())
 
-    channel.stop()
+    replica.control("STOP")
     with pytest.raises(NotCaughtUp, match=r"r: has stopped before 0-1-99, .*SQL thread No"):
         wait_for_gtids(replica, "0-1-99", WAIT)
 
@@ -59,7 +62,7 @@ def test_two_channels_have_their_own_rules(server: Make) -> None:
     replica = server("r", rules=rules)
     start(*sources, replica)
     for source in sources:
-        replica.channel(source.name).follow(source.replication_address)
+        follow(replica, source.replication_address, source.name)
         wait_for_gtids(replica, source.binlog_gtids(), WAIT)
     assert [status.channel for status in channel_states(replica)] == ["a", "b"]
     replica.stop()
@@ -76,13 +79,12 @@ def test_a_delayed_replica_is_behind(server: Make) -> None:
     source = server("m")
     replica = server("r")
     start(source, replica)
-    channel = replica.channel()
-    channel.follow(source.replication_address)
-    channel.set_delay(3600)
+    follow(replica, source.replication_address)
+    replica.sql(*replica.dialect.delayed("", 3600))
     source.sql("CREATE DATABASE late")
     with pytest.raises(NotCaughtUp, match=r"r: did not reach within 100 ms 0-1-1"):
         wait_for_gtids(replica, source.binlog_gtids(), 0.1)
-    channel.set_delay(0)
+    replica.sql(*replica.dialect.delayed("", 0))
     wait_for_gtids(replica, source.binlog_gtids(), WAIT)
 
 
@@ -91,9 +93,8 @@ def test_a_source_that_refuses_is_told(server: Make) -> None:
     replica = server("r")
     start(source, replica)
     source.sql("CREATE DATABASE a")
-    channel = replica.channel()
-    channel.follow(SourceAddress(source.host, source.port, "repl", "wrong"))
-    while not (status := channel.status()) or not status.errors:
+    follow(replica, SourceAddress(source.host, source.port, "repl", "wrong"))
+    while not any(one.errors for one in channel_states(replica)):
         time.sleep(0.05)
     with pytest.raises(NotCaughtUp, match=r"Access denied"):
         wait_for_gtids(replica, source.binlog_gtids(), 0.1)
@@ -103,13 +104,12 @@ def test_the_error_about_a_statement_in_latin1_is_shown(server: Make) -> None:
     source = server("m", options=["--binlog-format=STATEMENT"])
     replica = server("r")
     start(source, replica)
-    channel = replica.channel()
-    channel.follow(source.replication_address)
+    follow(replica, source.replication_address)
     source.sql("CREATE DATABASE shop", "CREATE TABLE shop.t (v VARCHAR(9) CHARACTER SET utf8mb4)")
     wait_for_gtids(replica, source.binlog_gtids(), WAIT)
     replica.sql("DROP TABLE shop.t")
     with source.connect(charset="latin1") as session:
         session.cursor().execute("INSERT INTO shop.t VALUES ('é')")
-    while not (status := channel.status()) or not status.errors:
+    while not (errors := channel_states(replica)[0].errors):
         time.sleep(0.05)
-    assert "Query: 'INSERT INTO shop.t VALUES ('\\xe9')'" in status.errors[0]
+    assert "Query: 'INSERT INTO shop.t VALUES ('\\xe9')'" in errors[0]
