@@ -527,14 +527,14 @@ def link_command(given: LinkSettings, output: JsonOption) -> None:
 
         dumpfilter topology link m:web --heal --plain
     """
-    from dumpfilter.testbed.views import link_view
+    from dumpfilter.testbed.views import links_table
 
     fault, shape = given.fault(), given.shape()
     if shape:
         given.ask("set", link=given.link, **shape)
     if fault:
         given.ask(fault[0], link=given.link, **fault[1])
-    output.print(given.ask("status", link=given.link), link_view, indent=None)
+    output.print(given.ask("status", link=given.link), lambda link: links_table([link]), indent=None)
 
 
 @verb(NODES)

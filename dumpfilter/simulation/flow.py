@@ -174,14 +174,11 @@ def cross(
     [5000, 10000, 15000]
     """
     departed, received = np.empty(len(arrived) + 1, np.int64), np.empty(len(arrived) + 1, np.int64)
-    if dropped is None:
-        nothing = np.zeros(len(arrived), np.int64)
-        dropped = Dropped(nothing, nothing, nothing, nothing)
     messages, told = _hop.cross(
         np.ascontiguousarray(arrived, np.int64),
         np.ascontiguousarray(sizes, np.int64),
         room_of(sizes, hop.ahead) if room is None else room,
-        dropped,
+        dropped or Dropped(*np.zeros((4, len(arrived)), np.int64)),
         Parameters(*nanoseconds_of_a_byte(hop.rate), *hop[1:7]),
         _outages(arrived, sizes, hop),
         departed,
@@ -554,8 +551,7 @@ def dropped_before(transaction: Ints, polls: Polls | None, empty_chunk: int) -> 
     """
     after_gap = np.diff(transaction, prepend=-1) > 1
     if polls is None:
-        nothing = np.zeros(len(transaction), np.int64)
-        return Dropped(np.where(after_gap, GAP_BYTES, 0), nothing, nothing, nothing)
+        return Dropped(np.where(after_gap, GAP_BYTES, 0), *np.zeros((3, len(transaction)), np.int64))
     # The chunk of a sent transaction reports only transactions that were dropped in the same poll.
     poll = polls.number[transaction]
     is_told = after_gap & (poll == polls.number[np.maximum(transaction - 1, 0)])

@@ -224,12 +224,10 @@ class _Simulation:
             Found(
                 node=group.nodes[0].name,
                 count=len(group.nodes),
-                variant=setting.variant,
-                load=setting.load,
                 what=search.what,
-                link=setting.link,
                 value=value,
                 worst=worst,
+                **setting.model_dump(include={"variant", "load", "link"}),
             )
             for group, (value, worst) in zip(groups, answers, strict=True)
         ]

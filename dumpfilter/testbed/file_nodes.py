@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,8 @@ from dumpfilter.topology.model import DEFAULT_STYLE, Node, Workload
 MICROSECONDS = 1_000_000
 _BITS = 8
 _READ = 1 << 20
+_LOOK = 0.01
+"""The interval at which a replay notices the end of a pause, seconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +95,7 @@ class Replay:
         """Whether everything has been written."""
         self._tables = tables
         self._directory = directory
-        self._changed = threading.Condition()
-        self._is_ready = False
-        self._is_closed = False
+        self._ready, self._ended, self._closed = threading.Event(), threading.Event(), threading.Event()
         self._paused_at: float | None = None
         self._began = 0.0
         self._thread = threading.Thread(target=self._run, name=f"replay {directory.name}", daemon=True)
@@ -103,62 +103,56 @@ class Replay:
     def start(self, *, is_paused: bool = False) -> None:
         """Start the thread that writes. The first file and the index exist when the method returns.
 
-        With ``is_paused`` the first transaction is written only after :meth:`resume`.
+        With ``is_paused`` the first transaction is written only after :meth:`resume`. Raises the error that ended the
+        replay.
         """
         self._directory.mkdir(parents=True, exist_ok=True)
         self._began = time.monotonic()
         self._paused_at = self._began if is_paused else None
         self._thread.start()
-        self._wait(lambda: self._is_ready, None)
+        self._ready.wait()
+        if self.error is not None:
+            raise self.error
 
     def wait_done(self, timeout: float) -> bool:
-        """Wait until all transactions are written. Return False if that takes longer than ``timeout`` seconds.
+        """Wait until all transactions are written. Return False if that takes longer than ``timeout`` seconds, and if
+        the replay was closed before.
 
         Raises the error that ended the replay.
         """
-        return self._wait(lambda: self.is_done, timeout)
-
-    def _wait(self, is_reached: Callable[[], bool], timeout: float | None) -> bool:
-        with self._changed:
-            self._changed.wait_for(lambda: is_reached() or self.error is not None, timeout)
+        self._ended.wait(timeout)
         if self.error is not None:
             raise self.error
-        return is_reached()
+        return self.is_done
 
     def pause(self) -> None:
         """Write no further transaction until :meth:`resume`. The call does not wait for the one that is being written.
 
         The times of the later transactions move by the length of the pause.
         """
-        with self._changed:
-            if self._paused_at is None:
-                self._change(_paused_at=time.monotonic())
+        if self._paused_at is None:
+            self._paused_at = time.monotonic()
 
     def resume(self) -> None:
         """Write further transactions after a :meth:`pause`. Without a pause nothing changes."""
-        with self._changed:
-            if self._paused_at is not None:
-                self._change(_began=self._began + time.monotonic() - self._paused_at, _paused_at=None)
+        if self._paused_at is not None:
+            self._began += time.monotonic() - self._paused_at
+            self._paused_at = None
 
     def close(self) -> None:
         """End the thread. Transactions that it has not written yet are never written."""
-        self._change(_is_closed=True)
+        self._closed.set()
         if self._thread.ident is not None:
             self._thread.join()
 
-    def _change(self, **changes: object) -> None:
-        """Set attributes, and wake the threads that wait for them."""
-        with self._changed:
-            vars(self).update(changes)
-            self._changed.notify_all()
-
     def _run(self) -> None:
         try:
-            is_done = all(map(self._write, self._tables))
-            self._change(is_done=is_done, _is_ready=True)
+            self.is_done = all(map(self._write, self._tables))
         except Exception as error:
             # A thread that ended without an error would count as done.
-            self._change(error=error)
+            self.error = error
+        self._ended.set()
+        self._ready.set()
 
     def _write(self, table: Timetable) -> bool:
         """Write one file. Return False if the replay was closed meanwhile."""
@@ -173,13 +167,12 @@ class Replay:
                 _copy(source, made, len(head), table.head)
                 with open(self.index, "a") as index:
                     index.write(f"./{source.name}\n")
-                self._change(_is_ready=True)
+                self._ready.set()
                 at, number = table.head, 0
                 while number < table.end.size:
                     if not self._wait_until(int(table.due[number])):
                         return False
-                    now = int((time.monotonic() - self._began) * MICROSECONDS)
-                    ready = max(int(np.searchsorted(table.due, now, side="right")), number + 1)
+                    ready = max(int(np.searchsorted(table.due, self._clock(), side="right")), number + 1)
                     end = int(table.end[ready - 1])
                     _copy(source, made, at, end)
                     at, number = end, ready
@@ -188,18 +181,19 @@ class Replay:
                 made.close()
         return True
 
+    def _clock(self) -> int:
+        """Return the time since the start, microseconds. It stands still during a pause."""
+        now = time.monotonic() if (paused := self._paused_at) is None else paused
+        return int((now - self._began) * MICROSECONDS)
+
     def _wait_until(self, due: int) -> bool:
         """Wait until the replay's clock reaches ``due`` microseconds. Return False if the replay was closed
         meanwhile.
         """
-        with self._changed:
-            while not self._is_closed:
-                is_paused = self._paused_at is not None
-                left = None if is_paused else self._began + due / MICROSECONDS - time.monotonic()
-                if left is not None and left <= 0:
-                    return True
-                self._changed.wait(left)
-            return False
+        is_closed = self._closed.is_set()
+        while not is_closed and (left := due - self._clock()) > 0:
+            is_closed = self._closed.wait(min(left / MICROSECONDS, _LOOK))
+        return not is_closed
 
 
 def _copy(source: BinlogFile, made: OpenFile, start: int, end: int) -> None:

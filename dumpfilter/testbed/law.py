@@ -165,33 +165,24 @@ class _Reference(NamedTuple):
     firsts: Sequence[StartedServer]
     """For each channel the hidden server that applies the first filter on the way. It may be the reference itself."""
 
-    @property
-    def has_all_gtids(self) -> bool:
-        """Whether the reference's GTID set includes the transactions that filters before the reference dropped.
-
-        A MySQL server writes an empty transaction into its binlog for each transaction that it drops. MariaDB writes
-        nothing.
-        """
-        return self.node.server.family == "mysql" or all(first is self.node for first in self.firsts)
-
     def reach(self, gtids: str, deadline: float) -> None:
         """Wait until the reference has applied the replica's GTID set ``gtids``.
 
         Raises NotCaughtUp at ``deadline``, a time of ``time.monotonic``.
         """
         deadline = max(deadline, time.monotonic() + 1.0)
-        if self.has_all_gtids:
+        # MySQL passes on an empty transaction for each one that its filter drops, and MariaDB passes on nothing.
+        if self.node.server.family == "mysql" or all(first is self.node for first in self.firsts):
             wait_for_gtids(self.node.server, gtids, deadline - time.monotonic())
         else:
             self.node.catch_up(deadline)
 
     def gtids(self) -> str:
-        """Return the GTID set that the replica must have."""
-        if self.has_all_gtids:
-            return self.node.server.applied_gtids()
-        found = parse_gtid_set("", "mariadb")
+        """Return the GTID set that the replica must have: the transactions that the first server of any channel has."""
+        family = self.node.server.family
+        found = parse_gtid_set("", family)
         for first in self.firsts:
-            found |= parse_gtid_set(first.server.applied_gtids(), "mariadb")
+            found |= parse_gtid_set(first.server.applied_gtids(), family)
         return str(found)
 
 

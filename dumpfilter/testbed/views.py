@@ -52,11 +52,6 @@ def report_view(report: dict[str, Any]) -> RenderableType:
     return Group(head, Text(), _with_links(nodes, report))
 
 
-def link_view(link: dict[str, Any]) -> Table:
-    """Return the table that shows one link on a terminal."""
-    return links_table([link])
-
-
 def links_table(links: Iterable[dict[str, Any]]) -> Table:
     """Return a table with a row for each link (network connection of two nodes): state, rate, delay, jitter, and bytes
     in each direction.
