@@ -197,7 +197,7 @@ class _Direction:
     @property
     def is_open(self) -> bool:
         """Whether the direction accepts bytes now, which it does not while it is full or the link is silenced."""
-        return not self._is_full and self._link.passes
+        return not self._is_full and self._link.state == "up"
 
     def take(self, receiver: _End, data: bytes, mark: Mark = Mark.BYTES) -> None:
         """Put bytes, or a mark (end or reset of the stream), into the line for the socket ``receiver``."""
@@ -212,7 +212,7 @@ class _Direction:
     def pump(self) -> None:
         """Deliver the bytes that have come out of the line, and set the timer for the next ones."""
         _cancel(self._timer)
-        if not self._link.passes:
+        if self._link.state != "up":
             return
         now = self._link.loop.time()
         passed = 0
@@ -280,9 +280,12 @@ class Link:
         self._accepted = 0
         """The connections that were ever accepted."""
         self.lost = 0
-        self._is_cut = False
+        self.state: LinkState = "up"
+        """The link's state. ``cut`` is also the state during a scheduled outage."""
+        self._fault: LinkState = "up"
+        """The state of the link apart from scheduled outages."""
         self._is_scheduled_out = False
-        self._silent_since: float | None = None
+        self._silent_since = 0.0
         self._end_of_fault: asyncio.TimerHandle | None = None
         self._schedule: list[asyncio.TimerHandle] = []
         self._listener: socket.socket | None = None
@@ -291,20 +294,6 @@ class Link:
         self._note("opened", f"to {address[0]}:{address[1]} {shape}")
         self._listen()
         self._begin_schedule()
-
-    @property
-    def passes(self) -> bool:
-        """Whether the link passes bytes at present. It does not while it is silenced (:meth:`silence`)."""
-        return self._silent_since is None
-
-    @property
-    def state(self) -> LinkState:
-        """The link's state. ``up``: bytes pass. ``cut``: connections are refused, also during a scheduled outage.
-        ``silent``: connections stay open, and no byte passes.
-        """
-        if self._is_cut or self._is_scheduled_out:
-            return "cut"
-        return "up" if self.passes else "silent"
 
     def counters(self) -> Counters:
         """Return the link's state, and how many bytes and connections it has passed since it was opened."""
@@ -351,11 +340,7 @@ class Link:
 
     def cut(self, seconds: float | None = None) -> None:
         """Reset all connections and refuse new ones for ``seconds``; with None until :meth:`heal` is called."""
-        length = _length_of(seconds)
-        self._forget_plans()
-        self._is_cut = True
-        self._go_down(length)
-        self._heal_after(seconds)
+        self._fail("cut", "cut", seconds)
 
     def cut_after(self, count: int, seconds: float | None = None) -> None:
         """Cut the link when ``count`` more bytes have reached the target, the node that reads through the link.
@@ -385,16 +370,7 @@ class Link:
 
     def silence(self, seconds: float | None = None) -> None:
         """Let no byte pass, but keep the connections open, for ``seconds``; with None until :meth:`heal` is called."""
-        length = _length_of(seconds)
-        self._forget_plans()
-        if self._silent_since is None:
-            self._silent_since = self.loop.time()
-        self._note("silenced", length)
-        self._is_cut = False
-        if not self._is_scheduled_out:
-            self._listen()
-        self.update_reading()
-        self._heal_after(seconds)
+        self._fail("silent", "silenced", seconds)
 
     def reset(self) -> None:
         """Reset all open TCP connections of the link. New connections are accepted at once."""
@@ -404,8 +380,8 @@ class Link:
     def heal(self) -> None:
         """End a cut, a silence or a scheduled outage, and cancel a cut that :meth:`cut_after` planned."""
         self._forget_plans()
-        self._is_cut = self._is_scheduled_out = False
-        self._come_up()
+        self._is_scheduled_out = False
+        self._set_fault("up")
 
     def close(self) -> None:
         """Reset all connections, and release the port."""
@@ -443,14 +419,34 @@ class Link:
         self._down.limit = None
         _cancel(self._end_of_fault)
 
-    def _heal_after(self, seconds: float | None) -> None:
+    def _fail(self, fault: LinkState, kind: str, seconds: float | None) -> None:
+        """Begin a fault of the link, which ends by itself after ``seconds`` (None: when the link is healed)."""
+        length = _length_of(seconds)
+        self._forget_plans()
+        self._note(kind, length)
+        self._set_fault(fault)
         if seconds is not None:
-            self._end_of_fault = self.loop.call_later(seconds, self._end_fault)
+            self._end_of_fault = self.loop.call_later(seconds, self._set_fault, "up")
 
-    def _end_fault(self) -> None:
-        """End a cut or a silence whose time is over. A scheduled outage goes on."""
-        self._is_cut = False
-        self._come_up()
+    def _set_fault(self, fault: LinkState) -> None:
+        """Begin or end a fault, and do what the link's new state asks for. A scheduled outage goes on."""
+        self._fault = fault
+        before, self.state = self.state, "cut" if self._is_scheduled_out else fault
+        if self.state == "cut":
+            self._stop_listening()
+            self._reset_connections()
+            return
+        if before == "silent" and self.state == "up":
+            for direction in self._directions:
+                direction.line.shift(self.loop.time() - self._silent_since)
+        if before != self.state == "up":
+            self._note("healed")
+        elif before != self.state:
+            self._silent_since = self.loop.time()
+        self._listen()
+        self.update_reading()
+        for direction in self._directions:
+            direction.pump()
 
     def _begin_schedule(self) -> None:
         self._stop_schedule()
@@ -465,33 +461,13 @@ class Link:
 
     def _follow_schedule(self, elapsed: float) -> None:
         """Begin or end a scheduled outage. ``elapsed`` is the time since the shape was set, seconds."""
-        was_out, self._is_scheduled_out = self._is_scheduled_out, self._shape.is_down(elapsed)
-        if self._is_scheduled_out and not was_out:
-            self._go_down("as scheduled")
-        elif was_out:
-            self._come_up()
-
-    def _go_down(self, detail: str) -> None:
-        self._note("cut", detail)
-        self._silent_since = None
-        self._stop_listening()
-        self._reset_connections()
-
-    def _come_up(self) -> None:
-        """Accept connections and pass bytes again, unless another fault lasts."""
-        was_silent, was_cut = self._silent_since, self._listener is None
-        if was_silent is not None:
-            self._silent_since = None
-            for direction in self._directions:
-                direction.line.shift(self.loop.time() - was_silent)
-        if self._is_cut or self._is_scheduled_out:
-            return
-        if was_cut or was_silent is not None:
-            self._note("healed")
-        self._listen()
-        self.update_reading()
-        for direction in self._directions:
-            direction.pump()
+        is_out = self._shape.is_down(elapsed)
+        if is_out != self._is_scheduled_out:
+            self._is_scheduled_out = is_out
+            if is_out:
+                self._note("cut", "as scheduled")
+            # An outage ends a silence, whose connections it resets.
+            self._set_fault("cut" if self._fault == "cut" else "up")
 
     def _reset_connections(self) -> None:
         for task in self._tasks:
