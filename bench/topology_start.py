@@ -14,6 +14,7 @@ from pathlib import Path
 from bench._common import REPOSITORY, Options, Report
 from dumpfilter.testbed import up
 from dumpfilter.testbed.servers.server import Server, find_program
+from tests.mariadb import spawn_here
 
 SLAVES = "m[size=100K] >> a; m >> b; m >> c"
 SERVERS = "db[server=mariadb] >> filter >> web[server=mariadb]"
@@ -62,7 +63,9 @@ def _bare_servers() -> float:
     program = find_program("mariadb")
     with tempfile.TemporaryDirectory() as directory:
         servers = [
-            Server(program, Path(directory, str(number)), name=str(number), server_id=number)
+            Server(
+                program, Path(directory, str(number)), name=str(number), server_id=number, spawn=spawn_here
+            )
             for number in (1, 2)
         ]
         try:

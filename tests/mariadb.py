@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dumpfilter.testbed.servers.server import Process, find_program, free_port, make_data, spawn_here
+from dumpfilter.testbed.servers.server import Process, find_program, free_port, make_data
 from tests.binlog_tools import local_load_directory
 
 USER = getpass.getuser()
@@ -21,6 +21,14 @@ USER = getpass.getuser()
 
 ENDS_WITH_CALLER = ("setpriv", "--pdeathsig", "KILL")
 """The beginning of a command line whose process the kernel kills when the thread ends that started the process."""
+
+
+def spawn_here(command: Sequence[str], environment: Mapping[str, str]) -> Process:
+    """Start a process as a child of this one. Ctrl-C in a terminal does not reach the process."""
+    null = subprocess.DEVNULL
+    return subprocess.Popen(
+        command, env=environment, stdin=null, stdout=null, stderr=null, start_new_session=True
+    )
 
 
 def spawn_bound(command: Sequence[str], environment: Mapping[str, str]) -> Process:

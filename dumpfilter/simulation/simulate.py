@@ -11,8 +11,7 @@ import bisect
 import functools
 import gc
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
@@ -135,8 +134,14 @@ def simulate(
         for load in loads
     }
     simulation = _Simulation(plan, options, run, schedules, Router(plan, options.applier, options.seed))
-    with _without_collections():
+    # Collections of garbage would walk again and again through the figures of thousands of nodes.
+    is_collecting = gc.isenabled()
+    gc.disable()
+    try:
         runs = simulation.runs(options.settings)
+    finally:
+        if is_collecting:
+            gc.enable()
     found = tuple(one for search in options.searches for one in simulation.search(search))
     return Results(
         name=plan.name,
@@ -147,18 +152,6 @@ def simulate(
         found=found,
         warnings=tuple(f"{name}: {text}" for name, one in traffics.items() for text in _warnings(one)),
     )
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Switch the garbage collector off, which would walk again and again through the figures of thousands of nodes."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @dataclass(frozen=True)

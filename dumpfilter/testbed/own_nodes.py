@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from dumpfilter.base.errors import DumpfilterError
-from dumpfilter.base.security.listening import PORT_TAKEN
 from dumpfilter.base.waiting import until
 from dumpfilter.console.auth import DEFAULT_USER
 from dumpfilter.filter.rules import FilterSemantics
@@ -24,7 +23,7 @@ from dumpfilter.testbed.servers.server import (
     REPLICATION,
     Process,
     end_process,
-    free_ports,
+    free_port,
     start_process,
     write_secret,
 )
@@ -104,7 +103,7 @@ class OwnNode(TestbedNode):
 
         def launch(_: int) -> Child:
             if is_new:
-                self._ports = dict(zip(options, free_ports(len(options)), strict=True))
+                self._ports = {purpose: free_port() for purpose in options}
             arguments = [
                 self.kind,
                 *self._arguments(),
@@ -128,8 +127,6 @@ class OwnNode(TestbedNode):
             lambda: all(file.exists() for file in files.values()),
             failure,
             log=self.log,
-            taken=PORT_TAKEN,
-            again=is_new,
             deadline=time.monotonic() + ground.start_timeout,
         )
 

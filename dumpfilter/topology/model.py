@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -133,10 +134,10 @@ def _speed(value: object) -> float | None:
     """Return the speed of a recording's replay: a factor, or None for ``at-once``. Raises ValueError."""
     if value is None or value == AT_ONCE:
         return None
-    try:
-        speed = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else 0.0
-    except ValueError:
-        speed = 0.0
+    speed = 0.0
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        with suppress(ValueError):
+            speed = float(value)
     if not 0 < speed < float("inf"):
         raise ValueError(
             f"{value!r} is not a speed: write 1 for the recording's own pace, 10 for ten times faster, or {AT_ONCE}"

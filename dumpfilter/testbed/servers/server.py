@@ -29,6 +29,7 @@ from typing import Any
 import pymysql
 
 from dumpfilter.base.endings import uninterrupted
+from dumpfilter.base.security.listening import PORT_TAKEN
 from dumpfilter.base.waiting import until
 from dumpfilter.binlog.format import Family
 from dumpfilter.testbed.errors import NodeIsDown, ServerMissing, StartFailed, TestbedError
@@ -299,7 +300,8 @@ def as_root() -> list[str]:
 
 _POLL = 0.005
 _MOST_STARTS = 5
-
+_PORT_TAKEN = (PORT_TAKEN, "already in use")
+"""The words in the logs of dumpfilter and of servers that tell of a taken port, in lower case."""
 
 Process = subprocess.Popen[bytes] | Child
 """A process that a :data:`Spawn` function has started."""
@@ -308,22 +310,12 @@ Spawn = Callable[[Sequence[str], Mapping[str, str]], Process]
 """A function that starts a process with a command line and an environment. Its output is not returned."""
 
 
-def spawn_here(command: Sequence[str], environment: Mapping[str, str]) -> Process:
-    """Start a process as a child of this one. Ctrl-C in a terminal does not reach the process."""
-    null = subprocess.DEVNULL
-    return subprocess.Popen(
-        command, env=environment, stdin=null, stdout=null, stderr=null, start_new_session=True
-    )
-
-
 def start_process(
     launch: Callable[[int], Process],
     is_ready: Callable[[], bool],
     failure: Callable[[str, int | None], Exception],
     *,
     log: Path,
-    taken: str,
-    again: bool,
     deadline: float,
 ) -> None:
     """Start a process, and wait until it is ready. Start it again if another process took its port first.
@@ -334,8 +326,6 @@ def start_process(
         failure: returns the error for a process that has ended or does not get ready. Its arguments are what the
             process wrote into its log since its start, and its exit code (None: it still runs).
         log: the file of the process's log.
-        taken: the words in the log that tell of a taken port, in lower case.
-        again: whether a process whose port was taken is started again.
         deadline: the time of ``time.monotonic`` at which a process that is not ready has failed.
     """
     process: Process
@@ -355,7 +345,7 @@ def start_process(
         code = process.poll()
         if code is None:
             return
-        if not again or taken not in told().lower():
+        if not any(words in told().lower() for words in _PORT_TAKEN):
             break
     raise failure(told(), code)
 
@@ -383,8 +373,6 @@ START_TIMEOUT = 120.0
 STOP_TIMEOUT = 60.0
 _ANSWER_TIMEOUT = 3
 """The time limit of one answer, seconds. Another process may listen on the port, and never answer."""
-
-_PORT_TAKEN = "already in use"
 
 ADMIN = "root"
 REPLICATION = "repl"
@@ -414,7 +402,7 @@ class Server(SqlServer):
         init: Sequence[str] = (),
         port: int = 0,
         log: Path | None = None,
-        spawn: Spawn = spawn_here,
+        spawn: Spawn,
     ) -> None:
         """Describe a server, which does not run yet.
 
@@ -529,15 +517,7 @@ class Server(SqlServer):
             how = f"does not answer ({answer})" if code is None else f"did not start (exit code {code})"
             return StartFailed(f"{self.name}: {self.program.title} {how}:\n{told[-_LOG_SHOWN:]}")
 
-        start_process(
-            launch,
-            is_ready,
-            failure,
-            log=self.log,
-            taken=_PORT_TAKEN,
-            again=True,
-            deadline=time.monotonic() + timeout,
-        )
+        start_process(launch, is_ready, failure, log=self.log, deadline=time.monotonic() + timeout)
         if is_new:
             try:
                 self.sql(*self._init)
@@ -634,14 +614,6 @@ def free_port() -> int:
                     raise
             else:
                 return int(probe.getsockname()[1])
-
-
-def free_ports(number: int) -> list[int]:
-    """Return ``number`` different ports of 127.0.0.1 on which no process listens now (see :func:`free_port`)."""
-    found: set[int] = set()
-    while len(found) < number:
-        found.add(free_port())
-    return list(found)
 
 
 def write_secret(path: Path, text: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dumpfilter.testbed.servers.server import Server, find_program
+from tests.mariadb import spawn_here
 
 
 @pytest.fixture
@@ -22,6 +23,7 @@ def server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
             tmp_path / name,
             name=name,
             server_id=len(made) + 1,
+            spawn=spawn_here,
             **more,  # type: ignore[arg-type]
         )
         made.append(found)
