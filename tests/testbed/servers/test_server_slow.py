@@ -18,6 +18,7 @@ from dumpfilter.testbed.errors import NodeIsDown, SqlFailed, StartFailed
 from dumpfilter.testbed.servers import server as module
 from dumpfilter.testbed.servers.server import Server, find_program
 from dumpfilter.testbed.servers.sql import RunningServer
+from tests.mariadb import spawn_here
 from tests.testbed.servers.conftest import start
 
 Make = Callable[..., Server]
@@ -129,7 +130,8 @@ ROOTS: dict[Family, str] = {"mariadb": "/"} | (
 def test_a_server_below_a_root_runs_beside_the_installed_one(
     server: Make, tmp_path: Path, family: Family
 ) -> None:
-    other = Server(find_program(family, root=ROOTS[family]), tmp_path / family, name=family, server_id=9)
+    program = find_program(family, root=ROOTS[family])
+    other = Server(program, tmp_path / family, name=family, server_id=9, spawn=spawn_here)
     try:
         server("m").start()
         other.start()
