@@ -123,10 +123,10 @@ class Chain:
     def attach(self, user: str, *rules: str) -> None:
         """Let the replica start anew as a user, with a filter of its own."""
         replica = self.replica
-        replica.channel().stop()
+        replica.control("STOP")
         replica.set_filter([f"--replicate-{rule}" for rule in rules])
         replica.follow(self.dumpfilter.port, user, PASSWORD)
-        replica.channel().start()
+        replica.control("START")
 
     def write(self) -> int:
         """Write one row into the table of each database, and wait until the replica is there. Return the row."""
@@ -251,7 +251,7 @@ def test_tables_of_a_widened_filter_come_with_a_new_copy(chain: Chain) -> None:
     wait_until(lambda: chain.file_rules("plain") == "--replicate-do-db=shop", chain.dumpfilter.log)
     chain.attach("plain", "do-db=shop")
     chain.write()
-    replica.channel().stop()
+    replica.control("STOP")
     for row in (100, 101):
         source.sql("USE hr", f"INSERT INTO t VALUES ({row})", "USE shop", f"INSERT INTO t VALUES ({row})")
     # A copy of the tables of hr, and the place to which the copy belongs
@@ -268,7 +268,7 @@ def test_tables_of_a_widened_filter_come_with_a_new_copy(chain: Chain) -> None:
         return status is not None and not status.sql_running and replica.applied_gtids() == gtids
 
     wait_until(has_stopped, lambda: f"{replica.applied_gtids()} {gtids} {replica.status()}")
-    replica.channel().stop()
+    replica.control("STOP")
     if is_mysql:
         # The relay log may have later events, which the old filter chose. MariaDB discards it by itself.
         replica.sql("RESET REPLICA")
@@ -278,7 +278,7 @@ def test_tables_of_a_widened_filter_come_with_a_new_copy(chain: Chain) -> None:
     replica.sql("SET SESSION sql_log_bin = 1")
     replica.set_filter(["--replicate-do-db=shop", "--replicate-do-db=hr"])
     chain.console("CHANGE REPLICATION FILTER REPLICATE_DO_DB = (shop, hr) FOR REPLICA 'plain'")
-    replica.channel().start()
+    replica.control("START")
     chain.write()
     for database in ("shop", "hr"):
         rows = "SELECT a FROM {}.t ORDER BY a".format
@@ -311,11 +311,11 @@ def test_the_end_of_an_xa_transaction_follows_the_filter_of_its_prepared_part(ch
 
     wait_until(caught_up, lambda: str(replica.status()))
     assert len(replica.prepared()) == 1
-    replica.channel().stop()
+    replica.control("STOP")
     chain.configure('["replicate-do-db=hr"]')
     chain.dumpfilter.reload()
     wait_until(lambda: chain.file_rules("xa") == "--replicate-do-db=hr", chain.dumpfilter.log)
-    replica.channel().start()
+    replica.control("START")
     for xid in ("kept", "dropped", "neither"):
         source.sql(f"XA COMMIT '{xid}'")
     wait_until(caught_up, lambda: str(replica.status()))
