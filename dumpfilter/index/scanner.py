@@ -587,13 +587,10 @@ class FileScanner:
             Stop.BAD_LENGTH: f"an event's length is {header.size}, less than its header",
             Stop.BAD_CHECKSUM: f"checksum mismatch in a {name} event of {header.size} bytes",
             Stop.BAD_EVENT: f"{name} event of {header.size} bytes is malformed, or stands inside a transaction",
-        }
-        unsupported = {
             Stop.ENCRYPTED: "the events from here on are encrypted; decrypt the binlog first "
             "(mariadb-binlog --read-from-remote-server --raw)",
             Stop.FRAGMENT: "a rows event is cut into pieces, which are not read; have the server write it whole "
             "(binlog_row_event_fragment_threshold)",
         }
-        if stop in unsupported:
-            raise BinlogUnsupported(unsupported[stop], file=self.file, position=offset + at)
-        raise BinlogCorrupt(what[stop], file=self.file, position=offset + at)
+        kind = BinlogUnsupported if stop in (Stop.ENCRYPTED, Stop.FRAGMENT) else BinlogCorrupt
+        raise kind(what[stop], file=self.file, position=offset + at)

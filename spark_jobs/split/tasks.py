@@ -159,7 +159,7 @@ class RangePlan(NamedTuple):
 
 
 def plan_of(
-    parts: Iterable[tuple[Block, Sequence[Share]]], names: Sequence[str], sources: SourceNumbers, family: str
+    parts: Iterable[tuple[Block, Sequence[Share]]], names: Sequence[str], sources: SourceNumbers
 ) -> RangePlan:
     """Return the plan of one range (part of a source file): which bytes each output of the split receives.
 
@@ -168,7 +168,6 @@ def plan_of(
             its bytes for each output that receives a part of it.
         names: the names of the outputs by their number. A block may append names.
         sources: the server UUID, or domain id and server id, to which each number of a GTID source refers.
-        family: the kind of server that wrote the range, MySQL or MariaDB.
     """
     blocks: list[tuple[int, int]] = []
     replaced: dict[int, dict[int, bytes]] = {}
@@ -368,8 +367,7 @@ class PlanRange(ReadRanges):
         if target.exists():
             return
         with open_file(wanted.path) as file:
-            family = file.format_description.family
-            names = self.names._replace(family=family)
+            names = self.names._replace(family=file.format_description.family)
 
             def state() -> tuple[Subjects, SourceNumbers, Owners]:
                 subjects = Subjects()
@@ -383,7 +381,7 @@ class PlanRange(ReadRanges):
                 (block, assigner.assign(block.segment, file.read))
                 for block in self.blocks(file, wanted, subjects, sources)
             )
-            plan = plan_of(parts, owners.names, sources, family)
+            plan = plan_of(parts, owners.names, sources)
         plan.save(target)
 
 
