@@ -21,7 +21,9 @@ from dumpfilter.base.compiler import extensions
 
 
 def compile_kernels() -> int:
-    """Compile the modules with numba kernels that have no valid extension module. Returns their number."""
+    """Compile the modules with kernels (numba functions) that have no valid extension module. Return the number of
+    these modules.
+    """
     with _writable(Path(__file__)).joinpath("compile.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # Another process may have compiled them meanwhile.
         missing = [file for file in extensions.modules() if extensions.find(file) is None]
@@ -31,7 +33,8 @@ def compile_kernels() -> int:
 
 
 def _writable(file: Path) -> Path:
-    """Return the first directory for the extension module of ``file`` that this process may write to.
+    """Return the first directory for the extension module (``.so``) of the source ``file`` that this process may write
+    to.
 
     Missing directories are created. Raises OSError if no directory can be written to.
     """
@@ -59,7 +62,11 @@ def _compile(files: list[Path], lock: IO[str]) -> None:
 
 
 def _compile_one(file: Path, support: Path) -> str:
-    """Compile one module, and delete the extension modules of its earlier sources. Returns the module's name."""
+    """Compile the kernels (numba functions) of the source ``file``, and delete the extension modules of earlier
+    versions of the file. Return the name of the Python module.
+
+    ``support`` is the object file with the C functions that every extension module needs.
+    """
     from dumpfilter.base.compiler import build
 
     name = ".".join(("dumpfilter", *file.relative_to(extensions.PACKAGE).with_suffix("").parts))

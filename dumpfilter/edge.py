@@ -58,7 +58,8 @@ _CLOSE_AFTER = 10.0
 
 
 class ServedChannel(DumpFilterService):
-    """The dump service over one channel's relay log. :meth:`note` may be called from any thread.
+    """The service that sends the relay log of one of a slave's channels to the slaves and replicas that connect to the
+    slave's ports. :meth:`note` may be called from any thread.
 
     The channel's relay log only grows, until the slave changes its filter, resets the channel, or discards a damaged
     part. Then all dumps end, and slaves and replicas connect again. The dumps that begin afterwards read the new relay
@@ -94,8 +95,8 @@ class ServedChannel(DumpFilterService):
         """
 
     def serve(self, slave: Slave) -> None:
-        """Serve the relay log of one channel of ``slave`` from now on to the slaves of the edge. The channel's name is
-        :attr:`name`. The slaves of the edge see the UUID of ``slave`` as their master's server UUID.
+        """Serve the relay log of the channel :attr:`name` of ``slave`` from now on. The connecting slaves see the UUID
+        of ``slave`` as their master's server UUID.
         """
         self._slave, self.master_uuid = slave, slave.uuid
 
@@ -173,7 +174,9 @@ class ServedChannel(DumpFilterService):
             _close(reader)
 
     def _forget(self) -> SharedReader | None:
-        """Detach the present relay log, so that no new dump reads it. Return its reader; None if it was not opened."""
+        """Detach the present relay log, so that no new dump (stream to a slave or replica) reads it. Return the relay
+        log's reader; None if it was not opened.
+        """
         found = self.opened
         if self._end is not None:
             self._end.is_closed = True
@@ -353,8 +356,8 @@ class Edge:
 
 
 def _write_first(path: Path | None, ports: Mapping[str, int]) -> None:
-    """Write the first channel's TCP port number to the file ``path``. Without ports or without a path nothing is
-    written.
+    """Write the TCP port number of the first channel in ``ports`` to the file ``path``, for scripts that wait for the
+    port. ``ports`` has the port numbers by channel. Without ports or without a path nothing is written.
     """
     if ports:
         Endpoint(port_file=path).write_port(next(iter(ports.values())))

@@ -32,7 +32,9 @@ _WRITERS = {"both": "", "mysql": "MySQL: ", "mariadb": "MariaDB: "}
 
 
 def page_with_tables(name: str) -> tuple[str, str]:
-    """Return the text of a page in ``docs``, and the text with the tables as the code has them."""
+    """Return the present text of the page ``name`` in ``docs``, and the page's text with its tables generated anew from
+    the code.
+    """
     text = page = (DOCS / name).read_text("utf-8")
     for marker, lines in PAGES[name].items():
         begin, end = f"<!-- begin {marker} -->\n", f"<!-- end {marker} -->"
@@ -42,7 +44,7 @@ def page_with_tables(name: str) -> tuple[str, str]:
 
 
 def _table(heads: str, rows: Iterable[Iterable[object]]) -> list[str]:
-    """Return the lines of a table in Markdown. ``heads`` are separated by bars."""
+    """Return the lines of a table in Markdown. ``heads`` has the titles of the columns, separated by bars."""
     ruled = "|".join("---" for _ in heads.split("|"))
     return [f"| {heads} |", f"|{ruled}|", *(f"| {' | '.join(map(str, row))} |" for row in rows)]
 
@@ -62,7 +64,9 @@ def _events(symbol: Symbol, writers: str) -> Iterator[str]:
 
 
 def _metrics(*groups: type[Facts[Any]]) -> Iterator[str]:
-    """Yield a list of the metrics for each set of labels. The text about a histogram says that it is one."""
+    """Yield the lines of a Markdown list of all metrics in ``groups``, with a part for each set of labels. The text
+    about a histogram says that the metric is one.
+    """
     by_labels: dict[str, list[str]] = {}
     for facts in groups:
         labels = ", ".join(f"`{label}`" for label in facts.labels)

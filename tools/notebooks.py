@@ -22,7 +22,9 @@ _FORMS = {"text/html": "_repr_html_", "text/plain": "__repr__"}
 
 
 def run(cells: list[Any]) -> None:
-    """Run the cells with code one after the other, and give them their new outputs."""
+    """Run the code cells of a notebook one after the other, and store the new outputs in the cells. ``cells`` has the
+    cells as the notebook's JSON has them.
+    """
     names: dict[str, Any] = {"__name__": "__main__"}
     for cell in cells:
         if cell["cell_type"] == "code":
@@ -30,7 +32,9 @@ def run(cells: list[Any]) -> None:
 
 
 def _outputs_of(source: str, names: dict[str, Any]) -> list[Any]:
-    """Run a cell, and return the text that it prints and the value of its last expression."""
+    """Run a cell's code ``source`` with the variables ``names``. Return the printed text and the value of the last
+    expression, as outputs in the notebook's JSON.
+    """
     tree = ast.parse(source)
     last = ast.unparse(tree.body.pop()) if isinstance(tree.body[-1], ast.Expr) else "None"
     printed = io.StringIO()
@@ -49,7 +53,9 @@ def _outputs_of(source: str, names: dict[str, Any]) -> list[Any]:
 
 
 def outputs(cells: list[Any]) -> list[Any]:
-    """Return the texts that the cells print or show, one list for each cell with code."""
+    """Return the texts that the cells of a notebook print or show, as one list for each code cell. ``cells`` has the
+    cells as the notebook's JSON has them.
+    """
     return [
         ["".join(one.get("text") or one["data"]["text/plain"]) for one in cell["outputs"]]
         for cell in cells

@@ -39,7 +39,7 @@ PARTS = ("python", "demo", "tests")
 
 
 class Need(NamedTuple):
-    """A program that a make target needs."""
+    """A program that a make target needs, with the Debian packages that bring the program."""
 
     title: str
     packages: str
@@ -51,7 +51,9 @@ class Need(NamedTuple):
 
 
 def needs(part: str) -> Iterator[Need]:
-    """Yield the needs of a part of PARTS. Each part has those of the parts before it, too."""
+    """Yield the programs that a part of the make targets needs, with their Debian packages. ``part`` is an entry of
+    PARTS, and includes the needs of the entries before it.
+    """
     python = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     # Debian's package of Python lacks both modules.
     venv = _unless(

@@ -71,7 +71,7 @@ def endings_interrupt() -> Iterator[None]:
 
 
 def _heeded(*numbers: signal.Signals) -> list[signal.Signals]:
-    """Return the signals without SIGHUP if the process was started by nohup."""
+    """Return the signals ``numbers``, but without SIGHUP if the process ignores SIGHUP, because nohup started it."""
     return [number for number in numbers if number != HANG_UP or signal.getsignal(number) != signal.SIG_IGN]
 
 

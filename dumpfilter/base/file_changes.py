@@ -16,7 +16,8 @@ _EVENTS_BYTES = 1 << 16
 
 
 class FileChanges:
-    """Waits for changes of files by other processes of this computer (inotify(7)).
+    """A watch on files, by which a thread waits until another process of this computer changes one of them
+    (inotify(7)).
 
     Changes that another computer makes on a network file system are not seen.
     """
@@ -33,8 +34,8 @@ class FileChanges:
         self._poll.register(self._descriptor, select.POLLIN)
 
     def watch(self, paths: Iterable[Path]) -> bool:
-        """Watch the files that are at ``paths`` now, beside those of earlier calls. Return False if one of them cannot
-        be watched.
+        """Watch the files that are at ``paths`` now, in addition to the files of earlier calls. Return False if one of
+        them cannot be watched.
         """
         add = self._libc.inotify_add_watch
         return all(add(self._descriptor, os.fsencode(path), _MASK) >= 0 for path in paths)

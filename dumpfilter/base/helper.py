@@ -41,7 +41,11 @@ class Helper(AbstractContextManager["Helper"]):
     """The time limit of an answer, seconds."""
 
     def __init__(self, module: str, log: Path | None = None, environment: Mapping[str, str] = {}) -> None:
-        """Start the process. Its standard error is appended to the file ``log``; None: to that of this process."""
+        """Start the process. ``module`` is the module whose function ``main`` the process runs.
+
+        The process's standard error is appended to the file ``log``; None: to the standard error of this process.
+        ``environment`` has environment variables that are set in addition to those of this process.
+        """
         self._log = log
         self._lock = threading.Lock()
         self._connection, theirs = Pipe()
@@ -62,7 +66,8 @@ class Helper(AbstractContextManager["Helper"]):
         """Send a request, and return the answer. Raise the answer if it is an error, and :attr:`error` if the process
         has ended.
 
-        Signals such as SIGINT are deferred until the answer, which would else be taken for that to the next request.
+        Signals such as SIGINT are deferred until the answer. Otherwise the next call could take this answer for the
+        answer to its own request.
         """
         with uninterrupted(), self._lock:
             if self._connection.closed:
@@ -80,7 +85,9 @@ class Helper(AbstractContextManager["Helper"]):
         return answer
 
     def _receive(self) -> Any:
-        """Receive an answer, which is on its way."""
+        """Return the answer to the request that was sent last. The answer has begun to arrive when :meth:`ask` calls
+        the method.
+        """
         return self._connection.recv()
 
     def ended(self) -> DumpfilterError:

@@ -42,7 +42,7 @@ Event = MutableMapping[str, Any]
 
 
 class Format(enum.StrEnum):
-    """The format of the log's lines: text for people, or one JSON object a line for programs."""
+    """The formats of the log's lines: text for people, or one JSON object a line for programs."""
 
     TEXT = "text"
     JSON = "json"
@@ -138,7 +138,7 @@ def is_json() -> bool:
 
 
 def shows(level: Level) -> bool:
-    """Tell whether the log shows lines of ``level``, which must be at least the level that the user has chosen.
+    """Tell whether the log shows lines of ``level``. The lowest shown level is the user's choice.
 
     Code that prints a message outside the log asks this function first, so that ``--log-level`` also applies to the
     message.
@@ -271,7 +271,8 @@ def _within_rate(rates: dict[tuple[str, str], Seldom], _: Any, name: str, event:
 
 
 def _with_error(with_traceback: bool, _: Any, name: str, event: Event) -> Event:
-    """Replace the exception in a log line by fields with its class, text and place in the code. A structlog processor.
+    """Replace the exception in a log line by fields with its class, its text, and the source line that raised it. A
+    structlog processor.
 
     With ``with_traceback``, as at the level debug, the line also has the traceback.
     """
@@ -290,9 +291,11 @@ def _with_error(with_traceback: bool, _: Any, name: str, event: Event) -> Event:
 
 
 def _as_text(renderer: Callable[[Any, str, Event], str]) -> Callable[[Any, str, Event], str]:
-    """Return the last structlog processor for the text format: one line, and then the lines of a traceback.
+    """Return the last structlog processor for the text format. It makes the text of a log line, followed by the lines
+    of the traceback, if there is one.
 
-    Control characters are escaped, so that logged text cannot command a terminal.
+    ``renderer`` is structlog's processor that makes the text of an event without its traceback. Control characters are
+    escaped, so that logged text cannot command a terminal.
     """
 
     def render(logger: Any, name: str, event: Event) -> str:

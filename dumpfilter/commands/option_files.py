@@ -84,8 +84,9 @@ class OptionFileCommand(SubCommand):
             raise last.origin.error(f"{last.origin.name}: {error.message}") from None
 
     def _options(self, only: Container[str] | None = None) -> OptionNames:
-        """Return the names of this command's options, without those that are not in ``only``. An option file may set
-        these options only.
+        """Return the names of this command's options; with ``only``, return just the options that are also in ``only``.
+
+        The section of a server, such as ``[mysqld]``, may set only some of the options.
         """
         names = [name for name in self._parameters if only is None or name in only]
         flags = {name for name in names if getattr(self._parameters[name], "is_flag", False)}
@@ -101,6 +102,6 @@ class OptionFileCommand(SubCommand):
 
     @property
     def _parameters(self) -> dict[str, Any]:
-        """The options of this command by their names without dashes."""
+        """The options of this command as Typer's parameters, by their names without dashes in front."""
         options = (one for one in self.params if one.param_type_name == "option")
         return {one.opts[0].removeprefix("--"): one for one in options}

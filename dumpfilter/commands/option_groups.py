@@ -40,7 +40,9 @@ Engine = Literal["local", "spark"]
 
 
 class OptionalBinlogArguments(Settings):
-    """The arguments that name a binlog set, for a command that can also run without one."""
+    """The arguments that name a binlog set (the files that one index file names), for a command that can also run
+    without a binlog set.
+    """
 
     binlogs: list[str] | None = setting(None, metavar="BINLOGS", is_argument=True)
     """The binlog set: its index file, its directory, or the files one by one, also as s3a:, hdfs: and file:
@@ -50,20 +52,24 @@ class OptionalBinlogArguments(Settings):
     files are temporary."""
 
     def source(self) -> list[str]:
-        """Return the paths of the binlog set that the command line names, as an argument for ``BinlogSet.open``. The
-        binlog of a running server is fetched first.
+        """Return the paths of the binlog files, index file or directory that the command line names, as an argument for
+        ``BinlogSet.open``. The binlog of a running server is fetched first.
         """
         return fetched(self.binlogs or [], self.store)
 
     def open(self) -> BinlogSet:
-        """Return the binlog set that the command line names. The binlog of a running server is fetched first."""
+        """Return the binlog set (the files that one index file names) that the command line names. The binlog of a
+        running server is fetched first.
+        """
         from dumpfilter.index.fileset import BinlogSet
 
         return BinlogSet.open(self.source())
 
 
 class BinlogArguments(OptionalBinlogArguments):
-    """The binlog set that a command reads. It may be on a remote file system, or be fetched from a running server."""
+    """The arguments that name the binlog set (the files that one index file names) that a command reads. The files may
+    be on a remote file system, or be fetched from a running server.
+    """
 
     binlogs: list[str] = setting(metavar="BINLOGS", show_default=False, is_argument=True)
     """The binlog set: its index file, its directory, or the files one by one, also as s3a:, hdfs: and file:
@@ -71,7 +77,7 @@ class BinlogArguments(OptionalBinlogArguments):
 
 
 class VerifyOptions(Settings):
-    """The option that says whether a command verifies event checksums while it reads a binlog set."""
+    """The option that says whether a command verifies the checksums of events while it reads binlog files."""
 
     verify_checksum: bool = True
     """Verify the events' checksums."""
@@ -95,7 +101,8 @@ class SlaveSetOptions(Settings):
 
 
 def fetched(binlogs: list[str], store: Path | None) -> list[str]:
-    """Return the paths of a binlog set. If ``binlogs`` is a running server's address, its binlog is fetched first.
+    """Return the paths that name a binlog set: its files one by one, its index file, or its directory. If ``binlogs``
+    is a running server's address, its binlog is fetched first.
 
     The files are kept in ``store``. With None they are temporary, until the end of the command. Raises OptionError.
     """
@@ -172,9 +179,10 @@ WRITE_PANEL = "Write side"
 
 
 def rule_options(kinds: Iterable[R.BaseRuleKind], helps: Mapping[R.BaseRuleKind, str] | None = None) -> Any:
-    """Return a settings field with the option of each kind of filter rule, such as ``--replicate-do-db``.
+    """Return the default of a settings field that collects the options of filter rules, such as ``--replicate-do-db``.
 
-    ``helps`` replace the help texts of some kinds.
+    Each kind of rule in ``kinds`` has one repeatable option. ``helps`` has other help texts for some of these options.
+    The field maps each kind of rule to the values of its option.
     """
     return repeated({kind.option: (kind, (helps or {}).get(kind, kind.help), kind.metavar) for kind in kinds})
 
@@ -326,7 +334,7 @@ class ProtectionOptions(Settings, panel=TLS_PANEL):
 
 
 class SlaveConsoleOptions(Settings, panel=_CONSOLE_PANEL):
-    """The address of a slave's console and its user."""
+    """The options for the address of a slave's console (a port for MySQL clients), and for the user of the console."""
 
     console_host: str = "127.0.0.1"
     """Address the console listens on."""
@@ -335,7 +343,7 @@ class SlaveConsoleOptions(Settings, panel=_CONSOLE_PANEL):
 
 
 class MasterConsoleUser(Settings, panel=_CONSOLE_PANEL):
-    """The user of a master's console."""
+    """The option that names a user of a master's console (a port for MySQL clients)."""
 
     console_user: str | None = None
     """A user of the console, besides those of --config (root where there is none). From this machine alone the user
@@ -386,7 +394,7 @@ class ConsoleOptions(Settings, panel=_CONSOLE_PANEL):
 
 
 class LogOptions(Settings, panel="Log"):
-    """The format of a process's log on standard error, and the lowest level of its lines."""
+    """The options for the format of a process's log on standard error, and for the lowest level of its lines."""
 
     log_format: Format | None = setting(None, show_default=Format.TEXT.value)
     """The format of log lines: text for people, or json with one object a line for programs."""
@@ -399,7 +407,9 @@ class LogOptions(Settings, panel="Log"):
 
 
 class MetricsOptions(Settings, panel="Metrics"):
-    """The address of the metrics' HTTP endpoint, and the file to which its port is written."""
+    """The options for the HTTP endpoint from which Prometheus reads the metrics of a process: its address, and the file
+    to which its port is written.
+    """
 
     metrics_port: int | None = setting(None, min=0, max=65535)
     """Port at which Prometheus reads metrics; 0 takes a free one. Without this option there are none."""
@@ -425,14 +435,16 @@ class MetricsOptions(Settings, panel="Metrics"):
 
 
 class MonitoringOptions(MetricsOptions, LogOptions):
-    """The endpoint of a process's metrics, and the format of its log."""
+    """The options by which people watch a process: the endpoint of its metrics, and the format and level of its log."""
 
 
 PASSWORD_VARIABLE = "DUMPFILTER_PASSWORD"
 
 
 class ConsoleLogin(Settings):
-    """The options that name the console of a master or a slave, and the user and password for it."""
+    """The options that name the console (a port for MySQL clients) of a master or a slave, and the user and password
+    for it.
+    """
 
     slave: str = setting("", metavar="HOST:PORT")
     """The console of a slave."""

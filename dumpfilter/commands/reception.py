@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def bytes_before(files: Iterable[tuple[str, int]], name: str) -> int:
     """Return the sum of the sizes of the binlog files before the file ``name``.
 
-    ``files`` are the names and sizes of a server's binlog files.
+    ``files`` are the names and sizes of a server's binlog files, in any order. Names are compared by length first, so
+    that number 1000000 comes after 999999.
 
     >>> bytes_before([("bin.999999", 10), ("bin.1000000", 20), ("bin.1000001", 30)], "bin.1000001")
     30
@@ -80,7 +81,9 @@ def fetch(
 
 
 def move(bar: Bar, task: TaskID, progress: Progress) -> None:
-    """Move a bar to the end of the stored binlog. Without the sizes of the source's files the bar has no length."""
+    """Set a progress bar to the end of the stored binlog, in bytes from the beginning of the source's oldest file.
+    Without the sizes of the source's files, the bar counts received bytes and has no total.
+    """
     if not bar.disable:
         total = sum(size for _, size in progress.files) or None
         done = bytes_before(progress.files, progress.file) + progress.position if total else progress.bytes

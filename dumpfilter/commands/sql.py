@@ -29,7 +29,7 @@ Row = Sequence[Any]
 
 
 class Format(enum.StrEnum):
-    r"""The format in which result sets are printed.
+    r"""The formats in which result sets are printed.
 
     TABLE has frames, as in the ``mysql`` client. VERTICAL has one line for each column (``\G``). TSV separates values
     by tabs.
@@ -75,7 +75,8 @@ def sql_command(asked: shared.ConsoleLogin, given: SqlSettings) -> None:
 
 
 def print_results(login: Login, script: str, format_: Format | None, name: str = "") -> None:
-    """Run a script of SQL statements on the console of a master or slave, and print their results.
+    """Run a script of SQL statements on the console (a port for MySQL clients) of a master or slave, and print their
+    results.
 
     ``login`` has the console's address and user. With ``format_`` None, results are tables, or vertical if too wide for
     the terminal. ``name`` is the server's name in errors. Raises typer.Exit at the first statement that the server
@@ -158,7 +159,9 @@ def _vertical(names: Sequence[str], rows: Sequence[Row]) -> Iterator[str]:
 
 
 def aligned(names: Sequence[str], row: Row) -> Iterator[str]:
-    """Yield a line for each value of a row, with the values below one another."""
+    """Yield one line ``name: value`` for each column of a row. The names are padded, so that all values begin in the
+    same column of the terminal.
+    """
     width = max(map(cell_len, names), default=0)
     for name, value in zip(names, row, strict=True):
         yield f"{_padded(name, width, True)}: {_text(value)}"

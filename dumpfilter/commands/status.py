@@ -65,7 +65,11 @@ class AskedOptions(ConsoleLogin):
             raise OptionError("--source-user needs --master; the user of a console is --user")
 
     def question(self, tls: TlsOptions) -> Callable[[], Record]:
-        """Return the function that reads the status of the named master or slave. Raises OptionError."""
+        """Return a function that reads and returns the status record (dictionary) of the named master or slave. It is
+        called again for each refresh.
+
+        ``tls`` has the TLS options for a connection to a master's port for slaves. Raises OptionError.
+        """
         directory = self.relay_dir
         if directory is not None:
             from dumpfilter.commands.server_status.of_directory import relay_directory_status
@@ -221,7 +225,9 @@ def _remarks(status: Record) -> Iterator[str]:
 
 
 def _texts(record: Record) -> dict[str, str]:
-    """Return the texts for the values of a record by title, with those of its counters. Lists are left out."""
+    """Return the texts that show the values of a status record (dictionary), by the title of each value, such as "lag
+    bytes". The record's counters are included, and lists are left out.
+    """
     texts: dict[str, str] = {}
     for name, value in record.items():
         last = name.rpartition("_")[2]
@@ -244,7 +250,9 @@ def _slave_texts(slave: Record) -> dict[str, str]:
 
 
 def _text(name: str, value: Any) -> str:
-    """Return the text for a value of a status record. The suffix of ``name``, such as ``_at``, tells its unit."""
+    """Return the text that shows a value of a status record. ``name`` is the value's key in the record. Its suffix,
+    such as ``_at``, tells the unit.
+    """
     match value:
         case None:
             return ""
@@ -267,7 +275,12 @@ def _values(texts: Mapping[str, str]) -> Iterator[str]:
 
 
 def _rows(title: str, rows: Sequence[Mapping[str, str]], heads: Sequence[str], width: float) -> Iterator[str]:
-    """Yield a title and the lines of a table without empty columns, or nothing if the table has no columns."""
+    """Yield the line of a title, and the lines of a table with the columns ``heads``, without empty columns. Yield
+    nothing if all columns are empty.
+
+    Each row has the texts of its cells by column. If the table is wider than ``width`` characters, each cell gets its
+    own line.
+    """
     heads = [head for head in heads if any(row[head] for row in rows)]
     if heads:
         yield from ("", typer.style(title, bold=True))

@@ -28,13 +28,16 @@ _WIRE = {
 
 
 def codec_of(charset: CharacterSet) -> str:
-    """Return Python's codec for a client's character set. The servers' latin1 is Windows' code page 1252."""
+    """Return the name of the Python codec that encodes texts in a client's character set. MySQL's latin1 is Windows'
+    code page 1252.
+    """
     return "cp1252" if charset is CharacterSet.latin1 else charset.codec
 
 
 def has_ascii(charset: CharacterSet) -> bool:
-    """Tell whether ASCII letters are themselves in a character set. Servers refuse other ones for statements (utf16).
-    Raises LookupError for a character set that Python does not know.
+    """Tell whether a character set encodes ASCII letters with the bytes of ASCII. Like a server, the console refuses
+    other character sets, such as utf16, for statements. Raises LookupError for a character set that Python does not
+    know.
     """
     return "A".encode(charset.codec) == b"A"
 
@@ -111,6 +114,7 @@ def result_set(
     """Yield the packets of a result with columns: the column definitions, the rows, and the packet at the end.
 
     ``binary`` chooses the protocol's binary form of rows, which prepared statements need, instead of the text form.
+    ``charset`` is the client's character set, in which names and texts are encoded.
     """
     yield uint_len(len(result.columns))
     for column in result.columns:

@@ -116,7 +116,7 @@ def proves_password(password: StoredPassword, plugin: str, nonce: bytes, respons
 
 
 def certificate_proof(password: StoredPassword, plugin: str, nonce: bytes, fingerprint: bytes) -> bytes:
-    """Return the text by which a MariaDB client since 11.4 verifies the console's self-signed certificate.
+    """Return the proof (a text) by which a MariaDB client since 11.4 verifies the console's self-signed certificate.
 
     The console sends the text in the OK packet that ends the login. It is a digest of the password's hash, the login's
     ``nonce`` and the certificate's ``fingerprint``. Only a server that knows the password can compute this digest, so
@@ -132,7 +132,9 @@ def certificate_proof(password: StoredPassword, plugin: str, nonce: bytes, finge
 
 
 class RsaExchange:
-    """A server's RSA key for passwords, which is generated when the first client asks for it. Any thread can use it."""
+    """The RSA key pair with which clients without TLS encrypt their passwords for the console. The key pair is
+    generated when the first client asks for the public key. Any thread may call the methods.
+    """
 
     def __init__(self) -> None:
         self._making = threading.Lock()
@@ -148,7 +150,8 @@ class RsaExchange:
     def decrypt(self, sent: bytes, nonce: bytes) -> bytes:
         """Return the password in the packet ``sent``, with its final NUL; empty if this key cannot decrypt the packet.
 
-        ``nonce`` has the random bytes of the login, with which the client combined the password.
+        ``nonce`` has the random bytes of the login. The client combined the password with them by XOR before the
+        encryption.
         """
         try:
             return _xor(self._key.decrypt(sent, _PADDING), cycle(nonce)) if self._key is not None else b""

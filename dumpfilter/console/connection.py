@@ -187,13 +187,15 @@ class Connection:
 
     @property
     def _client(self) -> Session:
-        """The session of a client that has logged in."""
+        """The session of the client. Only code that runs after the login may read this property."""
         assert self.session is not None
         return self.session
 
     @property
     def stream(self) -> PacketStream:
-        """The packets of a client that has answered the greeting."""
+        """The stream of packets to and from the client. The login opens the stream after the client's first packet, or
+        to send an error instead of the greeting.
+        """
         assert self._stream is not None
         return self._stream
 
@@ -203,7 +205,7 @@ class Connection:
             self._killed.set_result(None)
 
     async def finished(self, work: asyncio.Future[T]) -> T:
-        """Wait for the result of ``work``, and return it.
+        """Wait for the result of ``work``, and return it, unless KILL QUERY or the client's leaving ends the wait.
 
         Raises SqlError 1317 if KILL QUERY comes before the result, and ClientGone if the client leaves before. ``work``
         is cancelled then.
@@ -220,7 +222,7 @@ class Connection:
     async def _log_in(self) -> None:
         """Greet the client, start TLS if the client asks for it, check the password, and begin the session.
 
-        Raises ClientGone when the client leaves, or has been told of an error.
+        Raises ClientGone after the client has left, or after an error has been sent to the client.
         """
         nonce = auth.new_nonce()
         try:
@@ -277,11 +279,12 @@ class Connection:
             await self._refuse(server_errors.ER_HANDSHAKE_ERROR())
 
     async def _verify(self, login: Login, preferred: str, nonce: bytes) -> bytes:
-        """Check the password of a login, and return the text for the OK packet that accepts the client.
+        """Check the password of a login, and return a text that the OK packet for the client must contain.
 
-        The text lets MariaDB's clients verify the console's certificate, and can be empty. Raises ClientGone after
-        telling the client of a wrong password (error 1045). Like a MySQL server, the console asks for the password
-        itself if the digest does not prove the password. The client asyncmy sends wrong digests.
+        The text lets MariaDB's clients verify the console's certificate, and can be empty. ``preferred`` is the
+        authentication plugin that the greeting named, and ``nonce`` has the greeting's random bytes. Raises ClientGone
+        after telling the client of a wrong password (error 1045). Like a MySQL server, the console asks for the
+        password itself if the digest does not prove the password. The client asyncmy sends wrong digests.
         """
         port, user = self.port, login.user
         # For an unknown user this is the password of another one.
@@ -321,7 +324,8 @@ class Connection:
     async def _prove_in_full(self, crypt: Sha2Crypt, nonce: bytes) -> bool:
         """Ask the client for the password itself, and tell whether the stored hash ``crypt`` is of that password.
 
-        Without TLS the client encrypts the password with the port's RSA key.
+        Without TLS the client encrypts the password with the port's RSA key. ``nonce`` has the random bytes of the
+        greeting, which take part in that encryption.
         """
         given = await self._ask(auth.PERFORM_FULL_AUTHENTICATION)
         if self.stream.tls is None:
@@ -342,7 +346,9 @@ class Connection:
         return proved
 
     async def _ask(self, data: bytes) -> bytes:
-        """Send further data of the authentication plugin, and return the client's answer."""
+        """Send a packet with ``data`` for the client's authentication plugin during the login, and return the client's
+        answer.
+        """
         await self.stream.send(bytes(packets.make_auth_more_data(data)))
         return await self.stream.read_reply()
 
@@ -390,9 +396,11 @@ class Connection:
         return MAX_ALLOWED_PACKET
 
     async def _admit_command(self, number: int, length: int) -> None:
-        """Wait until the client may send the rest of a command. Raises SqlError 1153 for a too long command.
+        """Delay the receipt of the rest of a command while the user has taken more processor time than the user's
+        limit.
 
-        ``number`` and ``length`` are the command's number in the protocol and its length in bytes.
+        ``number`` and ``length`` are the command's number in MySQL's protocol and its length in bytes. Raises SqlError
+        1153 for a command that is too long.
         """
         if self.session is not None:
             await self.session.limits.admit(length)
@@ -443,7 +451,9 @@ class Connection:
         await self._answer(self._text(data))
 
     async def _answer(self, statement: str, *, binary: bool = False) -> None:
-        """Run a statement, and send its result. ``binary`` chooses the form of rows for prepared statements."""
+        """Run a client's statement, and send its result to the client. ``binary`` chooses the form of rows for prepared
+        statements.
+        """
         try:
             run = functools.partial(execute_statement, self._client, statement)
             result = await self._in_thread(statement, run)
@@ -503,7 +513,9 @@ class Connection:
         await self._answer(statement.with_values(values), binary=True)
 
     async def _com_stmt_send_long_data(self, data: bytes) -> None:
-        """Ignore the command, which has no answer. The execution lacks the value then, which is an error."""
+        """Ignore COM_STMT_SEND_LONG_DATA, by which a client sends a parameter's value in pieces. The protocol has no
+        answer to the command, not even an error. The later execution fails, because the value is missing.
+        """
 
     async def _com_stmt_close(self, data: bytes) -> None:
         session = self._client

@@ -178,7 +178,7 @@ class Facts(Generic[T]):
 
     @classmethod
     def table(cls, things: Iterable[T]) -> Result:
-        """Return a status table with one row for each of the objects ``things``."""
+        """Return a status table with one column for each fact, and one row for each of the objects ``things``."""
         cells = cls._cells.values()
         return Result(cls.columns, [[_cell(kind, read(thing)) for kind, read in cells] for thing in things])
 
@@ -192,8 +192,8 @@ class Facts(Generic[T]):
 
     @classmethod
     def families(cls, things: Iterable[T]) -> Iterator[Metric]:
-        """Yield the Prometheus metrics of these facts. Each has one sample for each of the objects ``things`` with a
-        value.
+        """Yield the Prometheus metrics of these facts. Each metric has one sample for each object in ``things``,
+        without the objects for which the fact has no value.
         """
         from prometheus_client.core import Metric
         from prometheus_client.samples import Sample

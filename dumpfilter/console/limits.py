@@ -88,8 +88,8 @@ class UserLimits:
         self._lock = threading.Lock()
 
     async def admit(self, length: int) -> None:
-        """Wait until the user's earlier commands allow another one, and add the cost of receiving it to the user's
-        debt.
+        """Wait until the user's debt of processor time is small enough for another command, and add the cost of
+        receiving the command to the debt.
 
         The debt is the processor time that counts against the user's limit. ``length`` is the command's length, bytes.
         """
@@ -113,7 +113,9 @@ class UserLimits:
         return run
 
     def _add(self, seconds: float) -> float:
-        """Add processor time to the debt, and return the new debt. Both are in seconds."""
+        """Add processor time to the user's debt, and return the new debt, both in seconds. The debt is the processor
+        time that counts against the user's limit, and falls with time.
+        """
         with self._lock:
             now = time.monotonic()
             left = max(0.0, self._owed - SHARE * (now - self._at))

@@ -37,8 +37,8 @@ SCRAPE_SECONDS = 30.0
 class Process(
     Facts[str], prefix="dumpfilter_", labels={"version": str, "python": lambda _: platform.python_version()}
 ):
-    """The metrics that a master and a slave have in common. prometheus_client's ``process_…`` metrics come with
-    them.
+    """The declaration of the metrics that masters and slaves have in common. The ``process_…`` metrics of
+    prometheus_client are served together with them.
     """
 
     build_info = metric(lambda _: 1.0)
@@ -135,13 +135,15 @@ def serving_metrics(
 
 
 class _Request(MetricsHandler):
-    """The handler of one HTTP request, which is read from memory and answered there."""
+    """The handler of one HTTP request of Prometheus. It reads the request from bytes in memory and writes the answer to
+    memory, because asyncio does the network I/O.
+    """
 
     def setup(self) -> None:
         self.rfile, self.wfile = io.BytesIO(self.request), io.BytesIO()
 
     def finish(self) -> None:
-        """Keep the answer."""
+        """Keep the answer in memory. The method of the base class would close the buffer that holds the answer."""
 
 
 async def _accept(listener: socket.socket, endpoint: MetricsEndpoint, handler: Callable[..., Any]) -> None:

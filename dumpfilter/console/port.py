@@ -114,8 +114,8 @@ class ClientPort:
 
     Parameters:
         executor: the master or slave that carries out the clients' statements.
-        endpoint: the address, and the certificate. Without one a temporary self-signed certificate is made. Clients on
-            other machines must use TLS, unless the endpoint is insecure.
+        endpoint: the address, and the certificate. Without a certificate a temporary self-signed one is made. Clients
+            on other machines must use TLS, unless the endpoint is insecure.
         users: a password for each user who may log in; a text is a password in the clear. None: nobody can log in.
         roles: the role of each user. A user without an entry has the role ``read``. None: every user has the role
             ``all``.
@@ -181,8 +181,8 @@ class ClientPort:
         self._started = time.monotonic()
 
     def greeting(self) -> Greeting:
-        """Return the contents of the first packet to the next client. An SqlError is sent to the client instead of the
-        packet.
+        """Return the contents of the first packet to the next client. If the method raises SqlError, the client gets
+        this error instead of the packet.
         """
         return Greeting(self.executor.version)
 
@@ -285,7 +285,9 @@ class ClientPort:
             client.task.get_loop().call_soon_threadsafe(end, client)
 
     def _make_room(self) -> None:
-        """Close one connection without a login if there are too many of them (see :data:`MAX_UNAUTHENTICATED`)."""
+        """Close a connection that has not logged in, if as many such connections as :data:`MAX_UNAUTHENTICATED` are
+        open. It is the oldest of the client address with the most of them.
+        """
         waiting = [one for one in self.clients.values() if not (one.session or one.task.cancelling())]
         if len(waiting) >= MAX_UNAUTHENTICATED:
             ((crowd, _),) = Counter(client.peer for client in waiting).most_common(1)

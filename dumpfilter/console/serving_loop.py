@@ -95,10 +95,10 @@ class ServingLoop:
 async def accepted(
     listener: socket.socket, failed: Callable[[Exception], object] = lambda error: None
 ) -> AsyncIterator[tuple[socket.socket, Any]]:
-    """Yield each client of a listening socket, with its address.
+    """Accept the clients of a listening socket without end. Yield the socket of each client, and the client's address.
 
-    uvloop's own server would close clients without a word when the process has no file descriptor left. Here they wait.
-    An error is passed to ``failed``, and ends nothing.
+    An error is passed to ``failed``, and accepting goes on after a pause. When the process has no file descriptor left,
+    clients wait in the listen queue. uvloop's own server would close their connections without an error.
     """
     loop = asyncio.get_running_loop()
     listener.setblocking(False)

@@ -167,7 +167,9 @@ def _columns(executor: Executor) -> Iterable[Row]:
 
 
 def _constant(table: str, *values: object) -> Callable[[Executor], list[Row]]:
-    """Return a function that returns the only row of a table, whose values are in the order of the table's columns."""
+    """Return a function that returns the rows of an ``information_schema`` table that has a single, constant row.
+    ``values`` are that row's values, in the order of the table's columns.
+    """
     row = dict(zip((column.name for column in _COLUMNS[table]), values, strict=False))
     return lambda executor: [row]
 
@@ -262,8 +264,8 @@ class Session:
     def keep(self, user_variables: dict[str, Value], prepared: dict[int, Prepared]) -> None:
         """Replace the client's user variables and prepared statements.
 
-        Raises SqlError 1041 if they are more than a client may have, or with those of all clients more than the port
-        may have. The old ones stay then.
+        Raises SqlError 1041 if they take more memory than a client may use, or if all clients together would use more
+        than the port allows. Then nothing is replaced.
         """
         parts = itertools.chain.from_iterable(one.parts for one in prepared.values())
         size = sum(map(sys.getsizeof, itertools.chain(user_variables, user_variables.values(), parts)))
@@ -287,7 +289,9 @@ class Session:
         self.user_variables, self.prepared = user_variables, prepared
 
     def close(self) -> None:
-        """Release the memory of a client that has left. A statement of the client may still be running."""
+        """Stop counting the memory of a client that has left against the port's limit. A statement of the client may
+        still be running.
+        """
         with self.port.keeping:
             self.is_closed = True
             self.port.kept.pop(self.connection_id, None)

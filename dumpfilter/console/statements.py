@@ -264,7 +264,12 @@ def _show(
     name: str = "",
     condition: Condition = ("", "", ""),
 ) -> Result:
-    """Return the result of a statement of :data:`_VIEWS`, whose SELECT is ``view``."""
+    """Run a SHOW statement that is defined as a SELECT in ``show.sql``, and return its result.
+
+    ``view`` is the SELECT's text. In the text, ``{schema}``, ``{name}`` and ``{like}`` stand for the schema, the table
+    and the pattern of the statement. ``schema`` None means the current database, and an empty ``name`` means that the
+    statement names no table. ``condition`` is the statement's LIKE or WHERE clause.
+    """
     pattern, like, where = condition
     if name:
         session.table(schema, name)

@@ -120,7 +120,9 @@ def codec_of(capabilities: Capabilities, zstd_level: int) -> Codec | None:
 
 
 async def _worked(length: int, work: Callable[..., bytes], *arguments: Any) -> bytes:
-    """Call ``work`` on ``length`` bytes: in the event loop for few bytes, and in another thread for many."""
+    """Return the result of ``work(*arguments)``, which processes ``length`` bytes. For many bytes it is called in
+    another thread, so that the event loop can serve other clients.
+    """
     return work(*arguments) if length <= _INLINE else await asyncio.to_thread(work, *arguments)
 
 
@@ -423,10 +425,11 @@ async def greet(client: socket.socket, greeting: bytes) -> bytes:
 async def open_stream(
     client: socket.socket, sequence: int = 0, context: ssl.SSLContext | None = None
 ) -> PacketStream:
-    """Return the stream of a client's packets from the packet number ``sequence`` on.
+    """Make the stream of packets between a client and the console. ``sequence`` is the sequence number of its next
+    packet.
 
     With ``context`` the client and the console first carry out the TLS handshake. Raises ClientGone with the reason if
-    it fails.
+    the handshake fails.
     """
     loop = asyncio.get_running_loop()
     reader = ClientReader()

@@ -41,8 +41,8 @@ _SCALARS = {int: types.int64, bool: types.boolean}
 
 
 def prepare() -> None:
-    """Change numba's settings in this process. numba then compiles for the type of processor ``CPU``, and compiled
-    functions run without the interpreter's lock (GIL).
+    """Change numba's settings in this process. numba then compiles for the type of processor in :data:`CPU`, and
+    compiled functions run without the interpreter's lock (GIL).
     """
     begin_to_compile()
     config: Any = numba.config

@@ -76,7 +76,7 @@ class OptionNames:
         self._flags = dict.fromkeys(values, False) | dict.fromkeys(flags, True)
 
     def __contains__(self, spelled: str) -> bool:
-        """Tell whether the command has an option that can be spelled in this way."""
+        """Tell whether ``spelled`` is an allowed spelling of one of the command's options."""
         try:
             return self.find(spelled, None) is not None
         except UnknownOption:
@@ -116,7 +116,7 @@ class OptionNames:
         return next((one for one in (name, ALIASES.get(name)) if one in self._flags), None)
 
     def find_in_file(self, option: FileOption) -> Named | None:
-        """Return an option of an option file as :meth:`find` does, with its origin.
+        """Return an option of an option file as :meth:`find` does, with its origin (the option's line in the file).
 
         Raises UnknownOption, and OptionError with its line for a wrong or missing value.
         """
@@ -174,7 +174,8 @@ def last_of(arguments: Sequence[Named | str], name: str) -> Named | None:
 
 
 def server_option(option: FileOption, known: OptionNames) -> Named | None:
-    """Return an option of a server's section of an option file, such as ``[mysqld]``.
+    """Return the option ``option`` of an option file under dumpfilter's name, if it stands in a server's section, such
+    as ``[mysqld]``.
 
     Return None for another section, and for an option that ``known`` does not contain. Raises OptionError for an option
     with a wrong value or without one.
@@ -187,8 +188,11 @@ def server_option(option: FileOption, known: OptionNames) -> Named | None:
 
 
 def _own_option(option: FileOption, command: str, commands: Mapping[str, NamesOf]) -> Named | None:
-    """Return an option of the sections [dumpfilter] and [dumpfilter-COMMAND]. Return None for another section, and for
-    an option in [dumpfilter] that only other commands have. Raises OptionError.
+    """Return an option of the sections [dumpfilter] and [dumpfilter-COMMAND] of an option file, for the command
+    ``command``. Return None for another section, and for an option in [dumpfilter] that only other commands have.
+
+    ``commands`` has, for each command that reads option files, a function that returns the command's option names.
+    Raises OptionError.
     """
     ours, _, of = option.section.lower().partition("-")
     if ours != "dumpfilter":

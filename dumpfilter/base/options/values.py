@@ -70,7 +70,9 @@ def format_size(size: int) -> str:
 
 
 def parse_mebibytes(number: int, *, option: str = "") -> int:
-    """Return the number of bytes of a size in MiB."""
+    """Return the number of bytes of a size in MiB. ``option`` is not used. Every parser of a setting's value has this
+    parameter, for its errors.
+    """
     del option
     return number << 20
 
@@ -136,7 +138,7 @@ def format_time(seconds: float) -> str:
 
 def _scaled(text: str, units: Mapping[str, Decimal]) -> Decimal | None:
     """Return the number of base units in a text such as ``1.5K``. Return None if the text is no number with one of
-    ``units``.
+    ``units``. ``units`` has the number of base units in each unit, such as 1024 bytes for ``K``.
     """
     match = _NUMBER.fullmatch(text)
     factor = None if match is None else units.get(match[2])

@@ -28,7 +28,9 @@ class _State:
 
 
 def _append(path: Path, text: str) -> None:
-    """Append a text to the file. A missing file, as after logrotate has renamed it, is made for its owner only."""
+    """Append a text to the audit log's file ``path``. A missing file, as after logrotate has renamed it, is made for
+    its owner only.
+    """
 
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags | os.O_CLOEXEC, 0o600)

@@ -19,7 +19,8 @@ NO_CERTIFICATE = "holds no certificate in PEM, which begins with -----BEGIN CERT
 
 
 class TlsMode(enum.StrEnum):
-    """The use of TLS for a connection to a server, with the names of MySQL's ``--ssl-mode`` in any case.
+    """The ways in which a client may use TLS for a connection to a server. The names are those of MySQL's
+    ``--ssl-mode``, in any case.
 
     >>> TlsMode("VERIFY_CA")
     <TlsMode.VERIFY_CA: 'verify-ca'>
@@ -111,8 +112,8 @@ def trust(context: ssl.SSLContext, ca: Path, option: str) -> bytes:
 
 
 def load_chain(context: ssl.SSLContext, option: str, certificate: Path, key: Path | None) -> None:
-    """Let the TLS context ``context`` show a certificate and use its private key. Without ``key`` the key is in the
-    file of the certificate.
+    """Let the TLS context ``context`` show the certificate in the file ``certificate``, and use its private key.
+    Without ``key`` the key is in the file of the certificate.
 
     Raises TlsFileError, whose text names ``option``, the command line option that gave the file.
     """

@@ -76,8 +76,8 @@ def listening_socket(
 ) -> socket.socket:
     """Return a socket that listens on an address.
 
-    ``cannot`` and ``cure`` are parts of an error's text (:func:`listening_error`). Raises OptionError, such as
-    PortTaken, if the address cannot be listened on.
+    ``cannot`` begins the text of an error, as in "the console cannot listen on", and ``cure`` ends it. Raises
+    OptionError, such as PortTaken, if the address cannot be listened on.
     """
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -72,7 +72,7 @@ class Throttle:
 
     def failures(self, key: Hashable) -> int:
         """Return the number of wrong passwords that the client ``key`` has recently given. After 15 minutes without a
-        wrong password it is 0 again.
+        wrong password the number is 0 again.
         """
         guesser = self._guessers.get(key)
         if guesser is None or self._clock() - guesser.failed_at > _FORGET_SECONDS:
@@ -82,7 +82,7 @@ class Throttle:
     def wait(self, key: Hashable) -> float:
         """Return the time until the client ``key`` may try a password again, seconds; 0 if it may try now.
 
-        ``key`` is what tells clients apart that may be guessing passwords, such as an address and a user name.
+        ``key`` identifies a client that may be guessing passwords, for example by its address and user name.
         """
         failures = self.failures(key)
         if failures <= self._free:

@@ -230,7 +230,8 @@ def _names(host: str) -> Iterator[x509.GeneralName]:
 
 
 class ReloadingTls:
-    """The TLS settings of a server, read from files. A server calls :meth:`current` before each handshake.
+    """The TLS settings of a server, read from files. A server calls :meth:`current` before each handshake, so that a
+    renewed certificate is used without a restart.
 
     Existing connections keep the certificate of their handshake. With ``for_grpc`` the key must be of a type that gRPC
     can use. The constructor raises OptionError for files that cannot be used. Any thread may call the methods.

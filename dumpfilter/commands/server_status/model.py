@@ -54,7 +54,9 @@ class MaxLag(NamedTuple):
         raise OptionError(f"--max-lag: {text!r} is no lag: write a time (30s, 5min, 1h) or bytes (64M)")
 
     def exceeded(self, record: Record) -> bool:
-        """Tell whether the lag of a slave or channel exceeds this limit. An unknown lag (None) does not."""
+        """Tell whether the lag in the status record of a slave or channel exceeds this limit. An unknown lag (None)
+        does not.
+        """
         return (record["lag_bytes"] or 0) > self.nbytes or (record["lag_seconds"] or 0) > self.seconds
 
 
@@ -110,10 +112,10 @@ _COUNTS = ("events_", "bytes_", "transactions_")
 
 
 def files_record(files: Sequence[tuple[str, int]]) -> Record:
-    """Return the part of a master's status record about its binlog set: the number and total size of its files, and the
-    name and size of the last file.
+    """Return the part of a master's status record about its binlog files: the number and total size of the files, and
+    the name and size of the last file.
 
-    ``files`` are the names and sizes of the set's files in their order.
+    ``files`` are the names and sizes of the binlog files, the oldest first.
     """
     file, position = files[-1] if files else ("", 0)
     return {
@@ -147,7 +149,7 @@ def slave_of_master(facts: Mapping[str, Any], filter_warnings: Sequence[str] = (
 def channel_of_slave(row: Mapping[str, Any], hits: Mapping[str, int]) -> Record:
     """Return the part of a slave's status record about one channel, from its row of the table ``dumpfilter.channels``.
 
-    ``hits`` has the number of uses of each kind of filter rule.
+    ``hits`` has the number of uses of filter rules, by the kind of rule, such as ``replicate-do-db``.
     """
     facts = {name.lower(): value for name, value in row.items()}
     counters = {
@@ -188,7 +190,10 @@ def _problems_of_master(status: Record, most: MaxLag) -> Iterator[str]:
 
 
 def _absence(slave: Record) -> str | None:
-    """Return why the absence of a master's slave is a problem, or None if it is not one."""
+    """Return a sentence that says why the absence of a slave from its master is a problem; None if it is no problem.
+
+    ``slave`` is the slave's status record, as the master has it.
+    """
     if slave["drained"]:
         return None
     name, user = name_of_slave(slave), slave["user"]

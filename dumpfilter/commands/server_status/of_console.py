@@ -1,4 +1,4 @@
-"""The status of a running master or slave, read from its console."""
+"""The status of a running master or slave, read from its console (a port for MySQL clients)."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ def master_status(source: Source | None, console: Login | None) -> Record:
     """Return the status record of a running master, a dictionary that ``dumpfilter status --json`` prints.
 
     ``source`` is the connection to the master's port for slaves, or None. ``console`` is the login at the master's
-    console, or None. Without ``console`` and without a user in ``source``, the record has only the master's health.
-    Raises ConnectionLost when nothing answers, TlsError when TLS is missing, and DumpfilterError for a wrong password.
+    console (a port for MySQL clients), or None. Without ``console`` and without a user in ``source``, the record has
+    only the master's health. Raises ConnectionLost when nothing answers, TlsError when TLS is missing, and
+    DumpfilterError for a wrong password.
     """
     status = MASTER
     if source is not None:
@@ -77,7 +78,8 @@ def _slave_key(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def slave_status(login: Login) -> Record:
-    """Return the status record (dictionary) of a running slave, read from its console at ``login``.
+    """Return the status record (dictionary) of a running slave, read from its console (a port for MySQL clients) at
+    ``login``.
 
     Raises ConnectionLost when nothing answers, NotAMaster when another program answers, and DumpfilterError when the
     console refuses the login.
@@ -102,10 +104,11 @@ def slave_status(login: Login) -> Record:
 
 
 def _ask(login: Login, role: str, statements: Sequence[str]) -> tuple[str, list[Rows]]:
-    """Return the version of dumpfilter behind a console, and the rows of each statement as dictionaries by column name.
+    """Run ``statements`` on a console (a port for MySQL clients). Return the version of dumpfilter there, and each
+    statement's rows as dictionaries by column name.
 
-    ``role`` is ``master`` or ``slave``. Raises ConnectionLost when nothing answers, NotAMaster when another program
-    answers, and DumpfilterError when the console refuses the login or a statement.
+    ``role`` says whether a ``master`` or a ``slave`` is expected there. Raises ConnectionLost when nothing answers,
+    NotAMaster when another program answers, and DumpfilterError when the console refuses the login or a statement.
     """
     where = login.address
     asked = [ScriptStatement(text, 0) for text in ("SELECT @@version_comment", *statements)]

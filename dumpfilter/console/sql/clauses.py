@@ -69,11 +69,12 @@ _FILTER_ON = {"MASTER": "MASTER", "SOURCE": "MASTER", "SLAVE": "SLAVE", "REPLICA
 
 
 def moment(cursor: Cursor) -> Mapping[str, Any]:
-    """Consume a datetime expression at the cursor. Return its value under the key ``before``, and the ``warnings``.
+    """Consume the next tokens, a datetime expression such as ``NOW() - INTERVAL 3 DAY``. Return its value under the key
+    ``before``, and the ``warnings``.
 
-    The value is a local time without a time zone, unless a literal names a zone. A text that is no datetime and a
-    result out of range give a warning, and a time before all binlog files. Raises SqlError for text that is not such an
-    expression.
+    The value is a local time without a time zone, unless a literal names a zone. A text that is no datetime, or a
+    result out of range, becomes a time before all binlog files, with a warning. Raises SqlError for text that is not
+    such an expression.
     """
     warnings: list[Note] = []
     value = _operand(cursor, warnings)
@@ -133,7 +134,9 @@ def _operand(cursor: Cursor, warnings: list[Note]) -> Value:
 
 
 def _shifted(value: datetime, count: int, unit: str) -> datetime:
-    """Return ``value`` plus ``count`` units, such as MONTH. Raises OverflowError for a result out of range."""
+    """Return ``value`` plus ``count`` units. ``unit`` is a unit of MySQL's INTERVAL, such as MONTH. Raises
+    OverflowError for a result out of range.
+    """
     if unit in _SPANS:
         return value + timedelta(**{f"{unit.lower()}s": count})
     year, month = divmod(value.year * 12 + value.month - 1 + count * _MONTHS[unit], 12)
@@ -163,7 +166,9 @@ def _filter_list(cursor: Cursor, kind: RuleKind) -> tuple[Rule, ...]:
 
 
 def _rule(kind: BaseRuleKind, value: str, refusal: Message, *details: str) -> Rule:
-    """Return the rule of this value. Raises the error ``refusal`` with these details if there is no such rule."""
+    """Return the filter rule with the kind ``kind`` (such as REPLICATE_DO_DB) and the value ``value``. If the value is
+    not valid, raise the error ``refusal`` with ``details`` in its placeholders.
+    """
     try:
         return make_rule(kind, value)
     except OptionError:
@@ -223,7 +228,8 @@ kinds.
 
 
 def effective_rules(cursor: Cursor) -> tuple[FilterClause, ...]:
-    """Consume the rules of a CHANGE BINLOG statement, which WL#2516 proposes, and return them as clauses.
+    """Consume the filter rules DO, IGNORE and REWRITE of a CHANGE BINLOG statement, which WL#2516 proposes. Return one
+    clause for each kind of rule.
 
     Raises SqlError, also for a rule of another kind.
     """
@@ -237,10 +243,12 @@ def _clauses(rules: _Rules) -> tuple[FilterClause, ...]:
 
 
 def _rule_option(cursor: Cursor, kinds: Mapping[str, BaseRuleKind], rules: _Rules) -> bool:
-    """Consume the next option of the statement if it is a filter rule of these kinds, and tell whether it is one.
+    """Consume the next option of the statement if it is a filter rule, and add the rule to ``rules``. Tell whether the
+    option is a rule.
 
-    Examples of rules are ``REPLICATE-DO-DB='mydb'``, ``REWRITE=db1.%->db2.%`` and ``IGNORE=()``. An empty string or
-    list removes all rules of the kind. Raises SqlError.
+    ``kinds`` has the kinds of rule that are recognized, by their names in statements. Examples of rules are
+    ``REPLICATE-DO-DB='mydb'``, ``REWRITE=db1.%->db2.%`` and ``IGNORE=()``. An empty string or list removes all rules of
+    the kind. Raises SqlError.
     """
     written = _OPTION_NAME.match(cursor.text, cursor.token.start)
     kind = kinds.get(written[0].upper().replace("-", "_")) if written else None

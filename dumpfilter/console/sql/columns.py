@@ -1,6 +1,6 @@
-"""The columns of SHOW REPLICA STATUS and similar statements, and of the tables that a server has, too.
+"""The columns of SHOW REPLICA STATUS and similar statements, and of the console's tables that a MySQL server has, too.
 
-The table ``columns.toml`` lists them. A table that has no meaning on a master or on a slave has no rows there.
+The file ``columns.toml`` lists them. A table that has no meaning on a master or on a slave has no rows there.
 """
 
 from __future__ import annotations

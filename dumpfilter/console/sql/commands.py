@@ -54,7 +54,7 @@ A statement with an unknown first word is a syntax error.
 
 
 class Threads(enum.Flag):
-    """The replication threads that a START REPLICA or STOP REPLICA statement names."""
+    """The replication threads (I/O thread and SQL thread) that a START REPLICA or STOP REPLICA statement can name."""
 
     IO = enum.auto()
     SQL = enum.auto()
@@ -69,10 +69,10 @@ def _threads(cursor: Cursor) -> Threads:
 
 
 def _until(cursor: Cursor) -> Mapping[str, Any]:
-    """Consume the condition after UNTIL in START REPLICA, and return its values.
+    """Consume the condition after UNTIL in START REPLICA, and return its values by field name. Raises SqlError.
 
-    These are ``log`` (Source or Relay), ``file`` and ``position``; or ``gtids`` and ``before``, which is true for
-    SQL_BEFORE_GTIDS; or ``after_gaps``. Raises SqlError.
+    For a position, the fields are ``log`` (Source or Relay), ``file`` and ``position``. For GTIDs, they are ``gtids``
+    and ``before``, which is true for SQL_BEFORE_GTIDS. For SQL_AFTER_MTS_GAPS, the only field is ``after_gaps``.
     """
     given: dict[str, Any] = {}
     logs: set[str] = set()
@@ -126,7 +126,8 @@ def for_channel(cursor: Cursor) -> str | None:
 
 
 def _owner(cursor: Cursor) -> Mapping[str, Any]:
-    """Consume the clause that selects whose filter is changed, and return its values by field name; empty without one.
+    """Consume the clause that selects the replica or the channel whose filter is changed. Return its values by field
+    name; empty without such a clause.
 
     The clause is ``FOR REPLICA 'user' [SERVER_ID n] [FOR CHANNEL 'name']``, or ``FOR CHANNEL 'name'``.
     """

@@ -52,7 +52,7 @@ def number_of(value: Value) -> int | float:
 
 
 def _count(value: Value) -> int:
-    """Return a number of characters, which is not negative."""
+    """Convert an argument that gives a number of characters to an integer. A negative number becomes 0."""
     return max(0, int(number_of(value)))
 
 
@@ -84,7 +84,9 @@ def _locate(part: Value, text: Value, begin: Value = 1) -> int:
 
 
 def _extreme(choose: Callable[..., Value], first: Value, second: Value, *others: Value) -> Value:
-    """Return the least or the greatest value. If one of the values is a text, all are compared as texts."""
+    """Return the least or the greatest of the arguments, for LEAST and GREATEST. ``choose`` is ``min`` or ``max``. If
+    one of the values is a text, all are compared as texts.
+    """
     values = (first, second, *others)
     if any(isinstance(value, str) for value in values):
         return choose(map(text_of, values), key=str.casefold)
@@ -101,7 +103,8 @@ def _group_concat(group: str, separator: Value, distinct: Value, directions: str
     """Return the value of GROUP_CONCAT for one group of rows.
 
     ``group`` is a JSON array with the value to join and the keys of ORDER BY of each row. ``directions`` has one letter
-    for each key, "a" (ascending) or "d" (descending). Raises MemoryError for a group above :data:`MAX_GROUP`.
+    for each key, "a" (ascending) or "d" (descending). If ``distinct`` is not 0, equal values are joined only once.
+    Raises MemoryError for a group above :data:`MAX_GROUP`.
     """
     if len(group) > MAX_GROUP:
         raise MemoryError

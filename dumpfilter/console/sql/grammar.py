@@ -255,7 +255,8 @@ class Grammar:
         """Add an allowed syntax for a statement that a function carries out, such as SHOW WARNINGS.
 
         :meth:`parse` returns a ``functools.partial`` of ``function``, with ``arguments`` as first arguments and the
-        parsed values as keyword arguments. The caller adds the other arguments, and calls it.
+        parsed values as keyword arguments. The caller of :meth:`parse` calls the partial with the remaining arguments,
+        such as the session.
         """
         self.form(syntax, functools.partial(functools.partial, function, *arguments))
 

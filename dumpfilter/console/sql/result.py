@@ -49,7 +49,7 @@ For example, the time of the last error has this value before the first error.
 
 
 class ColumnType(enum.Enum):
-    """The type of the values of a column. It decides how the values are sent to the client."""
+    """The types that the values of a column can have. The type decides how the values are sent to the client."""
 
     TEXT = "text"
     INTEGER = "integer"

@@ -104,7 +104,9 @@ as long for the interpreter's lock.
 
 @dataclass(frozen=True)
 class Environment:
-    """The state of a client's session that a SELECT on the console can read: tables, variables and functions."""
+    """The state of a client's session that a SELECT on the console (a port for MySQL clients) can read: tables,
+    variables and functions.
+    """
 
     find_table: Callable[[str, str], Result]
     """The function that returns the table of a schema and a name. It raises SqlError if no such table exists."""
@@ -305,7 +307,9 @@ class _Rewriting:
 
 
 def _prepare_columns(select: exp.Select) -> None:
-    """Give each column of the result the name that it has without its translation, and remove hints."""
+    """Name each column of a SELECT's result by the column's MySQL text, before its translation to SQLite's SQL changes
+    that text. Remove optimizer hints.
+    """
     for hints in ("hint", "operation_modifiers"):
         select.set(hints, None)
     for item in select.expressions:
@@ -372,7 +376,9 @@ def select(
 
 
 class _Run:
-    """The execution of one SELECT."""
+    """The execution of one SELECT of a client in SQLite, with the functions that the SELECT may call. It ends at the
+    time limit, or when ``stop`` is set.
+    """
 
     def __init__(self, environment: Environment, stop: threading.Event, seconds: float) -> None:
         self._environment = environment

@@ -1,6 +1,6 @@
 """The errors and warnings that a console sends to its clients, with the names, numbers and texts of MySQL 9.7.
 
-The table ``server_errors.tsv`` lists them.
+The file ``server_errors.tsv`` lists them.
 
 >>> str(MESSAGES["ER_REPLICA_CHANNEL_DOES_NOT_EXIST"]("ch1"))
 "ERROR 3074 (HY000): Replica channel 'ch1' does not exist."
