@@ -6,7 +6,9 @@ the output of these programs. docs/binlog.md lists the differences.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import struct
 import tempfile
 import time
 from base64 import encodebytes
@@ -18,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dumpfilter.analyse.printing.event_texts import DELIMITER, TYPE_AT, EventTexts, Place, Shape, shape
+from dumpfilter.analyse.printing.event_texts import DELIMITER, TYPE_AT, EventTexts, event_line
 from dumpfilter.analyse.printing.harmless import AS_IT_IS, Harmless, lacking, named
 from dumpfilter.analyse.printing.literals import (
     USE,
@@ -36,9 +38,17 @@ from dumpfilter.base.files import writing
 from dumpfilter.binlog import context_events as C
 from dumpfilter.binlog.compression import TransactionPayload
 from dumpfilter.binlog.context_events import LoadBlock
-from dumpfilter.binlog.events import HEADER_LENGTH, MYSQL_GTIDS, STATEMENTS, EventType
+from dumpfilter.binlog.events import HEADER_LENGTH, MYSQL_GTIDS, STATEMENTS, EventHeader, EventType
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.gtid_events import FL_PREPARED_XA, FL_STANDALONE, MariadbGtidEvent, MysqlGtidEvent, Xid
+from dumpfilter.binlog.gtid import MariadbGtid, format_uuid
+from dumpfilter.binlog.gtid_events import (
+    FL_DDL,
+    FL_PREPARED_XA,
+    FL_STANDALONE,
+    MariadbGtidEvent,
+    MysqlGtidEvent,
+    Xid,
+)
 from dumpfilter.binlog.query import (
     QUERY_HEADER_LENGTH,
     ExecuteLoadQueryEvent,
@@ -132,10 +142,13 @@ _IS_ALONE: npt.NDArray[np.bool_] = np.isin(np.arange(256), [T.FORMAT_DESCRIPTION
 
 # The offsets of fields in events: of a Query event, of MySQL's GTID events with times, and of MariaDB's GTID event.
 _DB_LENGTH_AT, _STATUS_AT = HEADER_LENGTH + 8, HEADER_LENGTH + QUERY_HEADER_LENGTH
+_SERVER_ID_AT = 5
+_THREAD_AND_SECONDS = struct.Struct("<II")
 _TIMED_GTIDS = frozenset({T.GTID, T.ANONYMOUS_GTID})
-_UUID_AT, _GNO_AT, _TIME_TYPE_AT, _TIMED_LENGTH = (HEADER_LENGTH + at for at in (1, 17, 25, 42))
+_TIMED_GTID = struct.Struct("<x16sqBqq")
 _HAS_TIME = 2
-_DOMAIN_AT, _FLAGS_AT = HEADER_LENGTH + 8, HEADER_LENGTH + 12
+_MARIADB_GTID = struct.Struct("<QIB")
+_uuid = functools.lru_cache(format_uuid)
 
 
 class TextPrinter:
@@ -213,8 +226,8 @@ class TextPrinter:
         """The XA START of a transaction of which nothing has been printed yet, or None."""
         self._empty_xa: set[Xid] = set()
         """The prepared XA transactions of which nothing was printed."""
-        self._gtid: Place | None = None
-        """The event whose GTID the text has set for the session on a MySQL server, or None."""
+        self._gtid: bytes | None = None
+        """The statement by which the text has set a GTID for the session on a MySQL server, or None."""
         self._has_run = False
         """Whether the text runs something with the present GTID."""
 
@@ -320,35 +333,47 @@ class TextPrinter:
         self._written.clear()
         return text
 
-    def _text_of(self, place: Place) -> bytes | tuple[object, Callable[[], Shape]]:
-        kind, raw, at, body_end, _, _ = place
-        if kind == T.XID and body_end - at == HEADER_LENGTH + 8:
+    def _text_of(self, raw: bytes, offset: int) -> bytes:
+        """Return the text of an event after its end position. Frequent events are not decoded as a whole."""
+        kind, fd = raw[TYPE_AT], self._fd_of_events
+        end = len(raw) - fd.checksum_length
+        if kind == T.XID and end == HEADER_LENGTH + 8:
             self._in_transaction = False
-            return kind, _xid_shape
-        if kind in MYSQL_GTIDS and not self._skip_gtids:
-            self._gtid, self._has_run = place, False
-        elif kind == T.MARIADB_GTID:
-            self._has_run = False
-        if kind in _TIMED_GTIDS and body_end - at >= _TIMED_LENGTH and raw[at + _TIME_TYPE_AT] == _HAS_TIME:
-            return (kind, raw[at + _UUID_AT : at + _GNO_AT]), lambda: self._mysql_gtid_shape(place)
-        if kind == T.MARIADB_GTID and at + _FLAGS_AT < body_end and not raw[at + _FLAGS_AT] & FL_PREPARED_XA:
-            self._in_transaction = not raw[at + _FLAGS_AT] & FL_STANDALONE
-            key = raw[at + 5 : at + 9], raw[at + _DOMAIN_AT : at + _FLAGS_AT + 1]
-            return key, lambda: self._mariadb_gtid_shape(decode_event(place.event(self._fd_of_events)))
+            xid = int.from_bytes(raw[HEADER_LENGTH:end], "little")
+            return event_line(kind, f"Xid = {xid}", b"COMMIT" + DELIMITER + b"\n")
+        if kind in _TIMED_GTIDS and end >= HEADER_LENGTH + _TIMED_GTID.size:
+            uuid, gno, code, last_committed, number = _TIMED_GTID.unpack_from(raw, HEADER_LENGTH)
+            if code == _HAS_TIME and gno > 0:
+                gtid = f"{_uuid(uuid)}:{gno}" if kind == T.GTID else _ANONYMOUS
+                return self._mysql_gtid_text(kind, gtid, last_committed, number)
+        if kind == T.MARIADB_GTID and end >= HEADER_LENGTH + _MARIADB_GTID.size:
+            sequence, domain, flags = _MARIADB_GTID.unpack_from(raw, HEADER_LENGTH)
+            if sequence and not flags & FL_PREPARED_XA:
+                server = int.from_bytes(raw[_SERVER_ID_AT : _SERVER_ID_AT + 4], "little")
+                self._in_transaction = not flags & FL_STANDALONE
+                return self._mariadb_gtid_text(MariadbGtid(domain, server, sequence), flags)
         if kind == T.QUERY and self._status is not None and not self._xa_start and not self._context_settings:
-            status_end = (
-                at + _STATUS_AT + int.from_bytes(raw[at + _STATUS_AT - 2 : at + _STATUS_AT], "little")
-            )
-            word = raw[status_end + raw[at + _DB_LENGTH_AT] + 1 : body_end].upper()
-            if word in _ENDS_OF_TRANSACTIONS and raw[at + _DB_LENGTH_AT + 1 : status_end] == self._status:
-                assert self._session is not None
-                self._in_transaction = word == b"BEGIN"
-                thread = int.from_bytes(raw[at + HEADER_LENGTH : at + HEADER_LENGTH + 4], "little")
-                is_new = self._session.is_new_thread(thread)
-                return (kind, word, is_new), lambda: _frame_shape(word, is_new)
-        event = place.event(self._fd_of_events)
-        self._event(event)
+            status_end = _STATUS_AT + int.from_bytes(raw[_STATUS_AT - 2 : _STATUS_AT], "little")
+            word = raw[status_end + raw[_DB_LENGTH_AT] + 1 : end].upper()
+            if word in _ENDS_OF_TRANSACTIONS and raw[_DB_LENGTH_AT + 1 : status_end] == self._status:
+                return self._frame_text(raw, word)
+        self._event(Event(offset, EventHeader.unpack(raw), raw, fd))
         return self._taken()
+
+    def _frame_text(self, raw: bytes, word: bytes) -> bytes:
+        """Return the text of a BEGIN or COMMIT event whose session settings are unchanged."""
+        assert self._session is not None
+        self._in_transaction = word == b"BEGIN"
+        thread, seconds = _THREAD_AND_SECONDS.unpack_from(raw, HEADER_LENGTH)
+        settings = [b"SET TIMESTAMP=%d" % int.from_bytes(raw[:4], "little")]
+        if self._session.is_new_thread(thread):
+            settings.append(b"SET @@session.pseudo_thread_id=%d" % thread)
+        lines = b"".join(one + DELIMITER + b"\n" for one in settings)
+        return event_line(
+            T.QUERY,
+            f"thread_id={thread}\texec_time={seconds}\terror_code=0",
+            lines + word + b"\n" + DELIMITER + b"\n",
+        )
 
     def _event(self, event: Event) -> None:
         kind = self._kind = event.type
@@ -363,7 +388,7 @@ class TextPrinter:
             self._warn(f"{self._here}: {event.name} (type {kind}) cannot be printed, so replay lacks it")
 
     def _tail(self, text: str = "") -> None:
-        self._write(shape(self._kind, text).texts[0])
+        self._write(event_line(self._kind, text))
 
     def _setting(self, text: bytes) -> None:
         self._write(text + DELIMITER + b"\n")
@@ -500,7 +525,7 @@ class TextPrinter:
         assert self._fd is not None
         around: tuple[bytes, ...] = ()
         if self._gtid is not None:
-            around = _AUTOMATIC, _gtid_setting(decode_event(self._gtid.event(self._fd)))
+            around = _AUTOMATIC, self._gtid
         elif self._fd.family == "mariadb" and not self._skip_gtids:
             around = b"SET @@session.sql_log_bin=0", b"SET @@session.sql_log_bin=1"
         begins_again = self._in_transaction and not (around and self._has_run)
@@ -642,49 +667,40 @@ class TextPrinter:
             self._gtid = None
 
     def _mysql_gtid(self, found: MysqlGtidEvent, event: Event) -> None:
-        gtid = found.gtid or _ANONYMOUS
-        self._tail(f"{gtid}\tlast_committed={found.last_committed}\tsequence_number={found.sequence_number}")
-        if not self._skip_gtids:
-            self._setting(_gtid_setting(found))
+        gtid = str(found.gtid or _ANONYMOUS)
+        self._write(self._mysql_gtid_text(event.type, gtid, found.last_committed, found.sequence_number))
 
-    def _mysql_gtid_shape(self, place: Place) -> Shape:
-        found: MysqlGtidEvent = decode_event(place.event(self._fd_of_events))
-        number = [] if found.gtid is None else [(_GNO_AT, 8)]
-        gtid = _ANONYMOUS if found.gtid is None else str(found.gtid).rpartition(":")[0] + ":\0"
-        after = b"" if self._skip_gtids else b"SET @@SESSION.GTID_NEXT= '%s'%s\n" % (gtid.encode(), DELIMITER)
-        places = [*number, (_TIME_TYPE_AT + 1, 8), (_TIME_TYPE_AT + 9, 8), *(number if after else ())]
-        return shape(place.kind, f"{gtid}\tlast_committed=\0\tsequence_number=\0", after, places)
+    def _mysql_gtid_text(self, kind: int, gtid: str, last_committed: int | None, number: int | None) -> bytes:
+        lines = b""
+        if not self._skip_gtids:
+            self._gtid, self._has_run = f"SET @@SESSION.GTID_NEXT= '{gtid}'".encode(), False
+            lines = self._gtid + DELIMITER + b"\n"
+        text = f"{gtid}\tlast_committed={last_committed}\tsequence_number={number}"
+        return event_line(kind, text, lines)
 
     def _mariadb_gtid(self, found: MariadbGtidEvent, event: Event) -> None:
-        self._write(str(found.gtid.seq_no).encode().join(self._mariadb_gtid_shape(found).texts))
-        if found.flags & FL_PREPARED_XA:
-            start = f"XA START {found.xid}".encode()
-            if self._harmless is None:
-                self._setting(start)
-            else:
-                self._xa_start = start
+        self._write(self._mariadb_gtid_text(found.gtid, found.flags))
+        start = f"XA START {found.xid}".encode()
+        if self._harmless is None:
+            self._setting(start)
+        else:
+            self._xa_start = start
 
-    def _mariadb_gtid_shape(self, found: MariadbGtidEvent) -> Shape:
-        gtid, places = found.gtid, [(HEADER_LENGTH, 8)]
-        words = [name for name, on in (("ddl", found.ddl), ("trans", not found.standalone)) if on]
+    def _mariadb_gtid_text(self, gtid: MariadbGtid, flags: int) -> bytes:
+        self._has_run = False
         after = []
         if not self._skip_gtids:
-            places *= 2
             after += [
                 f"SET @@session.gtid_domain_id={gtid.domain_id}",
                 f"SET @@session.server_id={gtid.server_id}",
-                "SET @@session.gtid_seq_no=\0",
+                f"SET @@session.gtid_seq_no={gtid.seq_no}",
             ]
-        if not found.flags & FL_PREPARED_XA and not found.standalone:
+        if not flags & (FL_PREPARED_XA | FL_STANDALONE):
             # MariaDB's GTID event begins the transaction, and no BEGIN event follows.
             after.append("START TRANSACTION")
-        text = " ".join((f"{gtid.domain_id}-{gtid.server_id}-\0", *words))
+        words = [" ddl" if flags & FL_DDL else "", "" if flags & FL_STANDALONE else " trans"]
         lines = b"".join(one.encode() + DELIMITER + b"\n" for one in after)
-        return shape(T.MARIADB_GTID, text, lines, places)
-
-
-def _gtid_setting(found: MysqlGtidEvent) -> bytes:
-    return f"SET @@SESSION.GTID_NEXT= '{found.gtid or _ANONYMOUS}'".encode()
+        return event_line(T.MARIADB_GTID, f"{gtid}{''.join(words)}", lines)
 
 
 def _pieces(
@@ -733,26 +749,6 @@ def _status(event: Event) -> bytes | None:
         return None
     end = _STATUS_AT + int.from_bytes(event.raw[_STATUS_AT - 2 : _STATUS_AT], "little")
     return event.raw[_DB_LENGTH_AT + 1 : end]
-
-
-def _xid_shape() -> Shape:
-    return shape(T.XID, "Xid = \0", b"COMMIT" + DELIMITER + b"\n", [(HEADER_LENGTH, 8)])
-
-
-def _frame_shape(word: bytes, is_new_thread: bool) -> Shape:
-    """Return the text template of a BEGIN or COMMIT event whose session settings are unchanged.
-
-    ``is_new_thread`` tells that its thread id differs from the previous statement's.
-    """
-    settings = [b"SET TIMESTAMP=\0", *([b"SET @@session.pseudo_thread_id=\0"] if is_new_thread else ())]
-    lines = b"".join(one + DELIMITER + b"\n" for one in settings)
-    thread = (HEADER_LENGTH, 4)
-    return shape(
-        T.QUERY,
-        "thread_id=\0\texec_time=\0\terror_code=0",
-        lines + word + b"\n" + DELIMITER + b"\n",
-        [thread, (HEADER_LENGTH + 4, 4), (0, 4), *([thread] if is_new_thread else ())],
-    )
 
 
 _ABOUT_FILE: dict[int, Callable[[Any], str]] = {
