@@ -118,23 +118,17 @@ _T = TypeVar("_T", bound=np.generic)
 
 @dataclass(frozen=True)
 class FlatEvents:
-    """The events of a segment (consecutive events of one file) as columns, one row per event.
+    """The events of a segment (consecutive events of one file), with further columns.
 
     A compressed transaction (Transaction_payload event) is replaced by the events inside it if it could be opened.
     """
 
+    segment: Segment
+    """The events. Sizes are those without compression. An event of a payload has the payload's offset and time."""
     event: Ints
-    """For each row, the index within the segment (consecutive events of one file) of its event in the file. All events
-    of one payload have the payload's index.
+    """For each event, the index within the original segment of its event in the file. All events of one payload have
+    the payload's index.
     """
-    type: npt.NDArray[np.uint8]
-    role: npt.NDArray[np.uint8]
-    """The role of each event: a number for how it travels in a filtered stream. The bit
-    :data:`~dumpfilter.binlog.roles.ENDS` is cleared.
-    """
-    subject: npt.NDArray[np.int32]
-    size: Ints
-    """The size of each event without compression, bytes."""
     stored: Ints
     """The bytes that each event takes in the file. An event of a payload has a share of the payload's bytes.
 
@@ -142,16 +136,14 @@ class FlatEvents:
     """
     inside: Ints
     """The byte offset of an event in the uncompressed payload; -1 for an event outside any payload."""
-    first_of_transaction: Ints
-    """For each transaction of the segment (consecutive events of one file), the row of its first event."""
 
 
 def flat_events(segment: Segment, data: npt.NDArray[np.uint8], data_offset: int) -> FlatEvents:
-    """Return the events of ``segment`` (consecutive events of one file) as rows, with each compressed transaction
-    replaced by the events inside it.
+    """Return the events of ``segment`` (consecutive events of one file), with each compressed transaction replaced by
+    the events inside it.
 
     ``data`` has the bytes of the file from ``data_offset`` on. A Transaction_payload event (compressed transaction)
-    stays one row if it is empty, damaged or too large to decompress.
+    stays one event if it is empty, damaged or too large to decompress. Such a transaction has no tables.
     """
     at = segment.offset - data_offset
     sizes = uncompressed_sizes(data, at, segment.size, segment.type, segment.format_description)
@@ -169,17 +161,24 @@ def flat_events(segment: Segment, data: npt.NDArray[np.uint8], data_offset: int)
         column[places] = np.concatenate(list(inside))
         return column
 
-    first = np.cumsum(repeats) - repeats
-    return FlatEvents(
-        event,
-        merged(segment.type, (inner.type for inner in payloads.values())),
-        merged(segment.role, (inner.role for inner in payloads.values())) & np.uint8(R.ROLE_MASK),
-        merged(segment.subject, (inner.subject for inner in payloads.values())),
-        merged(sizes, (inner.size for inner in payloads.values())),
-        merged(segment.size, (_shares(int(segment.size[at]), one.size) for at, one in payloads.items())),
-        merged(np.full(n, -1), (inner.offset for inner in payloads.values())),
-        first[segment.txn_event[:-1]],
+    ends = np.cumsum(repeats)
+    role = merged(segment.role, (inner.role for inner in payloads.values())) & np.uint8(R.ROLE_MASK)
+    role[role == R.PAYLOAD] = R.KEEP
+    role[ends - 1] |= segment.role & np.uint8(R.ENDS)
+    flat = replace(
+        segment,
+        offset=segment.offset[event],
+        size=merged(sizes, (inner.size for inner in payloads.values())),
+        time=segment.time[event],
+        type=merged(segment.type, (inner.type for inner in payloads.values())),
+        role=role,
+        subject=merged(segment.subject, (inner.subject for inner in payloads.values())),
+        txn_event=np.append(0, ends)[segment.txn_event],
+        payloads={},
     )
+    shares = (_shares(int(segment.size[at]), one.size) for at, one in payloads.items())
+    inside = merged(np.full(n, -1), (inner.offset for inner in payloads.values()))
+    return FlatEvents(flat, event, merged(segment.size, shares), inside)
 
 
 def _shares(whole: int, sizes: Ints) -> Ints:
@@ -291,18 +290,17 @@ class ByHeading:
     def _new_tally(self) -> Tally:
         return Tally(self._subjects, self._sources, filters=(), bucket_seconds=self._found.seconds)
 
-    def add(self, segment: Segment, flat: FlatEvents, read: ReadAt) -> None:
-        """Count the events of the next segment (consecutive events of one file).
-
-        ``flat`` has the same events, but with each compressed transaction replaced by the events inside it. ``read``
-        reads bytes of the segment's file.
+    def add(self, flat: FlatEvents, read: ReadAt) -> None:
+        """Count the events of the next segment (consecutive events of one file), with compressed transactions opened.
+        ``read`` reads bytes of the segment's file.
         """
-        saved = flat.size - flat.stored
+        segment = flat.segment
+        saved = segment.size - flat.stored
         if self._saved is None and saved.any():
             self._saved = self._stored.beside()
-        self._stored.add(flat_segment(segment, flat, flat.stored), read)
+        self._stored.add(replace(segment, size=flat.stored), read)
         if self._saved is not None:
-            self._saved.add(flat_segment(segment, flat, saved), read)
+            self._saved.add(replace(segment, size=saved), read)
         self._segments += 1
         if self._segments % _SEGMENTS == 0:
             self._take()
@@ -344,30 +342,6 @@ def _summed(parts: HeadingSums) -> HeadingSums:
     """Merge the sums that have equal heading and period."""
     rows = added_up(np.column_stack([parts.heading, parts.period, parts.volume]), keys=2)
     return replace(parts, heading=rows[:, 0], period=rows[:, 1], volume=rows[:, 2:])
-
-
-def flat_segment(segment: Segment, flat: FlatEvents, size: Ints) -> Segment:
-    """Return a copy of ``segment`` in which the events inside compressed transactions replace their
-    Transaction_payload events. ``size`` has the size to count for each event.
-    """
-    role = flat.role.copy()
-    last = (
-        np.append(np.flatnonzero(np.diff(flat.event)), len(flat.event) - 1) if len(flat.event) else flat.event
-    )
-    # A compressed transaction that is not opened has no tables.
-    role[role == R.PAYLOAD] = R.KEEP
-    role[last] |= segment.role & np.uint8(R.ENDS)
-    return replace(
-        segment,
-        offset=segment.offset[flat.event],
-        size=size,
-        time=segment.time[flat.event],
-        type=flat.type,
-        role=role,
-        subject=flat.subject,
-        txn_event=np.append(flat.first_of_transaction, len(flat.event)),
-        payloads={},
-    )
 
 
 MOST_RATES = 2048

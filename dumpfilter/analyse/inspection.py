@@ -198,28 +198,30 @@ class Largest:
         self._sources = sources
         self.transactions, self.statements = _Top(most), _Top(most)
 
-    def add(self, segment: Segment, flat: FlatEvents, event: Callable[[int], bytes]) -> None:
-        """Add the transactions and statements of the next segment (consecutive events of one file). ``flat`` has its
-        events, with compressed transactions opened. ``event`` returns the bytes of an event, given its index in the
-        segment.
+    def add(self, flat: FlatEvents, event: Callable[[int], bytes]) -> None:
+        """Add the transactions and statements of the next segment (consecutive events of one file), with compressed
+        transactions opened. ``event`` returns the bytes of an event of the file, given its index in the segment.
         """
+        segment = flat.segment
         if not len(flat.event):
             return
-        first, end = flat.first_of_transaction, np.append(flat.first_of_transaction[1:], len(flat.event))
-        sizes = np.add.reduceat(flat.size, first)
+        first, end = segment.txn_event[:-1], segment.txn_event[1:]
+        sizes = np.add.reduceat(segment.size, first)
         sizes[segment.txn_source == R.KEPT] = -1
         if segment.continues:
             sizes[0] = max(sizes[0], 0)
         self.transactions.add(
             sizes,
-            lambda txn: self._describe(segment, flat, int(first[txn]), int(end[txn])),
+            lambda txn: self._describe(flat, int(first[txn]), int(end[txn])),
             goes_on=bool(segment.continues),
             is_open=bool(segment.open),
         )
-        self._add_statements(segment, flat, event)
+        self._add_statements(flat, event)
 
-    def _add_statements(self, segment: Segment, flat: FlatEvents, event: Callable[[int], bytes]) -> None:
-        part, ends = np.isin(flat.role, _OF_STATEMENTS), np.isin(flat.role, _ENDS_STATEMENT)
+    def _add_statements(self, flat: FlatEvents, event: Callable[[int], bytes]) -> None:
+        segment = flat.segment
+        role = segment.role & R.ROLE_MASK
+        part, ends = np.isin(role, _OF_STATEMENTS), np.isin(role, _ENDS_STATEMENT)
         begins = part.copy()
         begins[1:] &= ends[:-1] | ~part[:-1]
         first = np.flatnonzero(begins)
@@ -230,34 +232,34 @@ class Largest:
             begin, stop = int(first[number]), int(stops[number])
             others = np.flatnonzero(~part[begin:stop])
             stop = begin + int(others[0]) if len(others) else stop
-            found = self._describe(segment, flat, begin, stop)
-            found.text = _text(segment, flat, begin, stop, event)
+            found = self._describe(flat, begin, stop)
+            found.text = _text(flat, begin, stop, event)
             return found
 
         self.statements.add(
-            np.add.reduceat(np.where(part, flat.size, 0), first) if len(first) else first,
+            np.add.reduceat(np.where(part, segment.size, 0), first) if len(first) else first,
             describe,
             goes_on=bool(segment.continues and part[0] and self.statements.open is not None),
             is_open=bool(segment.open and part[-1] and not ends[-1]),
         )
 
-    def _describe(self, segment: Segment, flat: FlatEvents, first: int, end: int) -> Large:
-        event, last = int(flat.event[first]), int(flat.event[end - 1])
-        subject = flat.subject[first:end]
+    def _describe(self, flat: FlatEvents, first: int, end: int) -> Large:
+        segment, events = flat.segment, slice(first, end)
+        subject, size = segment.subject[events], segment.size[events]
         owned = subject >= 0
         numbers, which = np.unique(subject[owned], return_inverse=True)
-        weights = np.bincount(which, weights=flat.size[first:end][owned], minlength=len(numbers))
+        weights = sums(which, size[owned], len(numbers))
         return Large(
             file=segment.file,
-            position=int(segment.offset[event]),
-            gtid=self._gtid(segment, segment.transaction_of(event)),
-            time=int(segment.time[last]) or None,
-            bytes=int(flat.stored[first:end].sum()),
-            bytes_uncompressed=int(flat.size[first:end].sum()),
+            position=int(segment.offset[first]),
+            gtid=self._gtid(segment, segment.transaction_of(first)),
+            time=int(segment.time[end - 1]) or None,
+            bytes=int(flat.stored[events].sum()),
+            bytes_uncompressed=int(size.sum()),
             events=end - first,
             inside=int(flat.inside[first]),
-            of_subjects=Counter(dict(zip(numbers.tolist(), weights.astype(np.int64).tolist(), strict=True))),
-            changes={_CHANGES[kind] for kind in np.unique(flat.type[first:end]).tolist() if kind in _CHANGES},
+            of_subjects=Counter(dict(zip(numbers.tolist(), weights.tolist(), strict=True))),
+            changes={_CHANGES[kind] for kind in np.unique(segment.type[events]).tolist() if kind in _CHANGES},
         )
 
     def _gtid(self, segment: Segment, txn: int) -> str:
@@ -278,15 +280,15 @@ _LONGEST = 1000
 """The maximum length of a statement's text, characters. Longer texts are cut."""
 
 
-def _text(segment: Segment, flat: FlatEvents, first: int, stop: int, event: Callable[[int], bytes]) -> str:
+def _text(flat: FlatEvents, first: int, stop: int, event: Callable[[int], bytes]) -> str:
     """Return the beginning of the text of a statement with the events from ``first`` to the one before ``stop``. It is
     empty if the binlog does not have the text.
 
     Rows events have a text only if the server writes Rows_query or Annotate_rows events.
     """
-    fd = segment.format_description
+    segment, fd = flat.segment, flat.segment.format_description
     for number in range(first, stop):
-        kind = EventType(flat.type[number])
+        kind = EventType(segment.type[number])
         if kind not in (*STATEMENTS, *_CONTEXTS):
             break
         if kind not in (*STATEMENTS, *_TEXTS_OF_ROWS):
@@ -297,7 +299,7 @@ def _text(segment: Segment, flat: FlatEvents, first: int, stop: int, event: Call
             if inside >= 0:
                 # The events of a compressed transaction have no checksums.
                 opened = decode_transaction_payload(body).open()
-                body = opened[inside + HEADER_LENGTH : inside + int(flat.size[number])]
+                body = opened[inside + HEADER_LENGTH : inside + int(segment.size[number])]
             if kind in STATEMENTS:
                 return decode_statement_event(kind, body, fd).text[:_LONGEST]
             return _TEXTS_OF_ROWS[kind](body).decode("utf-8", "replace")[:_LONGEST]
@@ -473,13 +475,13 @@ class Inspector:
         """
         flat = flat_events(segment, reader.data, reader.data_offset)
         self._add_types(segment, flat)
-        self._by_heading.add(segment, flat, reader.file.read)
+        self._by_heading.add(flat, reader.file.read)
 
         def event(number: int) -> bytes:
             start = int(segment.offset[number]) - reader.data_offset
             return reader.data[start : start + int(segment.size[number])].tobytes()
 
-        self._largest.add(segment, flat, event)
+        self._largest.add(flat, event)
         self._add_times(segment)
         self._add_compression(segment, flat, event)
         for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
@@ -490,10 +492,9 @@ class Inspector:
 
     def _add_types(self, segment: Segment, flat: FlatEvents) -> None:
         self._by_type += _counted(segment.type, segment.size)
-        if segment.payloads:
-            inside = (segment.role[flat.event] & R.ROLE_MASK == R.PAYLOAD) & (flat.role != R.PAYLOAD)
-            self._inside += _counted(flat.type[inside], flat.size[inside])
-        not_opened = (flat.type == EventType.TRANSACTION_PAYLOAD) & (flat.subject < 0)
+        inside = flat.inside >= 0
+        self._inside += _counted(flat.segment.type[inside], flat.segment.size[inside])
+        not_opened = (flat.segment.type == EventType.TRANSACTION_PAYLOAD) & (flat.segment.subject < 0)
         self._all = self._all.plus(_volume(flat, np.ones(len(flat.event), np.bool_)))
         self._not_opened = self._not_opened.plus(_volume(flat, not_opened))
 
@@ -511,10 +512,10 @@ class Inspector:
         not_opened = np.flatnonzero(is_payload & (segment.role & R.ROLE_MASK != R.PAYLOAD)).tolist()
         compression.transactions += int(np.count_nonzero(is_payload))
         compression.transactions_not_opened += len(not_opened)
-        packed = _IS_PACKED[flat.type]
+        packed = _IS_PACKED[flat.segment.type]
         compression.events += int(np.count_nonzero(packed))
         compression.bytes += int(segment.size[is_payload].sum()) + int(flat.stored[packed].sum())
-        compression.bytes_uncompressed += int(flat.size[packed].sum())
+        compression.bytes_uncompressed += int(flat.segment.size[packed].sum())
         for number in not_opened:
             compression.bytes_uncompressed += _announced_size(
                 segment.format_description.body(event(number)), int(segment.size[number])
@@ -576,7 +577,7 @@ def _counted(types: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64]) -> npt.
 
 
 def _volume(flat: FlatEvents, which: npt.NDArray[np.bool_]) -> Volume:
-    return Volume(int(which.sum()), int(flat.stored[which].sum()), int(flat.size[which].sum()))
+    return Volume(int(which.sum()), int(flat.stored[which].sum()), int(flat.segment.size[which].sum()))
 
 
 _BARS = " ▁▂▃▄▅▆▇█"

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from dumpfilter.analyse.by_heading import Headings, flat_events, flat_segment
+from dumpfilter.analyse.by_heading import Headings, flat_events
 from dumpfilter.analyse.lint.knowledge import SetKnowledge
 from dumpfilter.analyse.traffic.facts import Facts, flags_of, merge, wants
 from dumpfilter.analyse.traffic.tally import Tally
@@ -84,7 +84,7 @@ class MeasureRanges(ReadRanges):
                     if self.filters is None and segment.payloads:
                         is_estimate |= any(map(_has_several_subjects, segment.payloads.values()))
                         flat = flat_events(segment, block.data, segment.start)
-                        segment = flat_segment(segment, flat, flat.stored)
+                        segment = replace(flat.segment, size=flat.stored)
                     tally.add(segment, file.read)
         return tally.take(), is_estimate
 
