@@ -14,6 +14,7 @@ import re
 import threading
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from dumpfilter.base.errors import BinlogError, StreamDamaged, StreamError
 from dumpfilter.base.options.values import SYNC_EVENTS
@@ -97,8 +98,8 @@ class Receiver:
         """Whether the bytes after the last resume point are still in the relay log, until the first chunk of the new
         stream has come.
         """
-        self._server_id = 0
-        self._checksum = False
+        self._own_events: dict[str, Any] = {"server_id": 0, "checksum": False}
+        """The server id and the kind of the events that the slave itself makes: those of the master's events."""
         self._proof = EventProof(checksum=False)
         here = self.place.now
         self.filter_digest = here.filter_digest
@@ -205,12 +206,8 @@ class Receiver:
         self._kept = NOTHING_KEPT
 
     def _note_master(self) -> None:
-        description = self._relay_log.format_description()
-        head = make_head(
-            self._origin(),
-            server_id=EventHeader.unpack(description).server_id,
-            checksum=FormatDescription.parse(description).checksum,
-        )
+        description = FormatDescription.parse(self._relay_log.format_description())
+        head = make_head(self._origin(), **_own_events(description))
         self.place.move(relay_offset=self._relay_log.append(head))
 
     def _origin(self) -> dict[str, str]:
@@ -304,27 +301,24 @@ class Receiver:
 
         Otherwise check that the chunk continues the current file. Raises StreamError when it does not.
         """
-        here = self.place.now
+        here, position = self.place.now, self._relay_log.position
         if not chunk.format_description and self._next is None:
             raise StreamError(f"{chunk.file}: the master began to send events without its start position")
-        has_file = self._relay_log.position is not None
-        if chunk.file == here.source_file and has_file and not self._another_master:
-            if chunk.format_description:
-                self._check_continuation(chunk)
+        continues = chunk.file == here.source_file and not self._another_master
+        if continues and chunk.format_description:
+            self._check_continuation(chunk)
+        if continues and position is not None:
             return
         if not chunk.file or not chunk.format_description:
             raise StreamError(f"the master sent events of {chunk.file!r} before its format description event")
-        position = self._relay_log.position
         if position != here.relay_position:
             raise StreamError(
                 f"the master continued with {chunk.file} inside a transaction of {here.source_file} "
                 f"(after {here.source_position})"
             )
-        begins_again = chunk.file == here.source_file and not has_file
-        if begins_again and not self._another_master:
-            self._check_place(chunk)
-        origin = self._origin()
-        begun = self._relay_log.rotate(chunk.file, chunk.start_position, chunk.format_description, origin)
+        begun = self._relay_log.rotate(
+            chunk.file, chunk.start_position, chunk.format_description, self._origin()
+        )
         self._another_master = False
         self.place.move(
             master_uuid=self._master_uuid,
@@ -356,8 +350,7 @@ class Receiver:
             description = FormatDescription.parse(chunk.format_description)
         except BinlogError as error:
             raise StreamDamaged(f"the master sent an unusable format description event: {error}") from error
-        self._server_id = description.header.server_id
-        self._checksum = description.checksum
+        self._own_events = _own_events(description)
         self._proof = EventProof(checksum=description.checksum)
 
     def _check_continuation(self, chunk: pb.Chunk) -> None:
@@ -365,15 +358,12 @@ class Receiver:
 
         A different format description event shows that the master's file was replaced. Raises StreamError.
         """
-        if chunk.format_description != self._relay_log.format_description():
+        has_file = self._relay_log.position is not None
+        if has_file and chunk.format_description != self._relay_log.format_description():
             raise StreamError(
                 f"{chunk.file}: the master's file is not the file that this slave was reading "
                 f"(was the master reset?); {AFRESH}"
             )
-        self._check_place(chunk)
-
-    def _check_place(self, chunk: pb.Chunk) -> None:
-        """Check that a new stream begins at the position that the slave asked for. Raises StreamError."""
         here = self.place.now
         # The format description event comes first, whatever position before its end either side names.
         first = len(MAGIC) + EventHeader.unpack(chunk.format_description).size
@@ -406,7 +396,9 @@ class Receiver:
         if data:
             self._relay_log.append(data)
         if begins_with_event:
-            self._measured.relay_delay.observe_since(commit_time(events, checksum=self._checksum))
+            self._measured.relay_delay.observe_since(
+                commit_time(events, checksum=self._own_events["checksum"])
+            )
         self._completed += completed
         incomplete = position.offset > here.relay_offset
         if not chunk.resume_bytes and (incomplete or chunk.resume_position == here.source_position):
@@ -435,13 +427,11 @@ class Receiver:
             gaps = gaps_from_proto(chunk.gaps)
             if len(gaps.offset) and int(gaps.offset[-1]) > len(events):
                 raise StreamDamaged(f"{chunk.file}: at {chunk.begin_position}: a gap lies beyond its chunk")
-            data = with_gaps(
-                events, chunk.gaps.source, gaps, server_id=self._server_id, checksum=self._checksum
-            )
+            data = with_gaps(events, chunk.gaps.source, gaps, **self._own_events)
         has_moved = chunk.resume_position != self.place.now.source_position
         if not data and has_moved:
             # The master skipped events that belong to no transaction. The applier's position must follow.
-            return make_gap(Gap(chunk.resume_position), server_id=self._server_id, checksum=self._checksum)
+            return make_gap(Gap(chunk.resume_position), **self._own_events)
         return data
 
     def _save(self, *, synced: bool) -> None:
@@ -451,6 +441,10 @@ class Receiver:
         if synced or self.place.now is not self.place.saved:
             self.place.save(synced=synced)
         self._relay_end.publish(self.place.now.relay_position)
+
+
+def _own_events(description: FormatDescription) -> dict[str, Any]:
+    return {"server_id": description.header.server_id, "checksum": description.checksum}
 
 
 def _runs_of(completed: pb.GtidRunsSet, kind: type[GtidSet]) -> list[_Run]:

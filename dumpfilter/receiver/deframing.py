@@ -44,6 +44,10 @@ iterator raises SourceStreamDamaged otherwise.
 """
 
 
+Item = memoryview | bytes | LargeEvent
+"""What a :class:`Deframer` extracts: whole events, the payload of a control packet, or a large event."""
+
+
 class Deframer:
     """Reads the packets of one replication stream from a socket, and extracts the events.
 
@@ -107,7 +111,7 @@ class Deframer:
             got = self._end - self._begin - before
         return got
 
-    def next(self) -> memoryview | bytes | LargeEvent | None:
+    def next(self) -> Item | None:
         """Return the next events or the next control packet from the buffer. Return None if the buffer holds no whole
         packet; then call :meth:`fill`.
 

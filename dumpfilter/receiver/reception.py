@@ -13,7 +13,7 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -32,7 +32,7 @@ from dumpfilter.base.logs import logger
 from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.base.printable import printable
 from dumpfilter.base.waiting import Backoff
-from dumpfilter.binlog.context_events import decode_rotate
+from dumpfilter.binlog.context_events import Rotate, decode_rotate
 from dumpfilter.binlog.events import (
     CHECKSUM_LENGTH,
     HEADER_LENGTH,
@@ -46,7 +46,7 @@ from dumpfilter.binlog.events import (
 from dumpfilter.binlog.format import FormatDescription
 from dumpfilter.binlog.gtid import empty_set, parse_gtid_set, shortened
 from dumpfilter.index.fileset import BinlogFile, gtids_through
-from dumpfilter.receiver.deframing import Deframer, LargeEvent
+from dumpfilter.receiver.deframing import Deframer, Item, LargeEvent
 from dumpfilter.receiver.login import (
     MOST_POSITION,
     SourceConnection,
@@ -129,36 +129,24 @@ class Reception:
     store, the directory of received files.
 
     Parameters:
+        follower: the follower whose store receives the files. The caller has checked that the store is from this
+            source.
         connection: a connection after its login.
         facts: the source's family, version, UUID and binlog files, which were queried after the login.
-        store: the directory. The caller has checked that its files are from this source.
-        progress: the object that shows the progress to other threads, and that the reception updates.
-        on_progress: called after writes, when nothing more has arrived, or from time to time while much arrives.
-        turns: returns the event loop that waits for the source while little arrives, if there is one.
     """
 
-    def __init__(
-        self,
-        connection: SourceConnection,
-        facts: SourceFacts,
-        store: BinlogDirectory,
-        progress: Progress,
-        on_progress: Callable[[], None] = lambda: None,
-        turns: Callable[[], Turns | None] = lambda: None,
-    ) -> None:
+    def __init__(self, follower: Follower, connection: SourceConnection, facts: SourceFacts) -> None:
+        self._follower = follower
         self._connection = connection
         self._facts = facts
-        self._store = store
-        self._progress = progress
-        self._on_progress = on_progress
+        self._store = follower.store
         self._named = ""
         """The file that the last artificial Rotate event named; empty before the first one."""
         self._named_position = 0
         self._file: OpenFile | None = None
         """The file that is being received. None until its format description event has come."""
-        self._synced_at = time.monotonic()
+        self._synced_at = self._told_at = self._controls_since = self._received_at = time.monotonic()
         self._controls = 0
-        self._controls_since = self._synced_at
         self._requested = ("", FIRST_EVENT)
         self._resumed = ("", FIRST_EVENT)
         """The name and the end of the file at whose end the dump began; an empty name for an empty store."""
@@ -166,61 +154,64 @@ class Reception:
         """The poll object that tells whether the source has sent something."""
         self._is_told = True
         """Whether ``on_progress`` was called after the last write."""
-        self._told_at = self._synced_at
-        self._turns = turns
-        self._last, self._blocking = "", False
+        self._last = ""
         self._deframer: Deframer
-        self._left: bytes | LargeEvent | None = None
-        """The item at which a turn ended, and which the receiving thread must handle. None for no such item."""
-        self._received_at = self._synced_at
 
-    def run(self, first: str, last: str, *, blocking: bool) -> None:
+    def run(self, first: str, last: str) -> None:
         """Receive until the source ends the dump, or until the file ``last`` is complete. Raises DumpfilterError when
         the connection breaks or the source cannot continue.
 
         ``first`` is the file at which an empty store begins; empty for the source's oldest file. An empty ``last``
-        stands for all files. With ``blocking`` the source waits for new events at the end of its newest file.
+        stands for all files.
         """
-        self._last, self._blocking = last, blocking
-        try:
-            self._receive(first)
-        finally:
-            self._tell_progress()
-
-    def _receive(self, first: str) -> None:
-        opened, last = self._store.resume(), self._last
-        if last and opened is not None and _is_past(opened, last):
-            return
+        opened = self._store.resume()
         if opened is not None:
+            if last and _is_past(opened, last):
+                return
             self._resumed = opened.name, opened.end
+        self._last = last
         self._requested = place = self._place(opened, first)
         assert self._store.source is not None
         stream = begin_stream(
-            self._connection, self._facts.family, self._store.source, place, blocking=self._blocking
+            self._connection,
+            self._facts.family,
+            self._store.source,
+            place,
+            blocking=self._follower.options.stop_never,
         )
-        self._deframer = deframer = Deframer(stream, self._where)
+        self._deframer = Deframer(stream, self._where)
         self._readable.register(stream, select.POLLIN)
-        silence = stream.gettimeout() or 0.0
-        while True:
-            item, self._left = self._left or deframer.next(), None
-            if item is None:
-                turns = self._turns()
-                if turns is not None and self._may_wait_in(stream):
-                    self._wait_in(turns, stream, silence)
-                if self._left is None:
-                    try:
-                        self._wait(stream)
-                        deframer.fill()
-                    except OSError as error:
-                        raise self._broken(error) from None
-                continue
-            if isinstance(item, bytes):
-                if not self._control(item):
-                    return
-            else:
-                self._append(self._current_file(), item)
-            if self._store.policy is Sync.TRANSACTION:
-                self._store.sync()
+        try:
+            while self._take(self._next(stream, stream.gettimeout() or 0.0)):
+                if self._store.policy is Sync.TRANSACTION:
+                    self._store.sync()
+        finally:
+            self._tell_progress()
+
+    def _take(self, item: Item) -> bool:
+        """Process an item of the stream, and return whether more items are expected."""
+        if isinstance(item, bytes):
+            return self._control(item)
+        self._append(self._current_file(), item)
+        return True
+
+    def _next(self, stream: socket.socket, silence: float) -> Item:
+        """Wait for the next item of the stream that the receiving thread must process, and return the item.
+
+        ``silence`` is the time without data after which the connection counts as lost, seconds.
+        """
+        while (item := self._deframer.next()) is None:
+            turns = self._follower.turns
+            if turns is not None and self._may_wait_in(stream):
+                left = self._wait_in(turns, stream, silence)
+                if left is not None:
+                    return left
+            try:
+                self._wait(stream)
+                self._deframer.fill()
+            except OSError as error:
+                raise self._broken(error) from None
+        return item
 
     def _may_wait_in(self, stream: socket.socket) -> bool:
         """Tell whether an event loop may wait for the source now. It may if few events arrive, and no sync to the disk
@@ -230,16 +221,16 @@ class Reception:
             return False
         return not self._has_more(stream)
 
-    def _wait_in(self, turns: Turns, stream: socket.socket, silence: float) -> None:
+    def _wait_in(self, turns: Turns, stream: socket.socket, silence: float) -> Item | None:
         """Let an event loop receive events, until much data arrives, or an item arrives that the receiving thread must
-        handle.
+        process. Return this item, or None.
 
         ``silence`` is the time without data after which the connection counts as lost, seconds.
         """
-        full, deframer = 0, self._deframer
+        full, left, deframer = 0, None, self._deframer
 
         def turn() -> bool:
-            nonlocal full
+            nonlocal full, left
             try:
                 got = deframer.fill_at_once(_MOST_IN_A_TURN, lambda: self._has_more(stream))
             except OSError as error:
@@ -247,18 +238,23 @@ class Reception:
             self._received_at = time.monotonic()
             while (item := deframer.next()) is not None:
                 if isinstance(item, memoryview):
-                    self._store_in_turn(turns, item)
+                    # The readers of the loop get the same bytes that the store gets.
+                    file, events = self._current_file(), bytes(item)
+                    end = file.end
+                    self._append(file, item)
+                    turns.received(file.name, end, events)
+                    self._is_told = True
                 elif isinstance(item, bytes) and _is_heartbeat(item):
                     self._control(item)
                 else:
-                    self._left = item
+                    left = item
                     return False
             full = full + got // _MOST_IN_A_TURN if got >= _MOST_IN_A_TURN else 0
             return full < _MOST_TURNS
 
         def tick() -> None:
             if time.monotonic() - self._received_at > silence:
-                raise self._silent()
+                raise self._broken(TimeoutError())
             if self._store.policy is Sync.INTERVAL and not self._store.is_synced:
                 self._sync_later()
 
@@ -269,33 +265,22 @@ class Reception:
             turns.run(stream, turn, tick)
         finally:
             stream.settimeout(silence)
-
-    def _store_in_turn(self, turns: Turns, events: memoryview) -> None:
-        """Write whole events to the store, and pass the same bytes to the readers of the loop. The call runs in the
-        loop that waits for the source.
-        """
-        file = self._current_file()
-        end, data = file.end, bytes(events)
-        self._append(file, events)
-        turns.received(file.name, end, data)
-        self._is_told = True
+        return left
 
     def _broken(self, error: OSError) -> ConnectionLost:
         """Return the error, which names the source, for a connection that broke with the operating system's error
         ``error``.
         """
+        reason = f"the connection broke: {error.strerror or error}"
         if isinstance(error, TimeoutError):
-            return self._silent()
-        return ConnectionLost(f"{self._connection.url}: the connection broke: {error.strerror or error}")
-
-    def _silent(self) -> ConnectionLost:
-        return ConnectionLost(f"{self._connection.url}: the source is silent, although heartbeats were due")
+            reason = "the source is silent, although heartbeats were due"
+        return ConnectionLost(f"{self._connection.url}: {reason}")
 
     def _tell_progress(self) -> None:
         """Call ``on_progress`` if something was written since the last call."""
         if not self._is_told:
             self._is_told, self._told_at = True, time.monotonic()
-            self._on_progress()
+            self._follower.on_progress()
 
     def _wait(self, stream: socket.socket) -> None:
         """Wait until the source sends something. Call ``on_progress`` and sync events to the disk if either is due."""
@@ -405,18 +390,14 @@ class Reception:
         if isinstance(item, memoryview):
             file.append(item)
         else:
-            file.append_large(self._pieces(item))
+            try:
+                file.append_large(item)
+            except OSError as error:
+                raise self._broken(error) from None
         self._note(file, file.end - end)
 
-    def _pieces(self, item: LargeEvent) -> Iterator[memoryview]:
-        """Yield the pieces of a large event. Raises ConnectionLost if the connection breaks before its end."""
-        try:
-            yield from item
-        except OSError as error:
-            raise self._broken(error) from None
-
     def _note(self, file: OpenFile, size: int) -> None:
-        progress = self._progress
+        progress = self._follower.progress
         progress.file, progress.position = file.name, file.position
         if size:
             # An event that the store has already is no progress, or a source could have it asked for without end.
@@ -433,7 +414,7 @@ class Reception:
         if first == _ERROR:
             raise self._error(payload)
         if first == _END and len(payload) < _LONGEST_END:
-            if self._blocking:
+            if self._follower.options.stop_never:
                 raise ConnectionLost(f"{self._connection.url}: the source ended the dump")
             self._check_whole()
             return False
@@ -474,10 +455,7 @@ class Reception:
         # Before the format description event, only a right checksum says that there is one.
         if len(body) > 8 + CHECKSUM_LENGTH and is_sound(event):
             body = body[:-CHECKSUM_LENGTH]
-        try:
-            name, position = decode_rotate(body)
-        except BinlogError as error:
-            raise self._damaged(f"a Rotate event that cannot be read: {error.what}") from None
+        name, position = self._rotate(body)
         base, number = check_binlog_name(name)
         file = self._file
         if not self._named:
@@ -515,6 +493,12 @@ class Reception:
             )
         self._named, self._named_position, self._file = name, position, None
         return True
+
+    def _rotate(self, body: bytes | memoryview) -> Rotate:
+        try:
+            return decode_rotate(body)
+        except BinlogError as error:
+            raise self._damaged(f"a Rotate event that cannot be read: {error.what}") from None
 
     def _check_whole(self) -> None:
         """Check that the source has sent all events that the store has of the present file. Raises SourceReplaced."""
@@ -577,10 +561,7 @@ class Reception:
         if file.description.checksum and not is_sound(event):
             raise self._damaged(f"a {event_name(header.type)} event with a wrong checksum")
         if header.type == EventType.ROTATE:
-            try:
-                file.next_name = decode_rotate(file.description.body(event)).name
-            except BinlogError as error:
-                raise self._damaged(f"a Rotate event that cannot be read: {error.what}") from None
+            file.next_name = self._rotate(file.description.body(event)).name
             check_binlog_name(file.next_name)
         self._append(file, memoryview(event))
         file.is_closed = True
@@ -696,8 +677,8 @@ class Follower:
         """The number of failed attempts to connect, and of connections that ended in an error."""
         self.last_error = ""
         self.last_error_at = 0.0
-        self._options = options or FollowOptions()
-        self._on_progress = on_progress
+        self.options = options or FollowOptions()
+        self.on_progress = on_progress
         self._on_connect = on_connect
         self._stopped = threading.Event()
         self._connection: SourceConnection | None = None
@@ -721,7 +702,7 @@ class Follower:
         can cure, or after too many failed attempts.
         """
         self._warn_of_impostors()
-        damaged, backoff = 0, Backoff(self._options.longest_wait)
+        damaged, backoff = 0, Backoff(self.options.longest_wait)
         while not self._stopped.is_set():
             before = self.progress.bytes
             try:
@@ -764,13 +745,13 @@ class Follower:
             )
 
     def _may_pass(self, error: DumpfilterError, failed: int, damaged: int) -> bool:
-        if self._options.retries and failed >= self._options.retries:
+        if self.options.retries and failed >= self.options.retries:
             return False
         if isinstance(error, SourceStreamDamaged):
             return self.connections > 0 and damaged < _MOST_DAMAGED
         if isinstance(error, TlsError):
             return self.connections > 0
-        return isinstance(error, ConnectionLost) and (self.connections > 0 or self._options.wait_for_first)
+        return isinstance(error, ConnectionLost) and (self.connections > 0 or self.options.wait_for_first)
 
     def _receive(self) -> None:
         """Receive over one connection until the dump ends."""
@@ -783,7 +764,7 @@ class Follower:
             self.store.recognize(facts.family, facts.server_uuid, str(self.url))
             self.progress.files = facts.logs or []
             first, last = self._range(facts)
-            if self._options.stop_never:
+            if self.options.stop_never:
                 log.info(
                     "source connected",
                     source=str(self.url),
@@ -793,10 +774,7 @@ class Follower:
             self.is_connected = True
             self.connections += 1
             self._on_connect(facts)
-            reception = Reception(
-                connection, facts, self.store, self.progress, self._on_progress, lambda: self.turns
-            )
-            reception.run(first, last, blocking=self._options.stop_never)
+            Reception(self, connection, facts).run(first, last)
         finally:
             self.is_connected = False
             self._connection = None

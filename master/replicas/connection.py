@@ -76,7 +76,7 @@ from dumpfilter.master.replicas.answers import (
     start_by_position,
 )
 from dumpfilter.master.replicas.filters import ReplicaFilters
-from dumpfilter.master.replicas.stream import KnownEvents, KnownPosition, ReplicaStream, state_text
+from dumpfilter.master.replicas.stream import KnownPosition, ReplicaStream, state_text
 from dumpfilter.master.service import DumpFilterService
 from dumpfilter.master.who import MYSQL_PROTOCOL, Peer, audit_slave, endpoint_of
 
@@ -264,17 +264,10 @@ class ReplicaConnection(Connection):
             self.stream,
             dump,
             KnownPosition(source_id, sums=is_mysql, corrects=not is_mysql or by_gtids, v2=v2),
-            KnownEvents(
-                start,
-                wanted.file or start.file,
-                wanted.position,
-                self._computes_position(state),
-                self._is_filtered(slave),
-                source_id,
-                left_out,
-            )
-            if start.end
-            else None,
+            start,
+            wanted,
+            self._computes_position(state),
+            self._is_filtered(slave),
             heartbeat_seconds=heartbeats,
             checksum=knows_checksum,
             left_out=left_out,

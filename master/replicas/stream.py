@@ -26,6 +26,7 @@ from dumpfilter.base.options.values import FIRST_EVENT
 from dumpfilter.binlog.events import CHECKSUM_LENGTH, HEADER_LENGTH, EventHeader, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.writer import make_event
+from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.wire import PacketStream
 from dumpfilter.dump.packets.protocol import (
     LARGEST_V1_POSITION,
@@ -38,7 +39,7 @@ from dumpfilter.dump.packets.protocol import (
     rotate,
 )
 from dumpfilter.master.dump import Dump, Reached
-from dumpfilter.master.dump_start import DumpStart
+from dumpfilter.master.dump_start import DumpStart, Wanted
 from dumpfilter.master.replicas.answers import no_such_part
 from dumpfilter.master.sharing import QUIET_SECONDS
 
@@ -135,94 +136,24 @@ class KnownPosition:
 
 
 @dataclass
-class KnownEvents:
-    """The events that a replica or program already has of the first transaction of its dump, because its last
-    connection was lost inside this transaction. The dump leaves these events out.
-    """
-
-    start: DumpStart
-    file: str
-    """The binlog file that the client named in its dump request."""
-    told: int
-    """The position that the client named in its dump request, in the binlog of the server that wrote the events."""
-    is_computed: bool
-    """Whether the client is a MariaDB replica, which computes its position event by event."""
-    is_filtered: bool
-    """Whether the dump may lack events of the original binlog."""
-    server_id: int
-    """The server id of the server that wrote the binlog."""
-    left_out: int
-    """The type of events that the client does not get (Annotate_rows), or a negative number for none."""
-    checksum: bool = False
-    """Whether the dump's events end in a checksum. It is set when the dump begins."""
-
-    def __post_init__(self) -> None:
-        self._at = self.start.begun
-        """The position after the events so far, as the client has computed it."""
-
-    def rest(self, events: bytes) -> bytes | None:
-        """Return the part of ``events`` (one message) that the client lacks, or None when the client has all of
-        ``events``.
-
-        The client lacks everything after the first result that is not None, so that the method need not be called
-        again. Raises SqlError 1236 if the events do not show which of them the client has.
-        """
-        told = self.told
-        at = 0
-        while at < len(events):
-            head = EventHeader.unpack(events, at)
-            if self.is_filtered and not self.is_computed and not head.end_log_pos:
-                raise no_such_part(self.file, told)
-            if not (self.is_computed and head.type == self.left_out):
-                after = self._at + head.size
-                # The length alone tells the place of an event if no event before it is missing.
-                if self.is_filtered or self.is_computed:
-                    after = max(after, head.end_log_pos)
-                if after > told:
-                    return self.at_end() + events[at:]
-                self._at = after
-            at += head.size
-            if self.is_computed and self._at == told:
-                return events[at:]
-        return None
-
-    def at_end(self) -> bytes:
-        """Return the events of the transaction that the client still lacks, when the dump has no more events of the
-        transaction.
-
-        Only a MariaDB replica can lack an event then: the Xid event of a stand-in (an empty transaction for a dropped
-        one). Return empty bytes for other clients. Raises SqlError 1236 if the replica's position does not lie directly
-        before this Xid event.
-        """
-        if not self.is_computed:
-            return b""
-        # A dropped transaction has a stand-in of two events, and the connection may have been lost between them. The
-        # next dump has this stand-in only if no later transaction of the domain is dropped in the same chunk.
-        event = make_event(
-            EventType.XID,
-            bytes(_XID_LENGTH),
-            server_id=self.server_id,
-            end_log_pos=self.start.end & 0xFFFFFFFF,
-            checksum=self.checksum,
-        )
-        if self._at != self.start.begun or self.told != self.start.end - len(event):
-            raise no_such_part(self.file, self.told)
-        return event
-
-
-@dataclass
 class ReplicaStream:
     """Sends one dump to one replica over the replica's connection: events, heartbeats and corrections of the replica's
     position.
+
+    If the last connection was lost inside a transaction, the dump begins at the start of this transaction, and the
+    stream leaves out the events that the client already has.
     """
 
     packets: PacketStream
     dump: Dump
     position: KnownPosition
-    known: KnownEvents | None
-    """The events that the replica already has of the dump's first transaction. None if it has none, and from its first
-    new event on.
-    """
+    start: DumpStart
+    wanted: Wanted
+    """The place that the client named in its dump request, in the binlog of the server that wrote the events."""
+    is_computed: bool
+    """Whether the client is a MariaDB replica, which computes its position event by event."""
+    is_filtered: bool
+    """Whether the dump may lack events of the original binlog."""
     heartbeat_seconds: float | None
     """The interval of the heartbeats that the replica wants; 0 for none. None: the client is a program, which does not
     say how often it wants heartbeats. A program would take a correction of its position for a part of the binlog.
@@ -239,6 +170,12 @@ class ReplicaStream:
     """The binlog position up to which the replica has been sent the binlog."""
     _has_checksums: bool = False
     _told_at: float = -BUSY_SECONDS
+
+    def __post_init__(self) -> None:
+        self._known: int | None = self.start.begun if self.start.end else None
+        """The position after the events of the dump's first transaction that the client has, as the client computed it.
+        None if the client has none of them, and from its first new event on.
+        """
 
     async def run(self) -> None:
         """Send the dump until it ends. Raises ClientGone when the replica disconnects, and DumpfilterError when the
@@ -272,7 +209,7 @@ class ReplicaStream:
         """Send the events of commits if that needs no waiting, and return whether they were sent. ``reached`` is the
         position of the dump after them.
         """
-        if self.known is not None or not self.packets.is_idle:
+        if self._known is not None or not self.packets.is_idle:
             return False
         self.check()
         self._reached = reached
@@ -290,7 +227,7 @@ class ReplicaStream:
     def _is_wrong(self) -> bool:
         """Whether the replica's position is wrong and an event can correct it now."""
         reached = self._reached
-        if self.known is not None or not reached.is_boundary or self.heartbeat_seconds is None:
+        if self._known is not None or not reached.is_boundary or self.heartbeat_seconds is None:
             return False
         return self.position.is_wrong_at(reached.file, reached.end)
 
@@ -300,8 +237,8 @@ class ReplicaStream:
         self.check()
         if reached.is_beginning:
             events = self._beginning(message, reached)
-        elif message or (is_new and before.file and self.known is not None):
-            events = message if self.known is None else self._rest(self.known, message)
+        elif message or (is_new and before.file and self._known is not None):
+            events = message if self._known is None else self._rest(message, self._known)
             await self._send_events(events, counts=True)
             return
         elif not is_new and self._is_wrong:
@@ -322,25 +259,67 @@ class ReplicaStream:
         """
         description = _description(message)
         self._has_checksums = description.checksum
-        if self.known is None:
+        if self._known is None:
             self.position.begin(reached.file, reached.end)
             return message
-        self.known.checksum = description.checksum
-        self.position.begin(reached.file, self.known.told)
-        head = rotate(reached.file, self.known.told, self.position.server_id, self.checksum)
+        self.position.begin(reached.file, self.wanted.position)
+        head = rotate(reached.file, self.wanted.position, self.position.server_id, self.checksum)
         return head + format_description(description, is_whole_file=False)
 
-    def _rest(self, known: KnownEvents, message: bytes) -> bytes:
-        """Return the events of a message that the replica lacks, while the dump is in a transaction of which the
-        replica has a part.
+    def _rest(self, events: bytes, known: int) -> bytes:
+        """Return the part of ``events`` (one message) that the client lacks, while the client has all events before it.
+        ``known`` is the position before the message, as the client computed it.
+
+        Raises SqlError 1236 if the events do not show which of them the client has.
         """
-        rest = known.rest(message)
-        if rest is None and self._reached.is_boundary:
-            rest = known.at_end()
-        if rest is None:
+        told, at = self.wanted.position, 0
+        while at < len(events):
+            head = EventHeader.unpack(events, at)
+            if self.is_filtered and not self.is_computed and not head.end_log_pos:
+                raise self._no_such_part()
+            if not (self.is_computed and head.type == self.left_out):
+                after = known + head.size
+                # The length alone tells the place of an event if no event before it is missing.
+                if self.is_filtered or self.is_computed:
+                    after = max(after, head.end_log_pos)
+                if after > told:
+                    self._known = None
+                    return self._last_event(known) + events[at:]
+                known = after
+            at += head.size
+            if self.is_computed and known == told:
+                self._known = None
+                return events[at:]
+        self._known = known
+        if not self._reached.is_boundary:
             return b""
-        self.known = None
-        return rest
+        self._known = None
+        return self._last_event(known)
+
+    def _last_event(self, known: int) -> bytes:
+        """Return the event that the client still lacks when the dump has no more events of the transaction.
+
+        Only a MariaDB replica can lack an event then: the Xid event of a stand-in (an empty transaction for a dropped
+        one). Return empty bytes for other clients. Raises SqlError 1236 if the replica's position ``known`` does not
+        lie directly before this Xid event.
+        """
+        if not self.is_computed:
+            return b""
+        # A dropped transaction has a stand-in of two events, and the connection may have been lost between them. The
+        # next dump has this stand-in only if no later transaction of the domain is dropped in the same chunk.
+        event = make_event(
+            EventType.XID,
+            bytes(_XID_LENGTH),
+            server_id=self.position.server_id,
+            end_log_pos=self.start.end & 0xFFFFFFFF,
+            checksum=self._has_checksums,
+        )
+        if known != self.start.begun or self.wanted.position != self.start.end - len(event):
+            raise self._no_such_part()
+        return event
+
+    def _no_such_part(self) -> SqlError:
+        return no_such_part(self.wanted.file or self.start.file, self.wanted.position)
 
     def _correction(self) -> bytes:
         """Return the event that corrects the replica's position, and note the time."""
