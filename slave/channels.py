@@ -161,7 +161,7 @@ class Channel:
         self._make_places_agree()
         self.sql = SqlThread(self)
         """The applier that was started last, like :attr:`io`. Statements that wait for it are woken when it ends."""
-        self._follow_filter()
+        self.follow_filter()
 
     def check(self, info: SourceInfo) -> None:
         """Check the configuration ``info`` before it is used for this channel. Raises OptionError when two options
@@ -300,12 +300,11 @@ class Channel:
     def _check_nothing_expired(self) -> None:
         """Raise StateCorrupt if relay log files have expired that the applier has never read."""
         first = self.receiver.first_relay_file
-        if first is None or file_number(first.name) == 1 or self.place.saved.source_file:
-            return
-        raise StateCorrupt(
-            f"{first}: is the oldest relay log, and the applier has read none of those before, which expired: "
-            "RESET REPLICA has the master send everything again"
-        )
+        if first is not None and file_number(first.name) > 1 and not self.place.saved.source_file:
+            raise StateCorrupt(
+                f"{first}: is the oldest relay log, and the applier has read none of those before, which expired: "
+                "RESET REPLICA has the master send everything again"
+            )
 
     def expire_relay_log(self, seconds: float) -> None:
         """Remove relay log files that were last written at least ``seconds`` ago and that no reader needs any more. 0:
@@ -350,17 +349,6 @@ class Channel:
         threads: dict[Threads, ChannelThread] = {Threads.IO: self.io, Threads.SQL: self.sql}
         return [one for thread, one in threads.items() if thread in chosen]
 
-    def follow_filter(self) -> None:
-        """Apply the channel's changed filter (WL#7057) to all transactions that are not yet applied.
-
-        The applier must not be running; the I/O thread may be. The old filter selected the events in the relay log.
-        Therefore the slave truncates the relay log to the applier's position, and the master sends everything after
-        that position again with the new filter.
-        """
-        with self._busy:
-            assert not self.sql.running
-            self._follow_filter()
-
     def reconfigure(self, info: SourceInfo, *, afresh: bool) -> None:
         """Replace the channel's configuration (``CHANGE REPLICATION SOURCE TO``). Both threads must be stopped.
 
@@ -376,7 +364,7 @@ class Channel:
                 self.master_server_id = 0
                 self.reset()
             else:
-                self._follow_filter(refetch=True)
+                self.follow_filter(refetch=True)
 
     def reset(self) -> None:
         """Delete the relay logs and the positions (``RESET REPLICA``). Both threads must be stopped.
@@ -397,21 +385,23 @@ class Channel:
             self.receiver.close()
             self._open()
 
-    def _follow_filter(self, *, refetch: bool = False) -> None:
-        """Discard the received events that are not applied yet if another filter than the current one selected them.
-        The master sends them again.
+    def follow_filter(self, *, refetch: bool = False) -> None:
+        """Discard the received events that are not applied yet if another filter than the current one selected them
+        (WL#7057). The master sends everything after the applier's position again with the current filter.
 
         A channel does this at its start, too, because a user may have changed the filter options while the slave was
-        down. ``refetch`` discards the events in any case.
+        down. ``refetch`` discards the events in any case. The applier must not be running; the I/O thread may be.
         """
-        digest = _digest(self._registered_filter())
-        info = self.receiver.place.info
-        # A running I/O thread may have registered with the old filter although it has not received any event yet.
-        begun = self.io.running or (info.source_file and info.filter_digest)
-        if not refetch and (not begun or info.filter_digest == digest):
-            self.receiver.filter_digest = digest
-            return
-        self._receive_again(self._applied.model_copy(update={"filter_digest": digest}))
+        with self._busy:
+            assert not self.sql.running
+            digest = _digest(self._registered_filter())
+            info = self.receiver.place.info
+            # A running I/O thread may have registered with the old filter although it has not received any event yet.
+            begun = self.io.running or (info.source_file and info.filter_digest)
+            if refetch or (begun and info.filter_digest != digest):
+                self._receive_again(self._applied.model_copy(update={"filter_digest": digest}))
+            else:
+                self.receiver.filter_digest = digest
 
     def _receive_again(self, to: MasterInfo, *, in_io_thread: bool = False) -> None:
         """Discard the relay log after the position ``to``, and request that part again from the master with the current
@@ -467,31 +457,28 @@ class Channel:
             if finder is self.io and self.sql.running:
                 self.sql.report_damage(damage)
                 return True
-            return self._discard_received(damage, in_io_thread=finder is self.io)
+            to = self._applied
+            place = (to.source_file, to.source_position)
+            attempt = self._refetched[place] = self._refetched.get(place, 0) + 1
+            if attempt > MOST_REFETCHES:
+                return False
+            log.warning(
+                "relay log damaged",
+                channel=self.name,
+                error=str(damage),
+                file=to.source_file,
+                position=to.source_position,
+                hint="the slave fetches the relay log again from the applier's position",
+            )
+            if attempt > 1:
+                # Fetching again did not help, so the head of the file that the applier reads may be damaged.
+                to = self._without_relay_log(to)
+            self._receive_again(to, in_io_thread=finder is self.io)
+            if not self.options.alone and not self.io.running:
+                self._start_io(self.info)
+            return True
         finally:
             self._busy.release()
-
-    def _discard_received(self, damage: RelayLogDamaged, *, in_io_thread: bool) -> bool:
-        to = self._applied
-        place = (to.source_file, to.source_position)
-        self._refetched[place] = self._refetched.get(place, 0) + 1
-        if self._refetched[place] > MOST_REFETCHES:
-            return False
-        log.warning(
-            "relay log damaged",
-            channel=self.name,
-            error=str(damage),
-            file=to.source_file,
-            position=to.source_position,
-            hint="the slave fetches the relay log again from the applier's position",
-        )
-        if self._refetched[place] > 1:
-            # Fetching again did not help, so the head of the file that the applier reads may be damaged.
-            to = self._without_relay_log(to)
-        self._receive_again(to, in_io_thread=in_io_thread)
-        if not self.options.alone and not self.io.running:
-            self._start_io(self.info)
-        return True
 
     def _start_io(self, info: SourceInfo, *, connected: bool = False) -> None:
         self.relay_end.is_last = False
@@ -562,7 +549,7 @@ class Channel:
         With the option ``alone`` (as in a server) the applier continues to run, except at the end of the binlog with
         ``once``.
         """
-        self._note_end("io", error)
+        self._note_end("io", "i/o thread ended", error)
         if not self.options.alone or (error is None and self.options.once and self.io.ended):
             self.relay_end.close()
 
@@ -573,17 +560,15 @@ class Channel:
         After an error also stop the I/O thread, unless the option ``alone`` is set (as in a server).
         """
         self.progress.told()
-        self._note_end("sql", error)
+        self._note_end("sql", "applier ended", error)
         if error is not None and not self.options.alone:
             self.io.stop()
 
-    def _note_end(self, thread: Literal["io", "sql"], error: BaseException | None) -> None:
-        if error is None:
-            return
-        self.counters.count_error(thread, str(error))
-        if self.options.alone:
-            event = "i/o thread ended" if thread == "io" else "applier ended"
-            log.error(event, channel=self.name, error=str(error))
+    def _note_end(self, thread: Literal["io", "sql"], event: str, error: BaseException | None) -> None:
+        if error is not None:
+            self.counters.count_error(thread, str(error))
+            if self.options.alone:
+                log.error(event, channel=self.name, error=str(error))
 
 
 def _file_name(channel: str) -> str:

@@ -38,7 +38,7 @@ from dumpfilter.base.errors import (
 )
 from dumpfilter.base.logs import logger
 from dumpfilter.base.printable import printable
-from dumpfilter.base.waiting import Backoff
+from dumpfilter.base.waiting import Backoff, watching
 from dumpfilter.dump.stream.message import PROTOCOL, Speaker, check_versions, client
 from dumpfilter.filter.convert import FAMILIES, names_from_proto
 from dumpfilter.slave.connection import (
@@ -218,24 +218,19 @@ class IoThread(ChannelThread):
         After a lost connection, and other errors that may be temporary, the thread connects again. Raises
         ConnectionLost after ``retry_count`` failed attempts, and every other error at once.
         """
-        done = threading.Event()
-        ticker = threading.Thread(target=self._tick, args=(done,), name="slave-io-ticker", daemon=True)
-        ticker.start()
         try:
-            while not self.stopping:
-                try:
-                    if self._connect_and_receive():
-                        self.ended = True
-                        return
-                    reason = "the master ended the stream"
-                except Exception as error:
-                    reason = self._reason_to_retry(error)
-                self._lost(reason)
+            with watching(self._tick, "slave-io-ticker"):
+                while not self.stopping and not self.ended:
+                    try:
+                        self.ended = self._connect_and_receive()
+                        reason = "the master ended the stream"
+                    except Exception as error:
+                        reason = self._reason_to_retry(error)
+                    if not self.ended:
+                        self._lost(reason)
         finally:
             self.state = ""
             self.connected = False
-            done.set()
-            ticker.join()
             self._receiver.close()
 
     def _connect_and_receive(self) -> bool:
@@ -274,7 +269,7 @@ class IoThread(ChannelThread):
         request = self._dump_request(answer, by_gtid=by_gtid)
         call = stub.Dump(request)
         self._sign_at = 0.0
-        self._watch(call, ROUND_TRIPS * self.source.options.net_timeout + request.ByteSize() / _SLOWEST)
+        self._watch(call, self._patience(request))
         self._registration = stub, answer.slave_id
         return call
 
@@ -299,10 +294,9 @@ class IoThread(ChannelThread):
         if known is not None:
             request.filter.MergeFrom(pb.FilterDefinition(names=known.name))
         try:
-            patience = ROUND_TRIPS * source.options.net_timeout + request.ByteSize() / _SLOWEST
             begun = time.monotonic()
-            call = stub.Register.future(request, timeout=patience)
-            self._watch(call, patience)
+            call = stub.Register.future(request, timeout=self._patience(request))
+            self._watch(call, self._patience(request))
             answer: pb.RegisterResponse = call.result()
             self._line_rate = _rate(
                 request.ByteSize() + answer.ByteSize() + _HEADERS, time.monotonic() - begun
@@ -455,6 +449,9 @@ class IoThread(ChannelThread):
             wait=round(wait, 2),
         )
         self._stop.wait(wait)
+
+    def _patience(self, request: pb.RegisterRequest | pb.DumpRequest) -> float:
+        return ROUND_TRIPS * self.source.options.net_timeout + request.ByteSize() / _SLOWEST
 
     def _watch(self, call: Any, seconds: float) -> None:
         """Store the running gRPC call, so that it can be cancelled by STOP REPLICA, or when the master is silent for

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import pymysql
@@ -62,7 +63,6 @@ Each sequence of neighbouring parts then becomes a rule, which makes 820 rules f
 """
 
 _MYSQL_PAIRS = re.compile(r"\(([^(),]+),([^(),]+)\)(?:,(?=\()|$)")
-_MARIADB_PAIR = re.compile(r"(.+?)->(.+)", re.DOTALL)
 _KEEPS = frozenset({RuleKind.DO_DB, RuleKind.DO_TABLE, RuleKind.WILD_DO_TABLE})
 
 _MOMENTARY = (pymysql.err.OperationalError, pymysql.err.InterfaceError, OSError, TlsFileError)
@@ -97,13 +97,8 @@ class ReplicaRefused(DumpfilterError):
             self.grpc_code = "UNAVAILABLE"
 
 
-class FilterUnreadable(DumpfilterError):
+class FilterUnreadable(ReplicaRefused):
     """The error for a replica whose own filter the master cannot read. The text says what to do."""
-
-    def __init__(self, text: str, *, momentary: bool) -> None:
-        super().__init__(text)
-        self.momentary = momentary
-        """Whether a later attempt may succeed, for example after a lost connection."""
 
 
 @dataclass(frozen=True)
@@ -269,16 +264,12 @@ def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool, names: N
         text = texts.get(kind, "")
         if not text:
             continue
-        if kind is RuleKind.REWRITE_DB:
-            # A wrong reading of a rewrite rule gives other names to all other rules, so it must be sure.
-            pairs = [make_rule(kind, f"{source}->{target}") for source, target in _pairs(text)]
-            sure += pairs
-            likely += pairs
-            continue
         pieces = text.split(",")
-        separate = list(_rules(kind, pieces))
+        # A wrong reading of a rewrite rule gives other names to all other rules, so it must be sure.
+        rewrites = [make_rule(kind, pair) for pair in _pairs(text)] if kind is RuleKind.REWRITE_DB else []
+        separate = rewrites or list(_rules(kind, pieces))
         likely += separate
-        if len(pieces) == 1 or commas_separate:
+        if rewrites or len(pieces) == 1 or commas_separate:
             sure += separate
             continue
         doubts.append(f"{kind.sql_name}={text}")
@@ -288,7 +279,9 @@ def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool, names: N
                     f"{kind.sql_name} has {len(pieces)} texts between commas, and commas may belong to names: if no "
                     "name has a comma, say so with commas_separate = true"
                 )
-            sure += _rules(kind, _neighbours(pieces))
+            # Any sequence of consecutive pieces may be one name.
+            sequences = combinations(range(len(pieces) + 1), 2)
+            sure += _rules(kind, [",".join(pieces[begin:end]) for begin, end in sequences])
             continue
         not_dropped.append(doubts[-1])
         if kind is RuleKind.IGNORE_DB:
@@ -320,21 +313,16 @@ def _rules(kind: RuleKind, values: list[str]) -> Iterator[Rule]:
             continue
 
 
-def _neighbours(pieces: list[str]) -> list[str]:
-    """Return every sequence of consecutive pieces, joined by commas."""
-    count = len(pieces)
-    return [",".join(pieces[start:end]) for start in range(count) for end in range(start + 1, count + 1)]
-
-
-def _pairs(text: str) -> list[tuple[str, str]]:
+def _pairs(text: str) -> list[str]:
+    """Return the rewrite rules in a replica's answer, each as ``source->target``. Raises OptionError."""
     if text.startswith("("):
         found = list(_MYSQL_PAIRS.finditer(text))
         if sum(len(one[0]) for one in found) == len(text):
-            return [(one[1], one[2]) for one in found]
+            return [f"{one[1]}->{one[2]}" for one in found]
     else:
-        pairs = [_MARIADB_PAIR.fullmatch(piece) for piece in text.split(",")]
-        if all(pair is not None and "->" not in pair[2] for pair in pairs):
-            return [(pair[1], pair[2]) for pair in pairs if pair is not None]
+        pieces = text.split(",")
+        if all(len(pair := piece.split("->")) == 2 and all(pair) for piece in pieces):
+            return pieces
     raise OptionError(
         f"REPLICATE_REWRITE_DB={text!r} can be read in several ways: write the rules into the [[replica]], with rules ="
     )
@@ -595,7 +583,10 @@ class ReplicaFilters:
         return entry, entry.filter
 
     def _adopt(self, entry: ReplicaEntry, peer: Peer) -> ReplicationFilter:
-        """Connect to the replica and return its own filter. Raises ReplicaRefused when it cannot be read."""
+        """Connect to the replica and return its own filter. Raises ReplicaRefused when it cannot be read.
+
+        Warn when the filter is now wider than when the master adopted it last.
+        """
         assert entry.connect is not None
         try:
             own = self._read(entry.connect, peer)
@@ -609,23 +600,16 @@ class ReplicaFilters:
                 rules=printable("; ".join(own.not_dropped)),
                 hint="the master sends these events; if no name has a comma, say so with commas_separate = true",
             )
-        self._note_widening(peer, own.sure)
-        return own.sure
-
-    def _note_widening(self, peer: Peer, own: ReplicationFilter) -> None:
-        """Warn when a replica's own filter is now wider than when the master adopted it last."""
         with self._lock:
             old = self._adopted.get((peer.key, peer.server_id))
-            self._adopted[peer.key, peer.server_id] = own
-        if old is None:
-            return
-        wider = passes_beyond(own, old)
-        if wider.beyond is not Beyond.NOTHING:
+            self._adopted[peer.key, peer.server_id] = own.sure
+        if old is not None and (wider := passes_beyond(own.sure, old)).beyond is not Beyond.NOTHING:
             text = (
                 "the replica's own filter has been widened: what the master dropped before does not come back, unless "
                 "the replica discarded its relay log before (STOP REPLICA, RESET REPLICA, CHANGE REPLICATION FILTER)"
             )
             _warn("adopted filter widened", peer, text, example=printable(wider.example))
+        return own.sure
 
     def _check_own(
         self, entry: ReplicaEntry, connect: ConnectBack, peer: Peer, used: ReplicationFilter
