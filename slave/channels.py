@@ -86,33 +86,19 @@ class RelayReader(Protocol):
 
 
 class Channel:
-    """One replication channel: its configuration, its relay directory (relay logs and state files) and its two threads.
-
-    ``options`` are the options that all channels of the slave share, and ``info`` is the configuration of this channel.
-    ``filters`` has the channel's filter, and counts the uses of its rules. ``uuid`` is the slave's server_uuid.
-    ``reader`` reads the relay log besides the SQL thread, for example a port that serves the relay log to other slaves.
-    ``progress`` wakes SQL statements that wait for an applier, when an applier has completed a transaction.
-
-    The caller has locked the relay directory.
+    """One replication channel of ``slave``: its configuration ``info``, its relay directory (relay logs and state
+    files) and its two threads.
 
     Raises OptionError for options that contradict each other, and StateCorrupt when a file in the directory is
     unusable.
     """
 
-    def __init__(
-        self,
-        options: SlaveOptions,
-        info: SourceInfo,
-        filters: ChannelFilters,
-        uuid: str,
-        reader: RelayReader | None,
-        progress: Progress,
-    ) -> None:
-        self.options = options
+    def __init__(self, slave: Slave, info: SourceInfo) -> None:
+        self._slave = slave
+        self.options = options = slave.options
         self.info = info
         self.name = info.channel
         """The channel's name. The default channel has the empty name."""
-        self._filters = filters
         self.check(info)
         self.directory = (
             options.relay_dir / CHANNELS / _file_name(self.name) if self.name else options.relay_dir
@@ -134,10 +120,9 @@ class Channel:
         """
         self.master_server_id = 0
         """The server id of the server that wrote the master's binlog. It is 0 until the slave has registered."""
-        self.progress = progress
+        self.progress = slave.progress
         """The object that wakes SQL statements that wait for an applier."""
-        self._uuid = uuid
-        self._reader = reader
+        self._reader = slave.readers.get(self.name)
         self._secret = registration_secret(self.directory)
         # A statement such as START REPLICA holds this lock, so that two statements never change the channel at once.
         self._busy = threading.RLock()
@@ -183,16 +168,15 @@ class Channel:
         ``relay-log.info``, or the other way round. The slave trusts ``relay-log.info``, because this file has the
         target's state, too. The applier must not be running.
         """
-        if self._relay_log_fits(self.place.saved):
-            return
-        to = self._without_relay_log(self._applied)
-        log.warning(
-            "the relay log does not fit the applier's position; the slave fetches it again from there",
-            channel=self.name,
-            file=to.source_file,
-            position=to.source_position,
-        )
-        self._receive_again(to)
+        applied = self.place.saved
+        if not self._relay_log_fits(applied):
+            log.warning(
+                "the relay log does not fit the applier's position; the slave fetches it again from there",
+                channel=self.name,
+                file=applied.source_file,
+                position=applied.source_position,
+            )
+            self._receive_again(whole=True)
 
     def _relay_log_fits(self, applied: RelayLogInfo) -> bool:
         """Tell whether the applier can continue from its saved position ``applied`` in the present relay log."""
@@ -237,7 +221,7 @@ class Channel:
 
         Effective rules (WL#2516) decide by the tables that a statement changes.
         """
-        return self._filters.current(self.name).semantics
+        return self._slave.filters.current(self.name).semantics
 
     def filter(self, names: NameRules) -> ReplicationFilter:
         """Return the channel's own filter, without the filters that the master's operator imposes. Raises OptionError
@@ -246,7 +230,7 @@ class Channel:
         ``names`` says how the server that wrote the binlog compares names. The slave's option
         ``lower_case_table_names`` replaces the value in ``names``.
         """
-        current = self._filters.current(self.name)
+        current = self._slave.filters.current(self.name)
         names = names._replace(lower_case_table_names=self.options.lower_case_table_names)
         return make_filter(current.semantics, current.rules, names=names)
 
@@ -399,23 +383,29 @@ class Channel:
             # A running I/O thread may have registered with the old filter although it has not received any event yet.
             begun = self.io.running or (info.source_file and info.filter_digest)
             if refetch or (begun and info.filter_digest != digest):
-                self._receive_again(self._applied.model_copy(update={"filter_digest": digest}))
+                self._receive_again(filter_digest=digest)
             else:
                 self.receiver.filter_digest = digest
 
-    def _receive_again(self, to: MasterInfo, *, in_io_thread: bool = False) -> None:
-        """Discard the relay log after the position ``to``, and request that part again from the master with the current
-        filter.
+    def _receive_again(
+        self, *, whole: bool = False, in_io_thread: bool = False, filter_digest: str | None = None
+    ) -> None:
+        """Discard the relay log after the applier's saved position, and request that part again from the master with
+        the current filter, which has the hash ``filter_digest`` if the hash has changed.
 
-        If the relay log is damaged before ``to``, the whole relay log is discarded. A running I/O thread is started
-        again, unless the I/O thread itself makes this call (``in_io_thread``) between two streams.
+        If the relay log is damaged before the position, or with ``whole``, the whole relay log is discarded. A running
+        I/O thread is started again, unless the I/O thread itself makes this call (``in_io_thread``) between two
+        streams.
         """
+        to = self.receiver.place.info.back_at(self.place.saved)
+        if filter_digest is not None:
+            to = to.model_copy(update={"filter_digest": filter_digest})
         restarts, connected = self.io.running and not in_io_thread, self.io.connected
         if restarts:
             self.io.stop()
             self.io.join()
         try:
-            self.receiver.rewind(to)
+            self.receiver.rewind(self._without_relay_log(to) if whole else to)
         except RelayLogDamaged:
             self.receiver.rewind(self._without_relay_log(to))
         finally:
@@ -436,11 +426,6 @@ class Channel:
         self.place.save(**nothing)
         return to.model_copy(update=nothing)
 
-    @property
-    def _applied(self) -> MasterInfo:
-        """The content of ``master.info`` for a slave that has received nothing after the applier's saved position."""
-        return self.receiver.place.info.back_at(self.place.saved)
-
     def discard_damaged(self, damage: RelayLogDamaged, finder: ChannelThread) -> bool:
         """Discard the relay log after the applier's position, and request that part again from the master. Return
         whether the calling thread shall continue.
@@ -457,8 +442,7 @@ class Channel:
             if finder is self.io and self.sql.running:
                 self.sql.report_damage(damage)
                 return True
-            to = self._applied
-            place = (to.source_file, to.source_position)
+            place = self.place.saved.source_file, self.place.saved.source_position
             attempt = self._refetched[place] = self._refetched.get(place, 0) + 1
             if attempt > MOST_REFETCHES:
                 return False
@@ -466,14 +450,12 @@ class Channel:
                 "relay log damaged",
                 channel=self.name,
                 error=str(damage),
-                file=to.source_file,
-                position=to.source_position,
+                file=place[0],
+                position=place[1],
                 hint="the slave fetches the relay log again from the applier's position",
             )
-            if attempt > 1:
-                # Fetching again did not help, so the head of the file that the applier reads may be damaged.
-                to = self._without_relay_log(to)
-            self._receive_again(to, in_io_thread=finder is self.io)
+            # If fetching again did not help, the head of the file that the applier reads may be damaged.
+            self._receive_again(whole=attempt > 1, in_io_thread=finder is self.io)
             if not self.options.alone and not self.io.running:
                 self._start_io(self.info)
             return True
@@ -511,14 +493,16 @@ class Channel:
         return TrustedRows(asked) if self.info.filter_on == FilterOn.MASTER else asked
 
     def _new_io_thread(self, info: SourceInfo) -> IoThread:
-        return IoThread(self, Source(info, self.options, self._uuid, self._secret, self._registered_filter()))
+        return IoThread(
+            self, Source(info, self.options, self._slave.uuid, self._secret, self._registered_filter())
+        )
 
     def hit(self, hits: Hits) -> None:
         """Add new uses of filter rules, by the slave or by the master, to the counts of this channel and of
         ``replication_applier_filters``. ``hits`` has their number by kind of rule, such as Replicate_Do_DB.
         """
         self.counters.count_hits(hits)
-        self._filters.count(self.name, hits)
+        self._slave.filters.count(self.name, hits)
 
     def connected(self, answer: pb.RegisterResponse) -> None:
         """Store the filters that the master's operator imposes on this slave, so that the applier uses them, too. Log
@@ -628,7 +612,10 @@ class Slave:
 
         self.progress = Progress()
         """The object that wakes SQL statements that wait for the appliers."""
-        self._readers = readers or {}
+        self.readers = readers or {}
+        """The readers of relay logs besides the SQL threads, by channel. An example is a port that serves the relay
+        log to other slaves.
+        """
         self.lock = threading.RLock()
         """The lock that protects the list of channels. The console holds the lock while it executes a statement, so
         that two clients cannot change channels at the same time."""
@@ -794,8 +781,7 @@ class Slave:
         return min(failed, key=lambda one: one.error_at).error if failed else None
 
     def _add(self, info: SourceInfo) -> None:
-        reader = self._readers.get(info.channel)
-        channel = Channel(self.options, info, self.filters, self.uuid, reader, self.progress)
+        channel = Channel(self, info)
         SourceInfo.file(channel.directory).save(info)
         self._channels[info.channel] = channel
 

@@ -61,6 +61,9 @@ from dumpfilter.receiver.url import SourceUrl
 _SYNC_SECONDS = 1.0
 """The interval of syncs to the disk with :attr:`Sync.INTERVAL`, seconds."""
 
+_TICK_MILLISECONDS = 500
+"""The interval at which the receiving thread checks whether the source is silent, or a sync is due, milliseconds."""
+
 _TELL_SECONDS = 0.02
 """The longest time between two calls of ``on_progress`` while the source sends without a pause, seconds."""
 
@@ -155,6 +158,9 @@ class Reception:
         self._is_told = True
         """Whether ``on_progress`` was called after the last write."""
         self._last = ""
+        self._stream: socket.socket
+        self._silence = 0.0
+        """The time without data after which the connection counts as lost, seconds."""
         self._deframer: Deframer
 
     def run(self, first: str, last: str) -> None:
@@ -172,17 +178,15 @@ class Reception:
         self._last = last
         self._requested = place = self._place(opened, first)
         assert self._store.source is not None
-        stream = begin_stream(
-            self._connection,
-            self._facts.family,
-            self._store.source,
-            place,
-            blocking=self._follower.options.stop_never,
+        blocking = self._follower.options.stop_never
+        self._stream = begin_stream(
+            self._connection, self._facts.family, self._store.source, place, blocking=blocking
         )
-        self._deframer = Deframer(stream, self._where)
-        self._readable.register(stream, select.POLLIN)
+        self._silence = self._stream.gettimeout() or 0.0
+        self._deframer = Deframer(self._stream, self._where)
+        self._readable.register(self._stream, select.POLLIN)
         try:
-            while self._take(self._next(stream, stream.gettimeout() or 0.0)):
+            while self._take(self._next()):
                 if self._store.policy is Sync.TRANSACTION:
                     self._store.sync()
         finally:
@@ -195,44 +199,40 @@ class Reception:
         self._append(self._current_file(), item)
         return True
 
-    def _next(self, stream: socket.socket, silence: float) -> Item:
-        """Wait for the next item of the stream that the receiving thread must process, and return the item.
-
-        ``silence`` is the time without data after which the connection counts as lost, seconds.
-        """
+    def _next(self) -> Item:
+        """Wait for the next item of the stream that the receiving thread must process, and return the item."""
         while (item := self._deframer.next()) is None:
             turns = self._follower.turns
-            if turns is not None and self._may_wait_in(stream):
-                left = self._wait_in(turns, stream, silence)
+            if turns is not None and self._may_wait_in_loop:
+                left = self._wait_in(turns)
                 if left is not None:
                     return left
+            self._wait()
             try:
-                self._wait(stream)
                 self._deframer.fill()
             except OSError as error:
                 raise self._broken(error) from None
         return item
 
-    def _may_wait_in(self, stream: socket.socket) -> bool:
-        """Tell whether an event loop may wait for the source now. It may if few events arrive, and no sync to the disk
-        is required first.
+    @property
+    def _may_wait_in_loop(self) -> bool:
+        """Whether an event loop may wait for the source now. It may if few events arrive, and no sync to the disk is
+        required first.
         """
         if self._store.policy is Sync.TRANSACTION or self._file is None or self._file.is_ahead:
             return False
-        return not self._has_more(stream)
+        return not self._has_more()
 
-    def _wait_in(self, turns: Turns, stream: socket.socket, silence: float) -> Item | None:
+    def _wait_in(self, turns: Turns) -> Item | None:
         """Let an event loop receive events, until much data arrives, or an item arrives that the receiving thread must
         process. Return this item, or None.
-
-        ``silence`` is the time without data after which the connection counts as lost, seconds.
         """
         full, left, deframer = 0, None, self._deframer
 
         def turn() -> bool:
             nonlocal full, left
             try:
-                got = deframer.fill_at_once(_MOST_IN_A_TURN, lambda: self._has_more(stream))
+                got = deframer.fill_at_once(_MOST_IN_A_TURN, self._has_more)
             except OSError as error:
                 raise self._broken(error) from None
             self._received_at = time.monotonic()
@@ -252,19 +252,13 @@ class Reception:
             full = full + got // _MOST_IN_A_TURN if got >= _MOST_IN_A_TURN else 0
             return full < _MOST_TURNS
 
-        def tick() -> None:
-            if time.monotonic() - self._received_at > silence:
-                raise self._broken(TimeoutError())
-            if self._store.policy is Sync.INTERVAL and not self._store.is_synced:
-                self._sync_later()
-
         self._tell_progress()
         self._received_at = time.monotonic()
-        stream.setblocking(False)
+        self._stream.setblocking(False)
         try:
-            turns.run(stream, turn, tick)
+            turns.run(self._stream, turn, self._tick)
         finally:
-            stream.settimeout(silence)
+            self._stream.settimeout(self._silence)
         return left
 
     def _broken(self, error: OSError) -> ConnectionLost:
@@ -282,30 +276,32 @@ class Reception:
             self._is_told, self._told_at = True, time.monotonic()
             self._follower.on_progress()
 
-    def _wait(self, stream: socket.socket) -> None:
-        """Wait until the source sends something. Call ``on_progress`` and sync events to the disk if either is due."""
-        readable = self._readable
-        has_more = self._has_more(stream)
-        if not has_more or time.monotonic() - self._told_at > _TELL_SECONDS:
+    def _wait(self) -> None:
+        """Wait until the source sends something. Call ``on_progress`` before, if the call is due."""
+        self._received_at = time.monotonic()
+        has_more = self._has_more()
+        if not has_more or self._received_at - self._told_at > _TELL_SECONDS:
             self._tell_progress()
-        if self._store.policy is not Sync.INTERVAL:
-            return
-        while not self._store.is_synced:
-            left = self._synced_at + _SYNC_SECONDS - time.monotonic()
-            if left > 0 and (has_more or readable.poll(left * 1000)):
-                return
-            self._sync_later()
-            if has_more:
-                return
+        self._tick()
+        while not has_more and not self._readable.poll(_TICK_MILLISECONDS):
+            self._tick()
 
-    def _sync_later(self) -> None:
-        """Start a sync of the received events to the disk in another thread, unless one is still running."""
-        self._synced_at = time.monotonic()
-        if not self._store.is_syncing:
-            self._store.sync_later()
+    def _tick(self) -> None:
+        """Start a sync of the received events to the disk in another thread, if a sync is due and none is running.
+        Raises ConnectionLost if the source has been silent for too long.
+        """
+        now = time.monotonic()
+        if now - self._received_at > self._silence:
+            raise self._broken(TimeoutError())
+        store = self._store
+        if store.policy is Sync.INTERVAL and not store.is_synced and now - self._synced_at >= _SYNC_SECONDS:
+            self._synced_at = now
+            if not store.is_syncing:
+                store.sync_later()
 
-    def _has_more(self, stream: socket.socket) -> bool:
+    def _has_more(self) -> bool:
         """Tell whether the source has sent bytes that were not read yet."""
+        stream = self._stream
         return (isinstance(stream, ssl.SSLSocket) and bool(stream.pending())) or bool(self._readable.poll(0))
 
     def _where(self) -> tuple[str, int]:
