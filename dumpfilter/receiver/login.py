@@ -251,24 +251,38 @@ class SourceConnection:
             cursor.execute(statement)
             return [tuple(None if v is None else str(v) for v in row) for row in cursor.fetchall()]
 
-    def command(self, number: int, payload: bytes) -> None:
-        """Send the command with this number in the client/server protocol, which is not a statement. ``payload`` is its
-        content. Wait for the OK packet.
+    def begin_stream(
+        self, family: Family, replica: StoredSource, place: tuple[str, int], *, blocking: bool
+    ) -> socket.socket:
+        """Register the receiver as a replica of the server, and begin the dump. Return the socket from which the dump's
+        packets are read.
+
+        ``family`` is MySQL or MariaDB, and ``replica`` has the UUID and the server id with which the receiver
+        registers. ``place`` is the file and position at which the dump begins. An empty file name stands for the
+        source's oldest file. With ``blocking`` the dump waits for new events at the end. The socket raises TimeoutError
+        when even heartbeats fail to come.
         """
+        url = self.url
+        nanoseconds = int(url.heartbeat * 1e9)
+        # CRC32 also for a source that writes no checksums now. With NONE, servers remove the checksums of older files.
+        self.ask("SET @master_binlog_checksum = 'CRC32', @source_binlog_checksum = 'CRC32'")
+        self.ask(f"SET @master_heartbeat_period = {nanoseconds}, @source_heartbeat_period = {nanoseconds}")
+        server_id = url.server_id or replica.replica_id
+        if family == "mariadb":
+            self.ask(f"SET @mariadb_slave_capability = {_CAPABILITY}")
+        else:
+            self.ask(f"SET @slave_uuid = '{replica.replica_uuid}', @replica_uuid = '{replica.replica_uuid}'")
+        nothing = b"\0\0\0"  # no report-host, no user, no password
+        registration = struct.pack("<I", server_id) + nothing + struct.pack("<HII", 0, 0, 0)
+        name, position = place
+        flags = (0 if blocking else _NON_BLOCKING) | (_ANNOTATE_ROWS if family == "mariadb" else 0)
+        request = struct.pack("<IHI", position, flags, server_id) + name.encode("utf-8", "surrogateescape")
         with self._explaining():
-            self._client._execute_command(number, payload)
+            self._client._execute_command(_REGISTER_REPLICA, registration)
             self._client._read_packet()
-
-    def begin_dump(self, payload: bytes, timeout: float) -> socket.socket:
-        """Send COM_BINLOG_DUMP with the content ``payload`` (position, flags, server id and file). Return the socket,
-        from which the packets of the dump are read.
-
-        The socket raises TimeoutError when the source sends nothing for ``timeout`` seconds.
-        """
-        with self._explaining():
-            self._client._execute_command(COMMAND.COM_BINLOG_DUMP, payload)
+            self._client._execute_command(COMMAND.COM_BINLOG_DUMP, request)
             stream: socket.socket = self._client._sock
-            stream.settimeout(timeout)
+            stream.settimeout(max(_LEAST_SILENCE, _SILENT_HEARTBEATS * url.heartbeat))
         return stream
 
     def interrupt(self) -> None:
@@ -400,44 +414,6 @@ def ask_facts(connection: SourceConnection) -> SourceFacts:
     if is_mariadb or not _UUID.fullmatch(server_uuid):
         server_uuid = ""
     return SourceFacts("mariadb" if is_mariadb else "mysql", version, server_uuid, logs)
-
-
-def begin_stream(
-    connection: SourceConnection,
-    family: Family,
-    replica: StoredSource,
-    place: tuple[str, int],
-    *,
-    blocking: bool,
-) -> socket.socket:
-    """Register the receiver as a replica of the server, and begin the dump. Return the socket from which the dump's
-    packets are read.
-
-    ``family`` is MySQL or MariaDB, and ``replica`` has the UUID and the server id with which the receiver registers.
-    ``place`` is the file and position at which the dump begins. An empty file name stands for the source's oldest file.
-    With ``blocking`` the dump waits for new events at the end. The socket raises TimeoutError when even heartbeats fail
-    to come. Raises the errors of SourceConnection.
-    """
-    url = connection.url
-    nanoseconds = int(url.heartbeat * 1e9)
-    # CRC32 also for a source that writes no checksums now. With NONE, servers remove the checksums of older files.
-    connection.ask("SET @master_binlog_checksum = 'CRC32', @source_binlog_checksum = 'CRC32'")
-    connection.ask(f"SET @master_heartbeat_period = {nanoseconds}, @source_heartbeat_period = {nanoseconds}")
-    server_id = url.server_id or replica.replica_id
-    if family == "mariadb":
-        connection.ask(f"SET @mariadb_slave_capability = {_CAPABILITY}")
-    else:
-        connection.ask(
-            f"SET @slave_uuid = '{replica.replica_uuid}', @replica_uuid = '{replica.replica_uuid}'"
-        )
-    nothing = b"\0\0\0"  # no report-host, no user, no password
-    connection.command(
-        _REGISTER_REPLICA, struct.pack("<I", server_id) + nothing + struct.pack("<HII", 0, 0, 0)
-    )
-    name, position = place
-    flags = (0 if blocking else _NON_BLOCKING) | (_ANNOTATE_ROWS if family == "mariadb" else 0)
-    payload = struct.pack("<IHI", position, flags, server_id) + name.encode("utf-8", "surrogateescape")
-    return connection.begin_dump(payload, max(_LEAST_SILENCE, _SILENT_HEARTBEATS * url.heartbeat))
 
 
 _NAMES = {

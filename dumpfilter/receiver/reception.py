@@ -52,7 +52,6 @@ from dumpfilter.receiver.login import (
     SourceConnection,
     SourceFacts,
     ask_facts,
-    begin_stream,
     find_credentials,
 )
 from dumpfilter.receiver.store import BinlogDirectory, OpenFile, Sync, check_binlog_name, is_binlog_name
@@ -179,8 +178,8 @@ class Reception:
         self._requested = place = self._place(opened, first)
         assert self._store.source is not None
         blocking = self._follower.options.stop_never
-        self._stream = begin_stream(
-            self._connection, self._facts.family, self._store.source, place, blocking=blocking
+        self._stream = self._connection.begin_stream(
+            self._facts.family, self._store.source, place, blocking=blocking
         )
         self._silence = self._stream.gettimeout() or 0.0
         self._deframer = Deframer(self._stream, self._where)

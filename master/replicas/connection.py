@@ -53,28 +53,7 @@ from dumpfilter.master.dump_start import DumpStart, Wanted, check_place
 from dumpfilter.master.limits import MAX_NAME, Kind, Overloaded, Places
 from dumpfilter.master.measurements import MEASURED
 from dumpfilter.master.register import NotRegistered, Register, RegisteredSlave
-from dumpfilter.master.replicas.answers import (
-    ANNOTATE_ROWS,
-    FATAL,
-    HEARTBEAT_V2,
-    NON_BLOCK,
-    SERVER_SHUTDOWN,
-    DumpRequest,
-    Registration,
-    Said,
-    SessionState,
-    Source,
-    failure,
-    fatal,
-    no_such_part,
-    parse_binlog_dump,
-    parse_binlog_dump_gtid,
-    parse_connect_state,
-    parse_register_replica,
-    session_state,
-    start_by_gtids,
-    start_by_position,
-)
+from dumpfilter.master.replicas import answers
 from dumpfilter.master.replicas.filters import ReplicaFilters
 from dumpfilter.master.replicas.stream import KnownPosition, ReplicaStream, state_text
 from dumpfilter.master.service import DumpFilterService
@@ -119,7 +98,7 @@ class ReplicaConnection(Connection):
     ) -> None:
         super().__init__(port, client, address, number)
         self._service = port.service
-        self._registration = Registration(0, "", 0)
+        self._registration = answers.Registration(0, "", 0)
         self._peer: Peer
         """The replica's identity, by which its filter is chosen. Set when the replica asks for a dump."""
         self._request_name = ""
@@ -144,11 +123,11 @@ class ReplicaConnection(Connection):
         return MAX_GTID_REQUEST if number == Commands.COM_BINLOG_DUMP_GTID else MAX_STATEMENT
 
     async def _com_register_slave(self, data: bytes) -> None:
-        self._registration = parse_register_replica(data)
+        self._registration = answers.parse_register_replica(data)
         await self._send_ok()
 
     async def _com_binlog_dump(self, data: bytes) -> None:
-        request = parse_binlog_dump(data)
+        request = answers.parse_binlog_dump(data)
         await self._dump(request, "Binlog Dump")
 
     async def _com_binlog_dump_gtid(self, data: bytes) -> None:
@@ -156,13 +135,15 @@ class ReplicaConnection(Connection):
             if self._family == "mariadb":
                 raise ER_UNKNOWN_COM_ERROR()
             # A large GTID set takes a while.
-            request = await self._service.reader.serve(self.counted(lambda: parse_binlog_dump_gtid(data)))
+            request = await self._service.reader.serve(
+                self.counted(lambda: answers.parse_binlog_dump_gtid(data))
+            )
         except DumpfilterError as error:
             # A slave may have lost its relay log since the replica logged in.
-            raise failure(error) from error
+            raise answers.failure(error) from error
         await self._dump(request, "Binlog Dump GTID")
 
-    async def _dump(self, request: DumpRequest, name: str) -> None:
+    async def _dump(self, request: answers.DumpRequest, name: str) -> None:
         """Serve a dump until it ends. Raises SqlError with the error that the replica gets.
 
         ``name`` is the command for SHOW PROCESSLIST, such as ``Binlog Dump GTID``.
@@ -174,14 +155,14 @@ class ReplicaConnection(Connection):
                 await self._serve_dump(request)
         except DumpfilterError as error:
             MEASURED.count_failure(error)
-            failed = failure(error)
+            failed = answers.failure(error)
             log.warning(
                 "replica dump refused or ended",
                 **self._fields,
                 number=failed.number,
                 error=printable(str(error)),
             )
-            if failed.number == FATAL and peer.server_id:
+            if failed.number == answers.FATAL and peer.server_id:
                 # A replica stops at this error, and shows its text. The master's status shows the text, too.
                 self._service.known_slaves.refuse(peer, failed.message)
             raise failed from error
@@ -199,12 +180,12 @@ class ReplicaConnection(Connection):
         """The client's address and port in gRPC's notation, which the register uses."""
         return endpoint_of(*self.address)
 
-    async def _serve_dump(self, request: DumpRequest) -> None:
+    async def _serve_dump(self, request: answers.DumpRequest) -> None:
         service, state = self._service, self._state
         await service.reader.serve(lambda: self._check_client(state))
         gtids = request.gtid_set
         if state.connect_state is not None and self._family == "mariadb":
-            gtids = parse_connect_state(state.connect_state)
+            gtids = answers.parse_connect_state(state.connect_state)
         wanted = Wanted(gtids, request.file, request.position, state.ignores_duplicates)
         slave = await self._registered()
         try:
@@ -225,7 +206,7 @@ class ReplicaConnection(Connection):
 
         def check() -> None:
             if counts_bytes and self._is_filtered(slave):
-                raise fatal(
+                raise answers.fatal(
                     "the source filters for this replica, and a filtered stream has other positions than the binlog: "
                     "say CHANGE REPLICATION SOURCE TO SOURCE_AUTO_POSITION=1"
                 )
@@ -237,17 +218,17 @@ class ReplicaConnection(Connection):
         earlier = service.register.earlier(slave, service.store.binlogs.names, begin)
         if start.end and slave.peer.server_id and earlier is not None and earlier.has(*begin):
             # The replica has the beginning of the first transaction through another filter.
-            raise no_such_part(wanted.file, wanted.position)
+            raise answers.no_such_part(wanted.file, wanted.position)
         is_mysql = self._family == "mysql"
-        v2 = is_mysql and bool(flags & HEARTBEAT_V2)
+        v2 = is_mysql and bool(flags & answers.HEARTBEAT_V2)
         source_id = self._source.server_id
         knows_checksum = state.checksum not in (None, "NONE")
-        annotations = is_mysql or bool(flags & ANNOTATE_ROWS)
+        annotations = is_mysql or bool(flags & answers.ANNOTATE_ROWS)
         left_out = NOTHING if annotations else int(EventType.ANNOTATE_ROWS)
         heartbeats = state.heartbeat_seconds
         options = DumpOptions(
             chunk_size=_CHUNK_SIZE,
-            once=bool(flags & NON_BLOCK),
+            once=bool(flags & answers.NON_BLOCK),
             heartbeat_period=max(heartbeats, limits.MIN_HEARTBEAT_PERIOD) if heartbeats else 0.0,
             earlier=earlier,
             encoding=ReplicaEncoding(
@@ -289,29 +270,29 @@ class ReplicaConnection(Connection):
             if slave.ended_by is not None:
                 raise slave.ended_by
             if service.stopping:
-                raise SqlError(SERVER_SHUTDOWN, "08S01", "Server shutdown in progress")
+                raise SqlError(answers.SERVER_SHUTDOWN, "08S01", "Server shutdown in progress")
             last = f"; the last event was read from '{dump.reached.file}' at {dump.reached.end}"
-            raise Said.SAME_REPLICA.error(self._family, last)
+            raise answers.Said.SAME_REPLICA.error(self._family, last)
         # Servers send an EOF packet here even to clients that do not expect EOF packets any more.
         await self.stream.send(
             bytes(packets.make_eof(self._login.capabilities, ServerStatus.SERVER_STATUS_AUTOCOMMIT))
         )
 
-    def _start(self, wanted: Wanted, state: SessionState) -> DumpStart:
+    def _start(self, wanted: Wanted, state: answers.SessionState) -> DumpStart:
         store = self._service.store
         if wanted.gtids is not None:
-            return start_by_gtids(wanted.gtids, store, is_strict=state.is_strict)
+            return answers.start_by_gtids(wanted.gtids, store, is_strict=state.is_strict)
         is_computed = self._computes_position(state)
-        return start_by_position(wanted.file, wanted.position, store, is_computed=is_computed)
+        return answers.start_by_position(wanted.file, wanted.position, store, is_computed=is_computed)
 
     @property
-    def _source(self) -> Source:
+    def _source(self) -> answers.Source:
         """The properties of the server that wrote the binlog, for the replica's queries."""
-        return Source(self._service.store)
+        return answers.Source(self._service.store)
 
     @property
-    def _state(self) -> SessionState:
-        return session_state(self._client.user_variables)
+    def _state(self) -> answers.SessionState:
+        return answers.session_state(self._client.user_variables)
 
     def _is_filtered(self, slave: RegisteredSlave) -> bool:
         """Tell whether the replica's dump may lack events of the original binlog."""
@@ -323,7 +304,7 @@ class ReplicaConnection(Connection):
             or (write_filter is not None and write_filter.is_on)
         )
 
-    def _computes_position(self, state: SessionState) -> bool:
+    def _computes_position(self, state: answers.SessionState) -> bool:
         """Tell whether the client is a MariaDB replica, which computes its position from the events. A program that
         reads the binlog does not.
 
@@ -332,23 +313,23 @@ class ReplicaConnection(Connection):
         is_replica = state.heartbeat_seconds is not None or bool(self._registration.server_id)
         return self._family == "mariadb" and is_replica
 
-    def _check_client(self, state: SessionState) -> None:
+    def _check_client(self, state: answers.SessionState) -> None:
         """Raise SqlError for a client that cannot understand the events of the binlog."""
         if state.checksum is None and self._source.has_checksums():
-            raise Said.NO_CHECKSUMS.error(self._family)
+            raise answers.Said.NO_CHECKSUMS.error(self._family)
         if self._family == "mariadb":
             if state.capability < _KNOWS_GTIDS:
-                raise fatal(
+                raise answers.fatal(
                     "the binlog has events that this client does not know: use a client that says SET "
                     "@mariadb_slave_capability=4, as those of MariaDB 10.0 and later do"
                 )
             if state.until is not None:
-                raise fatal(
+                raise answers.fatal(
                     "dumpfilter does not stop at a GTID for a slave: say START SLAVE UNTIL with master_log_file and "
                     "master_log_pos, or without UNTIL"
                 )
 
-    def _is_mysql_server(self, state: SessionState) -> bool:
+    def _is_mysql_server(self, state: answers.SessionState) -> bool:
         """Tell whether the client is a MySQL server, which computes its position from the lengths of events."""
         name = self._login.attributes.get("_client_name", _CLIENT_OF_SERVERS)
         return self._family == "mysql" and bool(state.uuid) and name == _CLIENT_OF_SERVERS
@@ -382,7 +363,7 @@ class ReplicaConnection(Connection):
             asyncio.create_task(self.port.ask(functools.partial(filters.filter_for, peer)))
         )
 
-    def _applicant(self, request: DumpRequest) -> Peer:
+    def _applicant(self, request: answers.DumpRequest) -> Peer:
         """Return the replica's identity, by which its filter is chosen, from its login, its registration and its
         request.
         """
@@ -480,7 +461,7 @@ class OwnReplicas:
     replicas that log in as this user. The tables of the schema ``dumpfilter``, which are for operators, are missing.
     """
 
-    def __init__(self, executor: Executor, user: str, register: Register, source: Source) -> None:
+    def __init__(self, executor: Executor, user: str, register: Register, source: answers.Source) -> None:
         self._executor = executor
         self._user = user
         self._register = register
@@ -594,7 +575,7 @@ class ReplicaServer(ClientPort):
         try:
             store = self.service.store
         except DumpfilterError as error:
-            raise failure(error) from None
+            raise answers.failure(error) from None
         version = store.format_description.server_version
         if store.family == "mysql":
             return Greeting(version, REPLICA_CAPABILITIES, CACHING_SHA2)
@@ -635,4 +616,4 @@ class ReplicaServer(ClientPort):
         """Return the executor of SQL statements for ``user``, which shows only the replicas that log in as this
         user.
         """
-        return OwnReplicas(self.executor, user, self.service.register, Source(self.service.store))
+        return OwnReplicas(self.executor, user, self.service.register, answers.Source(self.service.store))

@@ -28,16 +28,7 @@ from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.writer import make_event
 from dumpfilter.console.sql.server_errors import SqlError
 from dumpfilter.console.wire import PacketStream
-from dumpfilter.dump.packets.protocol import (
-    LARGEST_V1_POSITION,
-    Framed,
-    format_description,
-    frame,
-    frame_each,
-    gtid_list,
-    heartbeat,
-    rotate,
-)
+from dumpfilter.dump.packets import protocol
 from dumpfilter.master.dump import Dump, Reached
 from dumpfilter.master.dump_start import DumpStart, Wanted
 from dumpfilter.master.replicas.answers import no_such_part
@@ -78,7 +69,7 @@ class KnownPosition:
         """Record that the replica's position is now ``position`` in ``file``, because a Rotate event has named them."""
         self._file, self._at = file, position
 
-    def count(self, events: bytes, framed: Framed, *, checksum: bool) -> None:
+    def count(self, events: bytes, framed: protocol.Framed, *, checksum: bool) -> None:
         """Record that the replica receives ``events``, whole events one after another. ``framed`` are their packets.
         ``checksum`` says that events end in a checksum.
 
@@ -107,8 +98,8 @@ class KnownPosition:
         if file != self._file or not self.corrects:
             return False
         if not self.sums:
-            return self._at != position & LARGEST_V1_POSITION
-        return self._at != position and (self.v2 or position <= LARGEST_V1_POSITION)
+            return self._at != position & protocol.LARGEST_V1_POSITION
+        return self._at != position and (self.v2 or position <= protocol.LARGEST_V1_POSITION)
 
     def correction(self, position: int, *, checksum: bool) -> bytes:
         """Return the event that sets the replica's position to ``position``: a heartbeat for MySQL, and a Gtid_list
@@ -118,9 +109,9 @@ class KnownPosition:
         """
         if self.sums:
             self._at = position
-            return heartbeat(self._file, position, self.server_id, checksum, v2=self.v2)
-        self._at = position & LARGEST_V1_POSITION
-        return gtid_list(position, self.server_id, checksum)
+            return protocol.heartbeat(self._file, position, self.server_id, checksum, v2=self.v2)
+        self._at = position & protocol.LARGEST_V1_POSITION
+        return protocol.gtid_list(position, self.server_id, checksum)
 
     def heartbeat(self, position: int, *, checksum: bool) -> bytes:
         """Return a heartbeat event that leaves the replica's position as it is. ``position`` is the position of the
@@ -132,7 +123,7 @@ class KnownPosition:
         # The position of a file that has ended is not one of the file to which the Rotate event has led.
         if not self.sums and known > FIRST_EVENT:
             known = max(known, position)
-        return heartbeat(self._file, known, self.server_id, checksum, v2=self.v2)
+        return protocol.heartbeat(self._file, known, self.server_id, checksum, v2=self.v2)
 
 
 @dataclass
@@ -220,7 +211,9 @@ class ReplicaStream:
         if self._plan_correction():
             events = [*events, self._correction()]
         if events:
-            self.packets.send_at_once(*frame_each(events, self.packets.sequence, left_out=self.left_out))
+            self.packets.send_at_once(
+                *protocol.frame_each(events, self.packets.sequence, left_out=self.left_out)
+            )
         return True
 
     @property
@@ -263,8 +256,8 @@ class ReplicaStream:
             self.position.begin(reached.file, reached.end)
             return message
         self.position.begin(reached.file, self.wanted.position)
-        head = rotate(reached.file, self.wanted.position, self.position.server_id, self.checksum)
-        return head + format_description(description, is_whole_file=False)
+        head = protocol.rotate(reached.file, self.wanted.position, self.position.server_id, self.checksum)
+        return head + protocol.format_description(description, is_whole_file=False)
 
     def _rest(self, events: bytes, known: int) -> bytes:
         """Return the part of ``events`` (one message) that the client lacks, while the client has all events before it.
@@ -330,7 +323,7 @@ class ReplicaStream:
         """Send whole events. With ``counts`` they are the binlog's, and move the replica's position."""
         if not events:
             return
-        making = partial(frame, events, self.packets.sequence, left_out=self.left_out)
+        making = partial(protocol.frame, events, self.packets.sequence, left_out=self.left_out)
         framed = making() if len(events) <= _INLINE else await asyncio.to_thread(making)
         if counts:
             self.position.count(events, framed, checksum=self._has_checksums)
