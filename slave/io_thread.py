@@ -41,14 +41,7 @@ from dumpfilter.base.printable import printable
 from dumpfilter.base.waiting import Backoff, watching
 from dumpfilter.dump.stream.message import PROTOCOL, Speaker, check_versions, client
 from dumpfilter.filter.convert import FAMILIES, names_from_proto
-from dumpfilter.slave.connection import (
-    PORT_FOR_SLAVES,
-    ROUND_TRIPS,
-    Source,
-    Unreachable,
-    explain_failure,
-    open_channel,
-)
+from dumpfilter.slave import connection
 from dumpfilter.slave.receiver import Receiver
 from dumpfilter.slave.threads import ChannelCounters, ChannelThread
 from dumpfilter.v1 import dumpfilter_pb2 as pb
@@ -161,7 +154,7 @@ class IoThread(ChannelThread):
     receiver writes the events to the relay log.
     """
 
-    def __init__(self, owner: Receiving, source: Source) -> None:
+    def __init__(self, owner: Receiving, source: connection.Source) -> None:
         super().__init__(f"{source.info.channel or 'default'}-io", owner.io_ended)
         self._owner = owner
         self.source = source
@@ -239,7 +232,7 @@ class IoThread(ChannelThread):
         Return True when the stream has reached the end of the newest binlog, with the option ``once``.
         """
         self.state = "Connecting to source"
-        with open_channel(self.source, lambda: self.stopping) as channel:
+        with connection.open_channel(self.source, lambda: self.stopping) as channel:
             stub = client(channel)
             answer = self._register(stub)
             self.last_error = ""
@@ -303,7 +296,7 @@ class IoThread(ChannelThread):
             )
         except grpc.RpcError as error:
             if error.code() in _RETRIED:
-                explain_failure(source, error, lambda: self.stopping)
+                connection.explain_failure(source, error, lambda: self.stopping)
                 raise
             kind = _REGISTRATION_ERRORS.get(error.code(), RegistrationRefused)
             raise kind(f"{self._where}: {error.details()}") from error
@@ -410,7 +403,7 @@ class IoThread(ChannelThread):
                         f"{self._where}: {error}, {self._damaged_in_a_row} times in a row; "
                         "check the master's binlog with dumpfilter inspect --verify, and the network"
                     ) from error
-            case Unreachable():
+            case connection.Unreachable():
                 pass
             case _:
                 raise error
@@ -439,7 +432,7 @@ class IoThread(ChannelThread):
         if source.info.retry_count and attempts >= source.info.retry_count:
             raise ConnectionLost(
                 f"{self._where} cannot be reached after {attempts} attempts ({reason}); is it "
-                f"running, and is this {PORT_FOR_SLAVES}?"
+                f"running, and is this {connection.PORT_FOR_SLAVES}?"
             )
         log.warning(
             "connection lost",
@@ -451,7 +444,7 @@ class IoThread(ChannelThread):
         self._stop.wait(wait)
 
     def _patience(self, request: pb.RegisterRequest | pb.DumpRequest) -> float:
-        return ROUND_TRIPS * self.source.options.net_timeout + request.ByteSize() / _SLOWEST
+        return connection.ROUND_TRIPS * self.source.options.net_timeout + request.ByteSize() / _SLOWEST
 
     def _watch(self, call: Any, seconds: float) -> None:
         """Store the running gRPC call, so that it can be cancelled by STOP REPLICA, or when the master is silent for

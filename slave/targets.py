@@ -16,6 +16,7 @@ after any transaction and restore.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
@@ -100,9 +101,9 @@ _PARTIAL_UPDATE = 4
 It differs from a plain update, because these after-images hold JSON diffs and have another layout.
 """
 _MOST_PLANS = 1024
-"""The largest number of column plans in the target's cache. A plan takes a few kilobytes.
+"""The largest number of column plans in the targets' cache. A plan takes a few kilobytes.
 
-A plan is the parsed description of a table's columns, by which the target finds the ends of row images.
+A plan is the parsed description of a table's columns, by which a target finds the ends of row images.
 """
 _TEXT_WIDTH = 110
 """The largest width of the tables that are printed for people, characters."""
@@ -150,7 +151,6 @@ class SummaryTarget:
         self._committed: dict[str, dict[str, Summary]] = {kind: {} for kind in _NEW}
         self._changed: dict[str, dict[str, Summary]] = {kind: {} for kind in _NEW}
         """The summaries that the open transaction has changed."""
-        self._plans: dict[tuple[bytes, bytes], ColumnPlan] = {}
 
     def begin(self, gtid: str | None) -> None:
         """Begin a transaction. Undo the changes of an earlier transaction that was not committed."""
@@ -175,7 +175,7 @@ class SummaryTarget:
 
         Raises BinlogCorrupt when a row cannot be parsed. In that case no row of the event is counted.
         """
-        images = row_images(self._plan(table_map), header, data)
+        images = row_images(_plan(table_map.column_types, table_map.metadata), header, data)
         if not images.end.size:
             return
         name = qualified_name(database, table)
@@ -259,15 +259,10 @@ class SummaryTarget:
         Console(file=out, width=_TEXT_WIDTH, color_system=None, force_terminal=False).print(_tables_of(state))
         return out.getvalue().rstrip("\n")
 
-    def _plan(self, table_map: TableMap) -> ColumnPlan:
-        key = (table_map.column_types, table_map.metadata)
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = ColumnPlan.from_table_map(table_map)
-            if len(self._plans) >= _MOST_PLANS:
-                self._plans.clear()
-            self._plans[key] = plan
-        return plan
+
+@functools.lru_cache(_MOST_PLANS)
+def _plan(column_types: bytes, metadata: bytes) -> ColumnPlan:
+    return ColumnPlan.from_table_map(TableMap(0, 0, "", "", column_types, metadata, b""))
 
 
 def _tables_of(state: dict[str, dict[str, Summary]]) -> Group:
