@@ -16,7 +16,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ValidationError
 
 from dumpfilter.base import files
 from dumpfilter.base.errors import (
@@ -24,12 +23,11 @@ from dumpfilter.base.errors import (
     OutputError,
     SourceReplaced,
     SourceStreamDamaged,
-    StateCorrupt,
 )
 from dumpfilter.base.files import DirectoryLock, writing
 from dumpfilter.base.logs import logger
 from dumpfilter.base.printable import printable
-from dumpfilter.base.state_file import State
+from dumpfilter.base.state_file import Format, State, StateFile
 from dumpfilter.binlog.context_events import decode_rotate
 from dumpfilter.binlog.events import (
     FLAGS_OFFSET,
@@ -50,7 +48,7 @@ SOURCE_FILE = "dumpfilter-source.json"
 """The name of the file that identifies the server whose binlogs a store has."""
 
 _LOCK_FILE = "dumpfilter-source.lock"
-_FORMAT = 1
+_FORMAT = Format(1, "store", "nothing else says whose binlogs these are; fetch into another directory")
 _BINLOG_NAME = re.compile(r"(?![-.])[^/\0]*[^/\0.]\.(?!0+\Z)[0-9]{1,18}")
 _LONGEST_SOURCE = 1 << 16
 """The largest size of a store's :data:`SOURCE_FILE` that is read, bytes."""
@@ -73,18 +71,11 @@ class Sync(enum.StrEnum):
     """Events are never synced. A power failure may cost events, which the next start fetches again."""
 
 
-class _Note(BaseModel):
-    """The format version in a store's :data:`SOURCE_FILE`, which every release can read."""
-
-    format: int
-
-
 class StoredSource(State):
     """The content of the file in a store (directory of received binlogs) that names the store's source server. It also
     holds the UUID and server id with which the receiver registers at the source as a replica.
     """
 
-    format: int = _FORMAT
     family: Family
     server_uuid: str
     """The server's UUID. Empty for MariaDB, which has none."""
@@ -306,7 +297,12 @@ class BinlogDirectory(LogWriter[OpenFile]):
             f"{directory}: another process fetches binlogs into this directory; stop it, or name another directory",
         )
         try:
-            self.source = _load(directory / SOURCE_FILE)
+            self._note = StateFile(directory / SOURCE_FILE, StoredSource, _FORMAT)
+            self.source: StoredSource | None = None
+            """The identity of the server whose binlogs the store has. None for a new store."""
+            if os.path.lexists(self._note.path):
+                with open_regular(self._note.path) as file:
+                    self.source = self._note.decode(file.read(_LONGEST_SOURCE))
             self.index = _find_index(directory)
             if self.source is None:
                 _check_empty(directory)
@@ -334,8 +330,7 @@ class BinlogDirectory(LogWriter[OpenFile]):
             self.source.check_is(family, server_uuid, address, self.directory)
             known = self.source.model_copy(update={"address": address})
         if known != self.source:
-            text = known.model_dump_json(indent=1)
-            files.replace(self.directory / SOURCE_FILE, f"{text}\n".encode())
+            self._note.save(known)
             self.source = known
         return known
 
@@ -411,22 +406,6 @@ class BinlogDirectory(LogWriter[OpenFile]):
 def _server(family: str, server_uuid: str) -> str:
     name = "MySQL" if family == "mysql" else "MariaDB"
     return f"the {name} server {server_uuid}".rstrip()
-
-
-def _load(path: Path) -> StoredSource | None:
-    if not os.path.lexists(path):
-        return None
-    with open_regular(path) as file:
-        data = file.read(_LONGEST_SOURCE)
-    try:
-        if _Note.model_validate_json(data).format != _FORMAT:
-            raise StateCorrupt(f"{path}: written by a newer dumpfilter; use that one, or another directory")
-        return StoredSource.model_validate_json(data)
-    except ValidationError:
-        raise StateCorrupt(
-            f"{path}: the file is damaged, and nothing else says whose binlogs these are; fetch into another "
-            "directory"
-        ) from None
 
 
 def _find_index(directory: Path) -> Path | None:

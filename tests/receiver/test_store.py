@@ -67,8 +67,10 @@ def test_a_damaged_note_of_the_source_is_an_error(tmp_path: Path, text: str) -> 
 
 
 def test_a_note_of_a_newer_release_says_so(tmp_path: Path) -> None:
-    (tmp_path / SOURCE_FILE).write_text('{"format": 2, "family": "mysql", "more": []}')
-    with pytest.raises(StateCorrupt, match="written by a newer dumpfilter"):
+    (tmp_path / SOURCE_FILE).write_text(
+        f'{{"kind": "{SOURCE_FILE}", "format": 2, "family": "mysql", "more": []}}'
+    )
+    with pytest.raises(StateCorrupt, match="a newer one wrote the file"):
         BinlogDirectory(tmp_path)
 
 
