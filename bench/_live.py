@@ -136,7 +136,7 @@ def receive(address: str, rules: Sequence[str], sync: int) -> tuple[float, int]:
         thread = _io_thread(log, address, rules, sync=sync, server_id=901, once=True)
         start = time.perf_counter()
         thread.run()
-        return time.perf_counter() - start, thread.counters.received.bytes_received
+        return time.perf_counter() - start, thread.counters.received["bytes_received"]
 
 
 def _io_thread(

@@ -13,6 +13,7 @@ import hashlib
 import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 from urllib.parse import quote
@@ -36,7 +37,6 @@ from dumpfilter.slave.relay_position import RelayPosition, file_number, place_or
 from dumpfilter.slave.sql_thread import SAVE_PERIOD, SqlThread, Until
 from dumpfilter.slave.state import (
     CHANNELS,
-    CountersInfo,
     ImposedInfo,
     MasterInfo,
     Place,
@@ -199,7 +199,7 @@ class Channel:
         return io | Threads.SQL if self.sql.running else io
 
     @property
-    def received(self) -> CountersInfo:
+    def received(self) -> Counter[str]:
         """The counts of connections, messages, bytes and events since the newest start of the I/O thread."""
         return self.counters.received
 

@@ -112,6 +112,10 @@ class StoredChannel:
         family = self.received.family
         return parse_gtid_set(self.applied.executed, family) if family else None
 
+    def count(self, name: str) -> int:
+        """Return the channel's number ``name``, such as ``chunks``, since the channel was first started."""
+        return self.counted.counts.get(name, 0)
+
     @cached_property
     def lag(self) -> RelayLag:
         """The size of the relay log, with the size of its part that the applier has not applied yet and the age of this
@@ -142,13 +146,19 @@ class ChannelView(StoredChannel):
         if io.error is None and io.last_error:
             text = f"Error connecting to source '{self.info.address}': {io.last_error}"
             error = CR_CONN_HOST_ERROR, text, io.last_error_at
-        return ThreadView(self.name, "io", io.running, self.counted.io_errors, *error)
+        return ThreadView(self.name, "io", io.running, self.count("io_errors"), *error)
 
     @cached_property
     def sql(self) -> ThreadView:
         """The state of the applier (SQL thread), with the error that ended the thread."""
         sql = self.channel.sql
-        return ThreadView(self.name, "sql", sql.running, self.counted.sql_errors, *_error(sql, _SQL_NUMBERS))
+        return ThreadView(
+            self.name,
+            "sql",
+            sql.running,
+            self.count("sql_errors"),
+            *_error(sql, _SQL_NUMBERS),
+        )
 
     @property
     def io_running(self) -> str:
@@ -205,7 +215,7 @@ def _count(name: str, metric: str = "") -> Fact:
 
     With ``metric`` the column is also a metric of that name. Without, there is no metric.
     """
-    return column(lambda view: view.counted.counts.get(name, 0), metric=metric)
+    return column(lambda view: view.count(name), metric=metric)
 
 
 class Channels(Facts[StoredChannel], prefix="dumpfilter_slave_", labels={"channel": lambda view: view.name}):
@@ -233,11 +243,11 @@ class Channels(Facts[StoredChannel], prefix="dumpfilter_slave_", labels={"channe
     FILTER_SEMANTICS = column(lambda view: view.channel.semantics.value.upper(), _TEXT)
     IMPOSED_BY = column(lambda view: ",".join(one.name for one in view.channel.imposed), _TEXT)
     IMPOSED_RULES = column(lambda view: " ".join(imposed_rules(view.channel)), _TEXT)
-    CONNECTIONS = column("counted.connections", metric="connections_total")
+    CONNECTIONS = _count("connections", "connections_total")
     """Connections on which a dump began."""
-    CHUNKS = column("counted.chunks", metric="messages_received_total")
+    CHUNKS = _count("chunks", "messages_received_total")
     """Messages of the master's stream, heartbeats included."""
-    BYTES_RECEIVED = column("counted.bytes_received", metric="bytes_received_total")
+    BYTES_RECEIVED = _count("bytes_received", "bytes_received_total")
     """Bytes of events received."""
     BYTES_READ = _count("bytes_read", "master_bytes_read_total")
     """Bytes of events that the master read for the channel."""
@@ -251,12 +261,12 @@ class Channels(Facts[StoredChannel], prefix="dumpfilter_slave_", labels={"channe
     """Events that the master dropped for the channel."""
     EVENTS_UNDECIDED = _count("events_undecided", "events_undecided_total")
     """Events received about which the master could not decide."""
-    HEARTBEATS = column("counted.heartbeats", metric="heartbeats_received_total")
+    HEARTBEATS = _count("heartbeats", "heartbeats_received_total")
     """Heartbeats of the master."""
     TRANSACTIONS_READ = _count("transactions_read")
     TRANSACTIONS_DROPPED = _count("transactions_dropped")
-    IO_ERRORS = column("counted.io_errors")
-    SQL_ERRORS = column("counted.sql_errors")
+    IO_ERRORS = _count("io_errors")
+    SQL_ERRORS = _count("sql_errors")
     COUNTING_SINCE = column("counted.since", ColumnType.TIMESTAMP)
     LAG_BYTES = column("lag.lag_bytes", metric="lag_bytes")
     """Bytes of the relay log that the applier has not applied."""
@@ -418,7 +428,7 @@ def _connection_row(view: ChannelView) -> list[Any]:
         view.received.master_uuid,
         channel.io.thread_id if channel.io.connected else None,
         {"Yes": "ON", "No": "OFF", "Connecting": "CONNECTING"}[view.io_running],
-        channel.received.heartbeats,
+        channel.received["heartbeats"],
         _long_time(channel.counters.last_heartbeat_at),
         view.received.retrieved,
         io.number,

@@ -389,7 +389,7 @@ class IoThread(ChannelThread):
             case NotAMaster() | TlsError():
                 # A certificate that is being renewed on the master, or an address that is being moved, must not end a
                 # slave that was connected.
-                if not self.counters.received.connections:
+                if not self.counters.received["connections"]:
                     raise error
             case RelayLogDamaged():
                 self._receiver.forget_kept()

@@ -39,6 +39,7 @@ from dumpfilter.slave.console import SlaveConsole
 from dumpfilter.slave.options import SlaveOptions
 from dumpfilter.slave.state import SourceInfo
 from dumpfilter.slave.threads import SYNC_TIME
+from dumpfilter.v1 import dumpfilter_pb2 as pb
 
 log = logger("dumpfilter.slave")
 
@@ -197,10 +198,8 @@ def report(channel: Channel) -> dict[str, Any]:
         "retrieved_position": {"file": master.source_file, "position": master.source_position},
         "retrieved_gtid_set": master.retrieved,
         "relay_log": {"file": relay.relay_file, "position": relay.relay_offset},
-        "connections": received.connections,
-        "chunks": received.chunks,
-        "bytes_received": received.bytes_received,
-        "counts": received.counts,
+        **{name: received[name] for name in ("connections", "chunks", "bytes_received")},
+        "counts": {name: received[name] for name in pb.Counts.DESCRIPTOR.fields_by_name},
         "imposed": facts.imposed_rules(channel),
     }
 

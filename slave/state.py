@@ -385,12 +385,6 @@ class ImposedInfo(Info):
         cls.file(directory).save(cls(filters=filters))
 
 
-def _no_counts() -> dict[str, int]:
-    from dumpfilter.v1 import dumpfilter_pb2 as pb
-
-    return dict.fromkeys(pb.Counts.DESCRIPTOR.fields_by_name, 0)
-
-
 class CountersInfo(Info):
     """The content of ``counters.info``: the counts of a channel since its first start, such as connections, events and
     errors. Times are Unix times in seconds, 0 for never.
@@ -400,23 +394,17 @@ class CountersInfo(Info):
 
     since: float = 0.0
     """The Unix time at which the channel began to count."""
-    connections: NonNegativeInt = 0
-    heartbeats: NonNegativeInt = 0
-    chunks: NonNegativeInt = 0
-    bytes_received: NonNegativeInt = 0
-    """The size of all received events, bytes. Events that the slave had to receive twice count twice."""
-    counts: dict[str, NonNegativeInt] = Field(default_factory=_no_counts)
-    """The numbers of events, bytes and transactions that the master has read, sent and dropped for the channel.
-    They are the sums of the numbers in the master's messages.
+    counts: dict[str, NonNegativeInt] = Field(default_factory=dict)
+    """The numbers by name: the sums of the numbers in the master's messages, by the names of the fields of the protobuf
+    message ``Counts``, and these:
 
-    The keys are the names of the fields of the protobuf message ``Counts``.
+    - ``connections``, ``heartbeats`` and ``chunks`` (all messages).
+    - ``bytes_received``: the size of all events. Events that the slave had to receive twice count twice.
+    - ``io_errors``: lost connections, failed attempts to connect, and errors that ended the I/O thread.
+    - ``sql_errors``: the errors that ended the SQL thread.
     """
     hits: dict[str, NonNegativeInt] = Field(default_factory=dict)
     """The number of uses of filter rules of each kind, by the kind's option (such as ``replicate-do-db``)."""
-    io_errors: NonNegativeInt = 0
-    """The number of lost connections, failed attempts to connect, and errors that ended the I/O thread."""
-    sql_errors: NonNegativeInt = 0
-    """The number of errors that ended the SQL thread."""
     last_io_error: str = ""
     last_io_error_at: float = 0.0
     last_sql_error: str = ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -210,8 +211,7 @@ class ChannelCounters:
         self._saving = threading.Lock()
         self._failing = False
         found = self._file.load_or_set_aside(self._warn) or CountersInfo(since=time.time())
-        counts = {name: found.counts.get(name, 0) for name in CountersInfo().counts}
-        self.info = found.model_copy(update={"counts": counts})
+        self.info = found
         """The present counts. The object is replaced at each change."""
         self._saved = self.info
         self.last_chunk_at = 0.0
@@ -229,53 +229,46 @@ class ChannelCounters:
         """
 
     @property
-    def received(self) -> CountersInfo:
-        """The counts since the I/O thread was last started: connections, heartbeats, messages and bytes, and the
-        numbers of events that the master has read, sent and dropped.
-        """
-        now, begun = self.info, self._begun
-        names = ("connections", "heartbeats", "chunks", "bytes_received")
-        since: dict[str, Any] = {name: getattr(now, name) - getattr(begun, name) for name in names}
-        since["counts"] = {name: number - begun.counts[name] for name, number in now.counts.items()}
-        return now.model_copy(update=since)
+    def received(self) -> Counter[str]:
+        """The numbers since the I/O thread was last started, by the names in :attr:`CountersInfo.counts`."""
+        since = Counter(self.info.counts)
+        since.subtract(self._begun.counts)
+        return since
 
     def count_chunk(self, chunk: pb.Chunk, size: int) -> None:
         """Count one received message of the master's stream. ``size`` is the size of its events, bytes."""
         self.last_chunk_at = time.time()
         if chunk.heartbeat:
             self.last_heartbeat_at = self.last_chunk_at
-        counts = {name: getattr(chunk.counts, name) for name in self.info.counts}
-        self._add(chunks=1, bytes_received=size, heartbeats=int(chunk.heartbeat), counts=counts)
+        counts = {field.name: number for field, number in chunk.counts.ListFields()}
+        self._add(counts | {"chunks": 1, "bytes_received": size, "heartbeats": int(chunk.heartbeat)})
 
     def count_connection(self) -> None:
         """Count one connection on which a dump (stream of events) began."""
-        self._add(connections=1)
+        self._add({"connections": 1})
 
     def count_hits(self, hits: Hits) -> None:
         """Add new uses of filter rules to the counts. ``hits`` has the number of new uses by kind of rule, such as
         Replicate_Do_DB.
         """
-        self._add(hits={kind.option: count for kind, count in hits.items()})
+        self._add({kind.option: count for kind, count in hits.items()}, to="hits")
 
     def count_error(self, thread: Literal["io", "sql"], text: str) -> None:
         """Count an error of a thread, and store its text and time. The error ended the thread or, for the I/O thread,
         only a connection.
         """
         text = text[:_LONGEST_ERROR].encode("utf-8", "backslashreplace").decode("utf-8")
-        newest = {f"last_{thread}_error": text, f"last_{thread}_error_at": time.time()}
-        self._add(newest, **{f"{thread}_errors": 1})
+        newest: dict[str, Any] = {f"last_{thread}_error": text, f"last_{thread}_error_at": time.time()}
+        self._add({f"{thread}_errors": 1}, **newest)
 
-    def _add(self, newest: Mapping[str, Any] | None = None, **more: int | Mapping[str, int]) -> None:
-        """Add the numbers ``more`` to the fields with these names, and replace the values of the fields ``newest``."""
+    def _add(
+        self, more: Mapping[str, int], *, to: Literal["counts", "hits"] = "counts", **newest: Any
+    ) -> None:
+        """Add the numbers ``more`` to those in the field ``to``, and replace the values of the fields ``newest``."""
         with self._lock:
-            changed = dict(newest or {})
-            for name, number in more.items():
-                known = getattr(self.info, name)
-                if isinstance(number, int):
-                    changed[name] = known + number
-                else:
-                    changed[name] = known | {key: known.get(key, 0) + count for key, count in number.items()}
-            self.info = self.info.model_copy(update=changed)
+            known: dict[str, int] = getattr(self.info, to)
+            newest[to] = known | {name: known.get(name, 0) + number for name, number in more.items()}
+            self.info = self.info.model_copy(update=newest)
 
     def save(self) -> None:
         """Write the counts to ``counters.info`` if they have changed. The first of several failures in a row is logged.

@@ -322,7 +322,7 @@ class Slave(OwnNode):
             gtids=applied.executed,
             lag=feed.origin.watched.lag_of(place),
             errors=tuple(error for error in (counted.last_io_error, counted.last_sql_error) if error),
-            bytes_received=counted.bytes_received,
+            bytes_received=counted.counts.get("bytes_received", 0),
             bytes_dropped=counted.counts.get("bytes_dropped", 0),
         )
 

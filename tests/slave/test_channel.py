@@ -68,7 +68,7 @@ def test_the_applier_stops_where_both_know_the_place(binlogs: Path, tmp_path: Pa
         slave.sql("START REPLICA SQL_THREAD")
         slave.expect_law(master)
         received = slave.channel().received
-        assert (received.connections, received.io_errors) == (11, 0)
+        assert (received["connections"], received["io_errors"]) == (11, 0)
         assert slave.status()["Last_IO_Error"] == ""
 
 

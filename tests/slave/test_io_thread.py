@@ -149,8 +149,8 @@ def test_once(served, tmp_path, whole):
     assert servicer.requests[0].once
     assert servicer.requests[0].chunk_size == 7
     assert servicer.unregistered == ["1"]
-    assert thread.counters.received.connections == 1
-    assert thread.counters.received.bytes_received == sum(
+    assert thread.counters.received["connections"] == 1
+    assert thread.counters.received["bytes_received"] == sum(
         t.size for f in servicer.master.files for t in f.transactions if t.kept
     )
 
@@ -173,7 +173,7 @@ def test_lost_connections_are_taken_up_again(served, tmp_path, whole, then):
     thread = make_thread(tmp_path / "s", servicer.port, net_timeout=0.2 if then == "silence" else 5.0)
     thread.run()
     assert relayed(tmp_path / "s") == whole
-    assert len(servicer.registered) == len(servicer.requests) == thread.counters.received.connections >= 5
+    assert len(servicer.registered) == len(servicer.requests) == thread.counters.received["connections"] >= 5
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_stop(served, tmp_path, whole, then):
     thread = make_thread(tmp_path / "s", servicer.port, once=False)
     running = threading.Thread(target=thread.run)
     running.start()
-    wait_until(lambda: servicer.sent and thread.counters.received.chunks >= servicer.sent)
+    wait_until(lambda: servicer.sent and thread.counters.received["chunks"] >= servicer.sent)
     # No chunk follows, and the ticker saves the file.
     path = tmp_path / "s" / "master.info"
     end = str(servicer.master.files[1].end)
@@ -343,4 +343,4 @@ def test_a_slow_disk_holds_the_master_back(served, masters, tmp_path):
     thread._receiver.receive = lambda chunk, events: (receive(chunk, events), hold(chunk))
     thread.run()
     assert sent_meanwhile[0] < 200
-    assert thread.counters.received.chunks >= 400
+    assert thread.counters.received["chunks"] >= 400
