@@ -391,7 +391,7 @@ class Channel:
         self, *, whole: bool = False, in_io_thread: bool = False, filter_digest: str | None = None
     ) -> None:
         """Discard the relay log after the applier's saved position, and request that part again from the master with
-        the current filter, which has the hash ``filter_digest`` if the hash has changed.
+        the current filter. ``filter_digest`` is the filter's hash; None: the hash has not changed.
 
         If the relay log is damaged before the position, or with ``whole``, the whole relay log is discarded. A running
         I/O thread is started again, unless the I/O thread itself makes this call (``in_io_thread``) between two

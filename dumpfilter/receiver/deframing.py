@@ -45,7 +45,7 @@ iterator raises SourceStreamDamaged otherwise.
 
 
 Item = memoryview | bytes | LargeEvent
-"""What a :class:`Deframer` extracts: whole events, the payload of a control packet, or a large event."""
+"""An item that a :class:`Deframer` extracts: whole events, the payload of a control packet, or a large event."""
 
 
 class Deframer:
