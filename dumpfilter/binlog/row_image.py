@@ -15,25 +15,24 @@ types without fractions are split correctly.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from dumpfilter.base.compiler.arrays import Bytes, Int32s, Int64s
 from dumpfilter.base.errors import BinlogCorrupt, BinlogUnsupported
-from dumpfilter.binlog.events import EventType
+from dumpfilter.binlog.events import EventType, RowsKind
 from dumpfilter.binlog.rows_events import RowsHeader, TableMap, is_pre_ga
 
 BEFORE, AFTER = 1, 2
 """The bits that say which images a row has: the values before the change, and the values after it."""
 
 _IMAGES = {"insert": AFTER, "delete": BEFORE, "update": BEFORE | AFTER}
-_MOST_LAYOUTS = 64
-"""The limit of cached layouts of row images for one table. At the limit the cache is cleared, since only a few layouts
-are frequent.
-"""
+_MOST_LAYOUTS = 4096
+"""The limit of cached layouts of row images, of all tables."""
 
 # The types of columns, with the names and numbers of enum_field_types (include/field_types.h). Only MariaDB has the
 # types 140 and 141.
@@ -185,14 +184,14 @@ NO_LAYOUTS = Layouts(np.zeros(1, np.int64), *(np.empty(0, kind) for kind in "qii
 """Layouts without any layout."""
 
 
-def joined_layouts(layouts: Sequence[Layouts]) -> Layouts:
-    """Return the layouts of row images (which columns the images have, and their sizes) in ``layouts``, of which each
-    object has one, as one object.
+def joined_layouts(parts: Sequence[Layouts]) -> Layouts:
+    """Return all layouts of row images (which columns the images have, and their sizes) in ``parts`` as one object, in
+    their order.
     """
-    ends = np.cumsum([one.size.size for one in layouts], dtype=np.int64)
+    begins = np.cumsum([0, *(part.size.size for part in parts)])
     moved = (
-        one._replace(first=end, second=one.second + end - one.first[1:])
-        for one, end in zip(layouts, ends[:, None], strict=True)
+        part._replace(first=part.first[1:] + begin, second=part.second + begin)
+        for part, begin in zip(parts, begins[:-1], strict=True)
     )
     return Layouts(*map(np.concatenate, zip(NO_LAYOUTS, *moved, strict=True)))
 
@@ -201,9 +200,6 @@ def joined_layouts(layouts: Sequence[Layouts]) -> Layouts:
 class ColumnPlan:
     """The sizes of the values in a table's columns. A rows event does not store where a row ends, so readers compute it
     from these sizes.
-
-    A caller makes one object for each Table_map event and keeps it, because the object caches the layouts of row images
-    (their columns and sizes).
     """
 
     sizes: tuple[int, ...]
@@ -215,9 +211,6 @@ class ColumnPlan:
 
     In a partial update of JSON values, the bitmap ``partial_bits`` has one bit for each of these columns.
     """
-    _layouts: dict[tuple[int, bytes, bytes | None], Layouts] = field(
-        default_factory=dict, repr=False, compare=False
-    )
 
     @classmethod
     def from_table_map(cls, table: TableMap) -> ColumnPlan:
@@ -239,42 +232,8 @@ class ColumnPlan:
         Raises BinlogCorrupt for a header that does not fit the table map, and BinlogUnsupported for rows events of
         servers before 5.1.18.
         """
-        key = (rows.type, rows.columns_before, rows.columns_after)
-        layout = self._layouts.get(key)
-        if layout is None:
-            layout = self._new_layout(rows)
-            if len(self._layouts) >= _MOST_LAYOUTS:
-                self._layouts.clear()
-            self._layouts[key] = layout
-        return layout
-
-    def _new_layout(self, rows: RowsHeader) -> Layouts:
-        if is_pre_ga(rows.type):
-            # In rows events before MySQL 5.1.18, the null bits are laid out as in the table's record. The binlog does
-            # not tell this layout.
-            raise BinlogUnsupported("rows events of servers before 5.1.18 cannot be split into rows")
-        if rows.column_count != len(self.sizes):
-            raise BinlogCorrupt(
-                f"rows event: it has {rows.column_count} columns, and its Table_map event has {len(self.sizes)}"
-            )
-        first = self._present(rows.columns_before)
-        images = _IMAGES[rows.kind]
-        second = self._present(rows.columns_after or b"") if rows.kind == "update" else first
-        partial = (len(self.json) + 7) // 8 if rows.type == EventType.PARTIAL_UPDATE_ROWS else -1
-        before, after = first if images & BEFORE else (), second if images & AFTER else ()
-        bits = {column: k for k, column in enumerate(self.json)} if partial >= 0 else {}
-        place = {column: k for k, column in enumerate(before)}
-        columns, nothing = [*before, *after], [-1] * len(before)
-        return Layouts(
-            np.array([0, len(columns)]),
-            np.array([len(before)]),
-            np.array([self.sizes[column] for column in columns], np.int32),
-            np.array([*nothing, *(place.get(column, -1) for column in after)], np.int32),
-            np.array([*nothing, *(bits.get(column, -1) for column in after)], np.int32),
-            np.array([images], np.uint8),
-            np.array([partial], np.int32),
-            np.array(columns, np.int64),
-            np.full(2, -1),
+        return _layout(
+            self, rows.type, rows.kind, rows.column_count, rows.columns_before, rows.columns_after or b""
         )
 
     def _present(self, bitmap: bytes) -> tuple[int, ...]:
@@ -283,6 +242,40 @@ class ColumnPlan:
                 f"rows event: its bitmap has {len(bitmap)} bytes for {len(self.sizes)} columns"
             )
         return tuple(k for k in range(len(self.sizes)) if bitmap[k >> 3] >> (k & 7) & 1)
+
+
+# Tables with equal columns share a layout.
+@functools.lru_cache(_MOST_LAYOUTS)
+def _layout(
+    plan: ColumnPlan, type: int, kind: RowsKind, column_count: int, before: bytes, after: bytes
+) -> Layouts:
+    if is_pre_ga(type):
+        # In rows events before MySQL 5.1.18, the null bits are laid out as in the table's record. The binlog does
+        # not tell this layout.
+        raise BinlogUnsupported("rows events of servers before 5.1.18 cannot be split into rows")
+    if column_count != len(plan.sizes):
+        raise BinlogCorrupt(
+            f"rows event: it has {column_count} columns, and its Table_map event has {len(plan.sizes)}"
+        )
+    first = plan._present(before)
+    images = _IMAGES[kind]
+    second = plan._present(after) if kind == "update" else first
+    partial = (len(plan.json) + 7) // 8 if type == EventType.PARTIAL_UPDATE_ROWS else -1
+    first, second = first if images & BEFORE else (), second if images & AFTER else ()
+    bits = {column: k for k, column in enumerate(plan.json)} if partial >= 0 else {}
+    place = {column: k for k, column in enumerate(first)}
+    columns, nothing = [*first, *second], [-1] * len(first)
+    return Layouts(
+        np.array([0, len(columns)]),
+        np.array([len(first)]),
+        np.array([plan.sizes[column] for column in columns], np.int32),
+        np.array([*nothing, *(place.get(column, -1) for column in second)], np.int32),
+        np.array([*nothing, *(bits.get(column, -1) for column in second)], np.int32),
+        np.array([images], np.uint8),
+        np.array([partial], np.int32),
+        np.array(columns, np.int64),
+        np.full(2, -1),
+    )
 
 
 DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)

@@ -16,7 +16,7 @@ from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import rows_data
 from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, ROWS_V2, EventType
 from dumpfilter.binlog.format import Family, FormatDescription
-from dumpfilter.binlog.row_image import Layouts, joined_layouts
+from dumpfilter.binlog.row_image import NO_LAYOUTS, Layouts, joined_layouts
 from dumpfilter.binlog.row_walk import UNKNOWN, count_rows
 from dumpfilter.binlog.rows._alike import (
     FLAGS_LENGTH,
@@ -111,9 +111,8 @@ class LayoutTable:
         """
         self.tables: dict[TableKey, KnownTable] = {}
         self._styles = [*styles]
-        self._layouts: list[Layouts] = []
+        self._joined, self._new = NO_LAYOUTS, list[Layouts]()
         self._column_count = 0
-        self._arrays: Layouts | None = None
         self._styled: StyledColumns | None = None
 
     @property
@@ -152,17 +151,17 @@ class LayoutTable:
             layout = layout._replace(head=len(self._styles) + np.arange(2))
             self._styles += [head_style(text) for text in self._heads(known.table, rows)]
             self._styled = None
-        self._layouts.append(layout)
-        self._arrays = None
-        return len(self._layouts) - 1
+        self._new.append(layout)
+        return self._joined.images.size + len(self._new) - 1
 
     def arrays(self) -> Layouts:
         """Return all layouts (columns and value sizes of row images) as arrays, which compiled code needs to
         find rows.
         """
-        if self._arrays is None:
-            self._arrays = joined_layouts(self._layouts)
-        return self._arrays
+        if self._new:
+            self._joined = joined_layouts((self._joined, *self._new))
+            self._new.clear()
+        return self._joined
 
     def styled(self) -> StyledColumns:
         """Return the styles of all cached columns (how the values of each become text), as arrays for compiled code."""
