@@ -22,9 +22,9 @@ import zstandard
 from dumpfilter.base.compiler.arrays import Bools, Bytes, Int64s
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.cursor import BytesLike, Cursor, packed_integer
-from dumpfilter.binlog.events import HEADER_LENGTH, ROWS_V2, EventHeader, EventType, by_number, numbers_at
+from dumpfilter.binlog.events import HEADER_LENGTH, EventHeader, EventType, by_number, numbers_at
 from dumpfilter.binlog.format import FormatDescription
-from dumpfilter.binlog.rows_events import RowsHeader
+from dumpfilter.binlog.rows_events import RowsHeader, rows_offsets
 
 ZSTD = 0
 """The compression type of a Transaction_payload that zstd compressed (``compression::type::ZSTD``)."""
@@ -292,31 +292,12 @@ def _amount(have: int, announced: int) -> str:
     return "more" if have > announced else f"{have}"
 
 
-_PLAIN, _STATEMENT, _ROWS_ONE_IMAGE, _ROWS_TWO_IMAGES = 0, 1, 2, 3
-
-_LAYOUTS: Bytes = by_number(
-    lambda kind: (
-        _PLAIN
-        if not kind.compressed or kind.number == EventType.TRANSACTION_PAYLOAD
-        else _STATEMENT
-        if kind.number == EventType.QUERY_COMPRESSED
-        else _ROWS_TWO_IMAGES
-        if kind.change == "update"
-        else _ROWS_ONE_IMAGE
-    )
-).astype(np.uint8)
-"""The layout of the bytes before an event's compressed part, by the number of the event type. ``_PLAIN`` stands for a
-type without a compressed part.
-"""
-
-_V2: Bools = np.array([number in ROWS_V2 for number in range(256)])
-"""For each event type, whether it is a rows event with extra data after the post-header (version 2)."""
-
-_TABLE_ID_AND_FLAGS = 8
+_IS_COMPRESSED: Bools = (
+    by_number(lambda kind: kind.compressed and kind.number != EventType.TRANSACTION_PAYLOAD) > 0
+)
+"""For each event type, whether MariaDB's compressed rows or statement end such an event."""
 _DATABASE_LENGTH_AT = 8
 _STATUS_LENGTH_AT = 11
-_ONE_BYTE = 250
-"""The largest value of the servers' packed integers that takes one byte."""
 _MOST_WIDTH = 4
 """The largest number of bytes in which MariaDB stores an uncompressed length."""
 
@@ -334,27 +315,18 @@ def uncompressed_sizes(
     event of the file. Events that MariaDB did not compress keep their size, as do malformed events and MySQL's
     compressed transactions. If no event is compressed, the result is the array ``size`` itself.
     """
-    events = np.flatnonzero(_LAYOUTS[type])
+    events = np.flatnonzero(_IS_COMPRESSED[type])
     if not len(events):
         return size
-    kind, begin = type[events], start[events]
-    layout = _LAYOUTS[kind]
-    end = begin + size[events] - fd.checksum_length
+    kind, body = type[events], start[events] + HEADER_LENGTH
+    end = start[events] + size[events] - fd.checksum_length
 
     # A malformed event may end before a number. Then the number is any, and the last check finds the error.
     number = partial(numbers_at, data)
-    body = begin + HEADER_LENGTH
-    of_statement = fd.post_header_length(EventType.QUERY) + number(body + _DATABASE_LENGTH_AT, 1) + 1
+    of_statement = body + fd.post_header_length(EventType.QUERY) + number(body + _DATABASE_LENGTH_AT, 1) + 1
     of_statement += number(body + _STATUS_LENGTH_AT, 2)
-    at = body + _TABLE_ID_AND_FLAGS
-    at += np.where(_V2[kind], number(at, 2), 0)
-    # The number of columns is a packed integer of 1 or 3 bytes.
-    columns = number(at, 1)
-    is_wide = columns > _ONE_BYTE
-    columns = np.where(is_wide, number(at + 1, 2), columns)
-    images = np.where(layout == _ROWS_TWO_IMAGES, 2, 1)
-    at += np.where(is_wide, 3, 1) + images * ((columns + 7) >> 3)
-    at = np.where(layout == _STATEMENT, body + of_statement, at)
+    of_rows = rows_offsets(data, body, kind, fd)
+    at = np.where(kind == EventType.QUERY_COMPRESSED, of_statement, of_rows)
     first = number(at, 1)
     width = first & 7
     length = np.zeros_like(at)

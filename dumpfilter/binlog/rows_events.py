@@ -12,9 +12,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from dumpfilter.base.compiler.arrays import Bytes, Int64s
 from dumpfilter.base.errors import BinlogCorrupt
 from dumpfilter.binlog.cursor import Cursor, decode_name, encode_name, packed_integer
-from dumpfilter.binlog.events import ROWS, ROWS_V2, STMT_END_F, EventType, RowsKind, event_name
+from dumpfilter.binlog.events import (
+    ROWS,
+    ROWS_V2,
+    STMT_END_F,
+    EventType,
+    RowsKind,
+    by_number,
+    event_name,
+    numbers_at,
+)
+from dumpfilter.binlog.format import FormatDescription
 
 ROWS_HEADER_LENGTH_V0 = 6
 """The length of a rows event's post-header in early MySQL 5.1 servers, bytes: a table id of 4 bytes, and flags."""
@@ -222,3 +235,36 @@ def decode_rows_header(
 def is_pre_ga(type: int) -> bool:
     """Tell whether rows events of this type have the layout of servers before MySQL 5.1.18."""
     return type in ROWS and EventType(type).kind.version == 0
+
+
+_BITMAPS = by_number(lambda kind: 0 if kind.change is None else 2 if kind.change == "update" else 1)
+"""The number of column bitmaps in the header of a rows event, by the number of the event type."""
+FLAGS_LENGTH = 2
+"""The length of the flags of a rows event, which follow the table id, bytes."""
+_ONE_BYTE, _TWO_BYTES = 250, 252
+"""The largest packed integer of one byte, and the first byte of a packed integer that has two more bytes."""
+
+
+def table_id_length(fd: FormatDescription) -> int:
+    """Return the number of bytes of a table id in the file that ``fd`` begins: 6, or 4 with early MySQL 5.1."""
+    return 4 if fd.post_header_length(EventType.TABLE_MAP) == ROWS_HEADER_LENGTH_V0 else 6
+
+
+def rows_offsets(data: Bytes, body: Int64s, type: Bytes, fd: FormatDescription) -> Int64s:
+    """Return the offset in ``data`` of the first row of each rows event, or 0 for a number of columns that no table
+    has.
+
+    Event k has the type ``type[k]``, and its body begins at ``data[body[k]]``. ``fd`` is the format description event.
+    Neither pre-GA rows events nor the ends of the events are considered.
+    """
+    has_extra = np.zeros(256, np.bool_)
+    for kind in ROWS:
+        length = fd.post_header_length(kind)
+        has_extra[kind] = length == ROWS_HEADER_LENGTH_V2 if length else kind in ROWS_V2
+    at = body + table_id_length(fd) + FLAGS_LENGTH
+    at += np.where(has_extra[type], numbers_at(data, at, 2), 0)
+    columns = numbers_at(data, at, 1)
+    is_wide = columns == _TWO_BYTES
+    columns = np.where(is_wide, numbers_at(data, at + 1, 2), np.where(columns > _ONE_BYTE, 0, columns))
+    found: Int64s = at + np.where(is_wide, 3, 1) + _BITMAPS[type] * ((columns + 7) >> 3)
+    return np.where(columns, found, 0)

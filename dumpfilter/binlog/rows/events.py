@@ -9,36 +9,26 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from dumpfilter.base.compiler.arrays import Bools, Bytes, Int32s, Int64s
 from dumpfilter.base.errors import BinlogCorrupt, BinlogError
 from dumpfilter.binlog import roles as R
 from dumpfilter.binlog.compression import rows_data
-from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, ROWS_V2, EventType
+from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, STMT_END_F, EventType, by_number, numbers_at
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.row_image import NO_LAYOUTS, Layouts, joined_layouts
 from dumpfilter.binlog.row_walk import UNKNOWN, count_rows
-from dumpfilter.binlog.rows._alike import (
-    FLAGS_LENGTH,
-    MAP,
-    OTHER,
-    ROWS_ONE_BITMAP,
-    ROWS_TWO_BITMAPS,
-    ROWS_UNCOMPARED,
-    Alike,
-    find_alike,
-)
 from dumpfilter.binlog.rows.table import Column, Table, describe_table
 from dumpfilter.binlog.rows.texts import Style, StyledColumns, head_style, text_style
 from dumpfilter.binlog.rows_events import (
-    ROWS_HEADER_LENGTH_V0,
-    ROWS_HEADER_LENGTH_V2,
+    FLAGS_LENGTH,
     RowsHeader,
     TableMap,
     decode_rows_header,
     decode_table_map,
-    is_pre_ga,
-    rows_kind,
+    rows_offsets,
+    table_id_length,
 )
 
 _MOST_COLUMNS = 1 << 18
@@ -50,17 +40,10 @@ _IS_ROWS: Bools = np.isin(np.arange(256), [*ROWS])
 _WATCHED = _IS_MAP | _IS_ROWS
 
 
-def _class(type: int) -> int:
-    if type == EventType.TABLE_MAP:
-        return MAP
-    if type not in ROWS:
-        return OTHER
-    if is_pre_ga(type) or EventType(type).kind.compressed:
-        return ROWS_UNCOMPARED
-    return ROWS_TWO_BITMAPS if rows_kind(type) == "update" else ROWS_ONE_BITMAP
-
-
-_CLASS_OF = np.array([_class(type) for type in range(256)], np.uint8)
+_IS_COMPARED: Bools = (
+    by_number(lambda kind: kind.change is not None and kind.version > 0 and not kind.compressed) > 0
+)
+"""For each event type, whether the headers of such rows events are compared, so that equal ones are decoded once."""
 
 
 TableKey = tuple[Family, bytes]
@@ -301,22 +284,48 @@ class _Search:
         """Events that cannot be decoded, by their index among the watched events."""
         self._parts, self._size = [self.data], self.data.size
         """The data and the uncompressed rows, which lie behind them, and the size of all, bytes."""
-        map_length = self.fd.post_header_length(EventType.TABLE_MAP)
-        self._id_length = 4 if map_length == ROWS_HEADER_LENGTH_V0 else 6
-        alike = Alike.of(len(self.first))
-        self._map_of, self._same_as, self._length, self._before = alike[:4]
-        self.closed = find_alike(
-            self.data,
-            self.first,
-            self.last,
-            self.type,
-            _CLASS_OF,
-            _has_extra(self.fd),
-            self.closes,
-            self._id_length,
-            alike,
-        )
+        data, first, last, type = self.data, self.first, self.last, self.type
+        self._id_length = table_id_length(self.fd)
+        body = first + self._id_length
+        is_map, is_rows = _IS_MAP[type] & (body <= last), _IS_ROWS[type] & (body <= last)
+        flags = data[np.minimum(body, data.size - 1)]
+        ends_statement = is_rows & (body < last) & (flags & STMT_END_F != 0)
+        ends = self.closes | ends_statement
+        self.closed = int(ends.sum())
+        self._before = np.cumsum(ends) - ends
+        """For each event, the number of earlier events after which no Table_map event is valid any more."""
+        self._map_of = np.where(is_rows, self._latest_maps(is_map), -1)
+        """For each rows event, the index of its Table_map event. -1 if it is not among the events."""
         self._map_position = self.position[self._map_of]
+        self._same_as = np.arange(first.size)
+        """For each event, the index of the first event with equal content, which may be the event itself.
+
+        For a rows event, equal content means the same type, an equal Table_map event, and an equal header after the
+        flags.
+        """
+        maps = np.flatnonzero(is_map)
+        self._same_as[maps] = maps[_first_equal(_codes(_slices(data, body[maps], last[maps])))]
+        self._length = np.zeros_like(first)
+        """The length of a rows event's header, bytes, or 0 if headers are not compared."""
+        rows = np.flatnonzero(_IS_COMPARED[type] & (self._map_of >= 0))
+        end = rows_offsets(data, first[rows], type[rows], self.fd)
+        is_whole = (end > 0) & (end <= last[rows])
+        rows, end = rows[is_whole], end[is_whole]
+        self._length[rows] = end - first[rows]
+        header = _codes(_slices(data, body[rows] + FLAGS_LENGTH, end)) << 8 | type[rows]
+        same_map = self._same_as[self._map_of[rows]]
+        self._same_as[rows] = rows[_first_equal(_codes(pa.array(header * first.size + same_map)))]
+
+    def _latest_maps(self, is_map: Bools) -> Int64s:
+        """Return for each event the index of the latest Table_map event of the same table id that is valid; -1 for
+        none.
+        """
+        table = numbers_at(self.data, self.first, self._id_length)
+        order = np.argsort(table, kind="stable")
+        found = np.empty_like(order)
+        found[order] = order[np.maximum.accumulate(np.where(is_map[order], np.arange(order.size), 0))]
+        is_valid = is_map[found] & (table[found] == table) & (self._before[found] == self._before)
+        return np.where(is_valid, found, -1)
 
     def _body(self, event: int) -> bytes:
         return self.data[self.first[event] : self.last[event]].tobytes()
@@ -335,8 +344,12 @@ class _Search:
     def find(self, rows: Int64s) -> RowsEvents:
         """Return the rows events with the indices ``rows``, without the events whose layout cannot be determined."""
         # One event stands for those whose table and header are equal, so that a comparison takes the place of decoding.
-        _, first, of = np.unique(self._same_as[rows], return_index=True, return_inverse=True)
-        layouts = np.array([self._layout_or_none(event) for event in rows[first].tolist()], np.int64)[of]
+        group = self._same_as[rows]
+        first, layout_of = np.full((2, self.type.size), -1)
+        first[group[::-1]] = rows[::-1]
+        groups = np.flatnonzero(first >= 0)
+        layout_of[groups] = [self._layout_or_none(event) for event in first[groups].tolist()]
+        layouts = layout_of[group]
         found, layout = rows[layouts >= 0], layouts[layouts >= 0]
         start = self.first[found] + self._length[found]
         data = np.concatenate(self._parts) if len(self._parts) > 1 else self.data
@@ -407,16 +420,26 @@ class _Search:
         return known
 
 
-def _has_extra(fd: FormatDescription) -> Bools:
-    """Return for each of the 256 event types whether the header of its rows events has extra data, bool.
+def _slices(data: Bytes, begin: Int64s, end: Int64s) -> pa.LargeBinaryArray:
+    """Return the bytes ``data[begin[k] : end[k]]`` for each k. The slices are in order and do not overlap."""
+    edges = np.stack((begin, end), axis=1).ravel()
+    buffers = [None, pa.py_buffer(np.append(edges, edges[-1:])), pa.py_buffer(data)]
+    # Every second value lies between two slices.
+    return pa.Array.from_buffers(pa.large_binary(), edges.size, buffers).take(
+        pa.array(np.arange(0, edges.size, 2))
+    )
 
-    The length of the type's post-header in ``fd`` decides. Without a length, the type's version does.
-    """
-    found = np.zeros(256, np.bool_)
-    for kind in ROWS:
-        length = fd.post_header_length(kind)
-        found[kind] = length == ROWS_HEADER_LENGTH_V2 if length else kind in ROWS_V2
-    return found
+
+def _codes(values: pa.Array) -> Int64s:
+    """Return a number for each value, the same for equal values, ascending in the order of their first appearance."""
+    codes: Int64s = values.dictionary_encode().indices.to_numpy().astype(np.int64)
+    return codes
+
+
+def _first_equal(codes: Int64s) -> Int64s:
+    """Return for each of ``codes`` (the result of :func:`_codes`) the index of its first appearance."""
+    first: Int64s = np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1))
+    return first[codes]
 
 
 class RowCounter:
