@@ -125,7 +125,7 @@ app = typer.Typer(
 
 
 class HiddenPandas:
-    """Hides pandas from a process without Spark.
+    """An import finder that hides pandas from a process without Spark.
 
     pyarrow imports pandas, where it is installed, before it makes its first array. That takes 0.3 seconds, and only
     Spark needs pandas.

@@ -67,7 +67,7 @@ class ServedChannel(DumpFilterService):
 
     Parameters:
         name: the name of the channel.
-        loop: the loop of the ports.
+        loop: the asyncio event loop in which the slave's ports run.
         load_config: reads the configuration with users and imposed filters. Its argument says how the server that wrote
             the binlog compares names.
     """
@@ -298,9 +298,9 @@ class Edge:
     def serving(self, slave: Slave, executor: Executor, directory: ConnectionDirectory) -> Iterator[None]:
         """Serve the relay logs of ``slave`` to other slaves and replicas while the ``with`` block runs.
 
-        ``executor`` carries out the statements that replicas seldom send. ``directory`` lists the connections of the
-        slave's other ports, too. Raises OptionError if a port cannot be listened on. Raises OutputError if a file to
-        which the number of an open port is written cannot be written.
+        ``executor`` carries out the statements of replicas that the port does not answer itself. ``directory`` lists
+        the connections of the slave's other ports, too. Raises OptionError if a port cannot be listened on. Raises
+        OutputError if a file to which the number of an open port is written cannot be written.
         """
         options = self._options
         with contextlib.ExitStack() as stack:

@@ -38,7 +38,9 @@ GENERATED = "dumpfilter/v1/"
 
 
 def findings(path: Path, source: str) -> Iterator[tuple[int, str]]:
-    """Yield line and text of each finding in a Python file. ``path`` is relative to the checkout."""
+    """Yield the line number and the text of each finding (broken rule) in a Python file. ``path`` is relative to the
+    checkout, and ``source`` is the file's text.
+    """
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -67,7 +69,9 @@ def _of_function(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[s
 
 
 def _of_docstring(text: str) -> Iterator[str]:
-    """Yield the findings of a docstring. Blank lines and list items end a sentence; doctests and tables have none."""
+    """Yield the texts of the findings (broken rules) in a docstring. Blank lines and list items end a sentence;
+    doctests and tables have none.
+    """
     if re.match(OPENING, text):
         yield f"a docstring begins with a pronoun: {text[:90]}"
     for paragraph in re.split(r"\n\s*(?=\n|[-*] |\d+\. |>>> )", text):
@@ -78,7 +82,9 @@ def _of_docstring(text: str) -> Iterator[str]:
 
 
 def main() -> int:
-    """Check the given files and folders, or the whole checkout."""
+    """Check the Python files in the given files and folders, or in the whole checkout, and print the findings. Return
+    the exit status, 1 if there are findings.
+    """
     # New files count, too. Deleted ones are listed until the deletion is committed.
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "--"]
     names = subprocess.run(

@@ -186,7 +186,8 @@ class StreamError(DumpfilterError):
 class StreamDamaged(StreamError):
     """An error of a slave that received a damaged, missing or repeated message of the master's stream.
 
-    The slave writes nothing of the message, and asks the master again from its last resume point.
+    The slave writes nothing of the message, and asks the master again from its resume point (the last transaction
+    boundary up to which everything is received).
     """
 
 

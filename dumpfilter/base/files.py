@@ -114,8 +114,9 @@ def committed(
     OutputError.
 
     After an error, ``path`` stays unchanged and the new file is removed. Until the end the new file has the name
-    ``beside``, by default that of ``path`` with ``.new``. Concurrent writers of one path need different names. With
-    ``synced`` the replaced file survives a power failure. Otherwise it surely survives only a crash of the process.
+    ``beside``, by default the name of ``path`` with ``.new`` at its end. Concurrent writers of one path need different
+    names. With ``synced`` the replaced file survives a power failure. Otherwise it surely survives only a crash of the
+    process.
     """
     beside = beside or path.with_name(f"{path.name}.new")
     descriptor = create(beside, mode)

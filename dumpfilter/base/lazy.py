@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 def lazy_names(package: str, modules: Sequence[str]) -> Callable[[str], object]:
     """Return the function ``__getattr__`` of a package, which takes a name from the first of its modules that has it.
 
-    ``modules`` are the names of modules in ``package``. A module comes before those that import it. The function raises
-    AttributeError for a name that no module has, and for a name that begins with an underscore.
+    ``modules`` are the names of modules in ``package``, in the order of the search. A module must stand before the
+    modules that import it. The function raises AttributeError for a name that no module has, and for a name that begins
+    with an underscore.
     """
 
     def find(name: str) -> object:

@@ -59,7 +59,9 @@ def _print_wrapped(text: Text, indent: int, console: Console) -> None:
 
 
 def _panels(command: TyperCommand | TyperGroup, ctx: Any) -> dict[str, list[Any]]:
-    """Return the parameters to show, by the title of their panel: arguments first, then general options."""
+    """Return the parameters of a command that its help page shows, by the heading (panel) under which they stand.
+    Arguments come first, then options without a panel.
+    """
     panels: dict[str, list[Any]] = {"Arguments": [], "Options": []}
     for parameter in command.get_params(ctx):
         if not getattr(parameter, "hidden", False):

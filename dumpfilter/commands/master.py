@@ -16,7 +16,7 @@ _PORT = 3307
 
 
 class ListenOptions(Settings):
-    """The address at which a master waits for slaves, and the file to which it writes its port."""
+    """The options for the address at which a master waits for slaves, and for the file to which it writes its port."""
 
     host: str = "127.0.0.1"
     """Address to listen on. An address that other machines can reach needs TLS and users, or --insecure."""
@@ -48,7 +48,7 @@ class ListenOptions(Settings):
 
 
 class ReplicaOptions(Settings, panel=REPLICAS_PANEL):
-    """The address at which a master waits for real MySQL and MariaDB replicas."""
+    """The options for the address at which a master waits for real MySQL and MariaDB replicas."""
 
     replica_port: int | None = setting(None, min=0, max=65535)
     r"""Port for MySQL and MariaDB replicas, mysqlbinlog and mariadb-binlog; 0 takes a free one. The \[\[replica]]

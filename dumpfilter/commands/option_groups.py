@@ -137,9 +137,9 @@ class EngineOptions(SparkSettings, panel=SPARK_PANEL):
         """Return the object that runs the parallel tasks of a job, on threads or on Spark. It is a context manager that
         stops Spark at its end.
 
-        ``default`` is the engine (threads or Spark) if the user named none. ``progress`` is the console for the
-        progress bar. Raises OptionError for an option of Spark with the local engine, and SparkMissing when Spark
-        cannot start here.
+        ``default`` is the engine (threads or Spark) if the user named none. ``progress`` is Rich's console (the
+        terminal) for the progress bar. Raises OptionError for an option of Spark with the local engine, and
+        SparkMissing when Spark cannot start here.
         """
         if (self.engine or default) == "spark":
             from dumpfilter.spark_jobs.spark import spark_runner
@@ -158,8 +158,8 @@ class EngineOptions(SparkSettings, panel=SPARK_PANEL):
 
 @contextmanager
 def telling_interruption(progress: Console, output: Path) -> Iterator[None]:
-    """Print on the console ``progress`` at Ctrl-C that the directory ``output`` is unchanged, and raise
-    KeyboardInterrupt again.
+    """Print on the terminal ``progress`` (Rich's console) at Ctrl-C that the directory ``output`` is unchanged, and
+    raise KeyboardInterrupt again.
 
     The body of the ``with`` statement must leave ``output`` unchanged until its end.
     """
@@ -233,7 +233,9 @@ class SlaveFilterOptions(Settings, panel="Filter"):
 
 
 class WriteRuleOptions(Settings, panel=WRITE_PANEL):
-    """The rules by which the server that writes a binlog keeps databases out of it, such as ``--binlog-do-db``."""
+    """The options for the rules by which the server that writes a binlog keeps databases out of it, such as
+    ``--binlog-do-db``.
+    """
 
     write_rules: Rules = rule_options(R.WriteRuleKind)
     binlog_filter_semantics: R.WriteSemantics = R.WriteSemantics.SERVER
@@ -249,7 +251,7 @@ _EFFECTIVE = {
 
 
 class MasterRuleOptions(WriteRuleOptions, panel=WRITE_PANEL):
-    """The rules by which a master hides events from all its slaves.
+    """The options for the rules by which a master hides events from all its slaves.
 
     They are ``--binlog-do-db`` and ``--binlog-ignore-db``, or the effective rules ``--binlog-do`` and
     ``--binlog-ignore``, which look at the tables that a statement changes.

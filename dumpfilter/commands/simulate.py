@@ -37,9 +37,9 @@ class Inputs(Settings):
     def planned(self) -> tuple[Plan, dict[str, str], dict[str, float | None]]:
         """Return the inputs of the simulation: a plan, binlog sets, and replay speeds. Raises OptionError.
 
-        The plan has the nodes and links of the topology, or of the file of slaves. The binlog sets belong to the
-        origins (nodes that write binlogs), by name. The speeds are those at which recorded binlogs are replayed, by
-        node; None: as fast as possible.
+        The plan has the nodes and links of the topology, or of the file of slaves. The second member maps the name of
+        each origin (a node that writes a binlog) to its binlog set. The third maps the name of each node that replays
+        recorded binlogs to its speed. The speed is a factor, 1 for the original pace; None: as fast as possible.
         """
         from dumpfilter.simulation.plan import plan_slaves, plan_topology
         from dumpfilter.simulation.simulate import binlog_sets

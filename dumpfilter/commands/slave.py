@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class MasterOptions(Settings, panel=MASTER_PANEL):
-    """The addresses of a slave's masters, one for each channel, and the password for them."""
+    """The options for the addresses of a slave's masters, one for each channel, and for the password at the masters."""
 
     master: list[str] | None = setting(None, metavar="[CHANNEL=]HOST:PORT")
     """Address of the master; with a name before it, of that channel's. Repeatable. Without it the channels are those

@@ -65,8 +65,8 @@ class AskedOptions(ConsoleLogin):
             raise OptionError("--source-user needs --master; the user of a console is --user")
 
     def question(self, tls: TlsOptions) -> Callable[[], Record]:
-        """Return a function that reads and returns the status record (dictionary) of the named master or slave. It is
-        called again for each refresh.
+        """Return a function that reads and returns the status record (dictionary) of the named master or slave. The
+        command calls this function again for each refresh.
 
         ``tls`` has the TLS options for a connection to a master's port for slaves. Raises OptionError.
         """

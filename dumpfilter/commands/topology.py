@@ -476,8 +476,9 @@ class LinkSettings(TopologyOptions):
     """End a cut, a silence or an outage."""
 
     def fault(self) -> tuple[str, dict[str, Any]] | None:
-        """Return the method of a link that makes or ends the network fault that the options ask for, with the method's
-        arguments. The result is None without such an option.
+        """Return the name of the action that makes or ends the network fault that the options ask for: ``cut``,
+        ``silence``, ``cut_after`` or ``heal``. The second member has the action's arguments by name. The result is None
+        without such an option.
 
         Raises OptionError for options that exclude each other.
         """
@@ -495,7 +496,8 @@ class LinkSettings(TopologyOptions):
         return (given[0], arguments) if given else None
 
     def shape(self) -> dict[str, Any]:
-        """Return the new rate, delay and jitter of the link, as far as the options give them.
+        """Return the new ``rate``, ``delay`` and ``jitter`` of the link by these names. A property that no option gives
+        is left out.
 
         Rates are in bits per second (None: unlimited), times in seconds. Raises OptionError for options that exclude
         each other.

@@ -86,8 +86,8 @@ def _cc(*arguments: str) -> None:
 
 
 def compile_module(name: str, support: Path, out: Path) -> None:
-    """Compile the kernels of the module ``name``, and link them with ``support`` into the extension module ``out``.
-    Raises OSError when the linker fails.
+    """Compile the kernels (numba functions) of the module ``name``, and link them with ``support`` into the extension
+    module ``out``. Raises OSError when the linker fails.
 
     ``support`` is the object file that :func:`compile_support` returned.
     """

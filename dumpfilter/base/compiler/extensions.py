@@ -30,7 +30,9 @@ _HASWELL = {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "popcnt", "ss
 
 
 def _cpu() -> str:
-    """Return LLVM's name for the type of processor: ``"haswell"``, or ``""`` for any processor of this architecture."""
+    """Return LLVM's name for the type of processor for which functions are compiled here: ``"haswell"``, or ``""`` for
+    any processor of this architecture.
+    """
     if platform.machine() != "x86_64":
         return ""
     try:
@@ -58,7 +60,8 @@ def modules() -> list[Path]:
 
 
 def beside(file: Path) -> Path:
-    """Return the path in ``__pycache__`` of the extension module (``.so``) that is valid for a Python source file.
+    """Return the path in ``__pycache__`` of the extension module (``.so``) that is valid for a Python source file,
+    which means compiled from its present text.
 
     The extension module may not exist yet. ``make wheel`` packs it from this path.
     """
@@ -77,15 +80,16 @@ def directories(file: Path) -> Iterator[Path]:
 
 
 def find(file: Path) -> Path | None:
-    """Return the path of the valid extension module (``.so``) for a Python source file, or None if there is none
-    yet.
+    """Return the path of the extension module (``.so``) that was compiled from the present text of a Python source
+    file. Return None if there is none yet.
     """
     name = file_name(file)
     return next((path for one in directories(file) if (path := one / name).is_file()), None)
 
 
 def file_name(file: Path) -> str:
-    """Return the name of the extension module (``.so``) that is valid for a Python source file.
+    """Return the name of the extension module (``.so``) that is valid for a Python source file, which means compiled
+    from its present text.
 
     The name has a digest of the texts that the compiled code comes from.
     """

@@ -35,21 +35,22 @@ class _State:
 
 
 def is_compiling() -> bool:
-    """Tell whether this process compiles kernels. Then the decorators of this module return numba's functions in place
-    of compiled ones.
+    """Tell whether this process compiles kernels (Python functions that numba compiles to machine code). Then the
+    decorators of this module return numba's functions in place of compiled ones.
     """
     return _State.is_compiling
 
 
 def begin_to_compile() -> None:
-    """Switch this process to compiling. The decorators return numba's functions for modules that are imported from now
-    on, so that they can be compiled.
+    """Switch this process to compiling kernels (Python functions that numba compiles to machine code). The decorators
+    return numba's functions for modules that are imported from now on, so that they can be compiled.
     """
     _State.is_compiling = True
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Return the compiled form of a function that Python code calls. Used as a decorator.
+    """Return the compiled form of a kernel (a Python function that numba compiles to machine code), for callers in
+    Python. Used as a decorator.
 
     The annotations give the types: ``int`` is int64, arrays are those of :mod:`dumpfilter.base.compiler.arrays`, and a
     ``NamedTuple`` may combine them. The function must neither create nor store arrays. It runs without the
@@ -99,8 +100,8 @@ def intrinsic(function: Callable[..., Any]) -> Any:
 
 @functools.cache
 def _extension(name: str, file: Path) -> ModuleType:
-    """Load the extension module with the compiled kernels of the module ``name``, and return it. Compile all kernels
-    first if it does not exist.
+    """Load the extension module (``.so``) with the kernels (compiled functions) of the module ``name``, and return it.
+    If the extension module does not exist, first compile the kernels of all modules.
 
     ``file`` is the module's source file. Raises KernelsMissing when the kernels cannot be compiled.
     """
@@ -124,8 +125,8 @@ _CURE = (
 
 
 def _compile() -> None:
-    """Compile the kernels of all modules in another process, since this one has modules without numba's functions.
-    Raises KernelsMissing.
+    """Compile the kernels (numba functions) of all modules in another process. In this process, the modules' kernels
+    were imported without numba. Raises KernelsMissing.
     """
     path = os.pathsep.join((str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")))
     done = subprocess.run(

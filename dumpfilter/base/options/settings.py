@@ -180,8 +180,8 @@ def _properties(field: Any) -> dict[str, Any]:
 
 @functools.cache
 def _texts(cls: type[Settings]) -> dict[str, dict[str, str | None]]:
-    """Return the help and the panel of each option field of a class and its bases, by field, as keyword arguments of
-    ``typer.Option``.
+    """Return the help and the panel (heading in ``--help``) of each option field of a class and its bases, by field, as
+    keyword arguments of ``typer.Option``.
     """
     found: dict[str, dict[str, str | None]] = {}
     for one in reversed(cls.__mro__):

@@ -13,7 +13,8 @@ from dumpfilter.slave.state import CHANNELS, LOCK, MasterInfo, SourceInfo, serve
 
 
 def relay_directory_status(directory: Path) -> Record:
-    """Return the status record (dictionary) of a slave, read from the files of its relay directory.
+    """Return the status record (dictionary) of a slave, read from the files of its relay directory (the directory of
+    its relay logs and state files).
 
     Nothing is changed, and the slave may be running. Raises OptionError if the directory is not a slave's. A file that
     cannot be used is a problem in the record.

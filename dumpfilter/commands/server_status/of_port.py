@@ -24,8 +24,8 @@ _LOGIN_OR_CONSOLE = (
 
 
 def ask_port(source: Source, *, whole: bool) -> Record:
-    """Return the part of a master's status record (dictionary) with its address and health. With ``whole``, the part
-    also has the binlog files and slaves that the replication user may see.
+    """Return the part of a master's status record (dictionary) with its address and health (such as SERVING). With
+    ``whole``, the part also has the binlog files and slaves that the replication user may see.
 
     ``source`` is the connection to the master's port for slaves, with the user. Raises ConnectionLost when nothing
     answers, TlsError when TLS is missing, and DumpfilterError for a wrong password.

@@ -159,7 +159,8 @@ GRAMMAR = Grammar(
 
 
 def statement(name: str, role: Role, *forms: str, changes: bool = False) -> Callable[..., Command]:
-    """Add a statement to the console's grammar. Return the function that makes the statement's command from its values.
+    """Add a statement to the console's grammar. Return a function that makes a :class:`Command` from the values in such
+    a statement.
 
     ``name`` is the statement's name in the documentation, and ``role`` the least role of a user who may run it. Each of
     ``forms`` is an allowed syntax, such as ``STOP REPLICA [threads:threads]``. ``changes`` is true for a statement that

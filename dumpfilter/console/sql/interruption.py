@@ -39,7 +39,8 @@ class Interrupt(threading.Event):
 
     @contextmanager
     def calling(self, callback: Callable[[], None]) -> Iterator[None]:
-        """Register ``callback`` for the duration of the ``with`` block.
+        """Register ``callback`` for the duration of the ``with`` block, for example to wake a thread that waits in the
+        block.
 
         If another thread sets the signal during the block, that thread calls ``callback``.
         """
