@@ -22,6 +22,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Literal, NamedTuple
@@ -617,6 +618,11 @@ class DumpPlace:
         return key is not None and ours == theirs and key == other.thread.key
 
     def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Each of thousands of dumps at one place looks the place up several times for a commit.
         return hash((self.end, self.source, self.thread.flags))
 
 
