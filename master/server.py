@@ -593,7 +593,7 @@ class MasterServer:
         if source is not None:
             store.upstream, store.ended = source.ask_logged, source.ended
             source.on_ended = self.service.wake_dumps
-            source.on_written = store.watcher.follow_writer()
+            source.on_written = store.watcher.follow_writer(lambda: source.follower.progress.file)
             from dumpfilter.master.source import LoopTurns
 
             self._turns = source.follower.turns = LoopTurns(self.loop.loop, self.reader.received)

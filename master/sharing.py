@@ -74,7 +74,7 @@ itself when little was written.
 """
 
 _End = tuple[IndexedFile, int, int]
-"""The end of the binlog: the newest file, the byte offset of its end, and the watcher's generation.
+"""The known end of the binlog: the newest file, the byte offset of its end, and the watcher's generation.
 
 The generation is a number that grows with the binlog. With another generation this end is out of date.
 """
@@ -172,7 +172,7 @@ class SharedReader:
         self._waiting: dict[_Request, None] = {}
         """The requests that wait for the binlog to grow. The values have no meaning."""
         self._end: _End | None = None
-        """The end of the last received commits. A request for a step from there waits for growth without a plan."""
+        """The last known end of the binlog. A request for a step from there waits for growth, and is not planned."""
         self._answers: deque[tuple[asyncio.Future[_Found] | None, _Found]] = deque()
         """The waits that are still to be ended, with the steps for the dumps."""
         self._answering = False
@@ -278,6 +278,7 @@ class SharedReader:
                 self._waiting[request] = None
                 self.store.watcher.watch(True)
             else:
+                self._made_steps += 1
                 self._enqueue([request])
         else:
             self._joined += 1
@@ -356,13 +357,32 @@ class SharedReader:
 
         self._later(finish)
 
-    def _plan(self, group: Sequence[_Request]) -> tuple[list[tuple[_Request, _Found]], int]:
-        """Plan requests for one segment. Return the answer to each request, and the watcher's generation, a number that
-        grows with the binlog, from before the binlog was read.
+    def _plan(self, group: Sequence[_Request]) -> tuple[list[tuple[_Request, _Found]], int, _End | None]:
+        """Plan requests for one segment. Return the answer to each request, the watcher's generation, and the end of
+        the binlog.
+
+        The generation is a number that grows with the binlog, taken before the binlog was read. The end is None unless
+        a step leads to the end.
         """
         generation = self.store.watcher.generation
         found = self._found([request.place for request in group])
-        return list(zip(group, found, strict=True)), generation
+        step = next((one for one in found if isinstance(one, Step)), None)
+        end = None if step is None else self._end_at(step.after, generation)
+        return list(zip(group, found, strict=True)), generation, end
+
+    def _end_at(self, place: DumpPlace, generation: int) -> _End | None:
+        """Return the position of ``place`` as the end of the binlog. Return None if the binlog has events or another
+        file after it.
+        """
+        source, store = place.source, self.store
+        # The next planning meets the error of a file that cannot be read. An error here, even one that nobody foresaw,
+        # would leave the dumps without the answers that are already there.
+        with contextlib.suppress(Exception):
+            if place.position == source.file.size and (
+                store.watcher.file_in_use() == source.name or store.file_after(source.name) is None
+            ):
+                return source, place.position, generation
+        return None
 
     def _found(self, places: Sequence[DumpPlace]) -> list[_Found]:
         """Return the answers to the requests for ``places``, which lie in one segment. Make the messages of small first
@@ -404,8 +424,9 @@ class SharedReader:
             self._messages.add(piece, messages)
         return messages
 
-    def _planned(self, answers: Sequence[tuple[_Request, _Found]], generation: int) -> None:
+    def _planned(self, answers: Sequence[tuple[_Request, _Found]], generation: int, end: _End | None) -> None:
         self._planning -= 1
+        self._end = end or self._end
         again = []
         for request, found in answers:
             place = request.place
@@ -423,7 +444,6 @@ class SharedReader:
             del self._requests[place]
             if isinstance(found, Step):
                 self._steps.add(place, found)
-                self._made_steps += 1
             self._answers.extend((one.answer, found) for one in request.waiters)
         self._enqueue(again)
         if not self._answering:

@@ -150,12 +150,21 @@ class Watcher:
         self._thread: threading.Thread | None = None
         self.is_told = False
         """Whether a writer in this process reports growth, so that no polling is needed."""
+        self.file_in_use: Callable[[], str] = lambda: ""
+        """The function that returns the name of the file that a writer in this process is writing; empty without such
+        a writer.
+        """
         self.listener: Callable[[], None] = lambda: None
         self.generation = 0
         """A number that increases whenever the binlog set has grown, before the listener is called."""
 
-    def follow_writer(self) -> Callable[[], None]:
-        """Return the function that a writer in this process must call after each write, from any thread."""
+    def follow_writer(self, file_in_use: Callable[[], str] = lambda: "") -> Callable[[], None]:
+        """Return the function that a writer in this process must call after each write, from any thread.
+
+        ``file_in_use`` names the file that the writer is writing. The writer calls the returned function after the name
+        has changed.
+        """
+        self.file_in_use = file_in_use
         self.is_told = True
         return self._grown
 

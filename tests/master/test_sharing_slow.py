@@ -177,17 +177,13 @@ def test_an_index_file_that_cannot_be_read_leaves_no_dump_without_an_answer(
             raise OSError(errno.ESTALE, "Stale file handle")
         return true_refresh(binlogs)
 
-    async def follow() -> list[object]:
-        async with shared(source) as reader:
-            register = Register(reader.store.subjects)
-            dumps = [Wanted(number).dump(reader, register)[0] for number in (1, 2)]
-            return await asyncio.gather(*(_next(reader, dump) for dump in dumps), return_exceptions=True)
+    async def follow() -> list[list[bytes]]:
+        return await together(source, [Wanted(1), Wanted(2)], [0, 0])
 
+    expected = alone(source, Wanted())
     monkeypatch.setattr(BinlogSet, "refresh", refresh)
-    found = run(follow())
-    assert calls >= 2
-    assert any(isinstance(each, OSError) for each in found)
-    assert all(isinstance(each, OSError | list) for each in found)
+    assert run(follow()) == [expected, expected]
+    assert calls > 2
 
 
 @pytest.mark.parametrize("own_ids", [False, True])
@@ -379,7 +375,7 @@ def test_followers_get_at_once_what_each_gets_alone(
     async def follow(directory: Path) -> None:
         path = directory / "bin.000001"
         async with shared(directory) as reader:
-            reader.store.watcher.follow_writer()
+            reader.store.watcher.follow_writer(lambda: path.name)
             register = Register(reader.store.subjects)
             dumps = [wanted.dump(reader, register, once=False, encoding=encoding)[0] for wanted in all_wanted]
 
@@ -444,7 +440,7 @@ def test_slaves_get_received_commits_as_from_the_file(
     async def follow(directory: Path) -> None:
         path = directory / "bin.000001"
         async with shared(directory) as reader:
-            reader.store.watcher.follow_writer()
+            reader.store.watcher.follow_writer(lambda: path.name)
             register = Register(reader.store.subjects)
             dumps = [wanted.dump(reader, register, once=False)[0] for wanted in all_wanted]
 
