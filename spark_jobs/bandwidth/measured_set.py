@@ -3,60 +3,39 @@
 A later run reuses the measurements of unchanged files, and reads only the others. Tasks measure parts of the binlogs
 for all slaves in one pass. A file is recognized by its version: size, modification time, and a digest of its first
 and last bytes.
-
-The measurements are kept in a Parquet table with one row per unit (bytes and events with one condition, origin and
-time bucket). Its metadata has all other data as JSON, and a digest of both. The file contains only numbers and texts,
-so reading a stranger's file runs no code.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-import json
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-import zstandard
-from pydantic import TypeAdapter, ValidationError
-
-from dumpfilter import __version__
 from dumpfilter.analyse.report.measures import PERIODS
 from dumpfilter.analyse.traffic.facts import (
-    COLUMNS,
-    COUNTS,
-    Conditions,
     Facts,
     Ints,
-    Origin,
-    added_up,
     side_by_side,
 )
 from dumpfilter.analyse.traffic.tally import Tally
 from dumpfilter.base.errors import BinlogError
 from dumpfilter.binlog.format import DEFAULT_NAMES, NameRules
 from dumpfilter.binlog.gtid_sources import SourceNumbers
-from dumpfilter.dump.packets.stand_ins import Stretches
 from dumpfilter.filter.base import ReplicationFilter
 from dumpfilter.filter.flags import TableFlags
 from dumpfilter.index.addresses import file_name
 from dumpfilter.index.fileset import BinlogSet, open_file
-from dumpfilter.index.subjects import Subject, Subjects
+from dumpfilter.index.subjects import Subjects
 from dumpfilter.index.time_spans import active_seconds
+from dumpfilter.spark_jobs.bandwidth.samples import ALONE, WHOLE, Samples
 from dumpfilter.spark_jobs.engines import Runner
 from dumpfilter.spark_jobs.options import BandwidthOptions
 from dumpfilter.spark_jobs.ranges import (
-    Block,
     FileIndex,
     IndexedSet,
     Range,
@@ -103,94 +82,6 @@ def version_of(path: str) -> FileVersion | None:
         # The job opens the file again, and tells the user what is wrong.
         return None
     return FileVersion(path, size, modified, digest.hexdigest())
-
-
-_PAYLOAD_OVERHEAD = 100
-"""The approximate size of a compressed transaction's Gtid event and of its Transaction_payload event's header, bytes.
-"""
-ALONE = "/"
-"""The key of samples in which each transaction is compressed separately. No schema has this key, because schema
-names are encoded as file names.
-"""
-
-LEVEL = 3
-"""The zstd compression level of samples, MySQL's default of zstd_compression_level."""
-CHUNK = 256 << 10
-"""The maximum number of bytes that are compressed together in a sample, which is the size of a compressed chunk in a
-dump.
-"""
-MOST = 1 << 20
-"""The maximum number of bytes to compress as samples in one range (a part of a binlog file). Compression is slow."""
-WHOLE = ""
-"""The key under which samples of the whole binlog stream are kept. All other keys are schema names."""
-
-
-@dataclass
-class Samples:
-    """The sizes of samples of binlog events before and after zstd compression, in total. Compression ratios are
-    estimated from them.
-
-    Sizes are kept for each schema by its name encoded as a file name, and for the whole stream under :data:`WHOLE` and
-    :data:`ALONE`.
-    """
-
-    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
-
-    def count(self, name: str, raw: int, compressed: int) -> None:
-        """Add the sizes of a sample before (``raw``) and after compression, in bytes, to the total of ``name``. An
-        empty sample is ignored.
-        """
-        if raw:
-            before = self.sizes.get(name, (0, 0))
-            self.sizes[name] = before[0] + raw, before[1] + compressed
-
-    def add(self, other: Samples) -> None:
-        """Add the totals of ``other``, samples that another task took."""
-        for name, sizes in other.sizes.items():
-            self.count(name, *sizes)
-
-    def take_of_block(self, block: Block, streams: Mapping[str, Ints], turn: int) -> None:
-        """Compress samples of the events in ``block``, and add their sizes to the totals.
-
-        One sample is of the whole stream. It is compressed together, and each of its transactions also alone. The other
-        samples are of schemas, of which about :data:`MOST` bytes are compressed.
-
-        Parameters:
-            block: consecutive events of a file, with their bytes.
-            streams: the offset and size of the pieces of the file that a split by schema writes for each schema.
-            turn: a number that differs between calls. It selects the first schema, so that eventually every schema has
-                samples.
-        """
-        segment, data = block.segment, block.data
-        length = min(CHUNK, segment.end - segment.start)
-        self.count(WHOLE, length, compressed_size(data[:length].tobytes()))
-        ends = np.append(segment.offset[segment.txn_event[1:-1]], segment.end) - segment.start
-        for begin, end in itertools.pairwise([0, *(ends[ends <= length].tolist() or [length])]):
-            alone = compressed_size(data[begin:end].tobytes()) + _PAYLOAD_OVERHEAD
-            self.count(ALONE, end - begin, min(end - begin, alone))
-        names, left = sorted(streams), MOST
-        for k in range(len(names)):
-            if left > 0:
-                name = names[(turn + k) % len(names)]
-                pieces = streams[name]
-                count = int(np.searchsorted(np.cumsum(pieces[:, 1]), CHUNK)) + 1
-                begins = zip(
-                    (pieces[:count, 0] - segment.start).tolist(), pieces[:count, 1].tolist(), strict=True
-                )
-                sample = b"".join([data[at : at + min(size, CHUNK)].data for at, size in begins])[:CHUNK]
-                self.count(name, len(sample), compressed_size(sample))
-                left -= len(sample)
-
-
-_compressors = threading.local()
-"""A zstd compressor per thread. Creating one costs more than compressing a small transaction."""
-
-
-def compressed_size(data: bytes) -> int:
-    """Return the size of ``data`` after zstd compression at level 3 (MySQL's default), bytes."""
-    if not hasattr(_compressors, "zstd"):
-        _compressors.zstd = zstandard.ZstdCompressor(level=LEVEL)
-    return len(_compressors.zstd.compress(data))
 
 
 @dataclass(frozen=True)
@@ -526,146 +417,3 @@ def _marks(version: FileVersion | None) -> Iterator[tuple[object, ...]]:
     if version is not None:
         yield (version.path,)
         yield file_name(version.path), version.size, version.digest
-
-
-MEASUREMENTS = "measurements.parquet"
-"""The name of the file with the measurements in the output directory."""
-
-FORMAT = 7
-"""The format version of the measurements' file. It grows when a release changes what is measured, or the file's
-layout.
-"""
-
-_UNITS = ("file", *COLUMNS)
-"""The columns of the table: the index of the binlog file, by which rows are sorted, and the columns of units."""
-
-_CONDITIONS = {"required": np.int32, "start": np.int64, "member": np.int32}
-"""The columns of the conditions, with their types."""
-
-
-@dataclass
-class _File:
-    """The measurements of one binlog file except the units (rows of the tally)."""
-
-    version: FileVersion | None
-    index: FileIndex
-    given_only: bool
-    stretches: Stretches
-    schema_bytes: dict[str, int]
-    samples: Samples
-
-
-@dataclass
-class _Head:
-    """The measurements of a binlog set except the units (rows of the tally)."""
-
-    format: int
-    dumpfilter: str
-    subjects: tuple[Subject, ...]
-    origins: tuple[Origin | None, ...]
-    conditions: dict[str, list[int]]
-    bucket_seconds: int
-    options: tuple[Any, ...]
-    unknown_xa: int
-    filters: tuple[str, ...]
-    measured_at: int
-    files: tuple[_File, ...]
-
-
-_HEAD = TypeAdapter(_Head)
-
-
-def write_measurements(measured: MeasuredSet, path: Path) -> None:
-    """Write measurements to the Parquet file ``path``, from which a later job reads them instead of the binlogs. Raises
-    OSError if this fails.
-    """
-    parts = [one.measured.tallied for one in measured.files]
-    whole = side_by_side(parts)
-    conditions, numbers = whole.conditions.folded()
-    file = np.repeat(np.arange(len(parts)), [len(one.condition) for one in parts])
-    of_unit = [file, numbers[whole.condition], whole.origin, whole.bucket]
-    rows = added_up(np.stack([*of_unit, *(getattr(whole, name) for name in COUNTS)], axis=1), keys=4)
-    units = dict(zip(_UNITS, np.ascontiguousarray(rows.T), strict=True))
-    head = _Head(
-        FORMAT,
-        __version__,
-        whole.subjects,
-        whole.origins,
-        {name: getattr(conditions, name).tolist() for name in _CONDITIONS},
-        whole.bucket_seconds,
-        measured.options,
-        measured.unknown_xa,
-        measured.filters,
-        measured.measured_at,
-        tuple(
-            _File(
-                one.version,
-                replace(one.index, bounds=()),
-                facts.given_only,
-                facts.stretches,
-                one.measured.schema_bytes,
-                one.measured.samples,
-            )
-            for one, facts in zip(measured.files, parts, strict=True)
-        ),
-    )
-    # ASCII, because names can have bytes that are not UTF-8, which Python keeps as lone surrogates.
-    text = json.dumps(_HEAD.dump_python(head), default=_to_json).encode("ascii")
-    table = pa.table(units)
-    with pq.ParquetWriter(path, table.schema, compression="zstd", store_schema=False) as writer:
-        writer.write_table(table)
-        writer.add_key_value_metadata({"head": text, "digest": _digest(text, units)})
-
-
-def read_measurements(path: Path) -> MeasuredSet | None:
-    """Return the measurements that :func:`write_measurements` wrote to the file ``path``.
-
-    Return None if the file is missing or damaged, or if another release wrote it.
-    """
-    try:
-        with pq.ParquetFile(path) as file:
-            table, metadata = file.read(), file.metadata.metadata
-        units = {name: np.ascontiguousarray(table[name].to_numpy()) for name in _UNITS}
-        text = metadata[b"head"]
-        if metadata[b"digest"] != _digest(text, units):
-            return None
-        raw = json.loads(text, object_hook=_from_json)
-        if (raw["format"], raw["dumpfilter"]) != (FORMAT, __version__):
-            return None
-        head = _HEAD.validate_python(raw)
-    except (OSError, pa.ArrowException, ValidationError, ValueError, KeyError, TypeError):
-        return None
-    conditions = Conditions(*(np.array(head.conditions[name], kind) for name, kind in _CONDITIONS.items()))
-    files = []
-    first = np.searchsorted(units["file"], np.arange(len(head.files) + 1)).tolist()
-    for one, begin, end in zip(head.files, first, first[1:], strict=False):
-        facts = Facts(
-            head.subjects,
-            conditions,
-            head.origins,
-            head.bucket_seconds,
-            one.given_only,
-            one.stretches,
-            *(units[name][begin:end] for name in COLUMNS),
-        )
-        measured = Measured(facts, one.schema_bytes, one.samples)
-        files.append(MeasuredFile(one.version, one.index, measured))
-    return MeasuredSet(tuple(files), head.options, head.unknown_xa, head.filters, head.measured_at)
-
-
-def _digest(text: bytes, units: dict[str, Any]) -> bytes:
-    digest = hashlib.blake2b(text, digest_size=16)
-    for name in _UNITS:
-        digest.update(units[name])
-    return digest.hexdigest().encode("ascii")
-
-
-def _to_json(value: object) -> object:
-    if isinstance(value, bytes):
-        return {"bytes": value.hex()}
-    assert isinstance(value, Enum)
-    return value.value
-
-
-def _from_json(found: dict[str, Any]) -> object:
-    return bytes.fromhex(found["bytes"]) if found.keys() == {"bytes"} else found

@@ -5,7 +5,7 @@ All files are published together or not at all.
 The models of the results define the tables' columns and their meanings.
 
 One more file keeps the measurements of the binlog set for later runs
-(:func:`~dumpfilter.spark_jobs.bandwidth.measured_set.write_measurements`).
+(:func:`~dumpfilter.spark_jobs.bandwidth.kept.write_measurements`).
 """
 
 from __future__ import annotations
@@ -45,13 +45,8 @@ from dumpfilter.analyse.report.text import (
 from dumpfilter.base.printable import visible
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import measure_and_evaluate
-from dumpfilter.spark_jobs.bandwidth.measured_set import (
-    MEASUREMENTS,
-    MeasuredSet,
-    read_measurements,
-    version_of,
-    write_measurements,
-)
+from dumpfilter.spark_jobs.bandwidth.kept import MEASUREMENTS, read_measurements, write_measurements
+from dumpfilter.spark_jobs.bandwidth.measured_set import MeasuredSet, version_of
 from dumpfilter.spark_jobs.bandwidth.report import Group, by_saving, render_report
 from dumpfilter.spark_jobs.bandwidth.results import (
     Month,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dumpfilter.spark_jobs.bandwidth.measured_set import MEASUREMENTS
+from dumpfilter.spark_jobs.bandwidth.kept import MEASUREMENTS
 from tests.commands.in_process import Finished, run
 from tests.spark_jobs.walking import RECORDINGS
 

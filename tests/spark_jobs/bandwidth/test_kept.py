@@ -19,13 +19,8 @@ from dumpfilter.filter import FilterSemantics
 from dumpfilter.filter.base import OriginFilter
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth, evaluate_slaves, measure_and_evaluate
-from dumpfilter.spark_jobs.bandwidth.measured_set import (
-    MEASUREMENTS,
-    MeasuredSet,
-    measure_set,
-    read_measurements,
-    write_measurements,
-)
+from dumpfilter.spark_jobs.bandwidth.kept import MEASUREMENTS, read_measurements, write_measurements
+from dumpfilter.spark_jobs.bandwidth.measured_set import MeasuredSet, measure_set
 from dumpfilter.spark_jobs.bandwidth.results import Results, SlaveFigures
 from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.spark_jobs.options import BandwidthOptions
@@ -309,5 +304,5 @@ def test_measurements_of_another_release_are_not_used(
 ) -> None:
     path = tmp_path / MEASUREMENTS
     write_measurements(kept(MYSQL), path)
-    monkeypatch.setattr("dumpfilter.spark_jobs.bandwidth.measured_set.__version__", "99")
+    monkeypatch.setattr("dumpfilter.spark_jobs.bandwidth.kept.__version__", "99")
     assert read_measurements(path) is None

@@ -11,7 +11,8 @@ from dumpfilter.binlog.gtid_sources import SourceNumbers
 from dumpfilter.binlog.workload import generate
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.index.subjects import Subjects
-from dumpfilter.spark_jobs.bandwidth.measured_set import ALONE, CHUNK, LEVEL, MeasureRanges
+from dumpfilter.spark_jobs.bandwidth.measured_set import MeasureRanges
+from dumpfilter.spark_jobs.bandwidth.samples import ALONE, CHUNK, LEVEL
 from dumpfilter.spark_jobs.options import BandwidthOptions, ReadOptions
 from dumpfilter.spark_jobs.ranges import FilePart, index_file, ranges_of
 

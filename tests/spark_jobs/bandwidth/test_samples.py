@@ -10,7 +10,7 @@ from dumpfilter.dump.set_pass import filter_set
 from dumpfilter.filter import Filter, FilterSemantics
 from dumpfilter.index.fileset import BinlogSet
 from dumpfilter.spark_jobs.bandwidth.job import bandwidth
-from dumpfilter.spark_jobs.bandwidth.measured_set import CHUNK, LEVEL
+from dumpfilter.spark_jobs.bandwidth.samples import CHUNK, LEVEL
 from dumpfilter.spark_jobs.engines import run_here
 from dumpfilter.topology.slaves_file import SlaveDefinition
 
