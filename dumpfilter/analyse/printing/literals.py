@@ -19,7 +19,7 @@ from dumpfilter.binlog.events import LOG_EVENT_SUPPRESS_USE_F, EventHeader
 from dumpfilter.binlog.format import Family, FormatDescription
 from dumpfilter.binlog.gap_events import Gap, Head
 from dumpfilter.binlog.gtid import empty_set
-from dumpfilter.binlog.query import QueryEvent, StatusVariables
+from dumpfilter.binlog.query import QueryEvent
 from dumpfilter.binlog.row_image import decimal_text
 from dumpfilter.filter.convert import kind_from_number
 
@@ -178,7 +178,7 @@ class Session:
     def __init__(self, fd: FormatDescription) -> None:
         self.family: Family = fd.family
         self._version = server_version(fd)
-        self._set: dict[str, list[bytes]] = {}
+        self._set: dict[str, object] = {}
         self._options = [
             (name, bit, meaning)
             for name, bit, meaning, since in _OPTIONS
@@ -207,83 +207,89 @@ class Session:
         They set the session variables that the Query event ``query`` records. ``database`` is the default database
         on the target. ``use`` False omits USE, for a statement that does not depend on the default database.
         """
+        lines = self._use(query, header, database) if use else []
         status = query.status
         when = f"SET TIMESTAMP={header.timestamp}"
         if status.microseconds is not None:
             when += f".{status.microseconds:06}"
-        lines = []
-        if use and header.flags & LOG_EVENT_SUPPRESS_USE_F and not _NAMELESS.match(query.text):
+        lines.append(when.encode())
+        self._one(lines, "pseudo_thread_id", query.thread_id)
+        if status.flags2 is not None:
+            flags = status.flags2
+            self._several(
+                lines, "options", {name: int(bool(flags & bit) is set_) for name, bit, set_ in self._options}
+            )
+        if status.sql_mode is not None:
+            self._one(lines, "sql_mode", status.sql_mode)
+        increment = (
+            1 if status.auto_increment_increment is None else status.auto_increment_increment,
+            1 if status.auto_increment_offset is None else status.auto_increment_offset,
+        )
+        names = ("auto_increment_increment", "auto_increment_offset")
+        self._several(lines, "increment", dict(zip(names, increment, strict=True)))
+        self._charsets(lines, query)
+        if status.time_zone is not None and self._changed("time_zone", status.time_zone):
+            lines.append(b"SET @@session.time_zone=" + quoted_text(status.time_zone))
+        self._one(lines, "lc_time_names", status.lc_time_names or 0)
+        self._one(lines, "collation_database", status.charset_database or "DEFAULT")
+        if self.family == "mysql":
+            for variable, since in _VERSIONED.items():
+                value = getattr(status, variable)
+                if value is not None and self._changed(variable, value):
+                    lines.append(f"/*!{since} SET @@session.{variable}={value}*/".encode())
+            if status.explicit_defaults_for_timestamp is not None:
+                self._one(lines, "explicit_defaults_for_timestamp", status.explicit_defaults_for_timestamp)
+        return lines
+
+    def is_new_thread(self, thread_id: int) -> bool:
+        """Tell whether ``thread_id`` differs from the previous statement's, and remember it."""
+        return self._changed("pseudo_thread_id", thread_id)
+
+    def _use(self, query: QueryEvent, header: EventHeader, database: str) -> list[bytes]:
+        if header.flags & LOG_EVENT_SUPPRESS_USE_F and not _NAMELESS.match(query.text):
             # The logged statement may drop the default database. Therefore USE is printed again before the next
             # statement.
             self._set.pop("use", None)
-        elif use and database:
-            lines = self._changed({"use": [USE + quoted_name(database)]})
-        return [
-            *lines,
-            when.encode(),
-            *self.of_thread(query.thread_id),
-            *self._changed(self._settings(status)),
-        ]
+            return []
+        return [USE + quoted_name(database)] if database and self._changed("use", database) else []
 
-    def of_thread(self, thread_id: int) -> list[bytes]:
-        """Return the SET statement for the thread id of a statement's session, if the text has not set it."""
-        return self._changed({"thread": [_setting(pseudo_thread_id=thread_id)]})
-
-    def _settings(self, status: StatusVariables) -> dict[str, list[bytes]]:
-        """Return the SET statements for a statement's status variables. Statements of one key belong together."""
-        found: dict[str, list[bytes]] = {}
-        if (flags := status.flags2) is not None:
-            options = {name: int(bool(flags & bit) is set_) for name, bit, set_ in self._options}
-            found["options"] = [_setting(**options)]
-        if status.sql_mode is not None:
-            found["sql_mode"] = [_setting(sql_mode=status.sql_mode)]
-        by, offset = status.auto_increment_increment, status.auto_increment_offset
-        increment = {
-            "auto_increment_increment": 1 if by is None else by,
-            "auto_increment_offset": 1 if offset is None else offset,
+    def _charsets(self, lines: list[bytes], query: QueryEvent) -> None:
+        status = query.status
+        if status.charset_client is None:
+            return
+        wanted = {
+            "character_set_client": status.charset_client,
+            "collation_connection": status.collation_connection,
+            "collation_server": status.collation_server,
         }
-        found["increment"] = [_setting(**increment)]
-        if status.charset_client is not None:
-            charsets = {
-                "character_set_client": status.charset_client,
-                "collation_connection": status.collation_connection,
-                "collation_server": status.collation_server,
-            }
+        if self._set.get("charsets") != wanted and (name := self.charset(status.charset_client)) is not None:
             # In some character sets, such as gbk, the second byte of a character can be a backslash. The printed \C
             # command tells the client the character set, so that the client does not take this byte for an escape.
-            name = self.charset(status.charset_client)
-            command = [] if name is None else [f"/*!\\C {name} */".encode()]
-            found["charsets"] = [*command, _setting(**charsets)]
-            if status.character_set_collations is not None:
-                found["collations"] = [self._collations(status.character_set_collations)]
-        if status.time_zone is not None:
-            found["time_zone"] = [b"SET @@session.time_zone=" + quoted_text(status.time_zone)]
-        found["lc_time_names"] = [_setting(lc_time_names=status.lc_time_names or 0)]
-        found["database"] = [_setting(collation_database=status.charset_database or "DEFAULT")]
-        if self.family == "mysql":
-            for variable, since in _VERSIONED.items():
-                if (value := getattr(status, variable)) is not None:
-                    found[variable] = [b"/*!%d %s*/" % (since, _setting(**{variable: value}))]
-            if (value := status.explicit_defaults_for_timestamp) is not None:
-                found["timestamp"] = [_setting(explicit_defaults_for_timestamp=value)]
-        return found
+            lines.append(f"/*!\\C {name} */".encode())
+        self._several(lines, "charsets", wanted)
+        chosen = status.character_set_collations
+        if chosen is not None and self._changed("character_set_collations", chosen):
+            pairs = (
+                (charset_name(of_set, self.family), collation_name(number, self.family))
+                for of_set, number in chosen
+            )
+            # A character set that the SET statement leaves out gets the default collation of the server that runs the
+            # text.
+            text = ",".join(f"{charset}={name}" for charset, name in pairs if charset and name)
+            # A server without this variable takes the text as a comment, as a replica ignores the variable.
+            lines.append(f"/*M!110201 SET @@session.character_set_collations='{text}'*/".encode())
 
-    def _collations(self, chosen: tuple[tuple[int, int], ...]) -> bytes:
-        pairs = (
-            (charset_name(of_set, self.family), collation_name(number, self.family))
-            for of_set, number in chosen
-        )
-        # A character set that the SET statement leaves out gets the default collation of the server that runs the text.
-        text = ",".join(f"{charset}={name}" for charset, name in pairs if charset and name)
-        # A server without this variable takes the text as a comment, as a replica ignores the variable.
-        return f"/*M!110201 SET @@session.character_set_collations='{text}'*/".encode()
+    def _changed(self, key: str, value: object) -> bool:
+        if self._set.get(key) == value:
+            return False
+        self._set[key] = value
+        return True
 
-    def _changed(self, settings: dict[str, list[bytes]]) -> list[bytes]:
-        """Return those of the statements that the text has not printed last for their key, and remember them."""
-        changed = {key: lines for key, lines in settings.items() if self._set.get(key) != lines}
-        self._set |= changed
-        return [line for lines in changed.values() for line in lines]
+    def _one(self, lines: list[bytes], variable: str, value: object) -> None:
+        if self._changed(variable, value):
+            lines.append(f"SET @@session.{variable}={value}".encode())
 
-
-def _setting(**values: object) -> bytes:
-    return f"SET {', '.join(f'@@session.{name}={value}' for name, value in values.items())}".encode()
+    def _several(self, lines: list[bytes], key: str, values: dict[str, int] | dict[str, int | None]) -> None:
+        if self._changed(key, values):
+            pairs = ", ".join(f"@@session.{name}={value}" for name, value in values.items())
+            lines.append(f"SET {pairs}".encode())

@@ -365,8 +365,9 @@ class TextPrinter:
         assert self._session is not None
         self._in_transaction = word == b"BEGIN"
         thread, seconds = _THREAD_AND_SECONDS.unpack_from(raw, HEADER_LENGTH)
-        timestamp = int.from_bytes(raw[:4], "little")
-        settings = [b"SET TIMESTAMP=%d" % timestamp, *self._session.of_thread(thread)]
+        settings = [b"SET TIMESTAMP=%d" % int.from_bytes(raw[:4], "little")]
+        if self._session.is_new_thread(thread):
+            settings.append(b"SET @@session.pseudo_thread_id=%d" % thread)
         lines = b"".join(one + DELIMITER + b"\n" for one in settings)
         return event_line(
             T.QUERY,
