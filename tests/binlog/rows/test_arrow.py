@@ -20,7 +20,7 @@ from dumpfilter.binlog import row_image as T
 from dumpfilter.binlog.events import HEADER_LENGTH, ROWS, EventType
 from dumpfilter.binlog.format import Family
 from dumpfilter.binlog.rows import ChangedRows, Column, RowImageReader, Table, arrow, describe_table
-from dumpfilter.binlog.rows.arrow import common_type, struct_of, typed_values, with_names
+from dumpfilter.binlog.rows.arrow import common_type, struct_of, typed_values, value_of_text, with_names
 from dumpfilter.binlog.rows_events import decode_table_map
 from tests.binlog.rows.recorded import NAMES, RecordedEvent, all_pairs, events, pairs, path_of, read
 
@@ -381,6 +381,19 @@ def compare(image: dict[str, Any] | None, texts: dict[str, str | None] | None, s
         else:
             assert as_text(value, kind, text) == text
     return len(texts)
+
+
+def test_dates_that_no_calendar_has_are_null() -> None:
+    texts = {
+        "2024-02-29 23:59:59.5": datetime.datetime(2024, 2, 29, 23, 59, 59, 500_000),
+        "9999-12-31 00:00:00": datetime.datetime(9999, 12, 31),
+        "0000-00-00 00:00:00": None,
+        "0000-05-05 01:02:03": None,
+    }
+    invalid = dict.fromkeys(("2023-02-29 00:00:00", "2023-00-01 00:00:00", "-2023-01-01 00:00:00", None))
+    for given_texts in (texts, texts | invalid):
+        found = value_of_text(pa.array([*given_texts], pa.string()), pa.timestamp("us"))
+        assert found.to_pylist() == [*given_texts.values()]
 
 
 def test_binary_values_that_are_too_large_for_an_array_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
