@@ -130,7 +130,9 @@ STATE = np.dtype(
 
 
 class Buffer(NamedTuple):
-    """A part of a binlog file in memory that a call of the scan reads: its bytes, and their offset in the file."""
+    """A part of a binlog file in memory that a call of the scan reads: its bytes, and the byte offset in the file at
+    which they begin.
+    """
 
     data: Bytes
     offset: int
@@ -204,8 +206,8 @@ UNREAD_GTID = -2
 such a GTID.
 """
 NO_TRANSACTION = -3
-"""The value of ``source`` for an event between two transactions, such as Rotate. Such an event has an entry like a
-transaction.
+"""The value of ``source`` for an event between two transactions, such as Rotate. Such an event has its own entry in the
+columns of transactions.
 """
 
 LARGE = 1 << 16
@@ -215,8 +217,8 @@ The master then decides about each event of the transaction separately.
 """
 
 _LOOK_BACK = 8
-"""The number of entries at the end of a list that are searched before a table or a GTID source is appended. One that
-comes again later may be listed twice.
+"""The number of newest entries of a list that are compared before a table or a GTID source is appended. One that was
+listed earlier than these may be listed twice.
 """
 
 _MIN_QUERY_HEADER = 13
@@ -270,8 +272,8 @@ _BAD = (-Stop.BAD_EVENT,) * 3
 
 
 class _Effect(enum.Enum):
-    """The effects that an event can have on the scan. An effect is the next :class:`Place` for each present one, in
-    the order of Place.
+    """The kinds of effects that an event has on the state of the scan. A value lists the next state (:class:`Place`)
+    for each state before the event, in the order of Place.
 
     A negative number is the :class:`Stop` with which the scan ends there.
     """
@@ -291,7 +293,12 @@ class _Effect(enum.Enum):
 
 
 class _Rule(NamedTuple):
-    """The role, the subject and the effect of events that are one symbol or word of the grammar."""
+    """A rule of the grammar for the events of one symbol or word: their role, their subject, and their effect on the
+    scan's state.
+
+    The role says how the event travels in a filtered stream. The subject is a constant for an event without a table or
+    statement, or for one whose statement is not numbered yet.
+    """
 
     role: int
     effect: _Effect = _Effect.NONE
@@ -330,8 +337,8 @@ _RULES = {
     Word.GAP: _Rule(R.GAP),
     Word.GAP_OF_TRANSACTIONS: _Rule(R.GAP, _Effect.BETWEEN_ONLY),
 }
-"""The rules of the grammar, by word (a group of events). An event with the word FILE has the role KEEP inside a
-transaction.
+"""The rules of the grammar, by word (a group of events). Inside a transaction, an event of the group FILE has the role
+KEEP instead.
 """
 
 _TEXTS = (
@@ -447,8 +454,8 @@ def _same(a, b, length):
 
 @inner
 def _table_id_slot(ids, table_id):
-    """Return the slot of a table id in the hash table ``ids``. If the table id is not there, return the free slot for
-    it.
+    """Return the index in the hash table ``ids`` of a table id, or of the free slot for it. Rows events name their
+    table by such an id.
     """
     mask = np.uint64(ids.size - 1)
     slot = (table_id * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40) & mask
@@ -459,7 +466,9 @@ def _table_id_slot(ids, table_id):
 
 @kernel
 def copy_table_ids(old: TableIds, new: TableIds):
-    """Insert the table ids of the hash table ``old`` into ``new``, which is empty and has more slots."""
+    """Insert the entries of the hash table ``old`` into ``new``, which is empty and has more slots. The tables map the
+    table ids of rows events to numbers of tables.
+    """
     for k in range(old.ids.size):
         if old.ids[k] != np.uint64(0):
             slot = _table_id_slot(new.ids, old.ids[k] - np.uint64(1))
@@ -657,7 +666,11 @@ def _refined(word, kind, event, body_length, query_header_length, texts):
 
 @inlined
 def _has_end(body, body_length):
-    """Tell whether a Gap event has an end position, and therefore stands for dropped transactions."""
+    """Tell whether a Gap event (a relay log's note about dropped events) has an end position, and therefore stands for
+    dropped transactions.
+
+    ``body`` is the memory address of the event's body, and ``body_length`` its length without the checksum.
+    """
     if body_length < GAP_LENGTH or load_u8(body + _U(GAP_KIND_AT)) != np.uint8(KIND_GAP):
         return False
     return load_u64(body + _U(GAP_END_AT)) != np.uint64(0)
@@ -687,11 +700,11 @@ def _table_key(body, body_length, id_length):
 
 @kernel
 def find_subject(key: np.uintp, length: int, heap: np.uintp, starts: Int64s, lengths: Int64s, slots: Int64s):
-    """Return the number of a table, given its name, and the index in the hash table ``slots`` at which the number
-    stands.
+    """Return the number of a table, given its name, and the index in ``slots`` at which the number stands.
 
-    For an unknown name, return -1 and the index of a free slot. ``key`` is the memory address of the name, which has
-    ``length`` bytes. ``heap`` is the address of all names. The other arguments are arrays of :class:`Names`.
+    For an unknown name, return -1 and the index of a free slot. ``key`` is the memory address of the name as a
+    Table_map event has it, of ``length`` bytes. ``heap`` is the address of all names. ``slots`` is a hash table; it and
+    the other arrays are those of :class:`Names`.
     """
     mask = np.uint64(slots.size - 1)
     slot = np.uint64(crc32(_U(key), _U(length))) & mask
@@ -805,8 +818,10 @@ def group_transactions(
 
 @inner
 def _list_subjects(sizes, roles, subjects, first, stop, set_subject, begin):
-    """Write the list of different subjects of a transaction to ``set_subject``, from index ``begin`` on. Return the
-    index after the list. The list is empty if the master must decide about each event of the transaction.
+    """Write the distinct subjects (tables and statements) of one transaction to ``set_subject``, from index ``begin``
+    on. Return the index after them, which is ``begin`` if the master must decide about each event separately.
+
+    ``first`` and ``stop`` are the indexes of the transaction's first event, and of the event after its last.
     """
     used = np.int64(begin)
     # Whether a statement of the transaction is not complete yet.

@@ -77,8 +77,8 @@ def file_name(path: str) -> str:
 
 
 def local_bytes(paths: Sequence[str]) -> int | None:
-    """Return the total size of files in bytes, given their paths or URIs. None if a file is remote or its size cannot
-    be read.
+    """Return the total size of files in bytes, for a progress bar, given their paths or URIs. None if a file is remote
+    or its size cannot be read.
     """
     total = 0
     for one in paths:
@@ -93,8 +93,8 @@ def local_bytes(paths: Sequence[str]) -> int | None:
 
 
 def not_here(uri: str) -> OptionError:
-    """Return the error for a URI that was given where only a path on this machine is possible, such as an output. The
-    caller raises the error.
+    """Return the error for a URI that was given where only a path on this machine is possible, such as an output
+    directory. The caller raises the error.
     """
     return OptionError(
         f"{uri}: dumpfilter only reads binlogs at such an address; name a path on this machine, and copy the files "
@@ -167,8 +167,8 @@ def remote_set(uri: str) -> list[str]:
 
 
 def only_index(names: Sequence[str], directory: str) -> str:
-    """Return the only name of ``names``, the index files of binlogs in a directory. Raises BinlogMissing for none, and
-    for more than one.
+    """Return the only name in ``names``, the index files that a directory has. Raises BinlogMissing for none, and for
+    more than one, because the right binlog set is then unknown.
     """
     if not names:
         raise BinlogMissing("no index file (*.index) in this directory", file=directory)
@@ -184,7 +184,8 @@ def _relative(name: str) -> str:
 
 
 def _beside(uri: str, name: str, *, within: bool = False) -> str:
-    """Return the URI of the file ``name`` in the same directory as ``uri``, with the same query.
+    """Return the URI of the file ``name`` in the directory of the file ``uri``, with the same query (the part after
+    ``?``).
 
     With ``within``, ``uri`` itself is the directory.
     """
@@ -194,7 +195,7 @@ def _beside(uri: str, name: str, *, within: bool = False) -> str:
 
 
 def file_system(uri: str) -> tuple[Any, str]:
-    """Return pyarrow's file system object for a URI, and the file's path in it.
+    """Return pyarrow's file system object for a URI, and the path by which that object finds the file.
 
     Raises OptionError for a URI that pyarrow cannot use, and BinlogMissing if the libraries for HDFS are missing.
     """
@@ -219,7 +220,11 @@ def file_system(uri: str) -> tuple[Any, str]:
 
 @functools.lru_cache(16)
 def _s3(query: str, endpoint: str) -> Any:
-    """Return pyarrow's file system for S3. ``endpoint`` is the server's URL; an empty string for Amazon's servers."""
+    """Return pyarrow's file system for S3, which is cached because it holds connections.
+
+    ``query`` is the query of an S3 URI, such as ``region=eu-west-1``. ``endpoint`` is the server's URL; an empty string
+    for Amazon's servers.
+    """
     from pyarrow.fs import S3FileSystem
 
     given = {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}

@@ -115,7 +115,7 @@ class FileBegin(NamedTuple):
 class ScanPoint(NamedTuple):
     """The state of a scan (the reading of events into arrays) at a transaction boundary.
 
-    A later scan can begin at this boundary with this state, without reading the file's part before it.
+    A later scan can begin at this boundary with this state, without reading the part of the file before it.
     """
 
     prepared: Prepared
@@ -148,11 +148,11 @@ class RelayWentBack(BinlogUnreadable):
 
 @dataclass(eq=False)
 class PublishedEnd:
-    """The position up to which other threads may read a log that this process writes. One thread advances it, and any
-    thread may read it.
+    """The position up to which readers may read a log that this process is writing. The writer's thread advances it,
+    and any thread may read it.
 
-    Up to the position the log does not change. It may end there inside a transaction. When the writer discards a
-    part of the log, this object is closed for good, and readers of the log get an error.
+    Bytes before the position do not change any more. The position may lie inside a transaction. When the writer
+    discards a part of the log, this object is closed for good, and readers of the log get an error.
     """
 
     position: tuple[str, int]
@@ -160,7 +160,7 @@ class PublishedEnd:
     is_closed: bool = False
 
     def readable(self, name: str, offset: int, length: int) -> int:
-        """Return how many of the ``length`` bytes from the byte offset ``offset`` of the file ``name`` may be read. 0
+        """Return how many of the ``length`` bytes from the byte offset ``offset`` of the file ``name`` are published. 0
         if none may be read yet.
 
         Raises RelayWentBack if the writer has discarded a part of the log.
@@ -248,8 +248,8 @@ class BinlogFile:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the file holds its server's binlog file from the first event on. A relay log file may begin in the
-        middle of the server's file.
+        """Whether the file has all events of the server's binlog file from the first one on. A relay log file may begin
+        in the middle of the server's file.
         """
         return self.begin.position <= self.first_event
 
@@ -335,10 +335,11 @@ class BinlogFile:
         check_whole(self.read_into(buffer, offset), buffer.size, offset, file=self.name)
 
     def read_cached(self, buffer: npt.NDArray[np.uint8], offset: int) -> bool:
-        """Fill ``buffer`` (uint8) with the file's bytes from the byte offset ``offset`` on, if they are in the page
-        cache.
+        """Fill ``buffer`` (uint8) with the file's bytes from the byte offset ``offset`` on, without waiting for the
+        disk.
 
-        Return False when they are not all there, or when the file system cannot tell.
+        Return False when not all of the bytes are in the page cache, or when the file system cannot tell. The buffer's
+        content is then undefined.
         """
         try:
             return os.preadv(self._file.fileno(), [buffer.data], offset, os.RWF_NOWAIT) == buffer.size
@@ -544,14 +545,16 @@ class SegmentReader:
         )
 
     def give_away(self) -> None:
-        """Leave the bytes of the last segment, :attr:`data`, to the caller. :meth:`next` reads into another buffer."""
+        """Leave the bytes of the last segment, :attr:`data`, to the caller, who may keep them. :meth:`next` then reads
+        into another buffer.
+        """
         self._buffer = np.empty(0, np.uint8)
 
     def _new_buffer(self) -> npt.NDArray[np.uint8]:
-        """Return a buffer of a segment's size.
+        """Return a buffer of ``segment_size`` bytes.
 
-        Its memory becomes another buffer when no array refers to the buffer any more. New memory would cost more than
-        the scan, because the system clears each page at the first write.
+        Its memory is reused for another buffer when no array refers to the buffer any more. New memory would cost more
+        than the scan, because the system clears each page at the first write.
         """
         spare = self._spare
         memory = spare.pop() if spare else np.empty(self._segment_size, np.uint8)
@@ -814,10 +817,11 @@ class BinlogSet:
         return [newest] if self.index is None else [newest, self.index]
 
     def growth(self) -> list[object]:
-        """Return a value that differs from an earlier result if the set has grown since: sizes and modification times
-        of :meth:`growing`.
+        """Return a value by which a caller that waits for new events notices growth: it differs from an earlier result
+        if the set has grown since.
 
-        The value also changes when another file takes the newest file's name. Raises OSError.
+        The value has the sizes and modification times of the files of :meth:`growing`. It also changes when another
+        file takes the newest file's name. Raises OSError.
         """
         found: list[object] = []
         for path in self.growing():
@@ -879,7 +883,8 @@ def identity_of(status: os.stat_result) -> FileIdentity:
 
 
 def _mode(path: Path) -> int:
-    """Return the mode of a file (``st_mode``), 0 if there is none. Raises OSError when the system cannot look it up.
+    """Return the mode (``st_mode``) of a file, or 0 if no file has this path. Raises OSError when the system cannot
+    look it up.
 
     :meth:`pathlib.Path.exists` hides such an error from Python 3.14 on.
     """
@@ -890,7 +895,9 @@ def _mode(path: Path) -> int:
 
 
 def _is_gone(path: Path) -> bool:
-    """Tell whether a directory that can be searched has no entry for the path."""
+    """Tell whether the path certainly names no file. False also if the system cannot look it up, for example without a
+    permission for the directory.
+    """
     try:
         path.lstat()
     except FileNotFoundError:
@@ -985,7 +992,7 @@ _IN_TRANSACTIONS = GTIDS | {EventType.QUERY}
 
 
 class GtidsBefore(NamedTuple):
-    """The GTIDs of all transactions before a binlog file, as the events at the file's beginning list them."""
+    """The GTIDs of all transactions before a binlog file, as the events at the beginning of the file list them."""
 
     logged: GtidSet | None
     """The GTIDs that the server had logged before, from the Previous_gtids or Gtid_list event. None if the file has no
@@ -1039,7 +1046,8 @@ def gtids_before(file: BinlogFile) -> GtidsBefore:
 
 
 def add_transactions(gtids: GtidSet, segment: Segment, sources: SourceNumbers) -> None:
-    """Add the GTIDs of all transactions in a scanned segment of a binlog file to the set ``gtids``.
+    """Add the GTIDs of all transactions in a scanned segment (part of a binlog file) to the set ``gtids``. ``sources``
+    gives the GTID source for each source number in the segment.
 
     In a relay log, the transactions that the slave's master dropped are added, too.
     """
@@ -1051,8 +1059,8 @@ def add_transactions(gtids: GtidSet, segment: Segment, sources: SourceNumbers) -
 
 
 def gtids_through(file: BinlogFile) -> GtidSet | None:
-    """Return the GTIDs of all transactions before and in a binlog file. None if the file does not tell the GTIDs before
-    it. Raises BinlogError.
+    """Return the GTIDs of all transactions before the end of a binlog file, read from the whole file. None if the
+    file's first events do not list the GTIDs before it. Raises BinlogError.
     """
     found, sources = gtids_before(file).all, SourceNumbers()
     if found is not None:

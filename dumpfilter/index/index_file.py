@@ -133,7 +133,9 @@ class GrowingFile:
 
     @classmethod
     def create(cls, path: Path, head: bytes) -> Self:
-        """Create a file with its first bytes, ``head``. A file of this name that a crash left is removed."""
+        """Create a file that begins with the bytes ``head``, and open it for appending. A file of this name that a
+        crash left is removed.
+        """
         made = cls(path, files.create(path), 0)
         try:
             made.append(head)
@@ -162,7 +164,7 @@ class GrowingFile:
         self.end += len(data)
 
     def cut(self, end: int) -> None:
-        """Truncate the file to the size ``end``."""
+        """Truncate the file to the size ``end``, to remove events that are invalid or incomplete."""
         if self.end > end:
             files.truncate(self.path, self._fd, end)
         self.end = end
@@ -187,12 +189,12 @@ F = TypeVar("F", bound=GrowingFile)
 
 
 class LogWriter(Generic[F]):
-    """A binlog set or relay log that this process writes. An index file names the set's files, and the newest file is
-    open for appending.
+    """A writer that appends to a binlog set or relay log of this process. An index file names the set's files, and the
+    newest file is open for appending.
 
     With ``synced`` a new file's first bytes are synced to the disk before the index names the file. All of a file is
-    synced before the next file begins. ``index`` is the index file; None before the first file, if its name is not
-    known yet.
+    synced before the next file begins. ``index`` is the path of the index file; None before the first file, if its name
+    is not known yet.
     """
 
     def __init__(self, index: Path | None, *, synced: bool) -> None:
@@ -211,7 +213,8 @@ class LogWriter(Generic[F]):
         return [] if self.index is None else [Path(line).name for line in read_index(self.index) if line]
 
     def begin(self, index: Path, made: F) -> F:
-        """Add the new file ``made`` to the index file ``index``, and append to this file from now on. Return ``made``.
+        """Add the new file ``made`` to the index file ``index``, so that later events are appended to this file. Return
+        ``made``.
 
         Raises OutputError. After an error the new file is closed, and the index does not name it.
         """
@@ -246,7 +249,8 @@ class LogWriter(Generic[F]):
             self.file.sync()
 
     def sync_later(self, *then: Path) -> None:
-        """Start to sync the open file and the files ``then`` to the disk, in another thread, and return at once.
+        """Start to sync the open file to the disk in another thread, and return at once. The files ``then``, such as a
+        state file, are synced after it.
 
         Two such syncs may be running. A further call waits, so that a slow disk slows down the sender of the log.
         Raises OutputError when an earlier sync has failed.
@@ -258,8 +262,8 @@ class LogWriter(Generic[F]):
             self._syncing.append(self._syncing_thread.submit(_write_to_disk, (self.file.path, *then)))
 
     def _see_results(self, most: int) -> None:
-        """Wait until at most ``most`` syncs of :meth:`sync_later` are running. Raises OutputError when one has
-        failed.
+        """Wait until at most ``most`` syncs of :meth:`sync_later` are unfinished. Raises OutputError when a finished
+        sync has failed.
         """
         while len(self._syncing) > most:
             error = self._syncing.popleft().exception()

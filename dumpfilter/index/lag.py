@@ -16,9 +16,9 @@ Place = tuple[str, int]
 class BinlogEnd:
     """The end of a binlog set at one moment, from which the lag of any reader (such as a slave) is computed.
 
-    ``paths`` are the set's files by name, oldest first. ``now`` is a Unix time, seconds. ``end`` is the position at
-    which the binlog ends for readers; None: the end of the newest file. The lag in seconds needs a read of the file,
-    whose result is cached for all readers at one position.
+    ``paths`` maps the names of the set's files to their paths, oldest first. ``now`` is the present time, Unix seconds.
+    ``end`` is the position (file name and byte offset) up to which readers may read; None: the end of the newest file.
+    The lag in seconds needs a read of the file, whose result is cached for all readers at one position.
     """
 
     def __init__(self, paths: Mapping[str, Path], now: float, end: Place | None = None) -> None:
@@ -44,9 +44,10 @@ class BinlogEnd:
         return len(self._paths)
 
     def lag_bytes(self, place: Place) -> int | None:
-        """Return the number of bytes of the binlog set after a position (``place``, a file and offset).
+        """Return the number of bytes that a reader at the position ``place`` (file name and byte offset) still has to
+        read.
 
-        None if the set no longer has the file.
+        They are the bytes from this position to the end of the binlog set. None if the set no longer has the file.
         """
         file, position = place
         if file not in self._sizes:
@@ -54,9 +55,11 @@ class BinlogEnd:
         return max(0, self._sizes[file] - position) + self._after[file]
 
     def lag_seconds(self, place: Place) -> float | None:
-        """Return the age in seconds of the first event after the position ``place``, by the event's timestamp.
+        """Return the age in seconds, by its timestamp, of the first event that a reader at the position ``place`` has
+        not read.
 
-        0 if there is no such event. None if the set no longer has the file, or if the file cannot be read.
+        ``place`` is a file name and a byte offset. 0 if there is no such event. None if the set no longer has the file,
+        or if the file cannot be read.
         """
         if place not in self._seconds:
             self._seconds[place] = self._lag_seconds(*place)

@@ -78,8 +78,10 @@ class Resolved:
 
 
 def _held_by(columns: EventColumns, first: int, end: int) -> set[int]:
-    """Return the numbers of the tables and statements that the events from ``first`` up to, but without, ``end``
-    change. The set has ALWAYS if the master sends any of the events to every slave.
+    """Return the numbers of the subjects (tables and statements) that some events of ``columns`` change. The set also
+    has ALWAYS if the master sends any of the events to every slave.
+
+    The events are those with the indexes from ``first`` to ``end`` - 1.
     """
     role = columns.role[first:end] & R.ROLE_MASK
     found = np.unique(columns.subject[first:end][(role >= R.ROWS) & (role <= R.STATEMENT)])
@@ -120,8 +122,11 @@ def _running(
     steps: npt.NDArray[np.int64],
     initial: int,
 ) -> npt.NDArray[np.int64]:
-    """Return the running sums of ``steps``, from ``initial`` on. Where ``known`` is true, the sum becomes the value in
-    ``values`` instead.
+    """Return running sums that begin at ``initial``. Element i adds ``steps[i]`` to the sum before, or restarts at
+    ``values[i]`` where ``known[i]`` is true.
+
+    So positions and sequence numbers of a relay log are found: some events tell them, and the other events only add
+    their size or count.
     """
     sums = np.cumsum(steps)
     newest = np.maximum.accumulate(np.where(known, np.arange(known.size), -1))
@@ -218,9 +223,9 @@ class FileScanner:
     def reset(self, prepared: Prepared, fd: FormatDescription, writer: WriterPoint | None = None) -> None:
         """Forget the open transaction, so that the next scan may begin at any transaction boundary of the file.
 
-        ``prepared`` are the XA transactions that are prepared at that boundary, and ``fd`` describes the layout of the
-        events there. ``writer`` is for a relay log: the position at that boundary in the binlog of the server that
-        wrote the events.
+        ``prepared`` are the XA transactions that are prepared at that boundary. ``fd`` is the format description event
+        that gives the layout of the events there. ``writer`` is for a relay log: the position at that boundary in the
+        binlog of the server that wrote the events.
         """
         if fd is not self.format_description:
             self._use(fd)
@@ -252,10 +257,11 @@ class FileScanner:
             return found and self._segment(data, offset, *found, continues)
 
     def _scan(self, data: npt.NDArray[np.uint8], offset: int, at_end: bool) -> tuple[int, int] | None:
-        """Scan the next bytes of the file. Return the offset in ``data`` at which the scanned events end, and their
-        number.
+        """Scan the next bytes of the file. Return the offset in ``data`` at which the scanned events end, and the
+        number of these events.
 
-        None where :meth:`scan` returns None. A second format description event of a file is scanned alone.
+        ``data`` begins at the byte offset ``offset`` in the file. The result is None if ``data`` has no whole event or,
+        with ``at_end``, no whole transaction. A second format description event of a file is scanned alone.
         """
         place_before = int(self._state["place"][0])
         columns = self._columns
@@ -359,9 +365,13 @@ class FileScanner:
         offset: int,
         txn_event: npt.NDArray[np.int64],
     ) -> tuple[npt.NDArray[np.int64] | None, npt.NDArray[np.int64]]:
-        """Return the columns ``position`` and ``dropped`` of a segment, and move :attr:`writer` to its end.
+        """Return two columns of a segment of a relay log: each event's position in the writer's binlog, and the dropped
+        GTIDs that Gap events tell.
 
-        Raises BinlogCorrupt for a malformed Gap event.
+        The writer is the server that wrote the events. :class:`~dumpfilter.index.segment.Segment` describes the columns
+        ``position`` and ``dropped``. The method advances :attr:`writer` to the segment's end. ``data`` has the file's
+        bytes from ``offset`` on, and ``txn_event`` the index of each transaction's first event. Raises BinlogCorrupt
+        for a malformed Gap event.
         """
         tagged, self._tagged = self._tagged, {}
         gaps = np.flatnonzero(events.role == (R.GAP | R.ENDS))
@@ -411,7 +421,11 @@ class FileScanner:
         return np.concatenate(([before.position], after)), dropped
 
     def _read_gap(self, body: bytes | memoryview, position: int) -> Gap:
-        """Return the content of a Gap event at the offset ``position``. A Gap without an end has no GTIDs."""
+        """Return the content of a Gap event, a relay log's note about transactions that the master dropped. An event
+        that is about no dropped transactions gives an empty Gap.
+
+        ``body`` is the event without header and checksum, and ``position`` its byte offset in the file, for errors.
+        """
         try:
             found = parse_gap_event(body)
         except BinlogCorrupt as error:
@@ -497,8 +511,8 @@ class FileScanner:
         return made
 
     def _opened(self, event: bytes, prepared: Prepared) -> Segment | None:
-        """Return the segment inside a compressed transaction, before which the XA transactions ``prepared`` are
-        prepared.
+        """Return the segment (the scanned events) inside a compressed transaction. ``event`` is its Transaction_payload
+        event, and ``prepared`` the XA transactions that are prepared before it.
 
         None if the transaction is too large, or not exactly one transaction. The master then sends it whole, and counts
         it as undecided.
@@ -516,7 +530,12 @@ class FileScanner:
     def _group(
         self, events: K.EventColumns, data: npt.NDArray[np.uint8], offset: int, continues: bool
     ) -> tuple[int, int]:
-        """Fill the columns of transactions. Return the number of transactions, and of their subjects in lists."""
+        """Group the scanned events into transactions, and fill the scanner's columns of transactions. Return the number
+        of transactions, and the length of the column ``set_subject``.
+
+        ``data`` has the file's bytes from ``offset`` on. ``continues`` tells whether the first transaction began in an
+        earlier segment.
+        """
         buffer = K.Buffer(data, offset)
         transactions = self._columns.transactions
         keys = self._columns.source_keys
@@ -536,8 +555,8 @@ class FileScanner:
         return n, n_set
 
     def _scan_inside(self, events: bytes, prepared: Prepared) -> Segment | None:
-        """Scan the events of a compressed transaction, and return their segment. None unless they are exactly one
-        transaction.
+        """Scan the uncompressed events of a compressed transaction. Return them as a segment, or None if they are not
+        exactly one transaction.
 
         ``prepared`` are the XA transactions that are prepared before this transaction. Raises BinlogError.
         """

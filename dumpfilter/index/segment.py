@@ -25,13 +25,15 @@ from dumpfilter.binlog.gtid_events import Xid
 from dumpfilter.index._scan import EventColumns, TransactionColumns
 
 ALWAYS = R.KEPT
-"""The value in :data:`Prepared` for an XA transaction of which the master sends some events to every slave."""
+"""The value in :data:`Prepared` for a prepared XA transaction that has events for every slave. Every slave then needs
+its XA COMMIT or XA ROLLBACK, too.
+"""
 
 Prepared = Mapping[Xid, int]
 """The XA transactions that are prepared at one position of the stream, by xid in canonical form (:func:`canonical`).
 
-The value is the number of the set of the transaction's tables and statements. It is :data:`ALWAYS` when the master
-sends some of the transaction's events to every slave.
+The value is the number of the set of tables and statements that the transaction changes (:meth:`Subjects.any_of`). It
+is :data:`ALWAYS` when the master sends some of the transaction's events to every slave.
 """
 
 NONE_PREPARED: Prepared = MappingProxyType({})
@@ -45,7 +47,7 @@ _END = re.compile(
 def ended_xid(text: bytes) -> Xid | None:
     """Return the xid that an XA COMMIT or XA ROLLBACK statement names, or None for any other text.
 
-    The xid is read in the form that servers write (``serialize_xid``).
+    The xid is read in the form that servers write (``serialize_xid``), and returned in canonical form.
 
     >>> str(ended_xid(b"XA COMMIT X'67',X'62',7"))
     "X'67',X'62',7"
@@ -73,10 +75,12 @@ It counts because each compressed transaction is a small segment, and a binlog m
 
 
 TOLD_TRANSACTION, TOLD_SOURCE, TOLD_FIRST, TOLD_LAST, TOLD_SEQUENCE, TOLD_TIME = range(6)
-"""The columns of :attr:`Segment.dropped`, whose rows are runs of consecutive GTIDs that a Gap event names.
+"""The columns of :attr:`Segment.dropped`. Each row is a run of consecutive GTIDs of transactions that the master
+dropped, as a Gap event in a slave's relay log lists them.
 
 - TOLD_TRANSACTION: the number of the Gap event's entry among the segment's transactions, ascending.
-- TOLD_SOURCE, TOLD_FIRST, TOLD_LAST: the number of the GTID source, the first and the last transaction number.
+- TOLD_SOURCE: the number of the GTID source (server UUID, or MariaDB's domain id and server id).
+- TOLD_FIRST, TOLD_LAST: the first and the last transaction number of the run.
 - TOLD_SEQUENCE: the ``sequence_number`` of the run's first transaction in the binlog of the server that wrote it.
 - TOLD_TIME: the time of the newest event before the Gap event, Unix seconds.
 """
@@ -117,7 +121,9 @@ _TRANSACTION_TYPES = (np.int64, np.int32, np.int32, np.int64, np.uint32, np.int6
 
 
 def _before(of_events: Mapping[int, Any], stop: int) -> Any:
-    """Return the entries for event numbers below ``stop``."""
+    """Return the entries of ``of_events`` with an event number below ``stop``. The mapping's keys are numbers of events
+    in a segment.
+    """
     return {event: value for event, value in of_events.items() if event < stop}
 
 
@@ -199,18 +205,20 @@ class Segment:
     position: npt.NDArray[np.int64] | None = None
 
     def position_of(self, offset: int) -> int:
-        """Return the position in the writer's binlog for the byte offset ``offset``, at which an event begins or the
-        segment (consecutive events of one file) ends.
+        """Return the position in the writer's binlog file for the byte offset ``offset`` in this file. At the offset an
+        event begins or the segment ends.
 
-        The writer is the server that wrote the events. In a server's own binlog the result is the offset itself.
+        The writer is the server that wrote the events. In a server's own binlog the result is the offset itself. In a
+        relay log the two differ.
         """
         return offset if self.position is None else int(self.position[np.searchsorted(self.offset, offset)])
 
     def positions_of(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the positions in the writer's binlog (the binlog of the server that wrote the events) for byte
-        offsets.
+        """Return the positions in the writer's binlog file for byte offsets in this file. The writer is the server that
+        wrote the events.
 
         At each of ``offsets`` an event begins or the segment ends. In a server's own binlog the offsets are returned.
+        In a relay log the two differ.
         """
         if self.position is None:
             return offsets
@@ -272,8 +280,8 @@ class Segment:
         )
 
     def before(self, txn: int) -> Segment:
-        """Return the part of the segment (consecutive events of a file) that ends before transaction number ``txn``,
-        which must not be the first.
+        """Return the part of the segment (consecutive events of a file) before the transaction with the number ``txn``
+        in the segment. The number must not be 0.
         """
         events = int(self.txn_event[txn])
         sets = int(self.txn_set[txn])
@@ -293,20 +301,24 @@ class Segment:
 
     @property
     def boundaries(self) -> npt.NDArray[np.int64]:
-        """The byte offsets of the transaction boundaries in the segment, ascending."""
+        """The byte offsets in the file at which no transaction of the segment is open, ascending. A reader can begin or
+        stop there.
+        """
         begins: npt.NDArray[np.int64] = self.offset[self.txn_event[int(self.continues) : -1]]
         return begins if self.open else np.append(begins, self.end)
 
     def transaction_of(self, event: int) -> int:
-        """Return the number, within the segment, of the transaction to which event number ``event`` belongs."""
+        """Return the index of the transaction to which an event belongs. ``event`` is the event's index; both count in
+        this segment.
+        """
         return int(np.searchsorted(self.txn_event, event, "right")) - 1
 
     def transaction_at(self, position: int) -> int | None:
-        """Return the number of the transaction that begins at the byte offset ``position`` in the segment's file; None
-        if none begins there.
+        """Return the index in the segment of the transaction that begins at the byte offset ``position`` in the file;
+        None if none begins there.
 
-        For the offset at the segment's end, the result is how many transactions the segment has, unless the last one
-        goes on in the next segment.
+        For the offset at the segment's end, the result is the number of transactions, unless the last one continues in
+        the next segment (then None).
         """
         if position == self.end:
             return None if self.open else len(self.txn_subject)

@@ -37,11 +37,13 @@ class TableSubject:
     table: str
 
     def tables(self) -> tuple[TableName, ...]:
-        """Return the table itself as a tuple of one name, so that tables and statements have one interface."""
+        """Return this table as a tuple of one name. Statements have a method of this name, too, so that callers treat
+        both alike.
+        """
         return (TableName(self.database, self.table),)
 
     def schemas(self) -> tuple[str, ...]:
-        """Return the table's schema as a tuple of one name; an empty tuple without a schema."""
+        """Return the schema of this table as a tuple of one name; an empty tuple for a table without a schema."""
         return (self.database,) if self.database else ()
 
     def schema_and_table(self) -> SchemaAndTable:
@@ -53,8 +55,8 @@ Subject = TableSubject | Statement
 
 
 def numbers_on_tables(subjects: Sequence[Subject]) -> list[int]:
-    """Return the indexes of those ``subjects`` that show whether a filter sends anything: tables, and statements that
-    concern tables.
+    """Return the indexes in ``subjects`` of the tables, and of the statements that concern tables. A filter that sends
+    none of them probably has misspelled rules.
 
     Other statements, such as CREATE DATABASE, are left out, because table rules send them even if no rule matches. If
     ``subjects`` has only such statements, the result has the indexes of all.
@@ -99,7 +101,9 @@ class Subjects:
 
     @property
     def count(self) -> int:
-        """The count of the numbers given so far, to single tables and statements and to sets of them."""
+        """The number of subjects registered so far: tables, statements, and sets of them. The next subject gets this
+        number.
+        """
         return int(self.names.counts[0])
 
     def __len__(self) -> int:
@@ -193,7 +197,9 @@ class Subjects:
         return number
 
     def grow(self) -> None:
-        """Double the arrays of table names, after the compiled scan has stopped because they are full."""
+        """Double the arrays of table names. The caller does so when the compiled scan has stopped because they are
+        full.
+        """
         from dumpfilter.index import _scan as K
 
         old = self.names
@@ -228,12 +234,13 @@ _FRAMES = (b"ROLLBACK", b"SAVEPOINT ", b"RELEASE SAVEPOINT ")
 
 
 def read_statement(event: bytes, fd: FormatDescription) -> tuple[Statement, int | None]:
-    """Return the statement of a Query or Execute_load_query event, and a role or None.
+    """Return two values: the statement of a Query or Execute_load_query event, and None or a role
+    (:mod:`dumpfilter.binlog.roles`).
 
-    A role (:mod:`dumpfilter.binlog.roles`) says when a filtered stream has the event, for example with any other event
-    of its transaction. It is returned for a Query_compressed event with a text such as XA END, whose role the compiled
-    scan could not find. ``fd`` is the format description event in force. Raises BinlogCorrupt (without file and
-    position) when the event is malformed.
+    A role says when a filtered stream has the event, for example with any other event of its transaction. It is
+    returned for a Query_compressed event with a text such as XA END, which the compiled scan could not read. ``event``
+    is the event with its header, and ``fd`` the format description event in force. Raises BinlogCorrupt (without file
+    and position) when the event is malformed.
     """
     kind = EventType(event[4])
     query = decode_statement_event(kind, fd.body(event), fd)
