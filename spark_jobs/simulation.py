@@ -45,15 +45,17 @@ _KEPT = 8
 
 @dataclass(frozen=True, kw_only=True)
 class CountRanges(ReadRanges):
-    """A picklable task that counts the bytes and events of each transaction in some ranges (parts of binlog files),
-    under all filters.
+    """A picklable task that counts the bytes and events of each transaction in some ranges, under all filters. A range
+    is a part of a binlog file with complete transactions.
     """
 
     options: ReadOptions
     filters: tuple[GivenFilter, ...]
 
     def __call__(self, ranges: Iterable[Range]) -> TransactionTraffic:
-        """Read consecutive ranges, and return their traffic. Raises BinlogError with file and position."""
+        """Read consecutive ranges, and return the bytes and events of their transactions under each filter. Raises
+        BinlogError with file and position.
+        """
         subjects, sources, tally = state_of_thread(self.job, self._state)
         parts = []
         for wanted in ranges:
@@ -82,8 +84,9 @@ def read_traffic(
 ) -> SetTraffic:
     """Count the bytes and events of each transaction of a binlog set that each filter passes.
 
-    ``source`` names a binlog set or several files, and ``run`` runs the tasks. A filter has the same index in
-    ``filters`` and in the result. Raises BinlogError with file and position for a damaged binlog.
+    ``source`` names a binlog set or several files. ``run`` is the engine's function that calls the tasks, in threads or
+    on Spark. A filter has the same index in ``filters`` and in the result. Raises BinlogError with file and position
+    for a damaged binlog.
     """
     options = options or ReadOptions()
     indexed = index_set(source, run, options)
@@ -117,7 +120,8 @@ def read_traffic(
 
 
 def times_of(traffic: TransactionTraffic) -> tuple[Ints, Clock]:
-    """Return the commit times of all transactions (Unix microseconds, never decreasing), and their source.
+    """Return the commit times of all transactions (Unix microseconds, never decreasing), and the kind of clock from
+    which they come.
 
     If any commit time is known only to the second, all are treated so, and the transactions of a second are spread
     evenly over it.

@@ -99,10 +99,11 @@ class Spec(NamedTuple):
 
 
 def _load(spec: str | Path | Topology, node: pytest.Item) -> Topology:
-    """Return the topology that ``spec`` describes: a short string, the path of a TOML file, or a model.
+    """Return the topology that ``spec`` describes. ``spec`` is a short string such as ``m >> web``, the path of a TOML
+    file, or a Topology.
 
-    The file of a relative path is sought beside the test ``node`` and in pytest's root. Raises OptionError for a file
-    that does not exist and for an invalid topology.
+    A relative path is sought in the directory of the test ``node``, and then in pytest's root directory. Raises
+    OptionError for a file that does not exist and for an invalid topology.
     """
     from dumpfilter.topology import topology_from
 
@@ -147,8 +148,9 @@ class Pool:
     def take(self, topology: Topology, start: Callable[[], Testbed], test: str) -> Testbed:
         """Return a running instance of ``topology`` for the test with the id ``test``.
 
-        An instance in the pool is reset before it is returned. Otherwise ``start`` starts a new one. An instance that
-        cannot be reset is replaced, with a warning that names the last test that used it.
+        An instance in the pool is reset before it is returned. Without one, ``start`` is called, which starts and
+        returns a new instance. An instance that cannot be reset is replaced, with a warning that names the last test
+        that used it.
         """
         running, before = self._running.pop(topology, (None, ""))
         if running is not None:
@@ -197,7 +199,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _tell_of_compilation(config: pytest.Config) -> None:
-    """Print on the terminal that the first topology waits for the compilation of the kernels.
+    """Print on the terminal that the first topology waits for the compilation of the kernels (compiled functions).
 
     Without this function pytest would capture the text, and show it only after a failure.
     """
@@ -217,7 +219,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take from a worker of pytest-xdist that has ended the names of the topology directories that are kept. A crashed
+    """Collect the names of kept topology directories from ``node``, a worker of pytest-xdist that has ended. A crashed
     worker sends none.
     """
     node.config.stash[_kept].extend(getattr(node, "workeroutput", {}).get(_KEPT_BY_WORKER, []))
@@ -267,7 +269,9 @@ def topology_factory(request: pytest.FixtureRequest) -> Iterator[Start]:
 
 @contextlib.contextmanager
 def _in_use(request: pytest.FixtureRequest, testbed: Testbed) -> Iterator[Testbed]:
-    """Note that the test uses the topology ``testbed`` during the ``with`` block, for the artifacts of a failure."""
+    """Record that the test uses ``testbed`` during the ``with`` block. If the test fails meanwhile, the artifacts of
+    this topology are saved.
+    """
     running = request.node.stash.setdefault(_running, [])
     running.append(testbed)
     yield testbed
@@ -319,8 +323,10 @@ def _told_briefly() -> Iterator[None]:
 
 
 def _wanted(request: pytest.FixtureRequest) -> Spec:
-    """Return the marker arguments of a test, or the configured default. Raises OptionError if there is neither, and for
-    a marker with wrong arguments.
+    """Return the arguments of a test's marker ``@pytest.mark.topology``. Without the marker, the result names the
+    default topology of pytest's configuration.
+
+    Raises OptionError if there is neither, and for a marker with wrong arguments.
     """
     mark = request.node.get_closest_marker(MARK)
     default = request.config.getini("topology")
@@ -398,12 +404,11 @@ _LONGEST_NAME = 120
 
 
 def save_artifacts(testbed: Testbed, parent: Path, test: str) -> str:
-    """Write files that show the state of a running topology for a failed test, and return a summary of them as a text
-    for the test's report.
+    """Write files that show the state of a running topology for a failed test. Return a summary for the test's report.
 
-    They are the status, the report, the history of links, logs, relay logs and binlogs. They are in a new directory
-    below ``parent``, whose name is made from ``test``, the test's id. The directory of the same test from an earlier
-    run is replaced. The summary names each file that cannot be written.
+    They are the status, the report, the history of links (network connections), logs, relay logs and binlogs. They are
+    in a new directory below ``parent``, whose name is made from ``test``, the test's id. The directory of the same test
+    from an earlier run is replaced. The summary names each file that cannot be written.
     """
     directory = _new_directory(parent, test)
     told: list[str] = []
@@ -434,7 +439,9 @@ def save_artifacts(testbed: Testbed, parent: Path, test: str) -> str:
 
 
 def _new_directory(parent: Path, test: str) -> Path:
-    """Create the directory for the artifacts of the test with the id ``test``, replacing this module's older one."""
+    """Create the directory for the artifacts of the test with the id ``test``. It replaces the directory that an
+    earlier run of pytest made for this test.
+    """
     parent.mkdir(parents=True, exist_ok=True)
     ignore = parent / ".gitignore"
     if not ignore.exists():
@@ -447,8 +454,11 @@ def _new_directory(parent: Path, test: str) -> Path:
 
 
 def _save_status(testbed: Testbed, directory: Path) -> Iterator[str]:
-    """Write ``status.json``, and yield the lines of the status for the summary: the tables that ``dumpfilter topology
-    status`` prints, the problems, and the last log lines of each failed node.
+    """Write the topology's status to ``status.json`` in ``directory``, and yield the lines of the status for the
+    summary.
+
+    The lines are the tables that ``dumpfilter topology status`` prints, the problems, and the last log lines of each
+    failed node.
     """
     from rich.console import Console
 
@@ -466,7 +476,9 @@ def _save_status(testbed: Testbed, directory: Path) -> Iterator[str]:
 
 
 def _save_binlogs(node: TestbedNode, directory: Path) -> None:
-    """Copy the node's relay logs and binlogs, the newest first, without files beyond :data:`MOST_BYTES` together."""
+    """Copy the node's relay logs and binlogs to ``directory``, the newest first. A file is left out if the copies would
+    have more than :data:`MOST_BYTES` together.
+    """
     files = [path for path in node.directory.rglob("*") if _LOG_FILE.fullmatch(path.name) and path.is_file()]
     left = MOST_BYTES
     for path in sorted(files, key=lambda path: path.stat().st_mtime_ns, reverse=True):
@@ -479,6 +491,8 @@ def _save_binlogs(node: TestbedNode, directory: Path) -> None:
 
 
 def _write(path: Path, value: Any) -> None:
-    """Write a text, or another value as JSON, to a file. Missing directories are created."""
+    """Write ``value`` to the file ``path``: a string as it is, another value as JSON. Missing directories are
+    created.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(value if isinstance(value, str) else json.dumps(value, indent=1, default=str) + "\n")

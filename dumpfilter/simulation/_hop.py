@@ -1,4 +1,5 @@
-"""Compiled loops that simulate how transactions cross a hop, which is a network link or the applier of a node.
+"""Compiled loops that simulate how transactions cross a hop: a network link, or the applier of a node (the threads that
+apply transactions).
 
 All times are nanoseconds since the start of the run.
 """
@@ -64,10 +65,11 @@ _D_START, _D_RESTART, _D_MESSAGE = 0, 1, 2
 
 @inlined
 def time_of(size, numerator, denominator, limit):
-    """Return the time to send ``size`` bytes, rounded to a whole nanosecond. One byte takes ``numerator /
-    denominator`` nanoseconds.
+    """Return the time to send ``size`` bytes, rounded to a whole nanosecond. One byte takes ``numerator / denominator``
+    nanoseconds.
 
-    ``limit`` is the size from which on the product with ``numerator`` is not exact as a float.
+    Below ``limit`` bytes, the product of size and ``numerator`` is exact as a 64-bit float. From this size on the
+    slower integer division is used.
     """
     if size < limit:
         # The quotient of two exact floats is never rounded up to a whole number. A division of floats takes a third of
@@ -82,8 +84,10 @@ def time_of(size, numerator, denominator, limit):
 def looks(arrived: Int64s, tick: int, again: int, found: Int64s):
     """Compute the time at which a sender finds each transaction in its binlog, and write it into ``found``.
 
-    ``arrived`` has the time at which each transaction is in the sender's binlog, ascending. The sender looks again
-    ``again`` after it found transactions, and then not for ``tick``. All times are nanoseconds.
+    ``arrived`` has the time at which each transaction is in the sender's binlog, ascending. A look finds all
+    transactions that have arrived by then. After a look that found transactions, the sender looks again ``again``
+    later. If that look finds none, the sender finds the next transaction on arrival, but at least ``tick`` after the
+    last successful look. All times are nanoseconds.
     """
     last = np.int64(_NONE)
     for i in range(len(arrived)):
@@ -95,10 +99,10 @@ def looks(arrived: Int64s, tick: int, again: int, found: Int64s):
 
 @inner
 def noise(seed, number, largest):
-    """Return a pseudo-random integer between ``-largest`` and ``largest``, which is the jitter of one transaction's
-    delay.
+    """Return the jitter of one transaction's delay: a pseudo-random integer between ``-largest`` and ``largest``.
 
-    The integer depends only on ``seed``, ``largest`` and the transaction's ``number``.
+    The integer depends only on ``seed``, ``largest`` and ``number``, the transaction's index on the link. A repeated
+    simulation has the same jitter.
     """
     z = np.uint64(seed) * np.uint64(0xD1342543DE82EF95) + np.uint64(number + 1) * np.uint64(
         0x9E3779B97F4A7C15
@@ -122,16 +126,18 @@ def cross(
 ):
     """Simulate sending transactions over a network link (``hop``).
 
-    Write the time at which transaction number ``i`` left the sender into ``departed[i + 1]``, and the time at which it
-    was received into ``received[i + 1]``. ``arrived`` has the time at which the sender has each transaction, and
-    ``sizes`` its bytes. The buffers have room for transaction ``i`` when the first ``room[i]`` transactions have left.
-    ``dropped`` describes the reports about dropped transactions, which use the link, too. ``downs`` has one row for
-    each outage: its start, the time at which the dump resumes, and the message size from then on.
+    ``arrived`` has the time at which the sender has each transaction, and ``sizes`` its bytes. The connection's send
+    buffers have room for transaction ``i`` when the first ``room[i]`` transactions have left. ``dropped`` describes the
+    sender's reports about transactions that a filter dropped, which use the link, too. ``downs`` has one row for each
+    outage: its start, the time at which the dump resumes, and the message size (bytes) from then on.
+
+    The results are written into ``departed`` and ``received``, which have one entry more than there are transactions.
+    Transaction ``i`` left the sender at ``departed[i + 1]``, and was received at ``received[i + 1]``.
 
     Return the number of messages, and the bytes of the reports about dropped transactions.
 
-    Whether a transaction begins a message cannot be predicted. So nothing branches on it, except for links with
-    outages or jitter: ``new`` is 1 or 0, and the mask ``k`` has all its bits or none.
+    The processor cannot predict whether a transaction begins a message. So nothing branches on it, except for links
+    with outages or jitter: ``new`` is 1 or 0, and the mask ``k`` has all its bits or none.
     """
     if hop.jitter or len(downs):
         return _walk(arrived, sizes, room, dropped, hop, downs, departed, received, False)
@@ -241,8 +247,11 @@ def pieces(size, message):
 
 @inner
 def _whole_until(size, start, stop, message, hop, limit):
-    """Return how many bytes of one large transaction left the sender in complete messages between the times
-    ``start`` and ``stop``.
+    """Return how many bytes of one large transaction left the sender in complete messages between the times ``start``
+    and ``stop``.
+
+    After an outage the sender does not send these bytes again. ``size`` is the rest of the transaction and ``message``
+    the message size, bytes. ``limit`` is that of :func:`time_of`.
     """
     needed = time_of(
         size + hop.message_overhead * pieces(size, message), hop.numerator, hop.denominator, limit

@@ -145,8 +145,8 @@ class Crossed(NamedTuple):
 
 
 def nanoseconds_of_a_byte(rate: int | None) -> tuple[int, int]:
-    """Return the time to send one byte at ``rate`` bits per second, as numerator and denominator of nanoseconds.
-    ``rate`` None: 0.
+    """Return the time to send one byte at ``rate`` bits per second, as numerator and denominator of nanoseconds. With
+    ``rate`` None (no limit) the time is 0.
 
     >>> nanoseconds_of_a_byte(2_000_000), nanoseconds_of_a_byte(512_000), nanoseconds_of_a_byte(None)
     ((4000, 1), (15625, 1), (0, 1))
@@ -167,7 +167,8 @@ def cross(
 
     ``arrived`` has the time at which the sender has each transaction, nanoseconds, ascending; ``sizes`` has their
     bytes. ``dropped`` has the sender's reports about dropped transactions, which use the link, too (None: no reports).
-    ``room`` is the result of :func:`room_of`, which equal senders share (None: not known).
+    ``room`` is the result of :func:`room_of`, which callers with equal ``sizes`` and buffers can share (None: it is
+    computed here).
 
     >>> arrived, sizes = np.array([0, 10, 20]), np.array([100, 100, 100])
     >>> cross(arrived, sizes, Hop(rate=160_000_000)).received.tolist()
@@ -188,8 +189,10 @@ def cross(
 
 
 def room_of(sizes: Ints, ahead: int) -> Ints:
-    """Return for each transaction the number of transactions that must have left before send buffers of ``ahead``
-    bytes have room for the message that begins with it. 0: no transaction must have left.
+    """Return when a connection's send buffers of ``ahead`` bytes have room for each transaction: the number of
+    transactions that must have left before. 0: there is room from the start.
+
+    ``sizes`` has the transactions' bytes. With ``ahead`` 0 the buffers have no limit.
 
     >>> room_of(np.array([3, 3, 3, 3]), 5).tolist()
     [0, 0, 1, 2]
@@ -201,8 +204,11 @@ def room_of(sizes: Ints, ahead: int) -> Ints:
 
 
 def _outages(arrived: Ints, sizes: Ints, hop: Hop) -> Ints:
-    """Return the outages of a hop as an int64 array of rows: start, restart (nanoseconds), and the message size
+    """Return the outages of a hop as an int64 array with three columns: start, restart (nanoseconds), and message size
     (bytes) after the restart.
+
+    The message size follows the rate at which transactions came before the outage, at most the link's rate. This rate
+    is computed from ``arrived`` (times, nanoseconds) and ``sizes`` (bytes) of the transactions.
     """
     rows, begin = [], 0
     for down in hop.downs:
@@ -221,7 +227,8 @@ def looks(arrived: Ints, tick: int, again: int) -> Ints:
 
     ``arrived`` has the times at which the transactions arrive in the sender's binlog. All times are nanoseconds,
     ascending. After the sender found transactions, it looks again ``again`` nanoseconds later, when it has made the
-    message. If it then finds none, it finds the next one as it arrives, but not earlier than ``tick`` after the last.
+    message. If it then finds none, it finds the next transaction on arrival, but at least ``tick`` nanoseconds after
+    the last successful look.
 
     >>> looks(np.array([1, 19, 20, 23, 60]), 20, 5).tolist()
     [1, 21, 21, 26, 60]
@@ -278,7 +285,8 @@ class Route(NamedTuple):
 
 
 class Router:
-    """The computation of the links to each node, with the properties that they have in one run.
+    """A calculator of the routes to each node: the links from the origins, with the properties that they have in one
+    run.
 
     The parameters of a run, such as a changed rate, replace the properties in the plan. ``applier`` is the speed at
     which each node applies transactions; None: a transaction counts from its receipt. ``seed`` is the seed of the
@@ -368,7 +376,11 @@ def told_rate(shape: LinkShape) -> float:
 
 
 def _downs(shape: LinkShape, retries: Retries) -> Iterator[Down]:
-    """Yield the outages of a link in ascending order. Those that overlap or touch one another are one."""
+    """Yield the outages of a link in ascending order. Outages that overlap or touch one another are merged.
+
+    ``shape`` has the scheduled outages. ``retries`` has the reader's waits between attempts to connect, which determine
+    when the dump resumes.
+    """
     merged: list[Outage] = []
     for outage in sorted(shape.outages, key=lambda one: one.start):
         last = merged[-1] if merged else None
@@ -391,7 +403,7 @@ def _nanoseconds(seconds: float) -> int:
 
 
 def scaled(load: float) -> Fraction:
-    """Return the load factor, by which the times between commits are divided, as an exact fraction.
+    """Return the load factor as an exact fraction. The simulation divides the times between commits by this factor.
 
     All engines (threads or Spark) then compute equal times.
 
@@ -522,7 +534,9 @@ _KEPT = 4
 
 
 class Polls(NamedTuple):
-    """The polls of a sender, which are its looks for new transactions. Poll 0 stands for the time before the first."""
+    """The polls of a sender: its looks for new transactions in its binlog. Poll 0 stands for the time before the
+    first.
+    """
 
     number: Ints
     """For each transaction of the binlog set, the number of the poll that finds it."""
@@ -531,12 +545,16 @@ class Polls(NamedTuple):
 
     @classmethod
     def of(cls, seen: Ints) -> Polls:
-        """Return the polls that find transactions at the times ``seen``, which ascend (nanoseconds)."""
+        """Return the polls of a sender that finds the transactions of its binlog at the times ``seen`` (nanoseconds,
+        ascending). One poll finds all transactions with equal times.
+        """
         is_first = np.diff(seen, prepend=-1) > 0
         return cls(np.cumsum(is_first), np.append(-1, seen[is_first]))
 
     def empty(self, transaction: Ints) -> npt.NDArray[np.bool_]:
-        """Return for each poll whether it finds only transactions to drop. Those in ``transaction`` are sent."""
+        """Return for each poll whether it finds only transactions that the filter drops. ``transaction`` has the
+        indexes of the transactions that are sent.
+        """
         found = np.ones(len(self.time), np.bool_)
         found[0] = False
         found[self.number[transaction]] = False
@@ -546,8 +564,9 @@ class Polls(NamedTuple):
 def dropped_before(transaction: Ints, polls: Polls | None, empty_chunk: int) -> Dropped:
     """Return the reports by which a sender tells its reader about dropped transactions, before each sent transaction.
 
-    ``transaction`` has the indexes of the sent transactions. After a poll that finds only transactions to drop, the
-    sender sends a message of ``empty_chunk`` bytes without events. With ``polls`` None, it sends no such messages.
+    ``transaction`` has the indexes of the sent transactions, and ``polls`` the sender's looks for new ones. After a
+    poll that finds only transactions to drop, the sender sends a message of ``empty_chunk`` bytes without events. With
+    ``polls`` None, it sends no such messages.
     """
     after_gap = np.diff(transaction, prepend=-1) > 1
     if polls is None:
@@ -568,8 +587,8 @@ def told_at(transaction: Ints, polls: Polls, crossed: Crossed, hop: Hop, empty_c
     """Return the time at which the reader of a link learns of each transaction, sent or dropped, nanoseconds.
 
     ``transaction`` has the indexes of the sent transactions, and ``crossed`` the times at which they crossed the link
-    ``hop``. ``polls`` are those of the sender. After a poll that finds nothing to send, a message of ``empty_chunk``
-    bytes reports the dropped transactions.
+    ``hop``. ``polls`` are the sender's looks for new transactions. After a poll that finds nothing to send, a message
+    of ``empty_chunk`` bytes reports the dropped transactions.
     """
     is_empty = polls.empty(transaction)[polls.number] & (np.diff(polls.number, prepend=0) > 0)
     needed = int(times_of(np.array([empty_chunk]), hop)[0])
@@ -669,8 +688,11 @@ class Schedule:
         ahead: int,
         idle: tuple[Down, ...],
     ) -> Departing:
-        """Return the transactions that cross a link in a given form. ``number`` is the index of the filter (None: no
-        filter), and ``way`` has the links to the link's sender. The other parameters are those of :class:`Hop`.
+        """Return the transactions that cross a link in the encoding ``form``, with the times at which the sender has
+        them.
+
+        ``number`` is the index of the link's filter in the plan (None: no filter). ``way`` has the links from the
+        origin to the link's sender. The other parameters are those of :class:`Hop`.
         """
         together = seen = self._seen(way, tick)
         for down in idle:
@@ -685,8 +707,8 @@ class Schedule:
         return Departing(found, self.committed[sent], ready, seen[sent], room_of(found.bytes, ahead), dropped)
 
     def _make_seen(self, way: tuple[Hop, ...], tick: int) -> Ints:
-        """Return the time at which the sender at the end of ``way`` sees each transaction, nanoseconds. It
-        does not look for ``tick`` nanoseconds after it found some.
+        """Return the time at which the sender at the end of the links ``way`` finds each transaction in its binlog,
+        nanoseconds. After the sender found some, it does not look for ``tick`` nanoseconds.
         """
         return looks(self.reached(way), tick, AGAIN) if tick else self.reached(way)
 
@@ -749,7 +771,11 @@ def _before_never(ascending: Ints) -> slice:
 
 
 def _applied(traffic: SetTraffic, applier: Hop, transaction: Ints, received: Ints) -> Ints:
-    """Return the time at which a node has applied each transaction that it received, nanoseconds."""
+    """Return the time at which a node has applied each transaction that it received, nanoseconds.
+
+    ``transaction`` has the indexes of the received transactions in the binlog set ``traffic``, and ``received`` their
+    times of receipt. ``applier`` is the node's speed of applying, and the filter of what it applies.
+    """
     passes = traffic.sent(applier.filter)
     sizes = np.zeros(len(traffic), np.int64)
     sizes[passes.transaction] = passes.bytes
@@ -813,8 +839,8 @@ def window_of(duration: int) -> Window:
 
 
 def outcomes_of(groups: Sequence[Group], flows: Sequence[Flow], *, limit: int) -> list[Outcome]:
-    """Compute the lag and traffic of several groups of equal nodes. The groups differ only in the delay of the link to
-    the node.
+    """Return the lag and traffic of each group of equal nodes, in the groups' order. The groups differ only in the
+    delay of the link to the node.
 
     ``flows`` has the transactions that arrive over each path to such a node. ``limit`` is a lag in microseconds. The
     result includes the time during which the lag is above this limit.
@@ -850,8 +876,10 @@ def outcomes_of(groups: Sequence[Group], flows: Sequence[Flow], *, limit: int) -
 
 
 def _link(group: Group, numbers: Sequence[int], flows: Sequence[Flow]) -> LinkFigures:
-    """Return the figures of the last link of a node's channels ``numbers``, which share this link. ``flows`` has the
-    transactions of each of them.
+    """Return the figures of a link that several channels of a node share as their last link.
+
+    ``numbers`` has the indexes of these channels in the node's ``channels``. ``flows`` has the transactions of each of
+    them, in the same order.
     """
     leg, hop = group.nodes[0].channels[numbers[0]].legs[-1], group.routes[numbers[0]].hops[-1]
     return LinkFigures(
@@ -907,10 +935,11 @@ def at_node(group: Group, flows: Sequence[Flow]) -> Arrived:
 
 
 def curves_of(nodes: Iterable[tuple[Group, Sequence[Flow]]], window: Window) -> Series:
-    """Return the data of the plots for the first node of each of several groups of equal nodes.
+    """Return the data of the plots: bytes on each link, and the greatest lag of each node, in each interval of
+    ``window``.
 
-    They are the bytes on each link and the greatest lag in each interval of ``window``. Each group has the arrivals
-    over each path from a binlog's writer to its nodes.
+    ``nodes`` has pairs of a group of equal nodes and the arrivals over each path to them. The first node of a group
+    stands for all.
     """
     found: dict[str, dict[str, Ints]] = {"offered": {}, "carried": {}, "lag": {}}
     for group, flows in nodes:
@@ -939,7 +968,8 @@ def run_of(
     """Combine the figures of all groups of equal nodes into the results of one run, with data for the plots of the
     nodes with the greatest lag.
 
-    ``flows_of`` returns the flows of a group. ``fields`` are further fields of the :class:`Run`.
+    ``outcomes`` has the figures of each group, in the same order. ``flows_of`` returns the arrivals at a group.
+    ``fields`` are further fields of the :class:`Run`.
     """
     duration = max(outcome.duration for outcome in outcomes)
     worst = heapq.nsmallest(MOST_SERIES, range(len(groups)), key=lambda number: _rank(outcomes[number]))

@@ -77,12 +77,19 @@ def measure(committed: Ints, received: Ints, delays: Sequence[int] = (0,), *, li
 
 
 def _above(lags: Ints, limit: int) -> int:
-    """Return the sum of the parts of ``lags`` above ``limit``."""
+    """Return the sum, over the lags above ``limit``, of their excess over ``limit``. The time that a node's lag is
+    above the limit is a difference of such sums.
+    """
     return int((lags[lags > limit] - limit).sum())
 
 
 def _oldest_missing(committed: Ints) -> Ints:
-    """Return for each transaction, in the order of receipt, the earliest commit among this one and all later ones."""
+    """Return for each transaction, in the order of receipt, the commit time of the oldest transaction that is missing
+    before this one arrives. The age of this transaction is the node's lag.
+
+    ``committed`` has the commit times in the order of receipt, which differs from the order of commits if a node has
+    several sources.
+    """
     if (committed[1:] >= committed[:-1]).all():
         return committed
     found: Ints = np.minimum.accumulate(committed[::-1])[::-1]
@@ -147,12 +154,13 @@ def offered(committed: Ints, sizes: Ints, window: Window) -> Ints:
 
 
 def catch_up(committed: Ints, received: Ints, start: int, end: int) -> int:
-    """Return the time from the end of an outage until the node has caught up, microseconds. ``start`` and ``end``
-    are the outage's times.
+    """Return the time from the end of an outage until the node has caught up, microseconds. ``start`` and ``end`` are
+    the outage's times.
 
-    A node has caught up when a transaction arrives whose lag is no greater than the usual lag before the outage. The
-    usual lag is the 99th percentile of the transactions received before the outage, but at least 100 ms. A node that
-    has received everything has also caught up. Return 0 if nothing arrives after the outage.
+    ``committed`` and ``received`` have the times of the same transactions, in the order of receipt. A node has caught
+    up when a transaction arrives whose lag is no greater than the usual lag before the outage. The usual lag is the
+    99th percentile of the transactions received before the outage, but at least 100 ms. A node that has received
+    everything has also caught up. Return 0 if nothing arrives after the outage.
     """
     lags = received - committed
     first = int(np.searchsorted(received, start))

@@ -109,7 +109,9 @@ def tables(results: Results) -> dict[str, pa.Table]:
 
 
 def _setting(number: int, run: Run) -> dict[str, Any]:
-    """Return the values that identify a run, in the columns :data:`_SETTING`."""
+    """Return the values that identify a run, by the names of the columns :data:`_SETTING`. ``number`` is the run's
+    number, from 1.
+    """
     setting = run.setting
     sweep = (setting.rate, setting.delay, setting.link)
     values = (number, run.method.value, setting.variant.value, setting.load, *sweep, run.repetition)
@@ -119,8 +121,10 @@ def _setting(number: int, run: Run) -> dict[str, Any]:
 def _series(
     setting: dict[str, Any], series: Series, key: str, columns: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield one row for each interval of each link or node of a run. ``key`` is the name of the column for the
-    link's or node's name.
+    """Yield one row of a Parquet table for each interval of each link or node of a run.
+
+    ``setting`` has the columns that identify the run. ``key`` is the name of the column for the link's or node's name.
+    ``columns`` are the names of both the figures in ``series`` and their columns.
     """
     found: list[dict[str, tuple[int, ...]]] = [getattr(series, column) for column in columns]
     for name in found[0]:
@@ -203,7 +207,9 @@ def print_results(results: Results, console: Console) -> None:
 
 
 def _row(node: NodeFigures, run: Run) -> tuple[str, ...]:
-    """Return the cells of a node in the table of a run."""
+    """Return the cells of a node in the table of a run: name, bytes, the figures of the lag, and the catch-up time
+    after each outage.
+    """
     outages = [outage for link in run.links if link.target == node.name for outage in link.outages]
     return (
         node.name + _alike(node.count) + (f" ({node.missing:,} missing)" if node.missing else ""),

@@ -76,7 +76,9 @@ def nodes_by_name(run: Run) -> dict[str, NodeFigures]:
 
 
 def worst_nodes(runs: Sequence[Run]) -> list[str]:
-    """Return the names of the nodes with the greatest lag in any of the runs, in descending order of lag."""
+    """Return the names of the nodes with the greatest lag in any of the runs, in descending order of lag. There are at
+    most :data:`MOST_CHOICES` names.
+    """
     worst: dict[str, int] = {}
     for node in itertools.chain.from_iterable(run.whole_nodes for run in runs):
         worst[node.name] = max(worst.get(node.name, 0), node.lag.worst)
@@ -100,7 +102,8 @@ class Way(NamedTuple):
 
 
 def ways(results: Results) -> list[Way]:
-    """Return a row of the page's summary for each variant (filter on the slave, on the master, compressed …).
+    """Return a row of the page's summary for each variant (way to bring the binlog to the slaves, such as filtered on
+    the master).
 
     Only the runs with the links and the load that the topology itself gives are taken, not those of a sweep over other
     rates, delays or loads.
@@ -158,7 +161,12 @@ def comparisons(results: Results) -> list[Comparison]:
 
 
 def _compared(run: Run) -> dict[tuple[str, str, int], int]:
-    """Return the figures of a run that are compared with those of another one. A key begins with the figure's title."""
+    """Return the figures of a run for the comparison of a measured run with a simulated one. They are bytes and
+    microseconds.
+
+    A key has the figure's title, the name of the link or node, and the outage's index among the link's outages. For a
+    figure that is not about an outage, the index is 0.
+    """
     found = {}
     for link in run.links:
         found[f"bytes {link.name}", link.name, 0] = link.bytes
@@ -181,7 +189,7 @@ _LAG_AXIS = {"kind": "duration", "unit": "seconds", "log": True}
 
 class ChoicePlot(NamedTuple):
     """A chart with a menu, in which the user chooses the node or link to show. ``looks`` has the colours and dashes of
-    the lines for the legend.
+    the lines, for the legend.
     """
 
     chart: Chart
@@ -325,8 +333,8 @@ def _frontier_line(points: Sequence[tuple[int | None, NodeFigures]]) -> Json:
 
 
 def _drawn(looks: Iterable[Look]) -> list[Look]:
-    """Return the line styles for drawing. If some styles are for measured runs, those for simulated runs become
-    dotted.
+    """Return the line styles for drawing. If some styles are for measured runs, the styles for simulated runs become
+    dotted, so that both differ.
     """
     given = list(looks)
     if not any(look.is_measured for look in given):
@@ -346,8 +354,11 @@ def _limit(results: Results) -> Json:
 def _plot(
     looks: list[Look], lines: list[Json], choices: Mapping[str, Json], *, height: int, x: Json, y: Json
 ) -> ChoicePlot | None:
-    """Return a plot with ``choices``, a chart's lines and axes by the name of the menu entry. None: there are no
-    choices.
+    """Return a chart with a menu, or None if there is nothing to choose.
+
+    ``choices`` has the data of each menu entry by its name. ``lines`` has the style of each line, in the same order as
+    the lines in each entry. ``looks`` is for the legend. ``x`` and ``y`` describe the axes, and ``height`` is in
+    pixels.
     """
     if not choices:
         return None

@@ -233,7 +233,11 @@ def plan_topology(topology: Topology) -> Plan:
 
 
 def _tick(topology: Topology, node: Node) -> int:
-    """Return the time after a commit in which a node does not look for the next one, nanoseconds (see :data:`TICK`)."""
+    """Return the time for which a node does not look for new transactions after it found some, nanoseconds. 0: the node
+    is a real server.
+
+    It is :data:`TICK` for a master that reads files of another process, and nearly 0 for other nodes of dumpfilter.
+    """
     if not node.is_own:
         return 0
     reads_files = any(topology[one.source].is_files for one in node.reads)
@@ -385,7 +389,9 @@ def number_of(node: Node, name: str) -> float | None:
 
 
 class Clock(enum.StrEnum):
-    """The sources of the transactions' commit times, such as the headers of the binlog's events."""
+    """The kinds of clocks from which the transactions' commit times come, such as the headers of the binlog's
+    events.
+    """
 
     MICROSECONDS = "gtid"
     """The commit timestamps in the GTID events of MySQL 8.0.1 and later, in microseconds."""

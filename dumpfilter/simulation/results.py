@@ -43,14 +43,14 @@ measure.
 
 
 class Method(enum.StrEnum):
-    """The way in which a run's figures were obtained: simulated or measured."""
+    """A way to obtain a run's figures: simulated or measured."""
 
     SIMULATED = "simulated"
     MEASURED = "measured"
 
 
 class Basis(enum.StrEnum):
-    """The event that ends a transaction's lag on a node: the node received the transaction, or applied it."""
+    """A kind of event that ends a transaction's lag on a node: the node received the transaction, or applied it."""
 
     RECEIVED = "received"
     APPLIED = "applied"

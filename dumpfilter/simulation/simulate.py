@@ -180,8 +180,8 @@ class _Simulation:
         return tuple(self.run(run_with, groups))
 
     def _outcomes(self, groups: Iterable[Group]) -> dict[Group, Outcome]:
-        """Return the figures of each group. One thread computes groups of equal traffic one after another, so that
-        caches help.
+        """Return the figures of each group of equal nodes. One thread computes groups with equal traffic one after
+        another, so that the caches of arrival times are used.
         """
         families: dict[tuple[float, tuple[Route, ...]], list[Group]] = {}
         for group in groups:
@@ -226,8 +226,10 @@ class _Simulation:
         ]
 
     def _find(self, node: PlannedNode, search: Search) -> tuple[int | None, int | None]:
-        """Search the limiting rate or delay for one node by bisection. Return the value and the worst lag with it,
-        or two None if no value keeps the limit.
+        """Search the limiting rate or delay for one node by bisection.
+
+        Return the value (bits per second or microseconds) and the node's greatest lag with it, microseconds. Both are
+        None if no value keeps the lag within the limit.
         """
 
         @functools.cache
@@ -254,7 +256,9 @@ class _Simulation:
 
 
 def _traffic_of(group: Group) -> str:
-    """Return a sort key that is equal for groups with equal traffic."""
+    """Return a sort key that is equal for groups with equal traffic: equal load, origins, encodings and filters.
+    Sorting puts such groups side by side, so that they share caches.
+    """
     traffic = [(route.origin, hop.form, hop.filter) for route in group.routes for hop in route.hops]
     return f"{group.setting.load} {traffic}"
 
