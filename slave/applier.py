@@ -60,7 +60,8 @@ class Keyword(enum.Enum):
 
 
 def keyword(text: str) -> Keyword:
-    """Return the kind of transaction control of a statement, or ``Keyword.NONE`` for any other statement.
+    """Return how a statement controls a transaction: whether it opens it, ends it, or belongs inside it. The result is
+    ``Keyword.NONE`` for any other statement.
 
     >>> keyword("begin"), keyword("ROLLBACK TO `a`"), keyword("BEGIN NOT ATOMIC")
     (<Keyword.BEGIN: 2>, <Keyword.INSIDE: 4>, <Keyword.NONE: 1>)
@@ -102,8 +103,9 @@ class Groups:
         """Process the type and flags of the next event of the binlog. Return whether the event completes a transaction,
         or a statement outside of transactions.
 
-        ``kind`` is the event's type. ``mariadb_flags`` are the flags of a MariaDB Gtid event. ``word`` is the kind of
-        transaction control of a Query event. ``statement_end`` says that a rows event carries STMT_END_F.
+        ``kind`` is the event's type. ``mariadb_flags`` are the flags of a MariaDB Gtid event. ``word`` says whether a
+        Query event has a statement such as BEGIN or COMMIT. ``statement_end`` says that a rows event carries
+        STMT_END_F.
         """
         if kind in GTIDS:
             self.inside = True
@@ -187,7 +189,9 @@ class EventApplier:
         return self._groups.inside
 
     def take_hits(self) -> Counter[BaseRuleKind]:
-        """Return the number of uses of filter rules since the last call, by kind of rule, and count from zero again."""
+        """Return how often each kind of filter rule, such as Replicate_Do_DB, was used since the last call. The count
+        begins again at zero, so that the caller can add each result to its totals.
+        """
         hits, self.hits = self.hits, Counter()
         return hits
 
@@ -254,7 +258,9 @@ class EventApplier:
         self._tables.clear()
 
     def _is_unwanted(self, event: Event) -> bool:
-        """Tell whether ``origin`` drops the transaction that begins with ``event``, by its server id or domain."""
+        """Tell whether the filter ``origin`` drops the transaction that begins with ``event``. This filter decides by
+        the server id, or MariaDB's domain id, of the transaction.
+        """
         assert self._origin is not None
         gtid = gtid_of(event)
         domain = gtid.domain_id if isinstance(gtid, MariadbGtid) else None
@@ -303,8 +309,8 @@ class EventApplier:
         return header.statement_ends
 
     def _query(self, kind: int, body: bytes | memoryview, description: FormatDescription) -> Keyword:
-        """Filter a statement, and apply it to the target if it passes. Return the statement's kind of transaction
-        control.
+        """Filter a statement, and apply it to the target if it passes. Return how the statement controls a transaction,
+        such as ``Keyword.BEGIN``.
 
         BEGIN, COMMIT and other statements that control a transaction do not go to the target. For all other statements
         the result is ``Keyword.NONE``.

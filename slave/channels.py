@@ -200,13 +200,15 @@ class Channel:
 
     @property
     def received(self) -> Counter[str]:
-        """The counts of connections, messages, bytes and events since the newest start of the I/O thread."""
+        """The counts since the newest start of the I/O thread, by name, such as ``connections``, ``chunks`` (messages
+        of the master's stream) or ``bytes_received``.
+        """
         return self.counters.received
 
     @property
     def master_info(self) -> MasterInfo:
         """The I/O thread's state as saved in ``master.info``: its position in the master's binlog, the end of the relay
-        log, and the received GTID set. Every reader of the relay log knows this position.
+        log, and the received GTID set. The applier may read the relay log up to this position.
         """
         return self.receiver.place.saved
 
@@ -263,8 +265,9 @@ class Channel:
         applier stops at the condition ``until``; None: without a condition. A ``user`` and ``password`` replace the
         configured ones until the I/O thread ends.
 
-        Raises StateCorrupt when relay logs have expired that the applier has never read. It is also raised when the
-        target (the object to which transactions are applied) cannot restore its state from ``relay-log.info``.
+        Raises StateCorrupt when the slave has removed old relay log files that the applier has never read. It is also
+        raised when the target (the object to which transactions are applied) cannot restore its state from
+        ``relay-log.info``.
         """
         if threads is None:
             threads = Threads.IO if self.options.io_thread_only else Threads.BOTH
@@ -282,7 +285,9 @@ class Channel:
                 self.sql.start()
 
     def _check_nothing_expired(self) -> None:
-        """Raise StateCorrupt if relay log files have expired that the applier has never read."""
+        """Raise StateCorrupt if the slave has removed relay log files because of their age, and the applier has never
+        read any. An applier that starts now would miss the transactions in those files.
+        """
         first = self.receiver.first_relay_file
         if first is not None and file_number(first.name) > 1 and not self.place.saved.source_file:
             raise StateCorrupt(
@@ -391,7 +396,8 @@ class Channel:
         self, *, whole: bool = False, in_io_thread: bool = False, filter_digest: str | None = None
     ) -> None:
         """Discard the relay log after the applier's saved position, and request that part again from the master with
-        the current filter. ``filter_digest`` is the filter's hash; None: the hash has not changed.
+        the current filter. ``filter_digest`` is the hash of the current filter, which ``master.info`` records; None: it
+        has not changed.
 
         If the relay log is damaged before the position, or with ``whole``, the whole relay log is discarded. A running
         I/O thread is started again, unless the I/O thread itself makes this call (``in_io_thread``) between two
@@ -427,8 +433,8 @@ class Channel:
         return to.model_copy(update=nothing)
 
     def discard_damaged(self, damage: RelayLogDamaged, finder: ChannelThread) -> bool:
-        """Discard the relay log after the applier's position, and request that part again from the master. Return
-        whether the calling thread shall continue.
+        """Discard the relay log after the applier's position, and request that part again from the master. Return True
+        if the calling thread shall continue its work, and False if it shall end.
 
         ``finder`` is the calling thread, which has found the damage. A running applier may be ahead of its saved
         position. If so, the applier discards the relay log itself, after it has gone back to that position. Return
@@ -482,7 +488,7 @@ class Channel:
 
     def applied_filter(self, names: NameRules) -> ReplicationFilter:
         """Return the filter that the applier uses for each event: the channel's own rules and the imposed rules
-        together.
+        together. ``names`` says how the server that wrote the binlog compares names.
 
         The imposed rules are filters that the master's operator has set for this slave. The master has applied these
         rules, but sends statements that it cannot decide. Therefore the applier applies the rules again.
@@ -530,8 +536,8 @@ class Channel:
         """Record that the I/O thread has ended, by ``error`` or, for None, without an error. Let the applier end at the
         end of the relay log.
 
-        With the option ``alone`` (as in a server) the applier continues to run, except at the end of the binlog with
-        ``once``.
+        With the option ``alone`` the threads of a channel end independently, as in a server. The applier then ends only
+        if the I/O thread has reached the end of the binlog with the option ``once``.
         """
         self._note_end("io", "i/o thread ended", error)
         if not self.options.alone or (error is None and self.options.once and self.io.ended):
@@ -541,7 +547,8 @@ class Channel:
         """Record that the applier has ended, by ``error`` or, for None, without an error. Wake the SQL statements that
         wait for the applier.
 
-        After an error also stop the I/O thread, unless the option ``alone`` is set (as in a server).
+        After an error also stop the I/O thread. With the option ``alone`` the I/O thread continues to run, as in a
+        server.
         """
         self.progress.told()
         self._note_end("sql", "applier ended", error)
@@ -583,10 +590,10 @@ SAVE_COUNTERS = 5.0
 class Slave:
     """All replication channels of one slave and their filters.
 
-    The constructor locks the relay directory, and creates all channels with their filters, but does not start their
-    threads. Channels of earlier runs are read from their files ``source.info``. ``sources`` are the channels of the
-    command line. If one of them exists from an earlier run, it gets the new configuration and keeps its position in the
-    master's binlog.
+    The constructor locks the relay directory (the directory of relay logs and state files). It creates all channels
+    with their filters, but does not start their threads. Channels of earlier runs are read from their files
+    ``source.info``. ``sources`` are the channels of the command line. If one of them exists from an earlier run, it
+    gets the new configuration and keeps its position in the master's binlog.
 
     ``options`` are shared by all channels. ``readers`` maps a channel's name to a reader of its relay log besides the
     SQL thread.
@@ -760,12 +767,12 @@ class Slave:
 
     @property
     def is_closing(self) -> bool:
-        """Whether :meth:`close` was called."""
+        """Whether :meth:`close` was called. If so, SQL statements that wait for an applier end with an error."""
         return self._closing.is_set()
 
     def _save_counters(self) -> None:
-        """Save the counts of all channels, and remove expired relay log files, every few seconds until
-        :meth:`close`.
+        """Save the counts of all channels every few seconds until :meth:`close`. Also remove relay log files that are
+        older than the option ``relay_log_expire_seconds`` and that no reader needs any more.
         """
         while not self._closing.wait(SAVE_COUNTERS):
             for one in list(self._channels.values()):
@@ -774,7 +781,9 @@ class Slave:
 
     @property
     def error(self) -> BaseException | None:
-        """The earliest error that ended the newest run of any channel's thread. None if there is none."""
+        """The error that ended a thread of any channel first, among the newest runs of all threads. None if no thread
+        was ended by an error.
+        """
         failed = [
             one for channel in self.channels for one in (channel.io, channel.sql) if one.error is not None
         ]

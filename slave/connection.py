@@ -209,11 +209,11 @@ class Unreachable(Exception):
 def agree(
     tls: ClientTls, host: str, port: int, stopped: Callable[[], bool], seconds: float = 180.0
 ) -> tuple[grpc.ChannelCredentials, str | None]:
-    """Make a trial handshake with the master, and return the credentials with which gRPC shall connect.
+    """Make a trial handshake with the master, and return the credentials with which gRPC shall connect, and a name.
 
-    The second result is the name that gRPC shall find in the master's certificate; None stands for ``host`` itself.
-    Raises TlsError when slave and master cannot agree on TLS, and Unreachable when no server answers. The trial ends
-    when ``stopped`` returns true, because the slave is stopping, or after ``seconds``.
+    The name is the one that gRPC shall find in the master's certificate; None stands for ``host`` itself. Raises
+    TlsError when slave and master cannot agree on TLS, and Unreachable when no server answers. The trial ends when
+    ``stopped`` returns true, because the slave is stopping, or after ``seconds``.
     """
     master, deadline = f"master {host_and_port(host, port)}", time.monotonic() + seconds
     files = ("SOURCE_SSL_CA", tls.ca), ("SOURCE_SSL_CERT", tls.certificate), ("SOURCE_SSL_KEY", tls.key)
@@ -243,7 +243,8 @@ def agree(
 
 
 def speaks_tls(host: str, port: int, stopped: Callable[[], bool]) -> bool:
-    """Tell whether a server that closed a connection without TLS answers a TLS handshake.
+    """Tell whether a server that closed a connection without TLS answers a TLS handshake. The user can then be told to
+    turn TLS on.
 
     ``stopped`` returns whether the slave is stopping, which ends the check with False.
     """
@@ -324,7 +325,7 @@ def _handshake(
 
 
 def _cure(tls: ClientTls, error: ssl.SSLError) -> str:
-    """Return a text with the reason why a handshake failed, and with what to do."""
+    """Return a text that says why a TLS handshake failed by ``error``, and what the user can do about it."""
     if isinstance(error, ssl.SSLCertVerificationError):
         authority = f"is SOURCE_SSL_CA={tls.ca} the CA that signed the certificate?"
         cure = _CURES.get(error.verify_code, authority)
@@ -338,7 +339,9 @@ def _cure(tls: ClientTls, error: ssl.SSLError) -> str:
 
 
 def _refused(tls: ClientTls, reason: str = "") -> str:
-    """Return a text about a master that refuses the slave's certificate, or the lack of a certificate."""
+    """Return a text about a master that refuses the slave's certificate, or the lack of a certificate. ``reason`` is
+    OpenSSL's reason in parentheses; empty for none.
+    """
     if not tls.certificate:
         return (
             f"the master refuses the TLS connection{reason}: it probably demands a certificate of the slave: give "
@@ -351,8 +354,11 @@ def _refused(tls: ClientTls, reason: str = "") -> str:
 
 
 def _name_in(presented: bytes, master: str) -> str:
-    """Return a name from the master's certificate (DER) that gRPC can check against. Raises TlsError, which begins with
-    ``master``, for a certificate that is expired, nameless or unreadable.
+    """Return a name from ``presented``, the master's certificate as DER. gRPC cannot skip the check of the name, and is
+    told to expect this one when the host's name shall not be verified.
+
+    ``master`` is the master's address, with which error texts begin. Raises TlsError for a certificate that is expired,
+    nameless or unreadable.
     """
     try:
         certificate = x509.load_der_x509_certificate(presented)

@@ -273,8 +273,9 @@ class SlaveConsole(C.Executor):
     def _chosen(self, channel: str | None = None, every: bool = False, **_: Any) -> list[Channel]:
         """Return the channels that a statement applies to: all channels, or the channel in its FOR CHANNEL clause.
 
-        ``channel`` is None for a statement without this clause. The list is empty when the statement names the default
-        channel and that channel is not configured. Raises UnknownChannel for another channel that does not exist.
+        ``channel`` is None for a statement without this clause. ``every`` is true for MariaDB's statements for all
+        channels, such as START ALL SLAVES. The list is empty when the statement names the default channel and that
+        channel is not configured. Raises UnknownChannel for another channel that does not exist.
         """
         if channel is None or every:
             return self.slave.channels
@@ -300,8 +301,10 @@ class SlaveConsole(C.Executor):
 def _check_options(given: dict[str, Any], before: SourceInfo, net_timeout: float) -> Sequence[Note]:
     """Check the options of CHANGE REPLICATION SOURCE TO, and return the notes and warnings for the client.
 
-    ``given`` holds the statement's options, and is changed in place to their usual form. ``before`` is the channel's
-    present configuration. Raises SqlError for options that the slave must refuse.
+    ``given`` holds the statement's options by name without ``SOURCE_``. It is changed in place: USE_GTID becomes
+    AUTO_POSITION, and a heartbeat period below a millisecond becomes 0. ``before`` is the channel's present
+    configuration. ``net_timeout`` is the slave's network timeout in seconds; a longer heartbeat period causes a
+    warning. Raises SqlError for options that the slave must refuse.
     """
     notes: list[Note] = []
     if given.get("HOST") == "":
@@ -364,7 +367,10 @@ def _updates(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _until(until: Mapping[str, Any]) -> Until:
-    """Return the condition of UNTIL in the form that the applier checks. Raises SqlError for a malformed GTID set."""
+    """Return the condition of START REPLICA UNTIL as an object that the applier checks. ``until`` has the parsed clause
+    by the names of the parameters of :class:`UntilPosition` or :class:`UntilGtids`. Raises SqlError for a malformed
+    GTID set.
+    """
     try:
         return UntilPosition(**until) if "log" in until else UntilGtids(**until)
     except GtidError as error:
@@ -478,7 +484,8 @@ def _master_gtid_wait(slave: Slave, gtids: Value, timeout: Value = None) -> int 
 
 
 def _wait_until(slave: Slave, ask: Callable[[], bool], timeout: float | None) -> bool:
-    """Wait until ``ask`` returns true, and return its last answer.
+    """Wait until ``ask`` returns true, and return its last answer. ``ask`` is called whenever an applier has completed
+    a transaction or has ended.
 
     The wait ends after ``timeout`` seconds; None: no timeout. Raises SqlError 1317 when the running statement is
     interrupted or the slave stops, and 3024 after the statement's time limit.

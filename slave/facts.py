@@ -1,8 +1,8 @@
 """The columns and metrics of a slave's channels and their threads. Each is declared once.
 
 The rows of SHOW REPLICA STATUS, the tables of performance_schema and dumpfilter, the metrics and docs/metrics.md are
-made from these declarations. :mod:`dumpfilter.console.sql.columns` defines the columns of the tables that a server has,
-too.
+made from these declarations. Names and types of the columns that a MySQL server shows, too, are in
+:mod:`dumpfilter.console.sql.columns`.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class ThreadView(NamedTuple):
 
 @dataclass
 class StoredChannel:
-    """The state of a channel that its files tell, also of a slave that does not run: configuration, counts, and the
-    positions of both threads.
+    """The state of a channel that can be read from its files, even if the slave does not run: configuration, counts,
+    and the positions of both threads.
     """
 
     directory: Path
@@ -113,7 +113,9 @@ class StoredChannel:
         return parse_gtid_set(self.applied.executed, family) if family else None
 
     def count(self, name: str) -> int:
-        """Return the channel's number ``name``, such as ``chunks``, since the channel was first started."""
+        """Return the count ``name`` since the channel was first started, such as ``chunks`` (messages of the master's
+        stream); 0 if nothing was counted by this name.
+        """
         return self.counted.counts.get(name, 0)
 
     @cached_property
@@ -138,8 +140,8 @@ class ChannelView(StoredChannel):
 
     @cached_property
     def io(self) -> ThreadView:
-        """The state of the I/O thread. If the thread has not ended by an error, its newest error is the reason of the
-        last failed attempt to connect.
+        """The state of the I/O thread. If no error has ended the thread, its newest error is the reason of the last
+        failed attempt to connect.
         """
         io = self.channel.io
         error = _error(io, _IO_NUMBERS)
@@ -211,9 +213,9 @@ class Threads(
 
 
 def _count(name: str, metric: str = "") -> Fact:
-    """Declare a column with the count ``name`` that the master has sent for the channel, such as ``bytes_read``.
+    """Declare a column that shows the count ``name`` of the channel, such as ``bytes_read``.
 
-    With ``metric`` the column is also a metric of that name. Without, there is no metric.
+    With ``metric`` the column is also a Prometheus metric of that name. Without, there is no metric.
     """
     return column(lambda view: view.count(name), metric=metric)
 
@@ -305,6 +307,7 @@ class FilterHits(Facts[tuple[str, str, int]]):
     """The table ``dumpfilter.filter_hits``: the number of uses of each kind of filter rule since the channel was first
     started.
 
+    A row is a tuple of the channel's name, the kind's option such as ``replicate-do-db``, and the number of uses.
     Unlike COUNTER of ``replication_applier_filters``, the numbers survive a change of the filter and a restart.
     """
 
@@ -392,10 +395,10 @@ def status_row(view: ChannelView, filters: ChannelFilters, executed: str) -> lis
 
 
 def executed(channels: Iterable[ChannelView], kind: type[object] = object) -> Any:
-    """Return the GTIDs that all channels together have applied (``gtid_executed``), or None if there are none.
+    """Return the set of GTIDs that all channels together have applied (``gtid_executed``), or None if there are none.
 
-    GTIDs of MySQL and MariaDB cannot be in one set. The family of the first channel with GTIDs of the type ``kind`` is
-    used, and channels of the other family are left out.
+    GTIDs of MySQL and MariaDB cannot be in one set. ``kind`` is the class of the wanted set; ``object`` stands for the
+    class of the first channel that has GTIDs. Channels whose set has another class are left out.
     """
     found = [gtids for one in channels if (gtids := one.executed) and isinstance(gtids, kind)]
     for more in found[1:]:

@@ -125,7 +125,7 @@ _MOST_DAMAGED = 5
 
 
 def _rate(size: int, seconds: float) -> int:
-    """Return the rate of a connection that carried ``size`` bytes in ``seconds``, bytes per second."""
+    """Return the average rate of a connection that carried ``size`` bytes in ``seconds``, bytes per second."""
     return min(_MOST_RATE, max(1, int(size / max(seconds, 1e-6))))
 
 
@@ -138,15 +138,19 @@ class Receiving(Protocol):
     counters: ChannelCounters
 
     def connected(self, answer: pb.RegisterResponse) -> None:
-        """Process a registration of the slave at the master. ``answer`` is the master's answer."""
+        """Process a registration of the slave at the master, for example store the filters that the master's operator
+        has set for this slave. ``answer`` is the master's answer.
+        """
 
     def discard_damaged(self, damage: RelayLogDamaged, finder: ChannelThread) -> bool:
-        """Discard the damaged part of the relay log, which the thread ``finder`` has found. Return True if that thread
-        shall connect again.
+        """Discard the damaged part of the relay log, so that the master sends it again. The thread ``finder`` has found
+        the damage. Return True if that thread shall connect again.
         """
 
     def io_ended(self, error: BaseException | None) -> None:
-        """Process the end of the I/O thread: by ``error`` or, for None, without an error."""
+        """Record the end of the I/O thread, by ``error`` or, for None, without an error. The channel may then let the
+        applier end, too.
+        """
 
 
 class IoThread(ChannelThread):
@@ -447,8 +451,8 @@ class IoThread(ChannelThread):
         return connection.ROUND_TRIPS * self.source.options.net_timeout + request.ByteSize() / _SLOWEST
 
     def _watch(self, call: Any, seconds: float) -> None:
-        """Store the running gRPC call, so that it can be cancelled by STOP REPLICA, or when the master is silent for
-        ``seconds``.
+        """Store the running gRPC call, so that another thread can cancel it. The call is cancelled by STOP REPLICA, or
+        when the master sends nothing for ``seconds``.
         """
         with self._lock:
             self._silent_until = time.monotonic() + seconds

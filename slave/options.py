@@ -174,11 +174,11 @@ class EdgeOptions(Settings, panel=REPLICAS_PANEL):
 
 
 def values_of_channels(texts: Sequence[str] | None, option: str, unnamed: str = "") -> dict[str, str]:
-    """Return the value of each channel, from option values such as ``m1=3310``. A value without ``=`` has the channel
-    ``unnamed``. None stands for no values.
+    """Return the value of each channel by the channel's name, from arguments of an option such as ``m1=3310``. An
+    argument without ``=`` belongs to the channel ``unnamed``. ``texts`` is None if the option was not given.
 
-    Raises OptionError, which names ``option``, for an impossible channel and for two values of one channel. Channels
-    have lower-case names, as on a server.
+    Raises OptionError, whose text names ``option``, for an invalid channel name and for two values of one channel.
+    Channels have lower-case names, as on a server.
     """
     # Help texts need this module, and no filter.
     from dumpfilter.filter.channels import GROUP_REPLICATION_CHANNELS, fold_channel, is_channel_name
@@ -198,7 +198,8 @@ def values_of_channels(texts: Sequence[str] | None, option: str, unnamed: str = 
 
 
 def parse_ports(texts: list[str] | None, option: str) -> dict[str, int]:
-    """Return the TCP port of each channel, from option values such as ``m1=3310``.
+    """Return the TCP port of each channel by the channel's name, from arguments of an option such as ``m1=3310``. An
+    argument without ``=`` belongs to the default channel.
 
     Raises OptionError, which names ``option``, for an invalid port or channel, and for two ports of one channel.
 

@@ -1,5 +1,5 @@
-"""The slave's process, which runs the channels, and an SQL console if the user wants one, until the slave ends. Then it
-prints a report.
+"""The process of a slave, which runs the channels until the slave ends, and an SQL console if the user wants one. At
+its end it prints a report.
 
 The slave ends at the end of the newest binlog (``--once``), after an error, or at a signal. The report has the
 positions, GTID sets and counts of each channel, and a summary of the applied changes.
@@ -93,19 +93,20 @@ class ReplicaPorts(Protocol):
 
     @property
     def channels(self) -> Mapping[str, RelayReader]:
-        """The objects that read the slave's relay logs for the ports, by the name of the channel whose relay log each
-        reads.
-        """
+        """The readers through which the ports serve the slave's relay logs, by the name of the channel."""
 
     def replicas(self) -> Sequence[tuple[int, str, int, int, str]]:
-        """Return the rows of SHOW REPLICAS, one for each replica that is connected to the ports."""
+        """Return the rows of SHOW REPLICAS, one for each replica that is connected to the ports. A row has the
+        replica's server id, host and port, the source's server id, and the replica's UUID.
+        """
 
     def serving(
         self, slave: Slave, executor: Executor, directory: ConnectionDirectory
     ) -> AbstractContextManager[None]:
         """Serve replicas while the ``with`` block runs.
 
-        ``executor`` executes SQL statements of clients, and ``directory`` lists their connections.
+        ``executor`` executes the SQL statements that replicas and other clients send to the ports. ``directory`` lists
+        all connections of clients, for SHOW PROCESSLIST and KILL.
         """
 
 

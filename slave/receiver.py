@@ -51,16 +51,16 @@ With larger values another thread waits, and the I/O thread may receive as many 
 
 
 class Receiver:
-    """Writes one channel's relay log and ``master.info`` from the chunks (messages) that the master sends.
+    """The writer of one channel's relay log and ``master.info``, from the chunks (messages) that the master sends.
 
     The constructor reads ``master.info``, and publishes the position there to the applier through ``relay_end``. Each
     stream begins with a relay log that is truncated to the position. Only the I/O thread calls :meth:`receive`. Another
     thread may call :meth:`flush_if_due` at the same time.
 
-    ``sync_every`` is the option ``--sync-relay-log``. After that many events the receiver forces the relay log and
-    then ``master.info`` to the disk. With 0 the operating system decides when it writes the files. A crash of the
-    process loses nothing in either case. A crash of the machine may lose data that was not yet on the disk.
-    ``save_period`` is in seconds.
+    ``sync_every`` is the option ``--sync-relay-log``. After that many events the receiver forces the relay log and then
+    ``master.info`` to the disk. With 0 the operating system decides when it writes the files. A crash of the process
+    loses nothing in either case. A crash of the machine may lose data that was not yet on the disk. ``save_period`` is
+    the shortest time between two periodic writes of ``master.info``, seconds.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Receiver:
 
     def forget_kept(self) -> None:
         """Let the next stream begin at the last transaction boundary, and not after the received part of an incomplete
-        transaction. The bytes of this part in the relay log may be damaged.
+        transaction. The caller has found damage, and this part of the relay log may be damaged, too.
         """
         with self._lock:
             self._kept = None
@@ -130,8 +130,8 @@ class Receiver:
         return self._relay_log.directory / names[0] if names else None
 
     def expire_relay_log(self, before: str, written_before: float) -> list[str]:
-        """Remove the oldest relay log files before ``before`` that were last written before the Unix time
-        ``written_before``. Return their names. Raises OutputError.
+        """Remove the oldest relay log files: those before the file named ``before`` that were last written before the
+        Unix time ``written_before``. Return their names. Raises OutputError.
         """
         with self._lock:
             return self._relay_log.expire(before, written_before)
@@ -193,14 +193,18 @@ class Receiver:
             return by_gtid
 
     def _ends_with_kept(self) -> bool:
-        """Tell whether the relay log has exactly the bytes of :attr:`kept` after the last resume point."""
+        """Tell whether the relay log ends exactly with the bytes of :attr:`kept`, the received part of an incomplete
+        transaction. If so, the master need not send them again.
+        """
         begin, end = self.place.now.relay_position, self._relay_log.position
         if not self._kept or begin is None or end is None:
             return False
         return self._kept.size > 0 and end == begin._replace(offset=begin.offset + self._kept.size)
 
     def _drop_kept(self, to: MasterInfo) -> None:
-        """Truncate the relay log to the position of ``to``. Raises RelayLogDamaged if the relay log is shorter."""
+        """Truncate the relay log to the position in ``to`` (a content of ``master.info``), and so remove the received
+        part of an incomplete transaction. Raises RelayLogDamaged if the relay log is shorter.
+        """
         self._kept, self._keeps = None, False
         self._relay_log.recover(to.relay_position)
         self._kept = NOTHING_KEPT
@@ -211,7 +215,9 @@ class Receiver:
         self.place.move(relay_offset=self._relay_log.append(head))
 
     def _origin(self) -> dict[str, str]:
-        """Return the fields of a head event (the relay log's own event), which name the master of the next events."""
+        """Return the fields of a head event, which the slave writes into the relay log to name the master of the next
+        events: ``master_uuid``, ``names`` (collation) and ``retrieved`` (GTIDs).
+        """
         return {
             "master_uuid": self._master_uuid,
             "names": self.place.now.names,
@@ -262,7 +268,9 @@ class Receiver:
                 self._unsynced_events = 0
 
     def _prove(self, chunk: pb.Chunk, size: int) -> None:
-        """Check a chunk's CRC32 and that it follows the previous chunk. Raises StreamDamaged."""
+        """Check a chunk's CRC32 and that it follows the previous chunk. ``size`` is the number of bytes of its events.
+        Raises StreamDamaged.
+        """
         where = f"{chunk.file}: at {chunk.begin_position}"
         if chunk.crc32 != chunk_crc32(chunk, size):
             raise StreamDamaged(f"{where}: a chunk of the stream is damaged (its CRC32 does not match)")
@@ -330,8 +338,8 @@ class Receiver:
         )
 
     def _begin_events(self, chunk: pb.Chunk) -> None:
-        """Prepare for the first events of a stream. If the master leaves out the bytes of :attr:`kept`, these stay in
-        the relay log; otherwise they are removed.
+        """Prepare for the first events of a stream. The received part of an incomplete transaction (:attr:`kept`) stays
+        in the relay log if the master leaves these bytes out; otherwise it is removed.
 
         Raises StreamError if the master leaves out another number of bytes, and StreamDamaged for an unusable format
         description event.
@@ -419,8 +427,8 @@ class Receiver:
         self._kept = NOTHING_KEPT.add(events[chunk.resume_bytes :])
 
     def _with_gaps(self, chunk: pb.Chunk, events: bytes | memoryview) -> bytes | memoryview:
-        """Return the chunk's events with a Gap event inserted at each position where the master dropped transactions.
-        Raises StreamDamaged.
+        """Return the chunk's events with a Gap event inserted at each position where the master dropped transactions. A
+        Gap event has the GTIDs of these transactions and the position after them. Raises StreamDamaged.
         """
         data = events
         if chunk.HasField("gaps"):
@@ -451,8 +459,9 @@ def _runs_of(completed: pb.GtidRunsSet, kind: type[GtidSet]) -> list[_Run]:
     """Return the GTIDs in ``completed``, which the master sent with a chunk, as runs of consecutive GTIDs. ``kind`` is
     the type of the slave's GTID set.
 
-    The message encodes each run as two numbers: the distance from the end of the run before, and the number of GTIDs in
-    the run. Raises StreamDamaged for a malformed message.
+    A run is a tuple of the GTID source (server UUID and tag, or MariaDB's domain and server id), the first number and
+    the last number. The message encodes each run as two numbers: the distance from the end of the run before, and the
+    number of GTIDs in the run. Raises StreamDamaged for a malformed message.
     """
     found: list[_Run] = []
     is_mysql = kind is not MariadbGtidSet

@@ -39,8 +39,8 @@ _FILE = re.compile(rf"{BASENAME}\.\d{{6,}}")
 
 
 def read_head(path: Path) -> FileBegin:
-    """Read what the first events of a relay log file say about it, such as the master's binlog file and the position
-    there from which its events come.
+    """Read the first events of a relay log file, its head. They name, for example, the master's binlog file and the
+    position in it from which the file's other events come.
 
     Raises RelayLogDamaged when the file is missing, too short or damaged.
     """
@@ -65,7 +65,7 @@ def header_bytes(
 
     The Rotate event says that the following events come from the master's binlog file ``source_file``, from the byte
     offset ``start_position`` on. ``format_description`` is the master's format description event as raw bytes.
-    ``origin`` has the fields of the head event.
+    ``origin`` has the fields of the head event, such as ``master_uuid``.
     """
     checksum = FormatDescription.parse(format_description).checksum
     server_id = EventHeader.unpack(format_description).server_id
@@ -100,7 +100,8 @@ def read_index(directory: Path) -> list[str]:
 class RelayLog(LogWriter[GrowingFile]):
     """The relay log of one channel, to which the I/O thread appends events.
 
-    A caller must call :meth:`recover` first. With ``synced`` a file is on the disk before the next file begins.
+    A caller must call :meth:`recover` before it appends. With ``synced`` a file is forced to the disk before the next
+    file begins.
     """
 
     index: Path
@@ -184,8 +185,8 @@ class RelayLog(LogWriter[GrowingFile]):
 
         The master's binlog file ``source_file`` is read from the byte offset ``start_position`` on.
         ``format_description`` is its format description event as raw bytes. ``origin`` has the fields of the head event
-        (dumpfilter's own event, which names the master). The head event also holds the size of the previous relay log
-        file, so that the applier notices when that file was truncated.
+        (dumpfilter's own event, which names the master), such as ``master_uuid``. The head event also holds the size of
+        the previous relay log file, so that the applier notices when that file was truncated.
         """
         if self.position is not None:
             name, size = self.position

@@ -68,8 +68,8 @@ class UntilPosition:
         this position. A run of dropped transactions counts as one transaction.
 
         The transaction begins at the position ``at`` in the relay log, and at ``source_begin`` in the master's binlog
-        file ``source_file``; 0 stands for an unknown position. ``gtids`` are the transaction's GTIDs, which this
-        condition does not use.
+        file ``source_file``; 0 stands for an unknown position. ``gtids`` are the transaction's GTIDs. Only
+        :class:`UntilGtids`, which has the same method, uses them.
         """
         if self.log == "Relay":
             return self._is_reached(*at)
@@ -130,8 +130,8 @@ _FRAME_OF_A_FILE = frozenset({EventType.FORMAT_DESCRIPTION, EventType.ROTATE})
 def _events_between(path: Path, start: int, end: int) -> Iterator[Event]:
     """Yield the events of a relay log file between two byte offsets. Raises RelayLogDamaged when an event is damaged.
 
-    Raises RelayLogDamaged before the first event when the file is too short. It may be cut inside its head, whose
-    events name the master and its collation. The thread must not save a position in such a file.
+    If the file ends before ``end``, RelayLogDamaged is raised before the first event. The head of such a file may be
+    incomplete, and its events name the master and its collation. The thread must not save a position in such a file.
     """
     try:
         after = path.stat().st_size
@@ -187,7 +187,8 @@ class Applying(Protocol):
         """Add new uses of filter rules to the channel's counts. ``hits`` has their number by kind of rule, such as
         Replicate_Do_DB.
 
-        The applier has used the rules, or the master, whose uses are in the Gap events of the relay log.
+        They are the applier's own uses, and the master's for dropped events, which the Gap events of the relay log
+        tell.
         """
 
     def discard_damaged(self, damage: RelayLogDamaged, finder: ChannelThread) -> bool:
@@ -196,16 +197,18 @@ class Applying(Protocol):
         """
 
     def sql_ended(self, error: BaseException | None) -> None:
-        """Process the end of the applier: by ``error`` or, for None, without an error."""
+        """Record the end of the applier, by ``error`` or, for None, without an error. The channel may then stop the I/O
+        thread, too.
+        """
 
 
 class SqlThread(ChannelThread):
     """The SQL thread, which applies a channel's relay log to the target (the object to which a slave applies
     transactions).
 
-    The constructor restores the target to the saved state. It raises StateCorrupt when the saved position is after the
-    end of the relay log, or the target cannot restore the state. ``until`` is the condition of START REPLICA UNTIL;
-    None: there is none.
+    ``owner`` is the channel. ``until`` is the condition of START REPLICA UNTIL; None: there is none. The constructor
+    restores the target to the saved state. It raises StateCorrupt when the saved position is after the end of the relay
+    log, or the target cannot restore the state.
     """
 
     def __init__(self, owner: Applying, until: Until | None = None) -> None:
@@ -322,10 +325,10 @@ class SqlThread(ChannelThread):
         self._owner.target.restore(self._place.saved.target)
 
     def _apply_up_to(self, here: RelayPosition | None, end: RelayPosition) -> bool:
-        """Apply the relay log from ``here`` (None: from its beginning) to ``end``. Return whether the thread shall
-        continue.
+        """Apply the relay log from ``here`` (None: from its beginning) to ``end``. Return True if the thread shall
+        continue, and False at STOP REPLICA or at the condition of START REPLICA UNTIL.
 
-        The thread ends at STOP REPLICA or at the condition of START REPLICA UNTIL. Raises RelayLogDamaged.
+        Raises RelayLogDamaged.
         """
         names = read_index(self._directory)
         try:
@@ -347,10 +350,10 @@ class SqlThread(ChannelThread):
         return not self._is_met()
 
     def _size_of(self, path: Path, following: str) -> int:
-        """Return the size that the relay log file ``path`` must have. The head of the next file, ``following``, has
-        this size.
+        """Return the size that the relay log file ``path`` must have, bytes. The head (the first events) of the file
+        that follows it, ``following``, records this size. A smaller file has lost events.
 
-        If the head does not name the file, return the file's present size.
+        If that head does not name the file, return the file's present size.
         """
         origin = read_head(self._directory / following).origin
         if origin.get("previous_file") == path.name:
@@ -358,8 +361,8 @@ class SqlThread(ChannelThread):
         return path.stat().st_size
 
     def _prepare_applier(self, head: FileBegin) -> None:
-        """Make an :class:`EventApplier` for a relay log file with this head, if there is none yet, or the filter or the
-        name collation has changed.
+        """Make a new :class:`EventApplier` if there is none yet, or if the filter or the collation for names has
+        changed. ``head`` is the content of the first events of the next relay log file, which name the collation.
         """
         family = head.format_description.family
         names = NameRules(family, NameCollation(head.origin.get("names") or NameCollation.GENERAL_CI))
@@ -382,7 +385,7 @@ class SqlThread(ChannelThread):
         """Apply the events of a relay log file between the byte offsets ``start`` and ``end``. Return whether the
         thread shall continue.
 
-        ``head`` has the facts at the beginning of the file. Raises RelayLogDamaged.
+        ``head`` is the content of the file's first events, which name the master's binlog file. Raises RelayLogDamaged.
         """
         applier = self._applier
         assert applier is not None
@@ -424,7 +427,12 @@ class SqlThread(ChannelThread):
     def _complete(
         self, at: RelayPosition, source_file: str, source_position: int, gap: Gap | Head | None
     ) -> None:
-        """Move the applier's place to a transaction boundary, with the completed GTIDs and those of ``gap``."""
+        """Record that the applier has reached a transaction boundary: ``at`` in the relay log, and ``source_position``
+        in the master's binlog file ``source_file``.
+
+        The GTIDs of completed transactions are added to the executed ones. If ``gap`` is a Gap event, the GTIDs of the
+        dropped transactions that it stands for are added, too.
+        """
         assert self._applier is not None
         self._applier.hits.update(self._pending)
         self._pending.clear()
@@ -453,9 +461,9 @@ class SqlThread(ChannelThread):
     ) -> bool:
         """Tell whether START REPLICA UNTIL ends the thread before the event at the position ``at`` in the relay log.
 
-        ``comes`` is the event. It begins a transaction, or is a Gap event in place of dropped transactions. None stands
-        for the beginning of a file. ``source_file`` and ``source_position`` are the position in the master's binlog
-        before the event.
+        ``comes`` is this event. It begins a transaction, is a Gap event in place of dropped transactions, or a head
+        event that names the master. None stands for the beginning of a file. ``source_file`` and ``source_position``
+        are the position in the master's binlog before the event.
         """
         if self.until is None or isinstance(comes, Head):
             return False

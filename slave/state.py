@@ -131,7 +131,7 @@ class Info(State):
 
     @classmethod
     def file(cls, directory: Path) -> StateFile[Self]:
-        """Return an object that loads and saves the state file of this class in a channel's directory."""
+        """Return an object that loads and saves this class's state file in ``directory``, a channel's directory."""
         return StateFile(directory / cls.NAME, cls, FORMAT, mode=cls.MODE)
 
     @classmethod
@@ -318,7 +318,7 @@ class MasterInfo(PlaceInfo):
 
     def back_at(self, applied: RelayLogInfo) -> MasterInfo:
         """Return the content of ``master.info`` for a slave that has received nothing after the applier's position
-        ``applied``.
+        ``applied``. With this content the master sends everything after that position again.
 
         The result keeps the server family (MySQL or MariaDB) and the collation for names.
         """
@@ -415,8 +415,8 @@ P = TypeVar("P", bound=PlaceInfo)
 
 
 class Place(Generic[P]):
-    """The position and the GTIDs up to which the I/O thread has received, or the applier has applied, in memory and in
-    a state file.
+    """The position and the GTIDs up to which the I/O thread has received, or the applier has applied. They are kept in
+    memory and in a state file.
 
     One thread at a time changes the position. Any thread may read :attr:`info`. ``kind`` is the class of the file's
     content, and ``save_period`` the shortest time between two periodic saves, seconds. The constructor reads the file

@@ -216,8 +216,8 @@ class SummaryTarget:
         }
 
     def _summary(self, kind: str, name: str) -> Summary:
-        """Return the summary of a table or database in the open transaction. ``kind`` is ``tables`` or
-        ``databases``.
+        """Return the counts and the hash of a table or database ``name``, with the changes of the open transaction.
+        ``kind`` is ``tables`` or ``databases``.
         """
         return self._changed[kind].get(name) or self._committed[kind].get(name) or _NEW[kind]
 

@@ -80,8 +80,8 @@ class RelayEnd(Progress):
     The position is a transaction boundary, and the applier may read up to there. The I/O thread moves it with
     :meth:`publish`, and the applier waits for it with :meth:`until`. All methods may be called from any thread.
 
-    ``on_publish`` is called with each published position. Before the relay log is truncated, this call has returned for
-    the position to which it is truncated. So another reader of the relay log can stop reading in time.
+    ``on_publish`` is called with each published position, so that another reader of the relay log knows it, too. Before
+    the slave truncates the relay log, it publishes the new end, and waits until ``on_publish`` has returned.
     """
 
     def __init__(self, on_publish: Callable[[RelayPosition | None], None] = lambda position: None) -> None:
@@ -221,7 +221,9 @@ class ChannelCounters:
         self.begin()
 
     def begin(self) -> None:
-        """Let the counts of :attr:`received` begin at zero, because the I/O thread starts."""
+        """Let the counts of :attr:`received` begin at zero, because the I/O thread starts. The counts since the
+        channel's first start stay.
+        """
         self._begun = self.info
         self.last_heartbeat_at = 0.0
         """The Unix time of the newest heartbeat since the start of the I/O thread, seconds; 0 before the first
@@ -230,13 +232,15 @@ class ChannelCounters:
 
     @property
     def received(self) -> Counter[str]:
-        """The numbers since the I/O thread was last started, by the names in :attr:`CountersInfo.counts`."""
+        """The counts since the I/O thread was last started, by name, such as ``connections`` or ``bytes_received``."""
         since = Counter(self.info.counts)
         since.subtract(self._begun.counts)
         return since
 
     def count_chunk(self, chunk: pb.Chunk, size: int) -> None:
-        """Count one received message of the master's stream. ``size`` is the size of its events, bytes."""
+        """Count one received message of the master's stream, and add the numbers that it holds. ``size`` is the size of
+        its events, bytes.
+        """
         self.last_chunk_at = time.time()
         if chunk.heartbeat:
             self.last_heartbeat_at = self.last_chunk_at
@@ -264,7 +268,9 @@ class ChannelCounters:
     def _add(
         self, more: Mapping[str, int], *, to: Literal["counts", "hits"] = "counts", **newest: Any
     ) -> None:
-        """Add the numbers ``more`` to those in the field ``to``, and replace the values of the fields ``newest``."""
+        """Add the numbers ``more`` by name to those in the field ``to`` of :attr:`info`. Set the fields ``newest`` of
+        :attr:`info`, such as ``last_io_error``, to new values.
+        """
         with self._lock:
             known: dict[str, int] = getattr(self.info, to)
             newest[to] = known | {name: known.get(name, 0) + number for name, number in more.items()}
