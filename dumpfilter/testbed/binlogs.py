@@ -1,7 +1,7 @@
 """The binlog files of a topology's nodes, and how far the readers of these files are behind.
 
-A set of files has names, sizes, an end, and the times at which the end advanced. The position of a real replica is
-found by its GTIDs.
+A set of files has names, sizes, an end, and the times at which the end advanced. A real replica's reported position can
+be too early, so its position is found by its GTIDs.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ exact.
 
 
 class WatchedSet:
-    """The binlog files of one node of a topology, with a record of how their end advanced. Lags are computed from this
-    record. Any thread may call the methods.
+    """The binlog files of one node of a topology, with a record of the times at which their end advanced. The lags of
+    the node's readers are computed from this record. Any thread may call the methods.
     """
 
     def __init__(self, source: Path) -> None:
@@ -67,7 +67,7 @@ class WatchedSet:
 
     def note(self) -> Files:
         """Record where the node's binlog ends at this moment, so that lags can be computed later. Return the paths and
-        sizes of all its files.
+        sizes (bytes) of all its files.
         """
         files = self.files()
         if files:
@@ -75,7 +75,9 @@ class WatchedSet:
         return files
 
     def note_end(self, end: Place, now: float) -> None:
-        """Record that the binlog ends at the position ``end`` at the time ``now`` (of ``time.monotonic``)."""
+        """Record that the binlog ends at the position ``end`` at the time ``now`` (of ``time.monotonic``). An end that
+        does not advance is ignored.
+        """
         with self._lock:
             if self._keys and end.key <= self._keys[-1]:
                 return
@@ -87,14 +89,17 @@ class WatchedSet:
                 self._times[:half] = self._times[1:half:2]
 
     def lag_of(self, place: Place) -> Lag:
-        """Return how far the position ``place`` of a reader is behind the end of the node's binlog, in seconds and
-        bytes.
+        """Return how far a reader at the position ``place`` (file and byte offset) is behind the end of the node's
+        binlog, in seconds and bytes.
         """
         behind = bytes_after(self.note(), place)
         return Lag(self.age_after(place, time.monotonic()), behind) if behind else NO_LAG
 
     def age_after(self, place: Place, now: float) -> float:
-        """Return the time since the set's end advanced beyond a position, seconds; 0 if the position is the end.
+        """Return how long ago the binlog's end first advanced beyond the position ``place``, seconds. The result is 0
+        if no recorded end is beyond it.
+
+        ``now`` is the present time of ``time.monotonic``.
 
         >>> watched = WatchedSet(Path("b.index"))
         >>> watched.note_end(Place("b.1", 100), 1.0); watched.note_end(Place("b.1", 200), 2.0)
@@ -107,13 +112,15 @@ class WatchedSet:
 
 
 def end_of(files: Files) -> Place:
-    """Return the end of a binlog set: its last file and that file's size. Without files the result is NOWHERE."""
+    """Return the end of a binlog set: its last file and that file's size. Without files the result is NOWHERE, the
+    position without a file.
+    """
     return Place(files[-1][0].name, files[-1][1]) if files else NOWHERE
 
 
 def bytes_after(files: Files, place: Place) -> int:
-    """Return the number of bytes of a binlog after the position ``place``. ``files`` has the paths and sizes of its
-    files.
+    """Return the number of bytes of a binlog after the position ``place``. ``files`` has the paths and sizes (bytes) of
+    the binlog's files.
 
     >>> bytes_after([(Path("b.1"), 100), (Path("b.2"), 50)], Place("b.1", 90))
     60
@@ -126,7 +133,8 @@ def bytes_after(files: Files, place: Place) -> int:
 def applied_place(
     files: Files, told: Place, gtids: str, known: tuple[str, Place] | None = None
 ) -> Place | None:
-    """Return the position of the first transaction that a channel has not applied, or the binlog's end without one.
+    """Return the position of the first transaction that a channel has not applied, or the binlog's end if there is
+    none.
 
     ``files`` are the binlog files of the channel's origin (the node that wrote the binlog). ``told`` is the position
     that the replica reports, and ``gtids`` are the GTIDs that the channel has applied. ``known`` has the GTIDs and the

@@ -73,8 +73,8 @@ def kept_directory() -> Path:
 
 
 class State:
-    """The lock on the directory of a topology that this process runs, and the file that names this process as its
-    owner.
+    """The lock on the directory of a topology that this process runs, and the directory's state file. The file names
+    this process, so that other commands find it.
 
     The directory stays locked until :meth:`close`.
     """
@@ -169,7 +169,9 @@ def clean_temporary() -> None:
 
 
 def remove_files(directory: Path, *, keep: tuple[str, ...] = (LOCK,)) -> None:
-    """Remove the files that a topology has written into its directory. Files whose names are in ``keep`` stay."""
+    """Remove the files that a topology has written into its directory. Files whose names are in ``keep``, such as the
+    lock, stay.
+    """
     # The state file is the last to go. Without it nobody would clean the rest.
     for path in sorted(directory.iterdir(), key=lambda path: path.name == STATE):
         if path.name in keep:
@@ -223,7 +225,8 @@ class ControlServer(socketserver.ThreadingUnixStreamServer):
     """The server of a topology's control socket, through which other commands call methods such as ``status``. Each
     request has its own thread.
 
-    ``bed`` is the running topology, a :class:`~dumpfilter.testbed.bed.Testbed`. Its module imports this one.
+    ``bed`` is the running topology, a :class:`~dumpfilter.testbed.bed.Testbed`. It has the type Any, because its module
+    imports this one.
     """
 
     daemon_threads = True
@@ -257,7 +260,7 @@ class ControlServer(socketserver.ThreadingUnixStreamServer):
 
 
 class _Request(socketserver.StreamRequestHandler):
-    """The connection of one request."""
+    """The handler of one connection to the control socket, which carries one request."""
 
     server: ControlServer
 
@@ -323,7 +326,9 @@ class Control:
         return True
 
     def _without_socket(self) -> NotUp:
-        """Return the error for a directory without a control socket."""
+        """Return the error for a directory without a control socket, through which commands call the methods of a
+        topology.
+        """
         owner = owner_of(self.directory)
         if owner is None:
             return NotUp(

@@ -48,7 +48,7 @@ class Timetable:
 
 
 def timetables(source: BinlogSet, *, speed: float = 1.0, rate: int | None = None) -> list[Timetable]:
-    """Return the times at which the transactions of a binlog set are due, file by file.
+    """Return the time at which each transaction of a binlog set is due in a replay, file by file.
 
     With ``rate`` the set grows by so many bits a second. Otherwise a recording is replayed at ``speed`` times its
     original pace. Its times are the commit times in MySQL's GTID events. Other binlogs only have the seconds of the
@@ -75,7 +75,7 @@ def timetables(source: BinlogSet, *, speed: float = 1.0, rate: int | None = None
 
 
 def _head(path: Path) -> int:
-    """Return the byte offset of the first transaction of a file that has transactions."""
+    """Return the byte offset of the first transaction in the binlog file ``path``, which must have transactions."""
     with path.open("rb") as file:
         events = iter_events(file, file=path.name, verify=False)
         return next(event.offset for event in events if event.type not in OF_FILES)
@@ -85,7 +85,7 @@ class Replay:
     """A thread that writes a binlog set into a directory, each transaction when it is due.
 
     The set consists of the files of the timetables, under their own names. :meth:`pause` and :meth:`resume` stop and
-    restart the clock.
+    restart the clock by which transactions are due.
     """
 
     def __init__(self, tables: Sequence[Timetable], directory: Path, index: str) -> None:
@@ -155,7 +155,9 @@ class Replay:
         self._ready.set()
 
     def _write(self, table: Timetable) -> bool:
-        """Write one file. Return False if the replay was closed meanwhile."""
+        """Write one file of the binlog set, each transaction when it is due. Return False if the replay was closed
+        meanwhile.
+        """
         is_first = table is self._tables[0]
         # A server makes its next file when it has something to write, at the latest.
         if table.due.size and not is_first and not self._wait_until(int(table.due[0])):

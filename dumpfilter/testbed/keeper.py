@@ -251,7 +251,9 @@ class _KeeperProcess:
         return self._codes.get(child)
 
     def start(self, program: Program) -> tuple[int, int, str]:
-        """Start a program, and return the child's number, its process id, and the reason of a failure."""
+        """Start a program as a child. Return the child's number, its process id, and the reason why the program could
+        not be executed (empty if it was).
+        """
         reader, writer = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -266,7 +268,9 @@ class _KeeperProcess:
         return number, pid, reason
 
     def _become(self, program: Program, failure: int) -> NoReturn:
-        """Replace this child process by a program. A failure's reason is written to the pipe ``failure``."""
+        """Replace this child process by a program. The reason of a failure is written to the pipe ``failure``, a file
+        descriptor.
+        """
         try:
             _end_with_parent(self._pid)
             for number in ENDINGS:
@@ -292,13 +296,15 @@ class _KeeperProcess:
         sys.exit(0)
 
     def tell(self, answer: object) -> None:
-        """Send an answer to the caller, if the caller still exists."""
+        """Send an answer, or the message that the keeper compiles, to the caller, if the caller still exists."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._caller.send(answer)
 
 
 def _send(pid: int, number: int) -> None:
-    """Send a signal to a child. SIGKILL is sent to the whole process group."""
+    """Send a signal to a child. SIGKILL is sent to the child's whole process group, so that no worker process of the
+    child stays.
+    """
     with contextlib.suppress(ProcessLookupError):
         (os.killpg if number == signal.SIGKILL else os.kill)(pid, number)
 
@@ -319,7 +325,9 @@ def _set_name(name: str) -> None:
 
 
 def _import_dumpfilter() -> None:
-    """Import the modules of masters and slaves, with their compiled functions."""
+    """Import the modules of masters and slaves, with their compiled functions, so that no forked child needs to import
+    them.
+    """
     import dumpfilter.edge
     import dumpfilter.master.process
     import dumpfilter.slave.process  # noqa: F401

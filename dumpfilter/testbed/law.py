@@ -46,11 +46,11 @@ Filters = tuple[tuple[str, ...], ...]
 
 
 def check_law(nodes: Mapping[str, TestbedNode], references: References, timeout: float) -> None:
-    """Compare each slave of dumpfilter, and each running real replica, with a reference that reads everything and
+    """Compare each slave of dumpfilter, and each running real replica, with its reference, which reads everything and
     filters for itself.
 
-    ``references`` has the references of real replicas, and ``timeout`` is in seconds. Raises LawBroken with all
-    differences, and NotCaughtUp.
+    The law says that both must have the same data. ``references`` has the servers with which real replicas are
+    compared, and ``timeout`` is in seconds. Raises LawBroken with all differences, and NotCaughtUp.
     """
     deadline = time.monotonic() + timeout
     broken: list[str] = []
@@ -130,11 +130,10 @@ def slave_differences(node: Slave, feed: Feed) -> list[str]:
 
 
 def reference(binlogs: BinlogSet, end: Place, filters: Filters) -> tuple[dict[str, Any], str]:
-    """Compute what a slave must have applied that reads the whole binlog up to the position ``end`` and filters for
-    itself.
+    """Compute the state of a slave that has read the whole binlog up to the position ``end`` and filtered for itself.
 
     ``filters`` has the rules of each filter between the server that wrote ``binlogs`` and the slave, the slave's own
-    last. Return the counts and hashes of the row changes of each table, and the GTID set.
+    last. Return the counts and hashes of the row changes of each table, and the GTID set as text.
     """
     with binlogs.file(binlogs.names[0]) as first:
         names, family = first.format_description.names, first.format_description.family
@@ -159,7 +158,9 @@ def _shown(value: Any) -> str:
 
 
 class _Reference(NamedTuple):
-    """The reference of one replica."""
+    """The hidden server with which one real replica is compared, its reference, and the hidden servers before it.
+    Hidden servers belong to the check, not to the topology.
+    """
 
     node: StartedServer
     firsts: Sequence[StartedServer]
@@ -178,7 +179,9 @@ class _Reference(NamedTuple):
             self.node.catch_up(deadline)
 
     def gtids(self) -> str:
-        """Return the GTID set that the replica must have: the transactions that the first server of any channel has."""
+        """Return the GTID set that the replica must have: the union of what the first hidden server of each channel has
+        applied.
+        """
         family = self.node.server.family
         found = parse_gtid_set("", family)
         for first in self.firsts:
@@ -264,7 +267,9 @@ class References:
         return _Reference(found, [first or found for first in firsts])
 
     def _server(self, name: str, model: Node, feeds: Sequence[Feed]) -> StartedServer:
-        """Return the running hidden server ``name``, which has the keys of the replica ``model``."""
+        """Return the running server ``name``, started if necessary. It is hidden: it belongs to the check, not to the
+        topology. Its properties are those of the replica ``model``, but its sources are ``feeds``.
+        """
         found = self._nodes.get(name)
         if not isinstance(found, StartedServer):
             reads = tuple(feed.reading for feed in feeds)
@@ -287,6 +292,8 @@ class References:
 
 
 def _feed(source: TestbedNode, channel: str, rules: tuple[str, ...]) -> Feed:
-    """Return the feed of a hidden server or master that reads ``source`` without a link."""
+    """Return the feed (source and filter rules) of a hidden server or master that reads ``source`` directly, without a
+    link.
+    """
     reading = Reading.model_validate({"node": source.name, "rules": rules})
     return Feed(reading, channel, source, None)

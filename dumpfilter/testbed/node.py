@@ -50,9 +50,7 @@ _END_TIMEOUT = 30.0
 
 @dataclass
 class Ground:
-    """The directory, the processes, the server ids and the passwords of one running topology, which all its nodes
-    share.
-    """
+    """The shared resources of all nodes of one running topology: its directory, processes, server ids and passwords."""
 
     topology: Topology
     directory: Path
@@ -95,8 +93,8 @@ class Ground:
         return time.monotonic() + (self.wait_timeout if timeout is None else timeout)
 
     def server_id(self, name: str) -> int:
-        """Return the server id of the node ``name``. A server with which only checks compare a replica is no node of
-        the topology, and gets the next free id.
+        """Return the server id of the node ``name``. A server with which a check compares a replica is no node of the
+        topology, and gets the next free id.
         """
         return self._server_ids.setdefault(name, FIRST_SERVER_ID + len(self._server_ids))
 
@@ -199,7 +197,9 @@ class TestbedLink(OpenLink):
         self._set(replace(self.shape, **{key: getattr(changed, key) for key in changes}))
 
     def hold(self, seconds: float) -> None:
-        """Delay the bytes by ``seconds`` in addition to the link's own delay. 0 ends the additional delay."""
+        """Delay all bytes on the link by ``seconds`` in addition to the link's own delay. 0 ends the additional
+        delay.
+        """
         self._held = seconds
         self._set(self.shape)
 
@@ -243,9 +243,7 @@ PAUSED = "is paused (resume() it)"
 
 @dataclass(frozen=True)
 class Goal:
-    """A position that a replicating node is to reach: the end, at one moment, of the binlog that the node ``origin``
-    wrote.
-    """
+    """A position that replicas shall reach: the end that the binlog of the node ``origin`` had at one moment."""
 
     origin: TestbedNode
     place: Place
@@ -276,8 +274,8 @@ class Feed:
 
     @property
     def way(self) -> tuple[Feed, ...]:
-        """The chain of replication steps from the node that wrote the binlog to this one, in order. The last item is
-        this step itself.
+        """The chain of replication steps from the node that wrote the binlog to the node that reads this source. The
+        last item is this source itself.
         """
         return (*(() if self.source.writes_binlog else self.source.feeds[0].way), self)
 
@@ -502,7 +500,8 @@ class TestbedNode(abc.ABC):
         )
 
     def _told_channels(self, problems: list[str]) -> tuple[ChannelState, ...]:
-        """Return the node's channels, with the states and counters that only a running process tells.
+        """Return the state of each replication channel. It includes the thread states and byte counters that only a
+        running process can tell.
 
         A message about each part that cannot be read is appended to ``problems``.
         """
@@ -510,7 +509,8 @@ class TestbedNode(abc.ABC):
 
     @abc.abstractmethod
     def _position(self, channels: Sequence[ChannelState], problems: list[str]) -> tuple[Place, str]:
-        """Return the node's position and its GTID set. ``channels`` are the node's channels.
+        """Return the node's position in a binlog (file and byte offset) and its GTID set as text. ``channels`` are the
+        node's channels.
 
         A message about each part that cannot be read is appended to ``problems``.
         """
@@ -665,7 +665,9 @@ class TestbedNode(abc.ABC):
             raise TestbedError(f"{self.name}: a {self.kind} applies nothing that could pause")
 
     def _control(self, verb: str, thread: str) -> None:
-        """Start or stop (``verb``) the I/O threads or SQL threads of all channels."""
+        """Start or stop the I/O threads or SQL threads of all channels. ``verb`` is START or STOP, and ``thread`` is
+        ``IO_THREAD`` or ``SQL_THREAD``.
+        """
         self.server.control(verb, [feed.channel for feed in self.feeds], thread)
 
     @contextlib.contextmanager

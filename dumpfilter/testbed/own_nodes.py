@@ -184,11 +184,15 @@ class OwnNode(TestbedNode):
         )
 
     def _threads(self) -> Mapping[str, ChannelState]:
-        """Return the state of each channel, as far as the node's console tells it. A master has no channels."""
+        """Return the state of each channel by the channel's name, as far as the node's SQL console answers. A master
+        has no channels.
+        """
         return {}
 
     def _behind(self, feed: Feed, goal: Goal) -> str:
-        """Return why a channel has not reached the position ``goal``."""
+        """Return a text for an error, which says how far a channel (of the source ``feed``) is from ``goal``, and
+        why.
+        """
         told = f"has applied {self.applied_place(feed)} of {goal.origin.name}, and should have {goal.place}"
         if self._is_paused:
             return f"{self.name}: {PAUSED}: {told}"

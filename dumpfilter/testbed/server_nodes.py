@@ -54,7 +54,9 @@ class SqlNode(TestbedNode):
         return [f"mysql://{user}@{host}:{port}/{self._query()}", "--store", str(store)]
 
     def _query(self) -> str:
-        """Return the options of the URL at which a master reads the server: the password file, and TLS."""
+        """Return the query part of the URL at which a master reads the server, such as ``?password-file=…``. It names
+        the password file and, if used, TLS.
+        """
         raise NotImplementedError
 
     def goal(self) -> Goal:
@@ -165,7 +167,9 @@ class StartedServer(SqlNode):
             super()._end_if_running(in_order=in_order)
 
     def _note_channels(self) -> None:
-        """Record the positions of the channels of a server that is about to end, since its files do not have them."""
+        """Remember the channels' positions before the server ends. They cannot be read from the server's files
+        afterwards.
+        """
 
         def look() -> None:
             with contextlib.suppress(DumpfilterError, OSError):
@@ -200,10 +204,10 @@ class StartedServer(SqlNode):
             return tuple(found.values())
 
     def _with_lag(self, feed: Feed, channel: ChannelState) -> ChannelState:
-        """Return the channel with the position up to which it has applied the binlog of its origin, and with its lag.
+        """Return the channel's state with its lag, and with the position up to which it has applied the binlog of its
+        origin (the node that wrote it).
 
-        The origin is the node that wrote the binlog. The position that the replica reports may lie before transactions
-        that have been applied.
+        The position that the replica itself reports may lie before transactions that have been applied.
         """
         watched, last = feed.origin.watched, self._last[feed.channel]
         found = applied_place(watched.files(), channel.applied, channel.gtids, (last.gtids, last.applied))

@@ -4,14 +4,14 @@ Each notation (TOML, the short string, Python) writes the same tables: the field
 within it. :func:`resolve` makes a :class:`Topology` of them. :mod:`dumpfilter.testbed` runs a topology with real
 processes, and :mod:`dumpfilter.simulation` computes it from a binlog.
 
-The nodes that a person wrote are completed to a topology. A node whose table has only sources is a master or a slave of
-dumpfilter. Such a node is a master if it has readers, no rules, and one source, which is a server, a recording or a
-workload. Otherwise the node is a slave.
+The nodes that a person wrote are completed to a topology. A node whose table of the configuration file has only sources
+is a master or a slave of dumpfilter. Such a node is a master if it has readers, no rules, and one source, which is a
+server, a recording or a workload. Otherwise the node is a slave.
 
-A slave cannot read a server, a recording or a workload directly, and a real replica cannot read binlog files. A master
-is then inserted. Links and SQL belong to the master of a recording or workload ``m``. Therefore this master takes the
-name ``m``, and the files are called ``m-recording`` or ``m-workload``. The master of a real server ``m`` is
-``m-master``.
+A slave cannot read a server, a recording (replayed binlogs) or a workload (generated binlogs) directly, and a real
+replica cannot read binlog files. A master is then inserted. Links and SQL belong to the master of a recording or
+workload ``m``. Therefore this master takes the name ``m``, and the files are called ``m-recording`` or ``m-workload``.
+The master of a real server ``m`` is ``m-master``.
 
 The rules that a topology must obey are the same for all notations, and stand here, too.
 """
@@ -106,7 +106,8 @@ def format_outage(outage: Outage) -> str:
 
 
 def _unit(parse: Callable[[str], Any], example: str) -> BeforeValidator:
-    """Return a pydantic validator that parses a text with a unit by ``parse``. ``example`` is a right text, for errors.
+    """Return a pydantic validator that parses a text with a unit, such as a rate, by ``parse``. ``example`` is a valid
+    text, for errors.
 
     Numbers without a unit are accepted in Python, but not in a notation that a person wrote.
     """
@@ -185,7 +186,7 @@ def full_rule(text: str) -> str:
 
 
 def semantics_of(rules: Iterable[str]) -> FilterSemantics:
-    """Return how a channel's filter rules are to be read: EFFECTIVE if one is a DO, IGNORE or REWRITE rule, otherwise
+    """Return how a channel's filter rules are interpreted: EFFECTIVE if one is a DO, IGNORE or REWRITE rule, otherwise
     CLASSIC.
 
     Classic rules are those of the servers' manuals. Effective rules (WL#2516) decide by the tables that a statement
@@ -231,7 +232,8 @@ Speed = Annotated[
 
 
 class LinkTable(Model):
-    """The TOML table ``link`` with the rate, delay, jitter and outages of a connection, as texts such as ``2mbit``.
+    """The table ``link`` of a TOML configuration file: the rate, delay, jitter and outages of a connection, as texts
+    such as ``2mbit``.
 
     Nodes of a topology, their sources, and slaves of a slaves file have this table.
     """
@@ -243,7 +245,8 @@ class LinkTable(Model):
 
     @classmethod
     def of(cls, shape: LinkShape) -> dict[str, Any]:
-        """Return a link's shape (rate, delay, jitter, outages) as a TOML table, with texts such as ``2mbit`` as values.
+        """Return a link's shape (rate, delay, jitter, outages) as the table ``link`` of a TOML configuration file, with
+        texts such as ``2mbit`` as values.
 
         Keys that have default values are left out.
         """
@@ -398,7 +401,9 @@ class Node(Model):
 
 @dataclass(frozen=True)
 class Link:
-    """The network connection from a node (``target``) to one of its sources, and the rate and delay that it gets."""
+    """The network connection from a node (``target``) to one of its sources, with its shape: rate, delay, jitter and
+    outages.
+    """
 
     source: str
     target: str
@@ -494,7 +499,11 @@ _PLACE_OF_KEY = {
 
 
 class NodeError(OptionError):
-    """An error about a key of a node. The text names both as Python code does, and a notation names their place."""
+    """An error about a key of a node in a topology. Its text names the node and the key.
+
+    A notation (TOML, short string) catches it, and raises an OptionError that says where in the user's text the key
+    stands.
+    """
 
     def __init__(self, node: str, key: str, what: str) -> None:
         self.node = node
@@ -515,9 +524,10 @@ def _refuse(node: Node, problems: Problems) -> None:
 
 
 def node_of(name: str, table: Mapping[str, Any], *, written: bool = True) -> Node:
-    """Check the TOML table ``[node.NAME]`` of the node ``name``, and return the node. Raises NodeError.
+    """Check the table ``[node.NAME]`` of a TOML configuration file, and return the node ``name``. Raises NodeError.
 
-    ``written`` means that a person wrote the table, so that sizes and times need units.
+    ``table`` has the values by key. ``written`` means that a person wrote the table, so that sizes and times need
+    units.
     """
     if "name" in table:
         raise NodeError(name, "name", "there is no such key; the table has the node's name")
@@ -559,7 +569,11 @@ def _by_name(nodes: list[Node]) -> dict[str, Node]:
 
 
 def _problems_of_name(name: str, folded: Mapping[str, str]) -> Problems:
-    """Yield the problems of a node's name. ``folded`` maps the earlier names in lower case to the names."""
+    """Yield the problems of a node's name. ``folded`` maps the case-folded name of each earlier node to the name
+    itself, since names must differ not only in case.
+
+    A problem is a pair of the wrong key (here empty) and a text about it.
+    """
     if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         yield "", f"{name!r} is no name of a node: use at most {LONGEST_NAME} letters, digits, - and _"
     other = folded.get(name.casefold())
@@ -639,7 +653,7 @@ def _with_masters(ordered: list[Node]) -> list[Node]:
 
 
 def _role(node: Node, roles: Mapping[str, Role | None], has_readers: bool) -> Role | None:
-    """Return the role (master or slave) of a node, or None for a node that is no process of dumpfilter.
+    """Return the role (master or slave) of a node, or None for a server, a recording or a workload.
 
     ``roles`` has the roles of the node's sources by name.
     """
@@ -664,7 +678,12 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def _with_styles(topology: Topology) -> Topology:
-    """Return the topology with a style for each workload: its own, or that of the first server that it reaches."""
+    """Return the topology in which each workload (generated binlog set) has a style: the server family whose binlog
+    format it has.
+
+    A workload without its own style gets the family of the first real server that reads its binlog, directly or through
+    other nodes.
+    """
     families: dict[str, Family] = {}
     for node in topology.nodes:
         for reading in node.reads if node.server else ():

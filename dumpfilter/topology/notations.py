@@ -96,7 +96,8 @@ def parse_toml_topology(
 def topology_of_tables(
     tables: Mapping[str, Any], *, file: str = "topology", directory: Path = Path(), name: str = "topology"
 ) -> Topology:
-    """Return the topology that parsed TOML tables describe, with a table ``node`` of all nodes by name.
+    """Return the topology that the parsed tables of a TOML configuration file describe. The table ``node`` has all
+    nodes by name.
 
     ``file`` is the file's name for errors. Relative paths begin at ``directory``. ``name`` is the name of a topology
     whose tables have none. Raises OptionError that names the file and the key.
@@ -123,10 +124,11 @@ def topology_of_tables(
 def _topology_of(
     tables: Mapping[str, Mapping[str, Any]], name: str, where: Callable[[str, str], str], directory: Path
 ) -> Topology:
-    """Return the topology of the nodes whose tables a person has written, by the nodes' names.
+    """Return the topology called ``name``. ``tables`` has the values that a person wrote for each node, by the node's
+    name.
 
-    ``where`` returns where the key of a node was written, for the text of an OptionError. It is called with the names
-    of the node and of the key.
+    ``where`` is called for an OptionError with the names of a node and of a key. It returns a text that says where this
+    key was written. Relative paths of binlogs begin at ``directory``.
     """
     try:
         nodes = [node_of(key, table) for key, table in tables.items()]
@@ -153,7 +155,7 @@ def to_toml(topology: Topology) -> str:
 
 
 def _table(node: Node) -> dict[str, Any]:
-    """Return a node as a TOML table.
+    """Return a node as a table of a TOML configuration file, without keys that have default values.
 
     Rules and links that all sources share are keys of the node. Otherwise each source has its own.
     """
@@ -169,7 +171,9 @@ def _table(node: Node) -> dict[str, Any]:
 
 
 def toml_value(value: object) -> str:
-    """Return a Python value in TOML notation. Dictionaries become inline tables."""
+    """Return a Python value (text, number, truth value, list or dictionary) in TOML notation. Dictionaries become
+    inline tables.
+    """
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{key} = {toml_value(one)}' for key, one in value.items())} }}"
     if isinstance(value, list | tuple):
@@ -217,16 +221,17 @@ def topology_from(text: str | os.PathLike[str] | Topology) -> Topology:
 
 
 def _where(name: str, key: str) -> str:
-    """Return the place of a node's key for errors, such as ``topology string: web[rate]``.
+    """Return a text for errors that says where a node's key stands, such as ``topology string: web[rate]``.
 
-    The string has only the last part of a key such as ``from[1].link.rate``.
+    A key such as ``from[1].link.rate`` is shortened to its last part, because only this part is in the short string.
     """
     key = re.sub(r"\[\d+\]", "", key).rpartition(".")[2]
     return f"topology string: {name}[{key}]" if key and key != "from" else f"topology string: {name}"
 
 
 def _tables(text: str) -> dict[str, dict[str, Any]]:
-    """Return the tables of the nodes in a short string by name, without the workloads that the string leaves out.
+    """Parse a short string, and return for each node by name its keys and values, as a TOML file would have them. The
+    keys of workloads that the string implies are missing.
 
     Raises OptionError, which names the column, for a syntax error.
     """
@@ -267,9 +272,11 @@ def _refuse(text: str, at: int, what: str) -> NoReturn:
 
 
 def _attributes(text: str, at: int, name: str) -> tuple[list[tuple[str, str]], int]:
-    """Return the attributes of the node ``name``, and the offset after their brackets.
+    """Parse the attributes in brackets of the node ``name``. Return pairs of key and value, and the offset in ``text``
+    after the brackets.
 
-    ``at`` is the offset after the node's name. A node without brackets has no attributes. Raises OptionError.
+    ``at`` is the offset in ``text`` after the node's name. A node without brackets has no attributes. Raises
+    OptionError.
     """
     found: list[tuple[str, str]] = []
     opened = _OPENED.match(text, at)
@@ -302,11 +309,12 @@ def _attributes(text: str, at: int, name: str) -> tuple[list[tuple[str, str]], i
 def _add(
     tables: dict[str, dict[str, Any]], name: str, attributes: list[tuple[str, str]], sources: list[str]
 ) -> None:
-    """Add one occurrence of the node ``name`` to the node's table.
+    """Add one occurrence of the node ``name`` in a short string to ``tables``, which has the keys and values of each
+    node by name.
 
     ``sources`` are the nodes before the arrow that leads to this occurrence. The rules and the link in ``attributes``
-    (pairs of key and value) belong to these sources. Other keys stand at the first occurrence only. Raises OptionError
-    for a key that is unknown or misplaced.
+    (pairs of key and value) belong to these sources. Other keys are allowed at the first occurrence only. Raises
+    OptionError for a key that is unknown or misplaced.
     """
     is_first = name not in tables
     table = tables.setdefault(name, {})
@@ -346,9 +354,10 @@ def _misplaced(name: str, key: str, value: str) -> OptionError:
 
 
 def _complete(name: str, table: dict[str, Any]) -> None:
-    """Make a generated workload of a table that has no source, and does not say what the node is.
+    """Make a node of a short string a generated workload if it has no source, and does not say what it is. ``table``
+    has the node's keys and values, and is changed.
 
-    Raises OptionError for another table with the keys of a workload.
+    Raises OptionError for another node with the keys of a workload.
     """
     load = {key: table.pop(key) for key in ("rate", *_WORKLOAD_KEYS) if key in table}
     if not table.keys() & _SAY_WHAT:

@@ -93,7 +93,9 @@ def slaves_of(files: Iterable[Path], texts: Iterable[str]) -> list[SlaveDefiniti
 
 
 def _check_names(slaves: Iterable[SlaveDefinition], place: str = "") -> None:
-    """Raise OptionError if two slaves have the same name. The error's text begins with ``place`` (``FILE: ``)."""
+    """Raise OptionError if two slaves have the same name. The error's text begins with ``place``, such as ``FILE:
+    ``.
+    """
     for name, times in Counter(one.name for one in slaves).items():
         if times > 1:
             raise OptionError(f"{place}{name!r}: two slaves have this name; give each its own")
@@ -114,7 +116,11 @@ class _Slave(Model):
     link: LinkTable = LinkTable()
 
     def slave(self, number: int, lower_case_table_names: int) -> SlaveDefinition:
-        """Return the slave ``number`` (counted from 0) of those for which the table stands."""
+        """Return one of the slaves that this entry of a slaves file describes. ``number`` is the slave's index among
+        them, from 0.
+
+        ``lower_case_table_names`` is the setting of the file, by which the slave's filter compares names.
+        """
         server_id = None if self.server_id is None else self.server_id + number
         return SlaveDefinition(
             self.name if self.count == 1 else f"{self.name}-{number + 1}",
@@ -152,7 +158,9 @@ def load_slaves(path: Path) -> list[SlaveDefinition]:
 
 
 def _origin(*filter_: Any) -> OriginFilter | None:
-    """Return the origin filter with the given fields, or None for one that drops nothing."""
+    """Return a filter by server ids and domain ids with the given fields of OriginFilter, or None if it would drop
+    nothing.
+    """
     made = OriginFilter(*filter_)
     return made if made.is_on else None
 
@@ -220,7 +228,7 @@ class _Replica:
     """The values of the other options, by their names."""
 
     def set(self, named: Named) -> None:
-        """Apply one option to the replica. Raises OptionError for a wrong value."""
+        """Apply one option, which has a name and a value, to the replica. Raises OptionError for a wrong value."""
         value = str(named.value)
         if named.name in _KINDS:
             channel, rule = split_channel(value)
@@ -235,7 +243,8 @@ class _Replica:
             self.values[named.name] = named.value
 
     def slaves(self, name: str) -> list[SlaveDefinition]:
-        """Return one slave for each channel that the options name. Without such a channel there is one slave.
+        """Return one slave for each channel that the options name, called ``NAME/CHANNEL``. Without such a channel
+        there is one slave called ``name``.
 
         Raises OptionError for invalid rules.
         """

@@ -132,7 +132,9 @@ def _replicate(console: Console, source: Path) -> dict[str, int]:
 
 
 def _engine() -> tuple[str, str]:
-    """Return the engine of the split and of the bandwidth report, and a description of it."""
+    """Return the engine of the Spark jobs, the split and the bandwidth report, and a description of this engine for the
+    user. The engine is ``spark`` or, without Spark, ``local`` (threads).
+    """
     try:
         check_java()
     except SparkMissing:
@@ -155,7 +157,8 @@ def _make_room(output: Path) -> None:
 def _work_out(source: Path, output: Path, sent: Mapping[str, int], engine: str) -> None:
     """Run the bandwidth job, which computes from the binlog alone how many bytes a master sends to each slave.
 
-    Raises DumpfilterError when the computed bytes differ from the bytes that the master has just sent.
+    ``sent`` has the bytes that the master has just sent to each slave, by the slave's name. Raises DumpfilterError when
+    the computed bytes differ from them.
     """
     report = output / "bandwidth"
     slaves = [f"--slave={name}:{' '.join(f'--{rule}' for rule in rules)}" for name, rules in SLAVES.items()]

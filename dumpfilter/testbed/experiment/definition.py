@@ -1,6 +1,7 @@
-"""The definition of an experiment, which is a comparison of ways to bring the binlog to the slaves, its variants.
+"""The definition of an experiment: a comparison of variants, which are ways to bring the binlog to the slaves.
 
-The definition is a file ``EXPERIMENT.toml``. From its topology follow those with which the variants are run.
+The definition is a configuration file ``EXPERIMENT.toml``. The topologies with which the variants are run are derived
+from the topology in this file.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ STRICT = ConfigDict(extra="forbid")
 
 @dataclass(frozen=True, config=STRICT)
 class Load:
-    """The table ``[load.NODE]`` of an experiment's file: SQL statements that run on the server NODE during all phases
-    of the experiment.
+    """The table ``[load.NODE]`` of an experiment's configuration file: SQL statements that run on the server NODE
+    during all phases of the experiment.
 
     One statement runs at each interval. After the last statement the first one runs again.
     """
@@ -41,8 +42,8 @@ class Load:
 
 @dataclass(frozen=True, config=STRICT)
 class Change:
-    """A table below ``[phase.links]`` of an experiment's file: the rate, delay and jitter that a link (a connection
-    between two nodes) has during a phase. None: the value of the topology.
+    """A table below ``[phase.links]`` of an experiment's configuration file: the rate, delay and jitter that a link (a
+    connection between two nodes) has during a phase. None: the value of the topology.
     """
 
     rate: Rate | None = None
@@ -52,8 +53,8 @@ class Change:
 
 @dataclass(frozen=True, config=STRICT)
 class Phase:
-    """The table ``[[phase]]`` of an experiment's file: a period of the experiment, with its faults, such as cut
-    connections or killed processes. The faults end with the phase.
+    """The table ``[[phase]]`` of an experiment's configuration file: a period of the experiment, with its faults, such
+    as cut connections or killed processes. The faults end with the phase.
     """
 
     seconds: Annotated[Time, Field(alias="for")]
@@ -109,7 +110,11 @@ def load_experiment(path: Path) -> Experiment:
 
 
 def _topology(text: object, path: Path) -> Topology:
-    """Return the topology of a short string, of a file beside the experiment's, or of a text in TOML."""
+    """Return the topology that the key ``topology`` of an experiment's configuration file describes.
+
+    ``text`` is a short string such as ``m >> web``, the name of a TOML file, or TOML itself. ``path`` is the
+    experiment's file, beside which a named file is sought.
+    """
     if not isinstance(text, str):
         raise OptionError("topology: must be a text: a short string, the name of a TOML file, or its content")
     if "[node." in text:
@@ -146,7 +151,9 @@ def check(experiment: Experiment) -> None:
 
 
 def _check_names(key: str, names: Iterable[str], known: list[str], what: str) -> None:
-    """Raise OptionError for a name that is not in ``known``. ``what`` is the kind of the named things."""
+    """Raise OptionError for a name that is not in ``known``. For the error, ``key`` is the configuration file's key
+    that has the names, and ``what`` says what they name, such as ``link``.
+    """
     for name in names:
         if name not in known:
             raise OptionError(f"{key}: there is no {what} {name!r}{did_you_mean(name, known)}")
@@ -165,8 +172,8 @@ FILTER_ON_SLAVE = "--filter-on=slave"
 
 
 def topology_for(topology: Topology, variant: Variant) -> Topology:
-    """Return the topology (nodes, and which node reads which) with which a variant of an experiment is run. A variant
-    is a way to bring the binlog to the slaves.
+    """Return the changed ``topology`` with which a variant of an experiment is run. A variant is a way to bring the
+    binlog to the slaves, so other nodes may filter, or real replicas replace slaves.
 
     Raises OptionError for a variant that the topology does not support.
     """
@@ -194,11 +201,11 @@ def planned(topology: Topology, variant: Variant) -> Topology:
 
 
 def links_for(topology: Topology, variant: Variant) -> dict[str, str]:
-    """Return the names that the links of ``topology`` have when a variant of an experiment is run, by their own names.
-    A variant is a way to bring the binlog to the slaves.
+    """Return the names that the links of ``topology`` have when a variant of an experiment is run. The keys are the
+    links' names in ``topology``, and a variant is a way to bring the binlog to the slaves.
 
-    Plain replication (``Variant.PLAIN``) has no masters of dumpfilter. The links to these masters are left out, and the
-    other links get the names that they have without masters.
+    Plain replication (``Variant.PLAIN``) has no masters of dumpfilter. The links to these masters are left out. Links
+    from these masters are named after the masters' sources.
     """
     masters = _masters(topology) if variant is Variant.PLAIN else {}
     return {
@@ -243,12 +250,15 @@ def _node(topology: Topology, node: Node, variant: Variant) -> Node:
 
 
 def _with_reads(node: Node, change: Callable[[Reading], dict[str, Any]]) -> Node:
-    """Return the node with other properties of its sources. ``change`` returns the new properties of a source."""
+    """Return the node with other properties of its sources. ``change`` is called with each source, and returns the
+    properties that differ, by name.
+    """
     return node.with_(reads=tuple(one.model_copy(update=change(one)) for one in node.reads))
 
 
 def _filtering_alone(node: Node) -> Node:
-    """Return a real replica that has its rules on its own command line instead of the master's configuration.
+    """Return a real replica that filters for itself: its rules are on its own command line, and no master filters for
+    it.
 
     Raises OptionError for a replica with several sources.
     """
@@ -262,7 +272,7 @@ def _filtering_alone(node: Node) -> Node:
 
 
 def _at_the_source(topology: Topology, node: Node) -> Node:
-    """Return a real replica that reads the masters' sources directly, and filters for itself.
+    """Return a real replica in place of ``node``. It reads the sources of the masters directly, and filters for itself.
 
     Raises OptionError if two of its masters have the same source.
     """

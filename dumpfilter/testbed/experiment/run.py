@@ -114,8 +114,8 @@ def reached(growth: Growth, ends: Ints) -> Ints:
 
 
 class Recorder:
-    """A recorder that notes over time how large the files of several binlogs and relay logs are. The files need not
-    exist yet.
+    """A recorder of the sizes that the files of several binlogs and relay logs have over time. The files need not exist
+    yet.
     """
 
     def __init__(self, logs: Mapping[LogName, Watched]) -> None:
@@ -140,9 +140,10 @@ class Recorder:
 
 
 def _onward(path: Path) -> Iterator[Path]:
-    """Yield a file of a log, and the files that follow it.
+    """Yield the path of a log's file, and then the paths of the files that follow it in the log.
 
-    The next file is looked for before a file is yielded: when the next one exists, the file has its final size.
+    The generator checks whether the next file exists before it yields a file. If it exists, the caller sees the final
+    size of the yielded file.
     """
     while True:
         number = path.suffix[1:]
@@ -166,7 +167,9 @@ _MADE_FOR_A_READER = LOG_EVENT_RELAY_LOG_F | LOG_EVENT_ARTIFICIAL_F
 
 @dataclass
 class Logged:
-    """One transaction in a binlog or relay log file: its identity, its end in the file, and its size."""
+    """One transaction in a binlog or relay log file: its identity (GTID or position in the source's binlog), its end in
+    the file, and its size.
+    """
 
     key: Key
     path: Path
@@ -189,7 +192,7 @@ class Log(NamedTuple):
 
 def read_log(grown: Grown) -> Log:
     """Read consecutive files of a binlog or relay log, and return their transactions with the times at which these were
-    written. An incomplete last event is left out.
+    complete in their file. An incomplete last event is left out.
 
     ``grown`` maps the path of each file to its sizes over time: pairs of a time (microseconds) and the size at that
     time.
@@ -375,7 +378,9 @@ def _binlog(node: TestbedNode) -> Watched:
 
 
 def _received_log(node: TestbedNode, feed: Feed) -> Watched:
-    """Return the log to which a channel of a node writes the received events."""
+    """Return the log to which a channel of a node writes the received events: its relay log or, for a master of
+    dumpfilter, its copy of the source's binlog.
+    """
     if isinstance(node, Slave):
         return Watched(node.relay_directory(feed), RELAY_LOG)
     if isinstance(node, Master):
@@ -473,7 +478,9 @@ def _committed(node: TestbedNode, plan: Plan, grown: Grown, begin: int) -> Commi
 
 
 def _since(traffic: SetTraffic, first: int) -> SetTraffic:
-    """Return the traffic (bytes of each transaction) from the transaction ``first`` on, renumbered from 0."""
+    """Return the traffic of a binlog set without the transactions before the index ``first``. The other transactions
+    are renumbered from 0.
+    """
     if not first:
         return traffic
 
@@ -526,10 +533,11 @@ def figures(measured: Measured, *, limit: int) -> Run:
 
 
 def _flow(measured: Measured, node: PlannedNode, number: int, route: Route) -> Flow:
-    """Return the transactions that the channel ``number`` of a node received, and their bytes. Times are microseconds
-    since the first commit.
+    """Return the transactions that a node received over one channel, and their bytes. Times are microseconds since the
+    first commit.
 
-    The first of several channels that share a link has the bytes that belong to none of them, too.
+    ``number`` is the channel's index, and ``route`` has the links from the origin (the node that wrote the binlog) to
+    the node. If several channels share a link, the first one also has the link's bytes that belong to no channel.
     """
     channel, last = node.channels[number], route.hops[-1]
     leg = channel.legs[-1]

@@ -217,7 +217,11 @@ def make_data(program: Program, directory: Path, options: Sequence[str] = ()) ->
 
 
 def _template(program: Program, fixed: Sequence[str]) -> Path:
-    """Return a data directory to copy for a new server, made if missing. Processes that need it meanwhile wait."""
+    """Return the data directory that is copied for a new server. It is created if missing, and other processes that
+    need it wait meanwhile.
+
+    ``fixed`` are the server's options that are fixed at the creation of a data directory.
+    """
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     cache = Path(os.environ.get(CACHE_VARIABLE) or Path(base, "dumpfilter")) / "servers"
     cache.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -245,7 +249,9 @@ def _key(program: Program, fixed: Sequence[str]) -> str:
 
 
 def _make(program: Program, data: Path, fixed: Sequence[str]) -> None:
-    """Let the program create a data directory. Its accounts are root's, without a password."""
+    """Let the server's program create the data directory ``data``. Root's account has no password. ``fixed`` are the
+    options that are fixed at the creation.
+    """
     temporary = data.with_name(f"{data.name}.tmp")
     temporary.mkdir(parents=True)
     common = [f"--datadir={data}", f"--tmpdir={temporary}", *as_root(), *fixed]
@@ -292,7 +298,9 @@ def _run(command: list[str], environment: dict[str, str]) -> None:
 
 
 def as_root() -> list[str]:
-    """Return the option that a server needs when root starts it, in a list. The list is empty for other users."""
+    """Return the option that permits root to start a server, in a list. The list is empty if the user of this process
+    is not root.
+    """
     return ["--user=root"] if os.geteuid() == 0 else []
 
 

@@ -455,8 +455,8 @@ def databases_of(server: SqlServer) -> list[str]:
 def read_data(server: SqlServer) -> dict[str, str]:
     """Return the data of a server outside the system databases, by object, such as ``table shop.orders``.
 
-    The value is the checksum of a table, ``present`` for a database, and the definition of all other objects. Raises
-    NodeIsDown and SqlFailed.
+    The value is the checksum of a table, ``present`` for a database, and the definition of other objects. The
+    definition of a table has an entry of its own. Raises NodeIsDown and SqlFailed.
     """
     databases = databases_of(server)
     found = {f"database {name}": "present" for name in databases}

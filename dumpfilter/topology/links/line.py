@@ -46,7 +46,7 @@ BITS = 8
 
 
 class Mark(Enum):
-    """The kinds of entries in a :class:`Line` (the queue of one direction of a link).
+    """A kind of entry in a :class:`Line` (the queue of one direction of a link).
 
     ``BYTES`` are bytes of a connection. ``END`` (end of the TCP stream) and ``RESET`` (TCP reset) have no bytes, and
     wait in the queue like bytes.
@@ -62,7 +62,9 @@ Receiver = TypeVar("Receiver")
 
 @dataclass
 class _Piece(Generic[Receiver]):
-    """A piece of the bytes that entered the line together, or a mark (end or reset of the stream)."""
+    """One entry of the line's queue: some of the bytes that were put in together, or a mark (end or reset of the
+    stream).
+    """
 
     due: float
     """The time at which the piece comes out, seconds of the line's clock."""
@@ -116,8 +118,8 @@ class Line(Generic[Receiver]):
         return self.room_time() <= now and MOST_HELD - self.held >= 2 * MUCH_ROOM
 
     def room_time(self) -> float:
-        """Return the time at which the bytes that wait for the wire will take only half of ``WINDOW`` to pass. From
-        then on, senders may be read again.
+        """Return the time at which the wire will need only half of ``WINDOW`` for the bytes that wait. From then on the
+        caller may read from the senders' sockets again.
 
         ``WINDOW`` is the longest time for which accepted bytes may wait, seconds.
         """
@@ -134,8 +136,9 @@ class Line(Generic[Receiver]):
     ) -> None:
         """Put bytes for the socket ``receiver``, or the end or reset of a stream, into the line at the time ``now``.
 
-        ``since`` is an earlier time since which the bytes have waited outside a full line; None: they have not waited.
-        The line's time then counts from ``since``, so that a process that accepts late does not slow the line.
+        ``since`` is an earlier time since which the bytes have waited, because the line was full; None: they have not
+        waited. The line then sends them as if it had accepted them at ``since``. So a process that reads late does not
+        slow the line.
         """
         rate, delay = self._shape.rate, self._shape.delay
         begin = max(self._wire_free, now if since is None else min(now, since))
@@ -152,7 +155,8 @@ class Line(Generic[Receiver]):
     def pop(self, now: float, limit: int = sys.maxsize) -> list[tuple[Receiver, Mark, bytes]]:
         """Remove and return the bytes, ends and resets of streams that have come out by the time ``now``.
 
-        Each comes with the socket that is to get it. All have at most ``limit`` bytes together.
+        A returned tuple has the socket that is to receive the entry, the entry's kind, and its bytes. All entries have
+        at most ``limit`` bytes together.
         """
         taken: list[_Piece[Receiver]] = []
         while self._pieces and self._pieces[0].due <= now and limit > 0:

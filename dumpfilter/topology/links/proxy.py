@@ -64,7 +64,9 @@ _buffer = memoryview(bytearray(MOST_READ))
 
 
 class _End(asyncio.BufferedProtocol):
-    """One of the two sockets of a connection: the one to the source, or the one to the target."""
+    """One of the two sockets of a proxied connection: the socket to the source, or the socket to the target (the
+    reading node).
+    """
 
     def __init__(self, link: Link, way: _Direction, accepted: socket.socket | None = None) -> None:
         self._link = link
@@ -131,7 +133,7 @@ class _End(asyncio.BufferedProtocol):
             (self.transport.resume_reading if wanted else self.transport.pause_reading)()
 
     def deliver(self, mark: Mark, data: bytes) -> bool:
-        """Write bytes to the socket, or end or reset the stream.
+        """Write bytes that have crossed the link to the socket. With another ``mark``, end or reset the stream.
 
         Returns False for a socket that is already closed.
         """
@@ -152,9 +154,11 @@ class _End(asyncio.BufferedProtocol):
         return True
 
     def unsent(self) -> int:
-        """Return the number of delivered bytes that the peer's system has not acknowledged yet.
+        """Return the number of delivered bytes that the operating system of the socket's other end has not acknowledged
+        yet.
 
-        The bytes wait in asyncio's buffer or in the system's (``SIOCOUTQ`` of ``tcp(7)``). A reset would discard them.
+        The bytes wait in asyncio's buffer or in the system's (``SIOCOUTQ`` of ``tcp(7)``). A reset would discard them,
+        so a planned cut waits for 0.
         """
         if self.transport is None:
             return 0
@@ -196,7 +200,9 @@ class _Direction:
 
     @property
     def is_open(self) -> bool:
-        """Whether the direction accepts bytes now, which it does not while it is full or the link is silenced."""
+        """Whether the direction accepts bytes. It accepts none while the line is full, or while the link is cut or
+        silent.
+        """
         return not self._is_full and self._link.state == "up"
 
     def take(self, receiver: _End, data: bytes, mark: Mark = Mark.BYTES) -> None:
@@ -412,7 +418,9 @@ class Link:
             end.update_reading()
 
     def _note(self, kind: str, detail: str = "") -> None:
-        """Add an entry to the history. Its time of day is by a clock that never jumps."""
+        """Add an entry to the link's history. ``kind`` is an event such as ``cut``, and ``detail`` a text about it. The
+        entry's time of day is by a clock that never jumps.
+        """
         self._happenings.append(Happening(self._wall + self.loop.time(), kind, detail))
 
     def _forget_plans(self) -> None:
@@ -420,7 +428,11 @@ class Link:
         _cancel(self._end_of_fault)
 
     def _fail(self, fault: LinkState, kind: str, seconds: float | None) -> None:
-        """Begin a fault of the link, which ends by itself after ``seconds`` (None: when the link is healed)."""
+        """Begin the fault ``fault`` (``cut`` or ``silent``) of the link. It ends by itself after ``seconds`` (None:
+        when the link is healed).
+
+        ``kind`` is the name of the event in the link's history.
+        """
         length = _length_of(seconds)
         self._forget_plans()
         self._note(kind, length)
@@ -429,7 +441,9 @@ class Link:
             self._end_of_fault = self.loop.call_later(seconds, self._set_fault, "up")
 
     def _set_fault(self, fault: LinkState) -> None:
-        """Begin or end a fault, and do what the link's new state asks for. A scheduled outage goes on."""
+        """Set the link's fault (``cut``, ``silent``, or ``up`` for none), and apply the resulting state to its
+        connections. During a scheduled outage the link stays cut.
+        """
         self._fault = fault
         before, self.state = self.state, "cut" if self._is_scheduled_out else fault
         if self.state == "cut":
@@ -460,7 +474,7 @@ class Link:
             timer.cancel()
 
     def _follow_schedule(self, elapsed: float) -> None:
-        """Begin or end a scheduled outage. ``elapsed`` is the time since the shape was set, seconds."""
+        """Begin or end a scheduled outage. ``elapsed`` is the time since the link got its outages, seconds."""
         is_out = self._shape.is_down(elapsed)
         if is_out != self._is_scheduled_out:
             self._is_scheduled_out = is_out
@@ -620,7 +634,7 @@ def _bind(port: int) -> socket.socket:
 
 
 def _check(shape: LinkShape) -> None:
-    """Raise LinkError for a shape with a rate, delay, jitter or outage that no link can have."""
+    """Raise LinkError for a shape (rate, delay, jitter and outages) with a value that no link can have."""
     if shape.rate is not None and shape.rate <= 0:
         raise LinkError(f"rate {shape.rate}: give bits per second above 0, or no rate; `cut` stops a link")
     if shape.delay < 0 or shape.jitter < 0:
