@@ -186,7 +186,8 @@ class Offset(TypedDict):
 
 
 class GrowingSet:
-    """A binlog set to which a server may still append events and files, with the positions for a streaming query.
+    """A binlog set to which a server may still append events and files. A streaming query asks an object for the
+    positions between which it reads.
 
     The list of files is read when the object is made, so only a new object sees newer files. Raises BinlogMissing if
     there is no set.
@@ -225,10 +226,10 @@ class GrowingSet:
         return offset
 
     def forward(self, start: Offset, limit: int | None, until: Offset | None = None) -> Offset:
-        """Return the position at which a micro-batch that begins at ``start`` ends.
+        """Return the position (file and offset) at which a micro-batch that begins at ``start`` ends.
 
-        A micro-batch consists of complete transactions. It has at most ``limit`` bytes (None: no limit), but at
-        least one transaction if there is any. It ends at ``until`` at the latest (None: the end of the set). Raises
+        A micro-batch consists of complete transactions. It has at most ``limit`` bytes (None: no limit), but at least
+        one transaction if there is any. It ends at ``until`` at the latest (None: the end of the set). Raises
         BinlogError if the file of ``start`` is no longer in the set, or if events after ``start`` are damaged.
         """
         reached = start
@@ -258,8 +259,12 @@ class GrowingSet:
     def _parts(
         self, start: Offset, until: Offset | None, limit: int | None = None, range_size: int = RANGE_SIZE
     ) -> Iterator[tuple[int, FileIndex]]:
-        """Yield the index of the part of each file after ``start``, as :meth:`forward` describes, with the part's
-        beginning.
+        """Index the events after ``start``, file by file, and yield for each file the offset at which its indexed part
+        begins, and the result.
+
+        The result divides the part into ranges of about ``range_size`` bytes. ``until`` is the position at which the
+        last part ends at the latest (None: the end of the set). ``limit`` bounds the bytes of all parts together (None:
+        no limit), except that a part has one transaction at least.
         """
         self._check(start)
         position, taken = start["position"], 0
@@ -278,7 +283,8 @@ class GrowingSet:
             position = FIRST
 
     def _with_xa(self, ranges: list[Range]) -> list[Range]:
-        """Return the ranges of a micro-batch with the tables of the XA transactions that end in them.
+        """Return the ranges of a micro-batch, completed by the tables of the XA transactions that end in them. Filters
+        need these tables to decide about XA COMMIT and XA ROLLBACK.
 
         If the XA PREPARE is not in the ranges, earlier files are read, newest first, for the transaction's tables.
         """
@@ -344,7 +350,7 @@ _HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 
 
 def without_traceback(function: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a method that Spark calls, so that a DumpfilterError raised by it carries no traceback.
+    """Wrap a method that Spark calls, so that a DumpfilterError that the method raises carries no traceback.
 
     Spark then shows the user only the error's message.
     """
@@ -475,8 +481,10 @@ def _events(
     *,
     skip: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the events of one part of a binlog file as Arrow batches. With ``skip``, end before damage, and log a
-    warning.
+    """Yield the events of one part of a binlog file as Arrow batches.
+
+    ``columns`` are the names of the batches' columns, and ``predicates`` the conditions that an event must meet. With
+    ``skip``, end before damage and log a warning, instead of raising BinlogError.
     """
     wanted = partition.value
     if not isinstance(wanted, Range):
@@ -576,13 +584,14 @@ class BinlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _typed_by(schema: StructType, options: SourceOptions, *, is_stream: bool) -> SourceOptions:
-    """Return ``options`` completed by the Arrow types of the columns ``before`` and ``after``, as ``schema`` has them.
+    """Return ``options`` completed by the Arrow types of the columns ``before`` and ``after``, which ``schema`` has as
+    Spark types.
 
-    These columns hold the values of a changed row. Without the option ``table`` they are not typed, and ``options`` is
-    returned unchanged. ``schema`` is the result of :meth:`BinlogDataSource.schema`, or a user's own.
+    These columns hold the values of a changed row. Without the option ``table`` they are maps of texts, and ``options``
+    is returned unchanged. ``schema`` is the result of :meth:`BinlogDataSource.schema`, or a user's own.
 
-    With ``newColumns=stop``, the result also has the columns by which tasks detect a later ALTER TABLE. This does not
-    hold for a batch query with a user's schema, or if a struct has a map.
+    With ``newColumns=stop``, the result also has the table's columns, so that tasks detect a later ALTER TABLE. They
+    are left out for a batch query with a user's schema, and if ``before`` or ``after`` has a map among its fields.
 
     Raises OptionError if ``before`` or ``after`` is not a struct in ``schema``, although the option ``table`` is set.
     """

@@ -71,13 +71,15 @@ def run_here(
 
 
 def for_each(function: Callable[[T], R], tasks: Iterable[T]) -> list[R]:
-    """Call ``function`` with each of ``tasks``. A job uses this function to run several small tasks as one."""
+    """Call ``function`` with each of ``tasks``, and return the results in order. A job uses this function to run
+    several small tasks as one.
+    """
     return [function(task) for task in tasks]
 
 
 def translated(function: Callable[[T], R], task: T) -> R:
-    """Call ``function`` with a task and return the result. Raises BinlogError, which names the file, instead of an
-    OSError.
+    """Call ``function`` with a task and return the result. If the task raises an OSError, raise a BinlogError with the
+    name of the file instead.
 
     An OSError of a task comes from reading a binlog.
     """
@@ -95,7 +97,9 @@ class Stopped(BaseException):
 
 @dataclass
 class Work:
-    """The state that the threads of one job share: the bytes read so far, and whether the job was cancelled."""
+    """The state that the threads of one job share: the bytes that its tasks have read so far, and whether the job was
+    cancelled.
+    """
 
     done: int = 0
     """The bytes that all tasks have read so far, for a progress bar. An addition may be lost if two threads add at
@@ -106,12 +110,14 @@ class Work:
 
 
 _thread = threading.local()
-"""The attribute ``work`` is the state of the job whose tasks run in this thread. A thread without a job has none."""
+"""An object whose attribute ``work`` is the state of the job whose tasks run in the present thread. The attribute is
+missing in a thread without a job.
+"""
 
 
 def step(nbytes: int) -> None:
     """Report for the progress bar that the task of this thread has read ``nbytes`` more bytes of binlogs. Tasks call
-    this function between two blocks of data.
+    this function often, between two blocks of data, so that they can also be cancelled.
 
     Raises Stopped if the job was cancelled. On Spark the call has no effect, because Spark itself counts and cancels
     its tasks.

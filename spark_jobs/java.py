@@ -1,4 +1,4 @@
-"""The search for a Java program and its version.
+"""The search for the Java program that Spark will run, and for this program's version.
 
 This module imports only the standard library, because the Makefile runs it before any package is installed.
 """

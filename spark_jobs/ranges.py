@@ -62,8 +62,8 @@ transaction is sent to every slave, so every slave needs the end, too.
 class Range:
     """A sequence of complete transactions in one binlog file, which one task reads.
 
-    It is the bytes from ``start`` to ``end`` of the file ``path`` (a path or URI). ``file`` is the index of the file
-    in the binlog set, and ``number`` the index of the range in the set.
+    It is the bytes from ``start`` to ``end`` of the file ``path`` (a path or URI). ``file`` is the index of the file in
+    the binlog set, and ``number`` the index of the range among all ranges of the set.
     """
 
     path: str
@@ -153,7 +153,8 @@ def blocks_of(
         file: the open binlog file.
         wanted: the range to read. It may begin before the first event after the format description event.
         subjects: the register that numbers tables and statements. The scan adds new ones.
-        sources: the register that numbers server UUIDs and domains of GTIDs. The scan adds new ones.
+        sources: the register that numbers GTID sources (server UUIDs, or MariaDB's domain and server ids). The scan
+            adds new ones.
         verify: whether the events' checksums are verified.
         block_size: the number of bytes to read at a time. A block with a larger event is larger.
         statements: whether statements are parsed, which gives them numbers in ``subjects``. If not, their number is the
@@ -373,7 +374,8 @@ def index_file(part: FilePart, options: ReadOptions | None = None) -> FileIndex:
 
 
 def _read(index: FileIndex, file: BinlogFile, part: FilePart, options: ReadOptions) -> None:
-    """Scan a file from ``index.end`` to the end of ``part``, and write the facts found into ``index``.
+    """Scan a file from the offset ``index.end`` to the end of ``part``, and write the facts found (such as the ends of
+    ranges) into ``index``.
 
     The end of the last range is not added to ``index.bounds``. If damage is to be skipped, the scan detects every
     damage that a later pass would detect.
@@ -553,6 +555,8 @@ class IndexedSet:
     def warnings(self, where: str) -> list[str]:
         """Return a warning for each damaged file, which names the skipped part and the reason. The warning about XA
         transactions (:meth:`told_of_xa`) follows, if there is one.
+
+        ``where`` tells in that warning what the job does with such a transaction's end, for example "in every binlog".
         """
         damages = [str(one.damage) for one in self.files if one.damage is not None]
         return damages + self.told_of_xa(where)
@@ -561,8 +565,8 @@ class IndexedSet:
         """Return a list with one warning if XA transactions end in the set but were prepared before it. Otherwise the
         list is empty.
 
-        ``where`` completes the sentence "the XA COMMIT or XA ROLLBACK is …" with the treatment by the job, for example
-        "in every binlog".
+        ``where`` tells what the job does with their ends. It completes the sentence "the XA COMMIT or XA ROLLBACK is
+        …", for example by "in every binlog".
         """
         if not self.unknown_xa:
             return []
@@ -586,7 +590,7 @@ def index_paths(
     paths: Sequence[str], run: Runner, options: ReadOptions, known: Mapping[int, FileIndex]
 ) -> IndexedSet:
     """Divide the files ``paths`` of a binlog set into ranges (parts for one task each), except for files that an
-    earlier run already indexed.
+    earlier run already indexed. Return all files with the ranges of the new ones.
 
     ``known`` has the results of the earlier run, by the file's index in ``paths``. Such files get no ranges, because
     they are not read again. ``known`` must be empty if the set has XA transactions, because these can span files.
@@ -613,7 +617,9 @@ def index_paths(
 
 
 def file_parts(paths: Sequence[str]) -> list[FilePart]:
-    """Return the files ``paths`` of a binlog set, each as a whole, for the index pass."""
+    """Return a description of each file in ``paths``, the files of a binlog set, for an index pass (a scan that finds
+    ranges) over the whole file.
+    """
     return [FilePart(number, path, last=number == len(paths) - 1) for number, path in enumerate(paths)]
 
 
@@ -630,8 +636,8 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, kw_only=True)
 class ReadRanges:
-    """The base class of the tasks that read ranges (parts of binlog files with complete transactions). The objects can
-    be pickled for Spark.
+    """The base class of the tasks that read ranges (parts of binlog files with complete transactions). Spark pickles
+    the objects to send them to its workers.
     """
 
     options: ReadOptions
@@ -644,8 +650,8 @@ class ReadRanges:
         """Yield the scanned events of the range ``wanted`` (a part of the open ``file``), in blocks of about
         ``options.block_size`` bytes.
 
-        ``subjects`` numbers tables and statements, and ``sources`` numbers server UUIDs and domains. The scan adds new
-        ones to both. Raises BinlogError.
+        ``subjects`` numbers tables and statements. ``sources`` numbers GTID sources (server UUIDs, or MariaDB's domain
+        and server ids). The scan adds new ones to both. Raises BinlogError.
         """
         options = self.options
         # With ``skip`` the index pass has verified the checksums, because no task's range may contain damage.

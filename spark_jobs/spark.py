@@ -266,7 +266,9 @@ def _submitted_context() -> SparkContext:
 
 @contextlib.contextmanager
 def _launched_context(given: Mapping[str, str]) -> Iterator[SparkContext]:
-    """Start a JVM with a Spark context, and end the JVM after the body of the ``with`` statement."""
+    """Start a JVM with a Spark context, and end the JVM after the body of the ``with`` statement. ``given`` has the
+    values of Spark's settings by name.
+    """
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
@@ -334,7 +336,9 @@ def _end_jvm() -> None:
 
 
 def _first_line(text: str) -> str:
-    """Return the first line of Spark's output that names an error, else the first line, else an empty text."""
+    """Return the line of Spark's output that tells the user why Spark did not start. It is the first line that names an
+    error, else the first line, else an empty text.
+    """
     lines = _lines(text)
     told = [line for line in lines if "Exception" in line or "Error" in line]
     return (told or lines or [""])[0]
@@ -493,7 +497,7 @@ def _cancel(context: SparkContext, group: str, job: Future[Any]) -> None:
 
 
 def _completed(context: SparkContext) -> int:
-    """Return the number of completed Spark tasks in the currently running stages."""
+    """Return the number of completed Spark tasks in the currently running stages, for the progress bar."""
     tracker = context.statusTracker()
     running = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     return sum(info.numCompletedTasks for info in running if info is not None)

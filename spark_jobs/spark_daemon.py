@@ -26,8 +26,8 @@ DRIVERS_VERSION = "DUMPFILTER_VERSION"
 
 
 def check_version() -> None:
-    """End this worker process with an error if its ``dumpfilter`` has another version than the driver's, because
-    results could be wrong.
+    """End this worker process of Spark with an error if its ``dumpfilter`` has another version than the driver's. The
+    results could otherwise be wrong.
     """
     wanted = os.environ.get(DRIVERS_VERSION, __version__)
     if wanted != __version__:

@@ -6,9 +6,10 @@ One pass over the binlogs serves any number of slaves (:mod:`dumpfilter.analyse.
 2. Each task measures a group of ranges (:mod:`~dumpfilter.spark_jobs.bandwidth.measured_set`).
 3. The driver merges the measurements, and computes each slave's traffic (:class:`Evaluate`).
 
-The measurements can be used for other filters, too, so a later job can start with step 3. They hold a tally: bytes
-and events counted by the condition under which a filter sends them. One row of the tally is a unit: the traffic with
-one condition, one origin and one time bucket. A slave's traffic is a sum over the units that its filter sends.
+The measurements can be used for other filters, too, so a later job can start with step 3. They hold a tally: bytes and
+events counted by the condition under which a filter sends them, such as "this table is sent". One row of the tally is a
+unit: the traffic with one condition, from one origin (server and domain) and in one time bucket. A slave's traffic is a
+sum over the units that its filter sends.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ from dumpfilter.topology.slaves_file import SlaveDefinition
 Floats = npt.NDArray[np.float64]
 
 Verdicts = tuple[SubjectFlags | None, int]
-"""A filter's verdicts about all tables and statements as bits (None: no rules), and its index among the measured
-filters.
+"""A filter's verdicts about all tables and statements as bits (None: a filter without rules), and the filter's index
+among the measured filters.
 """
 
 ALL: Verdicts = None, 0
@@ -77,16 +78,16 @@ _MOST_NAMES_OVER_TIME = 50
 
 
 class Evaluate:
-    """Computes how many bytes each slave would receive, from measurements of the binlogs. Calling an instance with a
-    slave returns the slave's figures.
+    """A calculator of the bytes that each slave would receive, from measurements of the binlogs. Calling an instance
+    with a slave returns the slave's figures.
 
     Parameters:
         measured: the measured counts of bytes and events.
         verdicts: for each filter its verdicts (send, drop or undecided) about all tables and statements, and its index
             among the measured filters.
         family: the kind of server that wrote the binlogs, ``mysql`` or ``mariadb``.
-        audience: the readers for whom bytes are counted. None: real replicas, unless filtering needs GTIDs that the
-            binlogs lack.
+        audience: the readers for whom bytes are counted: real replicas in MySQL's protocol, or slaves of dumpfilter.
+            None: real replicas, unless filtering needs GTIDs that the binlogs lack.
 
     Raises OptionError for the audience of real replicas if they cannot be filtered.
 
@@ -121,8 +122,8 @@ class Evaluate:
         """The time buckets with traffic, ascending, as Unix seconds divided by the bucket length."""
         self.headings = Headings(tallied)
         self._ratios = np.full(len(tallied.conditions), measured.ratio())
-        """For each condition of the tally, the expected zstd compression ratio of its events, from samples of their
-        schema.
+        """The expected zstd compression ratio of the events under each condition of the tally (such as "this table is
+        sent"), from samples of their schema.
         """
         schemas = [encoded_schemas(subject) for subject in tallied.subjects]
         for condition, number in enumerate(tallied.subject_of_condition.tolist()):
@@ -131,11 +132,11 @@ class Evaluate:
 
     @property
     def everything(self) -> Mask:
-        """For each row of measured counts, whether a slave without a filter receives the row's traffic, as a Boolean
-        array.
+        """A Boolean array that tells for each row of the measured counts whether a slave without a filter receives the
+        row's traffic.
 
-        One row has the bytes and events that filters send under one condition (such as "this table is sent") in one
-        time bucket.
+        A row has the bytes and events that filters send under one condition (such as "this table is sent"), from one
+        origin (server and domain), in one time bucket.
         """
         return self.tallied.sent(None)
 
@@ -167,7 +168,8 @@ class Evaluate:
         return tuple(over_time(found, OverTimeOptions(by), _MOST_NAMES_OVER_TIME) for by in Division)
 
     def series(self, values: Floats) -> Ints:
-        """Return the sum of ``values`` in each time bucket of ``self.buckets``, as int64.
+        """Return the sum of ``values`` in each time bucket of ``self.buckets``, as int64, for a chart of the traffic
+        over time.
 
         ``values`` has a number of bytes for each row of the measured counts. Each row belongs to one time bucket.
         Events without a timestamp count in the first bucket. Without buckets the result is empty.
@@ -178,16 +180,16 @@ class Evaluate:
 
     @cached_property
     def _place(self) -> Ints:
-        """For each unit (row of the tally), the index of its time bucket in ``buckets``."""
+        """The index in ``buckets`` of the time bucket of each unit. A unit is a row of the measured counts."""
         return np.clip(np.searchsorted(self.buckets, self.tallied.bucket), 0, len(self.buckets) - 1)
 
     def received(self, verdicts: Verdicts = ALL, origin: OriginFilter | None = None) -> Floats:
-        """Return the bytes that one reader of the binlog receives, divided as the measured counts are: one number for
-        each of their rows.
+        """Return the bytes that one reader of the binlog receives, as an array with one number for each row of the
+        measured counts.
 
-        A row has the traffic under one condition (such as "this table is sent") in one time bucket. The reader is a
-        real replica or a dumpfilter slave, as ``self.audience`` says. A real replica receives empty transactions for
-        dropped GTIDs, which are included.
+        A row has the traffic under one condition (such as "this table is sent"), from one origin (server and domain),
+        in one time bucket. The kind of reader is ``self.audience``: a real replica, or a slave of dumpfilter. The bytes
+        of a real replica include the empty transactions that it receives for dropped GTIDs.
 
         ``verdicts`` are those of the reader's filter, and ``origin`` has the server ids and domain ids that the reader
         accepts (None: all). A real replica receives all in any case.
@@ -202,8 +204,11 @@ class Evaluate:
         return np.where(sent, tallied.bytes + PACKET_BYTES * tallied.events, needed * stand_ins)
 
     def __call__(self, asked: Asked, warnings: Iterable[str] = ()) -> tuple[SlaveFigures, tuple[int, ...]]:
-        """Return the traffic of one slave, and the bytes that it receives in each time bucket. ``warnings`` are about
-        the slave's filter.
+        """Return two values: all figures of the traffic of one slave, and the bytes that the slave receives in each
+        time bucket of ``buckets``.
+
+        ``asked`` is the slave with the indexes of the filters to evaluate. ``warnings`` are about the slave's filter,
+        and become part of the figures.
         """
         tallied, definition = self.tallied, asked.definition
         origin, verdicts = definition.origin, self._verdicts[asked.number]
@@ -245,7 +250,12 @@ class Evaluate:
         return made, tuple(of_time.tolist())
 
     def _bytes(self, verdicts: Verdicts, origin: OriginFilter | None) -> int:
-        """Return the bytes that one reader receives, a real replica or a dumpfilter slave as ``audience`` says."""
+        """Return the total bytes that one reader with a filter receives. The reader is a real replica or a slave of
+        dumpfilter; the attribute ``audience`` tells which.
+
+        ``verdicts`` are those of the filter. ``origin`` has the server ids and domain ids that a slave accepts (None:
+        all).
+        """
         replica = self._real_replica(verdicts) if self.audience is Audience.REPLICAS else None
         if replica is not None:
             return replica.bytes
@@ -277,8 +287,10 @@ class Evaluate:
         return self._in_packets(self.everything)
 
     def _in_packets(self, mask: Mask) -> tuple[int, int]:
-        """Return two numbers of bytes in MySQL's protocol for the units in ``mask``: uncompressed, and estimated
-        with each transaction compressed separately.
+        """Return two numbers of bytes in MySQL's protocol: the uncompressed bytes, and an estimate with each
+        transaction compressed separately.
+
+        ``mask`` marks the units (rows of the measured counts) to add up.
         """
         tallied = self.tallied
         nbytes, events = tallied.bytes[mask], tallied.events[mask]
@@ -297,7 +309,11 @@ class Evaluate:
         return Peak(start=int(self.buckets[k]) * seconds, bytes=nbytes, bytes_per_second=nbytes / seconds)
 
     def _sets(self, flags: SubjectFlags | None) -> list[str]:
-        """Return the encoded names of the schemas whose binlogs the slave would need after a split by schema."""
+        """Return the schemas whose binlogs the slave would need after a split by schema, as names encoded for file
+        names.
+
+        ``flags`` has the verdicts of the slave's filter as bits (None: no rules).
+        """
         needed: set[str] = set()
         for number, subject in enumerate(self.tallied.subjects):
             if flags is None or flags[number] & FILTER_BINLOG_SEND_F:
@@ -315,8 +331,8 @@ def nothing_passes(flags: SubjectFlags | None, on_tables: Ints) -> bool:
     """Tell whether a filter drops all rows and all statements on tables, although the binlogs contain some. The
     filter's rules are then probably misspelled.
 
-    ``flags`` has the filter's verdicts about each table and statement, as bits (None: no rules, so everything passes).
-    ``on_tables`` has the indexes in ``flags`` of the tables and of the statements on tables, from
+    ``flags`` has the filter's verdicts as bits, by the number of the table or statement (None: no rules, so everything
+    passes). ``on_tables`` has the numbers of the tables and of the statements on tables, from
     :func:`numbers_on_tables`.
     """
     return flags is not None and len(on_tables) > 0 and not (flags[on_tables] & FILTER_BINLOG_SEND_F).any()
@@ -327,8 +343,8 @@ def _figures(tallied: Facts, mask: Mask) -> Figures:
 
 
 _MOST_DECISIONS = 1_000_000
-"""The maximum number of decisions (filters times subjects) for the check of filters. Further filters are not
-checked, to bound the time.
+"""The maximum number of decisions (filters times tables and statements) for the check of filters. Further filters are
+not checked, to bound the time.
 """
 
 _WRONG_NAMES = frozenset(

@@ -1,8 +1,8 @@
 """The file that keeps the measurements of a binlog set for later runs.
 
-It is a Parquet table with one row per unit (bytes and events with one condition, origin and time bucket). Its metadata
-has all other data as JSON, and a digest of both. The file contains only numbers and texts, so reading a stranger's file
-runs no code.
+It is a Parquet table with one row per unit: the bytes and events under one condition (such as "this table is sent"),
+from one origin (server and domain), in one time bucket. Its metadata has all other data as JSON, and a digest of both.
+The file contains only numbers and texts, so reading a stranger's file runs no code.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ _CONDITIONS = {"required": np.int32, "start": np.int64, "member": np.int32}
 
 @dataclass
 class _File:
-    """The measurements of one binlog file except the units (rows of the tally)."""
+    """The measurements of one binlog file as the metadata has them. The counts of traffic are not here but in the rows
+    of the Parquet table.
+    """
 
     version: FileVersion | None
     index: FileIndex
@@ -64,7 +66,9 @@ class _File:
 
 @dataclass
 class _Head:
-    """The measurements of a binlog set except the units (rows of the tally)."""
+    """The metadata of the measurements' file: all measurements of a binlog set except the counts of traffic, which are
+    the rows of the Parquet table.
+    """
 
     format: int
     dumpfilter: str

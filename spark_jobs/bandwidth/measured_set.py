@@ -56,8 +56,8 @@ time, and the end its last transactions.
 
 @dataclass(frozen=True)
 class FileVersion:
-    """The path, size, modification time and digest of a file, which change when the file is written. Equal versions
-    mean equal content.
+    """The data by which a later run recognizes an unchanged file: its path, size, modification time and digest. Equal
+    versions mean equal content.
     """
 
     path: str
@@ -103,8 +103,8 @@ class Asked:
 def ask(
     definitions: Sequence[SlaveDefinition], names: NameRules
 ) -> tuple[list[Asked], dict[str, ReplicationFilter]]:
-    """Return all distinct filters to measure, by their digests in the order of their indexes, and the slaves with the
-    indexes of their filters.
+    """Return two values: the slaves with the indexes of their filters, and all distinct filters to measure, by their
+    digests in the order of these indexes.
 
     The filters are those of the slaves and, for each rule of a slave, the slave's filter without this rule. The latter
     show how many bytes the rule saves. A later run recognizes a filter by its digest, a hash of the filter's rules and
@@ -152,8 +152,10 @@ class Measured:
 
     @property
     def transaction_factor(self) -> float:
-        """The ratio of two compressed sizes of the same transactions: each compressed separately, and compressed
-        together in chunks of 256 KiB. The value is at least 1, or 1 without samples.
+        """The factor by which compressed transactions grow if each is compressed separately, and not together in chunks
+        of 256 KiB. It is measured in samples.
+
+        The value is at least 1, or 1 without samples. Real replicas receive separately compressed transactions.
         """
         raw, compressed = self.samples.sizes.get(ALONE, (0, 0))
         return max(compressed / raw / self.ratio(), 1.0) if raw else 1.0
@@ -181,8 +183,8 @@ class MeasureRanges(ReadRanges):
     bucket_seconds: int
     unknown_xa_schemas: tuple[str, ...] = ()
     nbytes: int = 0
-    """The total bytes of all ranges. A task may use a share of ``options.most_units`` that is proportional to the
-    bytes of its own ranges.
+    """The total bytes of the ranges of all tasks. A task may return a part of ``options.most_units`` rows of counts
+    that is proportional to the bytes of its own ranges.
     """
 
     def __call__(self, ranges: Iterable[Range]) -> dict[int, Measured]:
@@ -221,7 +223,7 @@ class MeasureRanges(ReadRanges):
         return by_file
 
     def nothing(self) -> Measured:
-        """Return empty measurements, for a file without transactions."""
+        """Return measurements without any traffic, for a file without transactions."""
         return Measured(
             Tally(Subjects(), SourceNumbers(), filters=(), bucket_seconds=self.bucket_seconds).take()
         )
@@ -276,7 +278,8 @@ class MeasuredSet:
     """The number of files whose measurements were reused from an earlier run."""
 
     def is_of(self, versions: Sequence[FileVersion | None]) -> bool:
-        """Tell whether these measurements are of the given files, perhaps of an earlier state or under another path.
+        """Tell whether a later job may use these measurements, because they are of the same binlogs. The binlogs may
+        since have grown or moved.
 
         ``versions`` has the present path, size and digest of each file (None: the file cannot be opened). A single file
         with equal path, or with equal name and content, is enough.
@@ -389,7 +392,12 @@ def measure_set(
 
 
 def _known(kept: MeasuredSet, versions: Sequence[FileVersion | None]) -> dict[int, MeasuredFile]:
-    """Return the measurements of an earlier run whose file versions are in ``versions``, by the index there."""
+    """Return the measurements of an earlier run that can be reused, since their files are unchanged. The keys are
+    indexes in ``versions``.
+
+    ``versions`` has the present version (path, size, modification time and digest) of each file of the binlog set.
+    None: the file cannot be opened.
+    """
     by_version = {one.version: one for one in kept.files if one.version is not None}
     newest = kept.files[-1].version
     found: dict[int, MeasuredFile] = {}

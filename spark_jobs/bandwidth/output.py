@@ -93,7 +93,9 @@ FORMS: Mapping[str, ParquetTable] = {
         order=("kind", "slave", "start"),
     ),
 }
-"""The columns of all tables. The documentation is made from them, too (``python tools/doc_tables.py``)."""
+"""The columns of all Parquet tables, by the table's name. The documentation is made from them, too (``python
+tools/doc_tables.py``).
+"""
 
 
 def tables(results: Results) -> dict[str, pa.Table]:
@@ -192,7 +194,7 @@ def write_results(results: Results, directory: Path, measured: MeasuredSet | Non
 
 
 _NAME_WIDTH = 7
-"""The minimum width of the names' column, characters."""
+"""The minimum width of the column with the slaves' names, characters."""
 TOP = 20
 """The default of ``--top``: the largest number of slaves in the printed table, which has a row for each."""
 
@@ -249,7 +251,9 @@ def print_warnings(results: Results, console: Console) -> None:
 
 
 def _all(totals: Totals) -> str:
-    """Return the name of the row of sums. The sums leave out slaves whose filters pass nothing."""
+    """Return the label of the row of sums in a printed table: "all 5", or "4 of 5" if the sums leave out a slave whose
+    filter passes nothing.
+    """
     if not totals.slaves_left_out:
         return f"all {totals.slaves:,}"
     return f"{totals.slaves:,} of {totals.slaves + totals.slaves_left_out:,}"

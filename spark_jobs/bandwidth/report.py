@@ -351,8 +351,10 @@ class _Steps:
         self._n = n
 
     def curve(self, values: Ints) -> tuple[list[float], list[float]]:
-        """Return two lists with the mean and the maximum of the time buckets in each step, bytes per second.
-        ``values`` has the bytes of each bucket.
+        """Return two lists with the mean and the maximum of the time buckets in each step of the chart, in bytes per
+        second.
+
+        ``values`` has the bytes of each time bucket.
         """
         sums = np.zeros(self._n, np.int64)
         np.add.at(sums, self._place, values)
@@ -361,8 +363,10 @@ class _Steps:
         return _short(sums / self.width), _short(most / self._bucket)
 
     def peak(self, values: Ints, colour: str) -> list[Json]:
-        """Return a list with the mark of the time bucket with the most bytes, as JSON. Without bytes the list is
-        empty.
+        """Return a list with the mark for the busiest time bucket as JSON, which the chart draws in the given
+        ``colour``. Without bytes the list is empty.
+
+        ``values`` has the bytes of each time bucket.
         """
         at = int(np.argmax(values))
         if not values[at]:
@@ -448,7 +452,9 @@ def render_report(results: Results) -> str:
 
 
 def _who(totals: Totals) -> str:
-    """Return words for the slaves that the page's sums include. They complete a sentence after "of"."""
+    """Return words for the slaves that the page's sums include, such as all slaves. They complete a sentence after
+    "of".
+    """
     if totals.slaves_left_out:
         several = totals.slaves != 1
         return f"the {totals.slaves:,} slave{'s' if several else ''} to which something passes"
@@ -458,17 +464,24 @@ def _who(totals: Totals) -> str:
 def _way(
     name: str, note: str, nbytes: int, whole: int, colour: str, mark: str = "", month: float | None = None
 ) -> Json:
-    """Return one row of a comparison of ways to send the binlog.
+    """Return one row of a comparison of ways to send the binlog, as JSON for the page.
 
-    ``whole`` has the bytes without filter and compression, for the same readers. ``mark`` is the sign before the bytes:
-    ≈ for an estimate, ≤ for an upper bound. ``month`` has the gigabytes of a month.
+    Parameters:
+        name, note: the name of the way, and an explanation below it.
+        nbytes: the bytes that are sent in this way.
+        whole: the bytes without filter and compression, for the same readers.
+        colour: the name of the colour of the row's bar.
+        mark: the sign before the bytes: ≈ for an estimate, ≤ for an upper bound.
+        month: the gigabytes of a month. None: the row shows none.
     """
     row = {"name": name, "note": note, "bytes": nbytes, "whole": whole, "colour": colour, "mark": mark}
     return row | {"gigabytes_a_month": month}
 
 
 def _ways(results: Results) -> list[Json]:
-    """Return one row each for the whole binlog, with a filter, with compression, and with both."""
+    """Return one row for each way to send the binlog: whole, with a filter on the master, with compression, and with
+    both.
+    """
     totals, zstd = results.totals, f"zstd {compression_name(results)}"
     is_bound = results.audience is Audience.REPLICAS and totals.is_upper_bound
     ways = {
@@ -495,7 +508,11 @@ def _gigabytes(number: float) -> str:
 
 
 def _other_ways(results: Results) -> list[Json]:
-    """Return rows for the audience that the report is not for, and for two ways without a filter on the master."""
+    """Return further rows of the comparison of ways to send the binlog.
+
+    The first is a filter on the master for the other kind of readers: real replicas, or slaves of dumpfilter. The
+    others have no filter on the master: filters on the slaves, and a split by schema.
+    """
     totals, slaves = results.totals, counted(results.slaves)
     whole = totals.of_slaves.no_filter
     applied = human_bytes(sum(one.master_side.bytes for one in slaves))

@@ -17,8 +17,8 @@ _PAYLOAD_OVERHEAD = 100
 """The approximate size of a compressed transaction's Gtid event and of its Transaction_payload event's header, bytes.
 """
 ALONE = "/"
-"""The key of samples in which each transaction is compressed separately. No schema has this key, because schema
-names are encoded as file names.
+"""The key under which :attr:`Samples.sizes` has samples of separately compressed transactions. No schema has this key,
+because schema names are encoded as file names.
 """
 
 LEVEL = 3
@@ -30,13 +30,15 @@ dump.
 MOST = 1 << 20
 """The maximum number of bytes to compress as samples in one range (a part of a binlog file). Compression is slow."""
 WHOLE = ""
-"""The key under which samples of the whole binlog stream are kept. All other keys are schema names."""
+"""The key under which :attr:`Samples.sizes` has samples of the whole binlog stream, compressed in chunks. All other
+keys except :data:`ALONE` are schema names.
+"""
 
 
 @dataclass
 class Samples:
-    """The sizes of samples of binlog events before and after zstd compression, in total. Compression ratios are
-    estimated from them.
+    """The total sizes of samples of binlog events before and after zstd compression. Compression ratios are estimated
+    from them.
 
     Sizes are kept for each schema by its name encoded as a file name, and for the whole stream under :data:`WHOLE` and
     :data:`ALONE`.
@@ -65,9 +67,10 @@ class Samples:
 
         Parameters:
             block: consecutive events of a file, with their bytes.
-            streams: the offset and size of the pieces of the file that a split by schema writes for each schema.
-            turn: a number that differs between calls. It selects the first schema, so that eventually every schema has
-                samples.
+            streams: for each schema, an array with a row for each piece of the file that a split would write to the
+                schema's binlog. The first two columns are the piece's offset in the file and its size, bytes.
+            turn: a number that differs between calls. It selects the first schema to sample, so that eventually every
+                schema has samples.
         """
         segment, data = block.segment, block.data
         length = min(CHUNK, segment.end - segment.start)

@@ -83,7 +83,7 @@ def exploded(images: ChangedRows, is_rows: npt.NDArray[np.bool_], *, others: boo
 
 
 def _with_nulls(maps: pa.MapArray, without: npt.NDArray[np.bool_]) -> pa.MapArray:
-    """Return the maps with a null for each true element of ``without``. The entries are not copied."""
+    """Return the Arrow maps ``maps`` with a null for each true element of ``without``. The entries are not copied."""
     number = np.cumsum(~without)
     null = without.copy()
     null[~without] = maps.is_null().to_numpy(zero_copy_only=False)
@@ -135,12 +135,12 @@ def _text(name: str | None) -> str | None:
 
 
 class _Named(NamedTuple):
-    """The database, table and kind of a subject (table or statement)."""
+    """The database, table and statement kind of a subject (table or statement), for the columns of these names."""
 
     database: str | None
     table: str | None
     kind: int
-    """The index of a statement's kind in the list of words. -1 for a table."""
+    """The index in ``_KIND_WORDS`` of the statement's kind, such as INSERT. -1 for a table."""
 
 
 _NOT_NAMED = _Named(None, None, -1)
@@ -157,10 +157,11 @@ class EventColumns:
     Parameters:
         file: the value of the column ``file``.
         subjects: the tables and statements to which the numbers in segments refer.
-        sources: the server UUIDs and domains of GTIDs to which the numbers in segments refer.
+        sources: the GTID sources (server UUIDs, or MariaDB's domain and server ids) to which the numbers in segments
+            refer.
         wanted: the names of the columns that the caller will read. Others need not be available.
         opened: whether each event inside a compressed transaction gets its own row.
-        filters: for each column that shows a filter's decisions, the index of the filter.
+        filters: for each column that shows a filter's decisions, the index of this filter in ``sent``.
         image_reader: reads the values in changed rows.
         sent: the filters' decisions about all events. None if no column needs them.
     """
@@ -254,25 +255,28 @@ class EventColumns:
 
     @property
     def _events(self) -> tuple[npt.NDArray[np.uint8], Int64, Int64, npt.NDArray[np.uint8]]:
-        """The bytes of the events, and the begin, size and type of each event, without checksums."""
+        """The bytes of all events of the rows (uint8), and three arrays with the begin in these bytes, the size without
+        checksum, and the type of each event.
+        """
         return self._data, self._start, self._end - self._start, self.type
 
     @staticmethod
     def _payload(segment: Segment, data: npt.NDArray[np.uint8], event: int) -> npt.NDArray[np.uint8]:
-        """Return the bytes of the events inside the compressed transaction ``event``."""
+        """Return the decompressed events of a compressed transaction, as uint8.
+
+        ``event`` is the index in the segment of the Transaction_payload event. ``data`` has the bytes of the segment.
+        """
         start = int(segment.offset[event]) - segment.start
         whole = data[start : start + int(segment.size[event])].tobytes()
         opened = decode_transaction_payload(segment.format_description.body(whole)).open()
         return np.frombuffer(opened, np.uint8)
 
     def column(self, name: str, keep: Int64 | None = None) -> pa.Array:
-        """Return the values of a column of the data source as an Arrow array.
+        """Return the values of one column of the data source as an Arrow array.
 
         ``name`` is a name in :data:`TYPES`, ``sql``, or a column ``sent_NAME``, which tells whether the slave NAME is
-        sent the event.
-
-        ``keep`` has the indexes of the wanted events, in the order of the result (None: all events). Columns with
-        repeated texts are dictionary arrays.
+        sent the event. ``keep`` has the indexes of the rows whose values are wanted, in the order of the result (None:
+        all rows). Columns with repeated texts are dictionary arrays.
         """
         events = slice(None) if keep is None else keep
         if name in self.sent:
@@ -282,8 +286,8 @@ class EventColumns:
         return values if isinstance(values, pa.DictionaryArray) else values.cast(kind)
 
     def changed_rows(self, keep: Int64 | None) -> ChangedRows:
-        """Return the values of changed rows, before and after the change, of the events with the indexes ``keep``
-        (ascending; None: all events).
+        """Return the values of the rows that events changed, before and after the change. ``keep`` has the indexes of
+        the wanted events, ascending (None: all events).
 
         In the result, ``event`` is an index into ``keep``. Call this exactly once per segment, even for no events,
         because the decoder must see all table maps. Raises BinlogError for rows that cannot be decoded.
@@ -390,11 +394,11 @@ class EventColumns:
 
 
 def _subject(segment: Segment) -> npt.NDArray[np.int32]:
-    """Return the subject number (table or statement) of each event, but -1 for none, and for XA COMMIT and XA
-    ROLLBACK.
+    """Return the number of the table or statement of each event in ``segment``. It is -1 for an event without one, and
+    for XA COMMIT and XA ROLLBACK.
 
-    Their tables are known only if the XA transaction was prepared in the same range. Their columns would then depend
-    on the size of the ranges.
+    The tables of an XA transaction are known only if it was prepared in the same range (the part of a file that a task
+    reads). The values would then depend on the size of the ranges.
     """
     subject = np.maximum(segment.subject, -1)
     subject[list(segment.xa_ends)] = -1
@@ -402,7 +406,11 @@ def _subject(segment: Segment) -> npt.NDArray[np.int32]:
 
 
 def _gtid_prefix(first: bytes | int, second: str | int) -> str:
-    """Return the text that all GTIDs of one source share, such as a server UUID and a colon."""
+    """Return the text that all GTIDs of one source share, such as a server UUID and a colon. A transaction's number is
+    appended to it.
+
+    The arguments are the UUID (bytes) and the tag in MySQL, and the domain id and server id in MariaDB.
+    """
     if isinstance(first, bytes):
         return str(MysqlGtid(first, 0, str(second)))[:-1]
     return str(MariadbGtid(first, int(second), 0))[:-1]
@@ -454,7 +462,7 @@ TEXT_TYPES = {"sql": _COLUMNS["sql"][0]}
 
 
 def encoded(schema: pa.Schema) -> pa.Schema:
-    """Return a schema of these columns with dictionaries for the texts that repeat. Parquet stores such texts so."""
+    """Return a schema of these columns in which repeated texts have dictionary types, as Parquet files store them."""
     kinds = {pa.string(): WORDS, MAP_TYPE: ENCODED_MAP_TYPE}
     return pa.schema(
         [(one.name, one.type if one.name in TEXT_TYPES else kinds.get(one.type, one.type)) for one in schema]

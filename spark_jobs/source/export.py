@@ -126,7 +126,9 @@ def export_events(
 
 
 def _export(options: SourceOptions, output: Path, ranges: Sequence[Range]) -> ExportedFile:
-    """Export the ranges of one binlog file into the subdirectory for unfinished files."""
+    """Write the events of one binlog file, which ``ranges`` (parts of the file) cover, to a Parquet file in the
+    subdirectory for unfinished files. The result has the path in ``output`` to which the caller renames the file.
+    """
     target = output / f"{file_name(ranges[0].path)}.parquet"
     beside = output / _UNFINISHED / target.name
     schema = encoded(options.schema)

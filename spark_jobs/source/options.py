@@ -50,8 +50,8 @@ def filter_of(given: Mapping[str, str]) -> SlaveDefinition | None:
 
 
 def slaves_of(given: Mapping[str, str]) -> tuple[SlaveDefinition, ...]:
-    """Return the slaves for which the query has a column ``sent_NAME``, from the options ``slaves`` (files) and
-    ``slave.NAME`` (rules).
+    """Return the slaves for which the query has a column ``sent_NAME``. They come from the options ``slaves`` (paths of
+    slaves files) and ``slave.NAME`` (rules).
 
     ``given`` has the data source's options by their names in lower case. Raises OptionError for a bad definition, or if
     two slaves would have columns of equal name.
@@ -333,7 +333,9 @@ def _listed_names(given: Mapping[str, str], name: str) -> tuple[str, ...] | None
 
 
 def _choice(given: Mapping[str, str], name: str, *choices: str) -> str:
-    """Return the value of an option, which is one of ``choices``. The first is the default."""
+    """Return the value of the option ``name``. It must be one of ``choices``, of which the first is the default. Raises
+    OptionError for another value.
+    """
     value = given.get(name.lower(), choices[0]).lower()
     if value not in choices:
         raise OptionError(f"option {name}: {value!r} is none of {', '.join(choices)}")

@@ -212,7 +212,11 @@ def _head(file: BinlogFile) -> Block:
 def _batches(
     events: EventColumns, schema: pa.Schema, predicates: Sequence[Predicate], options: SourceOptions
 ) -> Iterator[pa.RecordBatch]:
-    """Yield one batch with the events of a segment that pass the filter and all predicates, or nothing if none do."""
+    """Yield one Arrow batch with the rows of the latest segment for which the filter and all predicates are true. Yield
+    nothing if there are none.
+
+    ``schema`` has the batch's columns. ``predicates`` are the conditions of the query's WHERE clause.
+    """
     keep = None if options.filter is None else np.flatnonzero(events.column(FILTER))
     for predicate in predicates:
         if keep is not None and not keep.size:
@@ -268,10 +272,11 @@ def plan_ranges(
 
 
 def ranges_of_file(index: FileIndex, start: int = FIRST) -> list[Range]:
-    """Return the parts, one for each task, into which the index pass (a fast scan of the file) divided a binlog file.
+    """Return the ranges into which the index pass (a fast scan) divided a binlog file. Each is the part of the file
+    that one task reads.
 
     The result is empty for a file that could not be opened. ``start`` is the offset at which the index pass began. The
-    first part of a file begins at the format description event, so that this event becomes a row of the data source.
+    first range of a file begins at the format description event, so that this event becomes a row of the data source.
     """
     if index.end <= start:
         return []
@@ -383,7 +388,11 @@ def _check_names(name: str, names: Sequence[str], tables: Sequence[Table]) -> No
 
 
 def _lacking_columns(name: str, is_partial: bool) -> str:
-    """Return a warning that row images lack columns."""
+    """Return a warning that row images of the table ``name`` lack columns, so that a null may stand for an unknown
+    value.
+
+    ``is_partial`` tells whether an update contains only the changes of a JSON value.
+    """
     json = ", and a JSON value can be an SQL expression such as JSON_REPLACE(…)" if is_partial else ""
     return (
         f"row images of {name} lack columns (binlog_row_image is not FULL): a null in before or after is NULL or "
@@ -393,7 +402,9 @@ def _lacking_columns(name: str, is_partial: bool) -> str:
 
 
 def _half_named(name: str, tables: Sequence[Table]) -> str:
-    """Return a warning about a table whose column names only some of the binlogs record."""
+    """Return a warning about the table ``name``, for which only some binlogs record the names of columns. ``tables``
+    has the versions of the table that the binlogs contain.
+    """
 
     def kinds(table: Table) -> list[tuple[int, int]]:
         return [(column.type, column.metadata) for column in table.columns]
@@ -413,11 +424,17 @@ def _half_named(name: str, tables: Sequence[Table]) -> str:
 
 
 class _Look:
-    """The result of reading one range: the versions of the wanted table, and the names of all other tables."""
+    """The data that a task collects from one range (part of a binlog file), from which the types of a table's columns
+    are determined.
+
+    They are the versions of the wanted table, and the names of all tables.
+    """
 
     def __init__(self) -> None:
         self.versions: dict[bytes, Version] = {}
-        """The versions of the table by the content of their table maps."""
+        """The versions of the table. The key is the body of a Table_map event without the table id, so that equal
+        versions count once.
+        """
         self.others: set[str] = set()
         self.lacks = False
         """Whether any row image of the table lacks columns."""
@@ -427,7 +444,11 @@ class _Look:
         self._lengths: dict[int, int] = {}
 
     def add(self, kind: EventType, body: bytes, fd: FormatDescription) -> None:
-        """Evaluate a table map or a rows event of the table, given the event's type and body."""
+        """Record what an event tells about the wanted table. A table map gives a version of its columns, and a rows
+        event shows whether row images lack columns.
+
+        ``body`` is the event without header and checksum.
+        """
         length = fd.post_header_length(kind)
         if kind is not EventType.TABLE_MAP:
             self._add_rows(kind, body, length)

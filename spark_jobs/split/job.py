@@ -130,8 +130,11 @@ the working directory has.
 
 
 def _finished(directory: Path, job: str, *, overwrite: bool) -> Manifest | None:
-    """Return the manifest in the output directory if it has the output of this job. Raises OutputError if it has
-    anything else that the job may not replace.
+    """Return the manifest of the output directory if an earlier run of the same job wrote its content. The split then
+    has nothing to do.
+
+    None if the job must run: for an empty or missing directory, and with ``overwrite``. Raises OutputError if the
+    directory has anything else that the job may not replace.
     """
     if not directory.exists():
         return None
@@ -151,7 +154,9 @@ def _finished(directory: Path, job: str, *, overwrite: bool) -> Manifest | None:
 
 
 def _lock(held: ExitStack, directory: Path, work: Path) -> None:
-    """Lock the working directory until ``held`` is closed, which removes the directory."""
+    """Lock the working directory ``work`` against other splits into ``directory``. When ``held`` is closed, the working
+    directory is removed and unlocked.
+    """
     busy = f"{directory}: another split is writing to it"
     handle = held.enter_context(locked(work, busy))
     # Another process may have removed the directory, and perhaps made it anew.
@@ -185,8 +190,8 @@ def _prepare(work: Path, job: str) -> None:
 
 
 def _publish(work: Path, directory: Path) -> None:
-    """Rename the directory of finished files to the output directory, at the end of a successful split. An older
-    output directory is removed with the working directory.
+    """Rename the directory of finished files in ``work`` to the output directory, at the end of a successful split. An
+    older output directory is removed with the working directory.
 
     Raises OutputError if the rename fails; the output directory is then unchanged.
     """
@@ -201,7 +206,9 @@ def _publish(work: Path, directory: Path) -> None:
 
 
 def _boot_id() -> str:
-    """Return Linux's id of the machine's current boot, or an empty text if there is none."""
+    """Return Linux's id of the machine's current boot, by which a later run detects a reboot. The text is empty if
+    there is none.
+    """
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
@@ -266,8 +273,8 @@ class _Output:
 
 
 class Placing:
-    """The choice of file and offset for every event that a split writes. The caller must pass the plans of all ranges
-    (parts of source files) in order.
+    """A planner that chooses the file and offset for every event that a split writes. The caller must pass the plans of
+    all ranges (parts of source files) in order.
 
     Parameters:
         indexes: the source's files, in order.
@@ -403,10 +410,11 @@ def _identity(fd: FormatDescription) -> tuple[Any, ...]:
 
 
 class _Gtids:
-    """The GTIDs of an output's earlier files, which an event at the start of the next file records.
+    """The GTIDs of all earlier files of one output (a binlog set that the split writes). An event at the start of the
+    output's next file records them.
 
-    MySQL's Previous_gtids event has a GTID set. MariaDB's Gtid_list event has the last GTID of each pair of domain
-    id and server id, with a domain's newest entry last. A source may have neither event.
+    MySQL's Previous_gtids event has a GTID set. MariaDB's Gtid_list event has the last GTID of each pair of domain id
+    and server id, with a domain's newest entry last. A source may have neither event.
     """
 
     def __init__(self, index: FileIndex, fd: FormatDescription) -> None:
@@ -435,8 +443,9 @@ class _Gtids:
         return str(self._list().position() if self._set is None else self._take())
 
     def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
-        """Add GTIDs of transactions. A row of ``gtids`` has an index into ``sources`` (-1: no GTID) and the GTID's
-        number.
+        """Add GTIDs of transactions that the output received.
+
+        A row of ``gtids`` has an index into ``sources``, the list of GTID sources (-1: no GTID), and the GTID's number.
         """
         of = gtids[:, 0]
         if self._set is not None:
@@ -507,8 +516,8 @@ def _finish_set(
 
 
 def _finish_file(directory: Path, file: OutputFile, following: str | None) -> None:
-    """Write the first events of an output file, and at its end a Rotate event to the file ``following`` (None: no
-    Rotate event).
+    """Write the first events of an output file, and at its end a Rotate event to ``following``, the name of the
+    output's next file (None: no Rotate event).
     """
     path, size, fd = directory / file.part.name, file.part.size, file.fd
     rotate = bytearray()

@@ -105,7 +105,8 @@ NO_OUTPUT = 0
 
 
 class Owners:
-    """The outputs that receive the events of each table and statement. An output is a binlog set that a split writes.
+    """A register of the outputs that receive the events of each table and statement. An output is a binlog set that a
+    split writes.
 
     An owner number stands for the combination of outputs that receive an event. It is an index into ``combinations``.
 
@@ -151,10 +152,10 @@ class Owners:
         return self.code(self._numbers[name] for name in names)
 
     def code(self, outputs: Iterable[int]) -> int:
-        """Return the owner number, which stands for the combination of ``outputs`` (indexes of binlogs in ``names``)
-        that receive an event.
+        """Return the owner number for a combination of outputs: a number that stands for the outputs that together
+        receive an event.
 
-        A combination that is new gets the next free number.
+        ``outputs`` are indexes of outputs in ``names``. A new combination gets the next free number.
         """
         key = tuple(sorted(set(outputs)))
         found = self._codes.setdefault(key, len(self.combinations))
@@ -175,11 +176,11 @@ class Owners:
         return found
 
     def array(self) -> npt.NDArray[np.int32]:
-        """Return the owner number of each subject (table or statement) seen so far, as int32, indexed by the subject's
-        number.
+        """Return the owner number of each table and statement seen so far, as int32. The index is the number of the
+        table or statement in the register ``subjects``.
 
-        An owner number stands for the combination of outputs that receive an event. The last entry is NO_OUTPUT, for
-        events without a subject (-1).
+        An owner number stands for the combination of outputs that receive an event. The last entry is NO_OUTPUT, so
+        that the index -1 gives it for events without table and statement.
         """
         for number in range(len(self._of), len(self._subjects)):
             members = self._subjects.members(number)
@@ -336,7 +337,8 @@ does not copy such events, because it makes new ones for each file.
 class Share(NamedTuple):
     """The bytes that one output of a split receives from a block. An output is a binlog set that the split writes.
 
-    A block is a part of the source, about 16 MiB, which a task reads at a time.
+    A block is a part of the source, about 16 MiB, which a task reads at a time. ``output`` is the index of the output
+    in :attr:`Owners.names`.
     """
 
     output: int
@@ -356,10 +358,12 @@ class Share(NamedTuple):
 
 
 class _OutputFlags:
-    """The verdicts that make one output act as a filter for :class:`dumpfilter.dump.decision.Flags`. Its subjects
-    are owner numbers.
+    """The verdicts by which one output of a split acts as a filter, for the dump thread's code
+    (:class:`dumpfilter.dump.decision.Flags`). They are about owner numbers in place of tables.
 
-    ``addresses`` contains the memory address of an array's row. Holding the row keeps this address valid.
+    An owner number stands for the combination of outputs that receive an event. ``row`` has for each owner number
+    FILTER_BINLOG_SEND_F or 0. ``addresses`` returns the row with its memory address, which stays valid as long as the
+    row is held.
     """
 
     is_on = True
@@ -374,7 +378,11 @@ class _OutputFlags:
 
 
 class _Block(NamedTuple):
-    """The events of a block, with owner numbers in place of tables and statements."""
+    """The events of a block (part of the source that a task reads at a time), with owner numbers in place of tables and
+    statements.
+
+    An owner number stands for the combination of outputs that receive an event.
+    """
 
     columns: Columns
     parts: dict[int, dict[int, bytes]]
@@ -383,7 +391,11 @@ class _Block(NamedTuple):
     """
 
     def columns_for(self, output: int) -> Columns:
-        """Return the columns with the sizes of those compressed transactions that are cut for ``output``."""
+        """Return the columns of the block's events as one output receives them. Compressed transactions that the output
+        receives in part have their new sizes.
+
+        ``output`` is the output's index in :attr:`Owners.names`.
+        """
         columns, parts = self.columns, self.parts.get(output)
         if not parts:
             return columns
@@ -504,11 +516,12 @@ class Assigner:
     def _look_inside(
         self, segment: Segment, event: int, inner: Segment, read: ReadAt, parts: dict[int, dict[int, bytes]]
     ) -> int:
-        """Return the owner number of the compressed transaction with index ``event``, determined from the events
+        """Return the owner number of a compressed transaction, which stands for the outputs that receive any event
         inside.
 
-        ``inner`` has the events inside. For each output that receives only some of them, a new compressed
-        transaction is added to ``parts``.
+        ``event`` is the index of the transaction's event in ``segment``, and ``inner`` has the events inside. If an
+        output receives only some of them, a new compressed transaction with these is added to ``parts``, by output and
+        ``event``. ``read`` returns bytes of the source file.
         """
         shares = Assigner(self.owners).assign(inner, read)
         source, data = b"", b""
@@ -527,9 +540,11 @@ class Assigner:
 
 
 def _any_owned(block: _Block, begun: dict[int, Carry]) -> bool:
-    """Return whether any output owns an event of the block's first transaction, which began in an earlier block.
+    """Tell whether any output owns an event of the block's first transaction, which began in an earlier block. If none
+    does, the default outputs receive the transaction.
 
-    ``begun`` has the carry of each output that owns an event of this transaction in an earlier block.
+    ``begun`` has, by output, the state of the decision about this transaction after the earlier blocks. It lacks
+    outputs that owned no event there.
     """
     if any(carry.is_kept for carry in begun.values()):
         return True

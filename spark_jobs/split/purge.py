@@ -95,9 +95,10 @@ def _going(manifest: Manifest, binlog: NamedBinlog, before: str) -> list[BinlogP
 
 
 def _place(manifest: Manifest, before: str) -> Place | None:
-    """Return ``before`` as a position in the source (the binlog set that was split), or None if it has another form.
+    """Return ``before`` as a position (file name and byte offset) in the source, the binlog set that was split. None if
+    ``before`` has another form, such as a time.
 
-    Raises OptionError for a file of the source without a position.
+    Raises OptionError for a file of the source without an offset.
     """
     found = _PLACE.fullmatch(before)
     names = [one.name for one in manifest.source]

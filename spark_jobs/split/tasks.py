@@ -164,10 +164,11 @@ def plan_of(
     """Return the plan of one range (part of a source file): which bytes each output of the split receives.
 
     Parameters:
-        parts: the blocks (consecutive events, about 16 MiB) of the range in the order of the file. With each block come
-            its bytes for each output that receives a part of it.
+        parts: the blocks (consecutive events, about 16 MiB) of the range in the order of the file, each with the shares
+            of the outputs. A share is the bytes of the block that one output receives.
         names: the names of the outputs by their number. A block may append names.
-        sources: the server UUID, or domain id and server id, to which each number of a GTID source refers.
+        sources: the register that gives for each number in the blocks its GTID source (server UUID, or MariaDB's domain
+            and server id).
     """
     blocks: list[tuple[int, int]] = []
     replaced: dict[int, dict[int, bytes]] = {}
@@ -240,10 +241,13 @@ def plan_of(
 def _received(
     pieces: Ints, ends: Ints, events: Sequence[tuple[int, npt.NDArray[np.uint32]]]
 ) -> tuple[Ints, Ints, Ints]:
-    """Return a row for each output and transaction of which the output receives an event, in this order.
+    """Return three arrays with an entry for each pair of output and transaction of which the output receives an event,
+    in this order.
 
-    The arrays have the output, the index of the transaction, and the received bytes and events. ``ends`` has the end
-    of each transaction, and ``events`` the start of each block with the offsets of its events.
+    The first has the output (an index into ``RangePlan.outputs``), and the second the index of the transaction in
+    ``ends``. The third has two columns, the bytes and the number of events that the output receives. ``pieces`` are the
+    pieces of the source file that outputs receive (:attr:`RangePlan.pieces`). ``ends`` has the offset at which each
+    transaction ends. ``events`` has for each block its start in the file, and the offsets of its events from there.
     """
 
     def events_before(offset: Ints) -> Ints:
@@ -287,8 +291,8 @@ RangeFile = Literal["plan", "written"]
 
 @dataclass(frozen=True)
 class Staging:
-    """The paths of the files in the working directory of a split, which the driver and all workers must share. Tasks
-    pass their results to each other in these files.
+    """The working directory of a split, with the paths of all files in it. Tasks pass their results to each other in
+    these files, so the driver and all workers must share the directory.
 
     Ranges, the parts of the source that tasks read, are numbered from 0. An output is a binlog set that the split
     writes.
@@ -394,10 +398,11 @@ class WriteRange:
     staging: Staging
 
     def __call__(self, placed: tuple[Range, Placement]) -> None:
-        """Copy the bytes of a range to the output files.
+        """Copy the bytes of a range (part of a source file) to the output files. ``placed`` is the range, and the files
+        and offsets that the driver has chosen for each output.
 
-        A range that was already written is skipped. Raises OutputError if an output cannot be written, and
-        BinlogError if the source has changed since it was planned.
+        A range that was already written is skipped. Raises OutputError if an output cannot be written, and BinlogError
+        if the source has changed since it was planned.
         """
         wanted, placement = placed
         marker = self.staging.of_range("written", wanted.number)
@@ -417,10 +422,11 @@ class WriteRange:
 
 
 def _rendered_shares(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, npt.NDArray[np.uint8], int]]:
-    """Yield the bytes that each output receives from each block of a range.
+    """Yield the bytes that each output receives from each block of a range. A block is the part of the range that a
+    task reads at a time.
 
-    Each item has the output's name, the bytes, and the number of bytes that the output received from earlier blocks
-    of the range. The array of bytes is valid only until the next item.
+    Each item has the output's name, the bytes, and the number of bytes that the output received from earlier blocks of
+    the range. The array of bytes is valid only until the next item.
     """
     pieces, blocks = plan.pieces, plan.blocks.tolist()
     if not len(pieces):
@@ -450,11 +456,11 @@ _NONE: Ints = np.empty((0, 3), np.int64)
 
 
 def _cut(stretches: list[Stretch], begin: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Divide bytes that an output receives from a range at the limits of its files.
+    """Divide bytes that an output receives from a range at the limits of the output's files.
 
-    ``begin`` and ``end`` number the bytes that the output receives from the range. Each result has a part's begin
-    and end in this numbering, the number of its output file, and an offset. The part's position in the file is its
-    byte number plus this offset.
+    The bytes that the output receives from the range are numbered from 0; ``begin`` and ``end`` are such numbers.
+    ``stretches`` tells to which file they are written. Each result has a part's begin and end in this numbering, the
+    number of the output file, and an offset. The part's position in the file is its begin plus this offset.
     """
     for stop, number, offset in stretches:
         if begin < stop and begin < end:

@@ -51,7 +51,7 @@ _NOT_WHOLE = (
 )
 
 NOBODY = SlaveDefinition("", (), FilterSemantics.CLASSIC, 0)
-"""A replica without rules, for which rules are suggested if the user gives no slave."""
+"""The definition of a replica without rules, for which rules are suggested if the user gives no slave."""
 
 _BUCKET_SECONDS = 1 << 40
 """The length of a time bucket, seconds. It exceeds any binlog's span, because suggestions do not use times."""
@@ -67,12 +67,16 @@ class MeasureRanges(ReadRanges):
 
     filters: Sequence[ReplicationFilter] | None
     """The filters for which compressed transactions are cut exactly. None: the events inside compressed transactions
-    are counted, each with its share of the compressed bytes. The counts are then valid for every filter.
+    are counted, each with a part of the compressed bytes. The counts are then valid for every filter.
     """
 
     def __call__(self, ranges: Iterable[Range]) -> tuple[Facts, bool]:
-        """Read the ranges. Return the traffic by the condition under which a filter sends it, and whether parts of
-        compressed transactions make it an estimate. Raises BinlogError with file and position.
+        """Read the ranges (parts of binlog files), and return two values: the counted traffic, and whether its bytes
+        are an estimate.
+
+        The traffic is counted by the condition under which a filter sends it, such as "this table is sent". It is an
+        estimate if a compressed transaction has several tables, because the compressed size of each table's part is
+        unknown. Raises BinlogError with file and position.
         """
         subjects, sources, tally = state_of_thread(self.job, self._state)
         is_estimate = False
@@ -96,7 +100,9 @@ class MeasureRanges(ReadRanges):
 
 
 def _has_several_subjects(segment: Segment) -> bool:
-    """Tell whether the events of ``segment`` belong to several tables and statements, or to none."""
+    """Tell whether the events of ``segment``, the inside of a compressed transaction, belong to several tables and
+    statements, or to none.
+    """
     return len(np.unique(segment.subject[segment.subject >= 0])) != 1
 
 
@@ -108,9 +114,10 @@ def _measure(
     label: str,
 ) -> tuple[Facts, bool]:
     """Count the traffic of a binlog set, so that the bytes that a filter passes can be computed without reading the
-    binlogs again. The second result tells whether parts of compressed transactions make the bytes an estimate.
+    binlogs again. The second result tells whether these bytes are an estimate.
 
-    The result is exact for ``filters``. With None it is valid for every filter.
+    With ``filters`` the counts are exact, and valid for these filters only. With None they are valid for every filter,
+    but each part of a compressed transaction is estimated. ``label`` names the work for the progress bar.
     """
     task = MeasureRanges(options=options, filters=filters)
     groups = grouped(indexed.ranges, options.range_size)
@@ -194,8 +201,8 @@ def suggest(
 
 
 def _grouped(definitions: Sequence[SlaveDefinition], facts: Facts, search: Search) -> list[Slave]:
-    """Return the slaves in groups that receive equal streams: with equal rules, and wanting the same servers of this
-    set.
+    """Return one :class:`Slave` for each group of slaves that receive equal streams. Their rules are equal, and they
+    accept transactions of the same servers of this set.
     """
     groups: dict[tuple[object, ...], list[SlaveDefinition]] = {}
     for one in definitions:
@@ -252,8 +259,11 @@ def _plan(found: Found, exact: Mapping[Slave, int]) -> Plan:
 def _tables(
     whole: Mapping[str, int], with_parts: Mapping[str, int], readers: Counter[str]
 ) -> tuple[TableWeight, ...]:
-    """Return the tables of the set with their exact bytes, ``whole``, with their shares of compressed transactions, and
-    with the number of their readers.
+    """Return the tables of the set with their bytes and readers, in descending order of bytes.
+
+    All mappings have table names as keys. ``whole`` has the exact bytes, with a compressed transaction of several
+    tables under ``(several tables)``. ``with_parts`` divides such a transaction among its tables, which is an estimate.
+    ``readers`` has the number of slaves that receive the table.
     """
     total = max(sum(whole.values()), 1)
     found = [

@@ -254,13 +254,15 @@ class Found(NamedTuple):
     """
 
     stages: Sequence[Sequence[Slave]]
-    """The slaves before the first suggested rule, and after each rule."""
+    """The slaves before the first suggested rule, and after each rule. Each element of the list has all slaves of the
+    search, in the same order.
+    """
     rules: Sequence[Rule] = ()
     rejected: Sequence[RejectedRule] = ()
 
 
 class Search:
-    """Finds rules that save bytes for slaves.
+    """The search for rules that save bytes for slaves.
 
     The bytes that a filter passes are computed from measurements, without reading the binlogs again. The attribute
     ``subjects`` has the tables and statements of the measurements. Tables that only statements name are appended, so
@@ -299,9 +301,11 @@ class Search:
                 self._subjects_of_schema[schema].append(number)
 
     def measured(self, slave: Slave, flags: SubjectFlags | None = None) -> Slave:
-        """Return the slave with the traffic of its filter.
+        """Return a copy of ``slave`` with the figures of the traffic that its filter passes: bytes, tables, and whether
+        nothing passes.
 
-        ``flags`` has the filter's verdicts about all tables and statements. None: the filter is asked about all.
+        ``flags`` has the filter's verdicts about the tables and statements in ``subjects``, as bits. None: the filter
+        is evaluated for all of them.
         """
         if flags is None:
             flags = flags_of(slave.definition.filter(self._names), self.subjects)
@@ -314,7 +318,7 @@ class Search:
         )
 
     def by_name(self, slave: Slave) -> dict[str, int]:
-        """Return the bytes that a slave receives by the name of the table (``schema.table``)."""
+        """Return the bytes of each table that a slave receives, by the table's name (``schema.table``)."""
         return self._headings.by_name(
             self._facts.bytes, self._facts.sent(slave.flags, slave.definition.origin)
         )
@@ -351,7 +355,11 @@ class Search:
         return Found(stages, rules, sorted(rejected.values(), key=lambda one: -one.saving))
 
     def _fault(self, before: Sequence[Slave], after: Sequence[Slave]) -> FilterWarning | None:
-        """Return a fault that a candidate rule adds to the filter of a slave for which it saves bytes, or None."""
+        """Return the first fault that a candidate rule adds to a slave's filter according to lint, or None. The search
+        then rejects the rule.
+
+        ``before`` and ``after`` are the slaves without and with the rule, in the same order.
+        """
         for old, new in zip(before, after, strict=True):
             if new != old:
                 had = {(one.code, one.rules) for one in self._lint(old.definition)}
@@ -361,8 +369,8 @@ class Search:
         return None
 
     def _lint(self, definition: SlaveDefinition) -> list[FilterWarning]:
-        """Return lint's warnings about a slave's filter that mean a broken replica. The list is empty if rules are
-        not checked.
+        """Return those of lint's warnings about a slave's filter that mean a broken replica. The list is empty if rules
+        are not checked.
         """
         if self._knowledge is None:
             return []
@@ -372,7 +380,12 @@ class Search:
         return self._faults[definition]
 
     def _best(self, slaves: Sequence[Slave], least: float, rejected: Container[Candidate]) -> _Trial | None:
-        """Return the best rule to add, or None if no rule has a score above ``least`` bytes."""
+        """Return the rule that saves most if it is added to the slaves' filters, with its effect. None if no rule has a
+        score above ``least``.
+
+        The score is the saved bytes times the fraction of tables still sent. Rules in ``rejected`` are not tried,
+        because they would break replication.
+        """
         tables = sum(one.tables * one.count for one in slaves)
         best: _Trial | None = None
         # The weight of a candidate is at least what the candidate saves, so most candidates need not be tried.
@@ -410,8 +423,8 @@ class Search:
         return sorted(found, key=lambda pair: (-pair[1], pair[0].breadth))
 
     def _weights(self, slave: Slave) -> Ints:
-        """Return for each table and statement an upper bound of the bytes that a slave would save by dropping its
-        events.
+        """Return for each table and statement in ``subjects`` an upper bound of the bytes that a slave would save by
+        dropping its events.
 
         Events that the slave's filter drops already count as 0. The bytes of a transaction with several tables count
         for each of them.
@@ -433,13 +446,15 @@ class Search:
         return found
 
     def _changed_by(self, candidate: Candidate) -> Sequence[int]:
-        """Return the indexes of the tables and statements that a candidate rule can drop."""
+        """Return the indexes in ``subjects`` of the tables and statements that a candidate rule can drop."""
         if candidate.table is None and candidate.database is not None:
             return self._subjects_of_schema[candidate.database]
         return sorted({number for table in candidate.tables for number in self._subjects_of_table[table]})
 
     def _with_rule(self, slave: Slave, candidate: Candidate) -> Slave:
-        """Return a slave with the rule of ``candidate``, or unchanged if the rule saves nothing or drops all tables."""
+        """Return a copy of ``slave`` with the rule of ``candidate`` and its new traffic. If the rule saves nothing or
+        drops all tables, return the slave unchanged.
+        """
         definition, passing = slave.definition, self._passing(slave.flags)
         changed = [number for number in self._changed_by(candidate) if passing[number]]
         if not changed or (candidate.keeps_database and definition.semantics is FilterSemantics.EFFECTIVE):
@@ -456,7 +471,7 @@ class Search:
 
 
 class _Trial(NamedTuple):
-    """The effect of one more rule on several slaves."""
+    """The effect of adding one more rule (``candidate``) to the filters of several slaves."""
 
     candidate: Candidate
     slaves: Sequence[Slave]
