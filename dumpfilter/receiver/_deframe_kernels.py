@@ -37,9 +37,10 @@ _MASK = np.int64(0xFFFFFFFF)
 def deframe(buffer: Bytes, begin: int, end: int, out: Bytes, sequence: int, position: int, least: int):
     """Copy the events of the packets in ``buffer[begin:end]`` to ``out``, one directly after another.
 
-    ``sequence`` is the sequence number that the next packet must have, and ``position`` the byte offset of the next
-    event in its binlog file. ``least`` is the smallest valid length of an event, bytes. ``out`` is as large as
-    ``buffer``. The pass stops at the first packet that is incomplete, malformed, or holds no ordinary event.
+    ``buffer`` and ``out`` are uint8 arrays of the same size. ``sequence`` is the sequence number that the next packet
+    must have. ``position`` is the byte offset of the next event in its binlog file. ``least`` is the smallest valid
+    length of an event, bytes. The pass stops at the first packet that is incomplete, malformed, or holds no ordinary
+    event.
 
     Return the number of bytes read, the number of bytes written, the next sequence number, and whether the next packet
     holds no ordinary event. Such a packet is an error, an end, or an event that tells the stream's position.
@@ -84,11 +85,11 @@ def deframe(buffer: Bytes, begin: int, end: int, out: Bytes, sequence: int, posi
 
 @kernel
 def walk(data: Bytes, size: int, position: int, has_checksums: bool):
-    """Check the events in ``data[:size]`` one after another. ``data`` begins at the byte offset ``position`` in its
-    file, and ``has_checksums`` tells whether events end in a checksum.
+    """Check the events in ``data[:size]`` one after another. ``data`` is a uint8 array that begins with an event, at
+    the byte offset ``position`` in its file. ``has_checksums`` tells whether events end in a checksum.
 
-    Return the offset of the last whole event in ``data`` (-1 for none), the offset after it, and whether a damaged
-    event follows. A damaged event has a wrong length, ``end_log_pos`` or checksum.
+    Return the offset in ``data`` of the last whole event (-1 for none), the offset in ``data`` after it, and whether a
+    damaged event follows. A damaged event has a wrong length, ``end_log_pos`` or checksum.
     """
     base = np.uintp(data.ctypes.data)
     least = LEAST_WITH_CHECKSUM if has_checksums else LEAST_WITHOUT_CHECKSUM

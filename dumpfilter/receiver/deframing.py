@@ -49,11 +49,12 @@ Item = memoryview | bytes | LargeEvent
 
 
 class Deframer:
-    """Reads the packets of one replication stream from a socket, and extracts the events.
+    """The reader of one replication stream's packets from a socket, which extracts the events.
 
     Parameters:
         stream: the connection, after the command that begins the dump.
-        where: returns the binlog file and the position of the next event, for the texts of errors.
+        where: returns the binlog file and the position of the next event. The position is checked against the events,
+            and error texts name both.
         buffer_size: the size of each of the two buffers, bytes.
     """
 
@@ -159,8 +160,8 @@ class Deframer:
         return payload
 
     def _rest(self) -> LargeEvent | None:
-        """Return the event at the start of the buffer if it is too large for the buffer, or None while more bytes must
-        come.
+        """Return the event at the start of the buffer if it is too large for the buffer, as an iterator over its
+        pieces. Return None while more bytes of its packet must come.
 
         Raises SourceStreamDamaged for a malformed packet.
         """
@@ -190,7 +191,8 @@ class Deframer:
         return self._pieces(size)
 
     def _pieces(self, size: int) -> Iterator[memoryview]:
-        """Yield the bytes of the event at the start of the buffer, which comes in one or more packets.
+        """Yield the bytes of the event at the start of the buffer, which comes in one or more packets. ``size`` is the
+        length of the event, bytes.
 
         The last piece is yielded only if the event's checksum is right. Raises SourceStreamDamaged otherwise.
         """
@@ -204,8 +206,8 @@ class Deframer:
             yield piece
 
     def _payloads(self, size: int) -> Iterator[memoryview]:
-        """Yield the payloads of an event's packets in pieces, without the OK byte before the event. Raises
-        SourceStreamDamaged if they have another length than the event.
+        """Yield the payloads of an event's packets in pieces, without the OK byte before the event. ``size`` is the
+        length of the event, bytes. Raises SourceStreamDamaged if the payloads have another length.
         """
         left, skip = size, 1
         length = LONGEST_PAYLOAD
@@ -231,7 +233,9 @@ class Deframer:
                 yield piece
 
     def _wrong_checksum(self, written: int) -> SourceStreamDamaged:
-        """Return the error about the first event with a wrong checksum among the last extracted events."""
+        """Return the error about the first event with a wrong checksum among the events that were extracted last.
+        ``written`` is the size of these events, bytes.
+        """
         file, position = self._where()
         _, at, _ = walk(self._out, written, position, True)
         header = EventHeader.unpack(self._out.data, at)
@@ -241,7 +245,9 @@ class Deframer:
         )
 
     def _packet(self) -> tuple[int, int]:
-        """Return the payload's length in bytes and the sequence number of the packet at the start of the buffer."""
+        """Return the length of the payload in bytes and the sequence number, from the header of the packet at the start
+        of the buffer.
+        """
         head = self._view[self._begin : self._begin + PACKET_HEADER]
         return int.from_bytes(head[:3], "little"), head[3]
 

@@ -93,10 +93,12 @@ def find_credentials(url: SourceUrl) -> Login:
 
 
 def _mode(text: str, *, is_local: bool, has_ca: bool) -> TlsMode:
-    """Return the TLS mode with the name ``text``, or the default for any other text.
+    """Return the TLS mode with the name ``text``, the value of ``ssl-mode`` in an option file. For any other text
+    return the default.
 
-    With a CA the default verifies the server's identity. Without a CA it requires TLS for other machines, and uses TLS
-    on this machine if the server offers it.
+    ``is_local`` says that the server is on this machine, and ``has_ca`` that a CA is given. With a CA the default
+    verifies the server's identity. Without a CA it requires TLS for other machines, and uses TLS on this machine if the
+    server offers it.
     """
     try:
         return TlsMode(text)
@@ -107,8 +109,9 @@ def _mode(text: str, *, is_local: bool, has_ca: bool) -> TlsMode:
 
 
 def _public_key(url: SourceUrl, path: Path | None) -> bytes:
-    """Return the server's RSA public key in PEM from the file ``path``; empty for None. Raises OptionError for a file
-    without such a key.
+    """Return the server's RSA public key in PEM from the file ``path``; empty for None. With this key the password is
+    encrypted on a connection without TLS. ``url`` is the server's address, for error texts. Raises OptionError for a
+    file without such a key.
     """
     if path is None:
         return b""
@@ -195,8 +198,8 @@ _PRIVILEGE_ERRORS = frozenset({1044, 1142, _NO_SUCH_PRIVILEGE})
 
 @dataclass(frozen=True)
 class SourceFacts:
-    """The properties of a source (a running server) that do not change while the server runs, and the list of its
-    binlog files.
+    """The properties of a source (a running server) that are queried after the login: family, version, UUID, and the
+    list of its binlog files at that time.
     """
 
     family: Family
@@ -286,8 +289,8 @@ class SourceConnection:
         return stream
 
     def interrupt(self) -> None:
-        """Shut the connection down, so that a thread that waits for the source wakes up. Any thread may call this
-        method.
+        """Shut the socket down, so that a thread that waits for data of the source returns with an error. Any thread
+        may call this method.
         """
         stream = self._client._sock
         if stream is not None:
@@ -427,8 +430,8 @@ _NAMES = {
 
 
 def objects_of(address: str) -> list[str]:
-    """Return the objects that a server shows to the account, each as a LIKE pattern for ``db.name``. The pattern of a
-    database is ``db.``.
+    """Return the objects that a server shows to the account, such as tables, each as a LIKE pattern for ``db.name``.
+    The pattern of a database is ``db.``. Callers decide by these patterns which names of a binlog exist on the server.
 
     ``address`` is a mysql:// URL. Raises OptionError for a wrong address, and the errors of SourceConnection.
     """

@@ -91,8 +91,8 @@ delay.
 
 @dataclass
 class Progress:
-    """The progress of a receiver: the binlog file and position up to which events are stored, and counts. Other threads
-    may read it.
+    """The progress of the reception of a source's binlog: the binlog file and position up to which events are stored,
+    and counts. Other threads may read it.
     """
 
     file: str = ""
@@ -106,16 +106,16 @@ class Progress:
 
 
 class Turns(Protocol):
-    """The interface to the asyncio loop of a master that also sends the received events to slaves. While few events
-    arrive, the loop reads the source's socket in place of the receiving thread, which sleeps.
+    """A way to receive events in the asyncio loop of a master, which sends them to slaves in the same turn of the loop.
+    While few events arrive, the loop reads the source's socket, and the receiving thread sleeps.
 
-    With two threads, each commit would have to wake the receiving thread, and the receiving thread would have to wake
-    the loop.
+    If both worked, each commit would have to wake the receiving thread, and this thread would have to wake the loop.
     """
 
     def run(self, stream: socket.socket, turn: Callable[[], bool], tick: Callable[[], None]) -> None:
-        """Let the master's asyncio loop call ``turn`` whenever the socket ``stream`` has data, and ``tick`` once a
-        second. ``turn`` receives the data. Meanwhile the receiving thread waits in this method.
+        """Let the master's asyncio loop call ``turn`` whenever the socket ``stream`` has data, and ``tick`` about once
+        a second. ``turn`` reads the data and stores the events. ``tick`` checks whether the source is silent or a sync
+        is due. Meanwhile the receiving thread waits in this method.
 
         Return when ``turn`` returns False, or when the loop ends. Raises the errors of both functions.
         """
@@ -192,14 +192,20 @@ class Reception:
             self._tell_progress()
 
     def _take(self, item: Item) -> bool:
-        """Process an item of the stream, and return whether more items are expected."""
+        """Process an item of the stream, and return whether more items are expected. An item holds whole events, one
+        large event, or the payload of a packet without an ordinary event.
+        """
         if isinstance(item, bytes):
             return self._control(item)
         self._append(self._current_file(), item)
         return True
 
     def _next(self) -> Item:
-        """Wait for the next item of the stream that the receiving thread must process, and return the item."""
+        """Wait for the next item of the stream that the receiving thread must process, and return the item. It holds
+        whole events, one large event, or the payload of a packet without an ordinary event.
+
+        Items that a master's asyncio loop receives meanwhile are not returned.
+        """
         while (item := self._deframer.next()) is None:
             turns = self._follower.turns
             if turns is not None and self._may_wait_in_loop:
@@ -215,16 +221,16 @@ class Reception:
 
     @property
     def _may_wait_in_loop(self) -> bool:
-        """Whether an event loop may wait for the source now. It may if few events arrive, and no sync to the disk is
-        required first.
+        """Whether the master's asyncio loop may wait for the source now, in place of the receiving thread. It may if no
+        data is waiting, the source is sending new events, and no sync to the disk is required after each transaction.
         """
         if self._store.policy is Sync.TRANSACTION or self._file is None or self._file.is_ahead:
             return False
         return not self._has_more()
 
     def _wait_in(self, turns: Turns) -> Item | None:
-        """Let an event loop receive events, until much data arrives, or an item arrives that the receiving thread must
-        process. Return this item, or None.
+        """Let the master's asyncio loop receive events, until much data arrives, or an item arrives that the receiving
+        thread must process. Return this item, or None. Other items are stored and sent to the slaves.
         """
         full, left, deframer = 0, None, self._deframer
 
@@ -270,13 +276,15 @@ class Reception:
         return ConnectionLost(f"{self._connection.url}: {reason}")
 
     def _tell_progress(self) -> None:
-        """Call ``on_progress`` if something was written since the last call."""
+        """Call the follower's function ``on_progress`` if something was written since the last call."""
         if not self._is_told:
             self._is_told, self._told_at = True, time.monotonic()
             self._follower.on_progress()
 
     def _wait(self) -> None:
-        """Wait until the source sends something. Call ``on_progress`` before, if the call is due."""
+        """Wait until the source sends something. Before that, call the follower's function ``on_progress`` if the call
+        is due.
+        """
         self._received_at = time.monotonic()
         has_more = self._has_more()
         if not has_more or self._received_at - self._told_at > _TELL_SECONDS:
@@ -304,7 +312,9 @@ class Reception:
         return (isinstance(stream, ssl.SSLSocket) and bool(stream.pending())) or bool(self._readable.poll(0))
 
     def _where(self) -> tuple[str, int]:
-        """Return the binlog file and the byte offset of the next event of the stream."""
+        """Return the binlog file and the byte offset in it of the next event of the stream. Before a file's first event
+        they are those that the source has announced.
+        """
         if self._file is None:
             return self._named, self._named_position
         return self._file.name, self._file.position
@@ -379,7 +389,9 @@ class Reception:
         return self._file
 
     def _append(self, file: OpenFile, item: memoryview | LargeEvent) -> None:
-        """Write whole events, or one large event, to the binlog file ``file``."""
+        """Write an item of the stream, whole events or one large event, to the binlog file ``file``. Events that the
+        file already has are compared instead.
+        """
         self._controls = 0
         end = file.end
         if isinstance(item, memoryview):
@@ -496,7 +508,9 @@ class Reception:
             raise self._damaged(f"a Rotate event that cannot be read: {error.what}") from None
 
     def _check_whole(self) -> None:
-        """Check that the source has sent all events that the store has of the present file. Raises SourceReplaced."""
+        """Check that the source has sent all events that the store already has of the present file. Raises
+        SourceReplaced if its file ends earlier, because it is then not the file that was stored.
+        """
         if self._file is not None and self._file.is_ahead:
             raise self._file.replaced("ends earlier")
 
@@ -641,14 +655,14 @@ class FollowOptions:
 
 
 class Follower:
-    """Receives the binlog of one source (a running server) into one store (directory of received files). :meth:`run`
-    works in the caller's thread until it is done.
+    """The receiver of one source's binlog (that of a running server) into one store (directory of received files).
+    :meth:`run` works in the caller's thread until it is done.
 
     Parameters:
         url: the source's address.
         store: the open directory to which the received files are written.
         options: when the follower ends, and how often it tries again.
-        on_progress: called after each write, in the thread of :meth:`run`.
+        on_progress: called after writes, in the thread of :meth:`run`.
         on_connect: called after each login, with the source's family, version, UUID and binlog files.
     """
 

@@ -131,10 +131,11 @@ _LONGEST_CLOSING = 4096
 
 
 def find_end(path: Path, description: FormatDescription) -> tuple[int, int]:
-    """Return the byte offsets of the last whole event of a received file, and of its end. Later bytes are a torn event.
+    """Return two byte offsets in a received file: the beginning of its last whole event, and the end of this event.
+    Later bytes are a torn event.
 
     An event is whole when its length, ``end_log_pos`` and checksum are right. After a crash the receiver truncates the
-    file there.
+    file to the second offset.
 
     ``description`` is the file's format description. Raises BinlogError for a file that cannot be read.
     """
@@ -176,8 +177,8 @@ class OpenFile(GrowingFile):
 
     @classmethod
     def begin(cls, path: Path, head: bytes, description: FormatDescription) -> OpenFile:
-        """Create a file with the format description event ``head`` (raw bytes), marked as in use
-        (LOG_EVENT_BINLOG_IN_USE_F). Raises OutputError.
+        """Create a file with the format description event ``head`` (raw bytes; ``description`` is the same event,
+        parsed). The file is marked as in use (LOG_EVENT_BINLOG_IN_USE_F). Raises OutputError.
         """
         marked = bytearray(MAGIC + head)
         marked[FLAGS_OFFSET] |= LOG_EVENT_BINLOG_IN_USE_F
@@ -349,7 +350,7 @@ class BinlogDirectory(LogWriter[OpenFile]):
 
     def begin_file(self, name: str, head: bytes, description: FormatDescription) -> OpenFile:
         """Close the open file, if any, and begin the file ``name``. ``head`` is its format description event as raw
-        bytes.
+        bytes, and ``description`` the same event, parsed.
 
         Raises SourceStreamDamaged for a number that is not higher than that of the newest file, and SourceReplaced for
         another base name.

@@ -88,9 +88,10 @@ class SourceUrl(Model):
 
 
 def source_url_in(named: Sequence[str]) -> SourceUrl | None:
-    """Return the server's address that stands in place of binlog files, or None for files.
+    """Return the server's address among ``named``, the arguments of a command that also accepts binlog files. Return
+    None if all are files.
 
-    Raises OptionError for a wrong address, and for one with other names beside it.
+    Raises OptionError for a wrong address, and for an address with other arguments beside it.
     """
     addresses = [each for each in named if is_source_url(each)]
     if not addresses:

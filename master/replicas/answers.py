@@ -105,7 +105,9 @@ class DumpRequest:
 
 
 def fatal(text: str) -> SqlError:
-    """Return error 1236 for a dump. A replica that receives it stops, and shows the text in its status."""
+    """Return error 1236 with this text, to end or refuse a dump. A replica that receives it stops, and shows the text
+    in its status.
+    """
     return SqlError(FATAL, "HY000", text)
 
 
@@ -137,7 +139,8 @@ def parse_binlog_dump(data: bytes) -> DumpRequest:
 
 
 def parse_binlog_dump_gtid(data: bytes) -> DumpRequest:
-    """Parse the content of the command COM_BINLOG_DUMP_GTID, which only MySQL's clients send.
+    """Parse the command COM_BINLOG_DUMP_GTID, by which a MySQL replica asks for the transactions that its GTID set
+    lacks. ``data`` is the packet after the command byte.
 
     Raises MalformedPacket, SqlError 1236 for a GTID set of too many servers, and SqlError 1773 for a GTID set that
     cannot be parsed.
@@ -162,7 +165,7 @@ def parse_binlog_dump_gtid(data: bytes) -> DumpRequest:
 
 
 def parse_connect_state(text: str) -> MariadbGtidSet:
-    """Parse the GTIDs that a MariaDB replica has, as its variable ``@slave_connect_state`` names them.
+    """Parse the GTIDs that a MariaDB replica has, from its variable ``@slave_connect_state``, such as ``0-1-5,1-2-7``.
 
     Raises SqlError 1236 with MariaDB's text.
     """
@@ -206,8 +209,8 @@ _MOMENTARY = {
 
 
 class Said(enum.Enum):
-    """The texts of the replication errors (number 1236) that a source sends to a replica, each as MySQL and as MariaDB
-    word it.
+    """A kind of replication error (number 1236) that a source sends to a replica. The value has its text as MySQL and
+    as MariaDB word it.
     """
 
     SAME_REPLICA = (
@@ -243,7 +246,9 @@ class Said(enum.Enum):
 
 
 def failure(error: DumpfilterError) -> SqlError:
-    """Return the server error that a replica gets when its dump, or its request for one, fails with ``error``."""
+    """Return the error of MySQL's protocol that a replica gets when its dump, or its request for a dump, fails with
+    ``error``. Its number decides whether the replica stops or tries again.
+    """
     if isinstance(error, SqlError):
         return error
     if isinstance(error, ReplicaAhead):
@@ -256,9 +261,9 @@ def failure(error: DumpfilterError) -> SqlError:
 
 
 def no_such_part(file: str, position: int) -> SqlError:
-    """Return error 1236 for a replica that lost its connection inside a transaction and asks for the rest, which the
-    master cannot send. The master would send other events of that transaction now, for example after a change of the
-    filter.
+    """Return error 1236 for a replica that lost its connection inside a transaction and asks for the rest of it. The
+    master would send other events of that transaction now, for example after a change of the filter, so the rest does
+    not fit.
 
     ``file`` and ``position`` say up to where the replica has the transaction.
     """
@@ -273,8 +278,8 @@ _ON = (1, "1")
 
 
 class SessionState(NamedTuple):
-    """The properties that a replica has told the master by user variables on its connection, such as its UUID, its
-    heartbeat interval and its GTIDs.
+    """The properties that a replica has told the master before its dump by user variables on its connection, such as
+    its UUID, its heartbeat interval and its GTIDs.
     """
 
     heartbeat_seconds: float | None
@@ -338,15 +343,17 @@ _MOST_FILES = 16
 
 
 class _Computed(dict[str, Any]):
-    """Values that functions compute when they are read, by name."""
+    """A dictionary whose values are functions. Reading a value calls its function, so that a query reads binlog files
+    only for the variables that it names.
+    """
 
     def __getitem__(self, name: str) -> Any:
         return super().__getitem__(name)()
 
 
 class Source:
-    """The server that wrote a binlog set, as its replicas query it: version, server id, and values of system variables.
-    The methods may read binlog files.
+    """The properties of the server that wrote a binlog set, for the queries of its replicas: version, server id, and
+    values of system variables. The methods may read binlog files.
     """
 
     def __init__(self, store: BinlogStore) -> None:
@@ -369,7 +376,9 @@ class Source:
         return _Computed(values)
 
     def functions(self) -> Mapping[str, Callable[..., str | None]]:
-        """Return the SQL functions that only replicas of this server call, by name in lower case."""
+        """Return the SQL functions that only replicas of this server call, by name in lower case. For MariaDB this is
+        BINLOG_GTID_POS, and for MySQL there is none.
+        """
         return {} if self.family == "mysql" else {"binlog_gtid_pos": partial(gtid_position, self.store)}
 
     def has_checksums(self) -> bool:
@@ -426,8 +435,8 @@ def _has_names(table: TableMap) -> bool:
 
 
 def gtid_position(store: BinlogStore, file: str, position: int) -> str | None:
-    """Return MariaDB's GTID position at a file and position of the binlog, as BINLOG_GTID_POS does. Return None if the
-    binlog does not have the position, and an empty text for MySQL.
+    """Return MariaDB's GTID position, such as ``0-1-5``, at a file and position of the binlog, as BINLOG_GTID_POS does.
+    Return None if the binlog does not have the position, and an empty text for MySQL.
 
     As on a server, a transaction counts as done from its Gtid event on. A replica that resumes inside a transaction
     takes the answer for its ``gtid_slave_pos``. No later event would tell the GTID of this transaction.
@@ -455,8 +464,8 @@ def gtid_position(store: BinlogStore, file: str, position: int) -> str | None:
 
 
 def start_by_gtids(have: GtidSet, store: BinlogStore, *, is_strict: bool = False) -> DumpStart:
-    """Return the start of a dump (file, position and transactions to leave out) for a replica that has the transactions
-    in ``have``.
+    """Return the start of a dump for a replica that has the transactions in ``have``: the binlog file and position, and
+    the transactions to leave out.
 
     With ``is_strict`` (MariaDB's ``gtid_strict_mode``) the binlog must contain the replica's last GTIDs. Raises
     SqlError 1236 when the binlog no longer has transactions that the replica lacks, and ReplicaAhead when ``is_strict``
@@ -488,12 +497,13 @@ def _has_first_transaction(have: GtidSet, start: DumpStart, store: BinlogStore) 
 def start_by_position(
     file: str, position: int, store: BinlogStore, *, is_computed: bool = False
 ) -> DumpStart:
-    """Return the start of a dump for a replica that names a binlog file and a position (bytes). An empty ``file``
-    stands for the first one.
+    """Return the start of a dump for a replica that names a binlog file and a byte offset in it. An empty ``file``
+    stands for the first file of the binlog set.
 
-    ``is_computed`` says that the replica computes its position from the events that it received. Such a position inside
-    a transaction need not be the beginning of an event (:mod:`dumpfilter.master.replicas.stream`). If the binlog is a
-    slave's relay log, the replica names a file of the writer (the server that wrote the events).
+    The dump begins at the transaction boundary at or before the position. ``is_computed`` says that the replica
+    computes its position from the events that it received. Such a position inside a transaction need not be the
+    beginning of an event (:mod:`dumpfilter.master.replicas.stream`). If the binlog is a slave's relay log, the replica
+    names a file of the writer (the server that wrote the events).
 
     Raises BinlogMissing for an unknown file, PositionError for a position at which no event begins, and SqlError 1236
     for one outside the file.

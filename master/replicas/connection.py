@@ -144,7 +144,7 @@ class ReplicaConnection(Connection):
         await self._dump(request, "Binlog Dump GTID")
 
     async def _dump(self, request: answers.DumpRequest, name: str) -> None:
-        """Serve a dump until it ends. Raises SqlError with the error that the replica gets.
+        """Serve the dump that ``request`` asks for until it ends. Raises SqlError with the error that the replica gets.
 
         ``name`` is the command for SHOW PROCESSLIST, such as ``Binlog Dump GTID``.
         """
@@ -177,7 +177,9 @@ class ReplicaConnection(Connection):
 
     @property
     def _address(self) -> str:
-        """The client's address and port in gRPC's notation, which the register uses."""
+        """The client's address and port in gRPC's notation, such as ``ipv4:10.0.0.7:5000``. The master's register of
+        slaves uses this notation for slaves, too.
+        """
         return endpoint_of(*self.address)
 
     async def _serve_dump(self, request: answers.DumpRequest) -> None:
@@ -198,8 +200,11 @@ class ReplicaConnection(Connection):
                     service.register.remove(slave.slave_id)
 
     async def _serve_registered(self, wanted: Wanted, slave: RegisteredSlave, flags: int) -> None:
-        """Serve the dump of a registered replica until it ends. ``wanted`` and ``flags`` are those of its request.
-        Raises ClientGone when the replica disconnects, and DumpfilterError when the dump is refused or fails.
+        """Serve the dump of a registered replica until it ends.
+
+        ``wanted`` has the GTIDs or the position with which the replica asks for the dump, and ``flags`` the flags of
+        its request. Raises ClientGone when the replica disconnects, and DumpfilterError when the dump is refused or
+        fails.
         """
         service, state, by_gtids = self._service, self._state, wanted.gtids is not None
         counts_bytes = not by_gtids and self._is_mysql_server(state)
@@ -295,7 +300,9 @@ class ReplicaConnection(Connection):
         return answers.session_state(self._client.user_variables)
 
     def _is_filtered(self, slave: RegisteredSlave) -> bool:
-        """Tell whether the replica's dump may lack events of the original binlog."""
+        """Tell whether the replica's dump may lack events of the original binlog, for example because of its filter.
+        The positions that a MySQL replica computes are then wrong.
+        """
         write_filter = self._service.register.write_filter
         return (
             self._service.store.is_relay_log
@@ -308,13 +315,16 @@ class ReplicaConnection(Connection):
         """Tell whether the client is a MariaDB replica, which computes its position from the events. A program that
         reads the binlog does not.
 
-        A client counts as a replica if it wants heartbeats, or registers a server id.
+        A client counts as a replica if it wants heartbeats, or registers a server id. ``state`` has what it has told by
+        user variables.
         """
         is_replica = state.heartbeat_seconds is not None or bool(self._registration.server_id)
         return self._family == "mariadb" and is_replica
 
     def _check_client(self, state: answers.SessionState) -> None:
-        """Raise SqlError for a client that cannot understand the events of the binlog."""
+        """Raise SqlError for a client that cannot understand the events of the binlog. ``state`` has what the client
+        has told about itself by user variables.
+        """
         if state.checksum is None and self._source.has_checksums():
             raise answers.Said.NO_CHECKSUMS.error(self._family)
         if self._family == "mariadb":
@@ -351,7 +361,8 @@ class ReplicaConnection(Connection):
         return slave
 
     async def _choose_filter(self, peer: Peer) -> tuple[ReplicaEntry, ReplicationFilter]:
-        """Return the filter for the replica ``peer``, and the ``[[replica]]`` table that the filter comes from.
+        """Return the filter for the replica ``peer``, and the ``[[replica]]`` table of the configuration that the
+        filter comes from.
 
         The call takes seconds if the master reads the replica's own filter over the network. Raises ReplicaRefused.
         """
@@ -383,7 +394,9 @@ class ReplicaConnection(Connection):
         )
 
     def _register(self, chosen: ReplicationFilter) -> RegisteredSlave:
-        """Register the replica with the chosen filter. Raises DumpfilterError."""
+        """Add the replica with the chosen filter to the master's register of slaves, and return its entry. Raises
+        DumpfilterError, for example if another replica that dumps has its UUID.
+        """
         peer = self._peer
         # The secret lets the same replica take over its own dump.
         names = "\0".join((peer.user, peer.channel, peer.uuid)).encode("utf-8", "surrogatepass")
@@ -468,8 +481,8 @@ class OwnReplicas:
         self._source = source
 
     def execute(self, command: Command) -> Result:
-        """Execute a statement that a real replica's user may send, and return the result. SHOW REPLICAS returns only
-        the replicas that logged in as the same user.
+        """Execute a statement of a user of the replication port, and return the result. SHOW REPLICAS returns only the
+        replicas that logged in as the same user.
         """
         result = self._executor.execute(command)
         if command.method != "_show_replicas":
@@ -498,7 +511,7 @@ class OwnReplicas:
 
     @property
     def functions(self) -> Mapping[str, Callable[..., str | int | None]]:
-        """The SQL functions that replicas call before a dump, by name."""
+        """The SQL functions that replicas call before a dump, such as BINLOG_GTID_POS, by name in lower case."""
         return self._source.functions()
 
 
@@ -506,8 +519,8 @@ class ReplicaServer(ClientPort):
     """The replication port of one master, to which real replicas (MySQL and MariaDB servers) connect.
 
     ``executor`` executes the SQL statements that the port does not answer itself. ``service`` is the master's gRPC
-    service, whose binlog and register of slaves the dumps use. Replicas are registered like dumpfilter's slaves, and
-    share decisions and scans with them.
+    service, whose binlog and register of slaves the dumps use. Replicas are registered like dumpfilter's slaves. So the
+    dumps of both share the scans of the binlog, and the decisions of equal filters.
     """
 
     name, title = "replicas", "replication port"
@@ -565,12 +578,14 @@ class ReplicaServer(ClientPort):
 
     @property
     def listed(self) -> dict[int, Any]:
-        """The connections that a client of this port may list and end, by number: those of this port."""
+        """The connections that a client of this port can see in SHOW PROCESSLIST and end by KILL, by connection id:
+        those of this port only.
+        """
         return self.clients
 
     def greeting(self) -> Greeting:
-        """Return the first packet for a new client, which names the version of the server that wrote the binlog. Raises
-        SqlError if the binlog set is unusable.
+        """Return the first packet for a new client. It names the version of the server that wrote the binlog, so that a
+        replica takes the port for this server. Raises SqlError if the binlog set is unusable.
         """
         try:
             store = self.service.store

@@ -128,8 +128,8 @@ def read_own_filter(connect: ConnectBack, peer: Peer) -> OwnFilter:
     """Connect to the replica ``peer``, and return the filter that the replica itself applies to what it gets from this
     master.
 
-    ``connect`` is the table of the configuration file that says how to log in to the replica. Each step of the
-    connection takes at most ``connect.timeout`` seconds. Raises FilterUnreadable.
+    ``connect`` is the table ``connect`` of the configuration file, which says how to log in to the replica. Each step
+    of the connection takes at most ``connect.timeout`` seconds. Raises FilterUnreadable.
     """
     host = connect.host or (str(peer.address) if peer.address is not None else "")
     port = connect.port or peer.port
@@ -157,8 +157,8 @@ def read_own_filter(connect: ConnectBack, peer: Peer) -> OwnFilter:
 
 
 def _password(connect: ConnectBack) -> str:
-    """Return the password of the connection, from the password file or the environment. The file is read at each call,
-    so that the password can change.
+    """Return the password with which the master logs in to a replica, from the password file or the environment. The
+    file is read at each call, so that the password can change.
     """
     if connect.password_file is not None:
         return read_small_file(connect.password_file).decode().rstrip("\r\n")
@@ -248,8 +248,8 @@ def _cure(error: BaseException, connect: ConnectBack) -> str:
 
 
 def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool, names: NameRules) -> OwnFilter:
-    """Parse the filter rules of a replica, and return the filter. ``texts`` has the replica's answer for each kind of
-    rule.
+    """Parse the filter rules that a replica shows, and return the filter. ``texts`` has the replica's text for each
+    kind of rule, such as ``a,b`` for REPLICATE_IGNORE_DB.
 
     With ``commas_separate`` every comma separates two rules; otherwise a comma may also belong to a name. ``names``
     says how the replica compares names. Raises OptionError for a text that cannot be parsed, or that has too many
@@ -293,8 +293,8 @@ def read_rules(texts: Mapping[RuleKind, str], *, commas_separate: bool, names: N
 
 
 def _check_size(texts: Mapping[RuleKind, str]) -> None:
-    """Raise OptionError if the texts have more or longer rules than a filter may have, because the replica may be
-    hostile.
+    """Raise OptionError if a replica's texts have more or longer rules than a filter may have. A hostile replica could
+    otherwise fill the master's memory.
     """
     if sum(map(len, texts.values())) > MAX_RULES_TEXT:
         raise OptionError(f"its rules have more than {MAX_RULES_TEXT} characters together: use wild rules")
@@ -314,7 +314,9 @@ def _rules(kind: RuleKind, values: list[str]) -> Iterator[Rule]:
 
 
 def _pairs(text: str) -> list[str]:
-    """Return the rewrite rules in a replica's answer, each as ``source->target``. Raises OptionError."""
+    """Return the rewrite rules (``--replicate-rewrite-db``) in a replica's text, each as ``source->target``. Raises
+    OptionError for a text that can be read in several ways.
+    """
     if text.startswith("("):
         found = list(_MYSQL_PAIRS.finditer(text))
         if sum(len(one[0]) for one in found) == len(text):
@@ -347,8 +349,9 @@ class ChangedFilter:
     changed_at: float
 
     def applied(self, entry: ReplicaEntry | None) -> ReplicaEntry | None:
-        """Return a copy of ``entry``, the table in the configuration file, with the changed rules. Return None if the
-        table is gone, or if its rules in the file are no longer those that were changed.
+        """Return a copy of ``entry``, the ``[[replica]]`` table in the configuration file, with the changed rules.
+        Return None if the table is gone (``entry`` is None), or if its rules in the file are no longer those that were
+        changed.
         """
         if entry is None or self.semantics is not entry.semantics or self.in_place_of != _texts(entry):
             return None
@@ -500,8 +503,8 @@ class ReplicaFilters:
                 _note("change of filter", slave, "ok", _widening(old_filter, used, slave))
 
     def _change(self, slave: RegisteredSlave, new: ReplicationFilter) -> None:
-        """Change the filter of a registered replica. If the filter takes too much memory, end the replica's
-        registration and dump instead.
+        """Give a registered replica the filter ``new``, also in its running dump. If the filter takes too much memory,
+        end the replica's registration and dump instead.
         """
         try:
             self._register.change_filter(slave.slave_id, new)
@@ -522,8 +525,8 @@ class ReplicaFilters:
         return found
 
     def _use(self, changes: Iterable[ChangedFilter]) -> bool:
-        """Put the file's tables into force with these changes. Return whether a change was dropped, because its table
-        is gone or has other rules in the file.
+        """Put the ``[[replica]]`` tables of the configuration file into force, with the rules that ``changes`` give to
+        some of them. Return whether a change was dropped, because its table is gone or has other rules in the file.
         """
         applied = [(changed, changed.applied(self._file.get(changed.who))) for changed in changes]
         self.changes = tuple(changed for changed, entry in applied if entry is not None)
@@ -565,9 +568,9 @@ class ReplicaFilters:
 
         The result is valid while the table is in :attr:`entries`. Another thread may replace the table meanwhile.
 
-        Raises ReplicaRefused if the replica meets no table's conditions, or if its own filter is to be adopted and
-        cannot be read. A replica whose own filter is wider than its filter on the master is also refused (drift). With
-        ``on_drift = "warn"`` it is refused once with a warning, and its next attempt is served.
+        Raises ReplicaRefused if the replica meets no table's conditions, or if the master shall use the replica's own
+        filter (``adopt``) and cannot read it. A replica whose own filter is wider than its filter on the master is also
+        refused (drift). With ``on_drift = "warn"`` it is refused once with a warning, and its next attempt is served.
         """
         entry = self.find(peer)
         if entry is None:
@@ -583,9 +586,11 @@ class ReplicaFilters:
         return entry, entry.filter
 
     def _adopt(self, entry: ReplicaEntry, peer: Peer) -> ReplicationFilter:
-        """Connect to the replica and return its own filter. Raises ReplicaRefused when it cannot be read.
+        """Connect to the replica ``peer`` and return the filter that the replica itself applies. The master then drops
+        events by this filter. ``entry`` is the ``[[replica]]`` table, which says how to connect.
 
-        Warn when the filter is now wider than when the master adopted it last.
+        Warn when the filter is now wider than when the master adopted it last. Raises ReplicaRefused when it cannot be
+        read.
         """
         assert entry.connect is not None
         try:
@@ -642,17 +647,19 @@ class ReplicaFilters:
         raise ReplicaRefused(f"warning: {text} (the next attempt is served)", momentary=True)
 
     def drifting(self) -> list[Drift]:
-        """Return the warnings about drift: replicas whose own filter, when last compared, would apply events that the
-        master drops. The newest comes last.
+        """Return the warnings about replicas whose own filter, when last compared, would apply events that the master
+        drops (drift). The newest warning comes last.
         """
         with self._lock:
             return list(self._drifts.values())
 
 
 def _difference(own: OwnFilter, used: ReplicationFilter) -> tuple[str, bool]:
-    """Compare a replica's own filter with ``used``, the filter that the master uses for it.
+    """Compare a replica's own filter with ``used``, the filter that the master uses for it. Return a warning and
+    whether it is sure.
 
-    Return the warning, which is empty if there is no drift, and whether the replica's own filter is surely wider.
+    The warning says that the replica would apply events that the master drops (drift), or that this cannot be excluded.
+    It is empty if there is no drift. It is sure if the replica's own filter is wider under its most likely reading.
     """
     surely = passes_beyond(own.sure, used)
     if surely.beyond is Beyond.NOTHING:
@@ -692,12 +699,16 @@ def _note(what: str, slave: RegisteredSlave, result: str, warning: str = "") -> 
 
 
 def _login_facts(entry: ReplicaEntry) -> tuple[object, ...]:
-    """Return the values of a ``[[replica]]`` table whose change forces the replica to connect again."""
+    """Return the values of a ``[[replica]]`` table whose change forces the replica to connect again: the password, and
+    whether and how the master adopts the replica's own filter.
+    """
     return entry.stored, entry.adopt, entry.connect if entry.adopt else None
 
 
 def _widening(old: ReplicationFilter, new: ReplicationFilter, slave: RegisteredSlave) -> str:
-    """Return a warning text if ``new`` may send events that ``old`` dropped, or an empty text."""
+    """Return a warning for the operator if the filter ``new`` of a replica may send events that ``old`` dropped, or an
+    empty text. The replica does not get those events that were dropped before.
+    """
     wider = passes_beyond(new, old)
     if wider.beyond is Beyond.NOTHING:
         return ""
@@ -709,9 +720,11 @@ def _widening(old: ReplicationFilter, new: ReplicationFilter, slave: RegisteredS
 
 
 def _warn(event: str, peer: Peer, text: str, refused: bool | None = None, **details: str) -> None:
-    """Write a warning about a replica to the ordinary log and to the audit log.
+    """Write a warning about a replica to the ordinary log and to the audit log. ``event`` is the kind of warning, such
+    as ``drift``, and ``text`` the reason.
 
-    ``refused`` says whether the replica was refused; None leaves this field out.
+    ``refused`` says whether the replica was refused; None leaves this field out. ``details`` are further fields of the
+    ordinary log.
     """
     fate = {} if refused is None else {"refused": refused}
     log.warning(event, **peer.fields, address=str(peer.address), reason=text, **details, **fate)

@@ -48,8 +48,9 @@ _NOWHERE = Reached("", 0, is_boundary=True)
 
 @dataclass
 class KnownPosition:
-    """The binlog file and position that one replica shows as its own (Read_Source_Log_Pos). The master computes them
-    from the events that it sends.
+    """The binlog file and position that one replica shows as its own (Read_Source_Log_Pos), as the master computes them
+    from the events that it sends. Behind a filter the position may be wrong, and the master corrects it where an event
+    can.
     """
 
     server_id: int
@@ -70,8 +71,8 @@ class KnownPosition:
         self._file, self._at = file, position
 
     def count(self, events: bytes, framed: protocol.Framed, *, checksum: bool) -> None:
-        """Record that the replica receives ``events``, whole events one after another. ``framed`` are their packets.
-        ``checksum`` says that events end in a checksum.
+        """Record that the replica receives ``events``, whole events one after another. ``framed`` has the packets in
+        which they are sent. ``checksum`` says that events end in a checksum.
 
         If the last one is the Rotate event at the end of a file, the replica moves to the next file.
         """
@@ -128,8 +129,8 @@ class KnownPosition:
 
 @dataclass
 class ReplicaStream:
-    """Sends one dump to one replica over the replica's connection: events, heartbeats and corrections of the replica's
-    position.
+    """The sender of one dump to one replica over the replica's connection: events, heartbeats and corrections of the
+    replica's position.
 
     If the last connection was lost inside a transaction, the dump begins at the start of this transaction, and the
     stream leaves out the events that the client already has.
@@ -185,8 +186,8 @@ class ReplicaStream:
         return self.sent > 0 and self.dump.is_at_end
 
     def _plan_correction(self) -> bool:
-        """Return whether the replica's position must be corrected now. Otherwise plan a correction of a wrong position
-        for the next pause.
+        """Return True if the replica's position is wrong and must be corrected now, since the last correction was long
+        ago. Otherwise plan a correction of a wrong position for the next pause.
 
         For that the dump yields an empty message when it has sent nothing for QUIET_SECONDS.
         """
@@ -197,8 +198,8 @@ class ReplicaStream:
         return False
 
     def _send_at_once(self, events: Sequence[bytes], reached: Reached) -> bool:
-        """Send the events of commits if that needs no waiting, and return whether they were sent. ``reached`` is the
-        position of the dump after them.
+        """Send the events of new commits at once if the connection can take them without waiting. Return whether they
+        were sent. ``reached`` is the position of the dump after them.
         """
         if self._known is not None or not self.packets.is_idle:
             return False
@@ -315,12 +316,14 @@ class ReplicaStream:
         return no_such_part(self.wanted.file or self.start.file, self.wanted.position)
 
     def _correction(self) -> bytes:
-        """Return the event that corrects the replica's position, and note the time."""
+        """Return the event that corrects the replica's position, and record the time of this correction."""
         self._told_at = time.monotonic()
         return self.position.correction(self._reached.end, checksum=self._has_checksums)
 
     async def _send_events(self, events: bytes, *, counts: bool = False) -> None:
-        """Send whole events. With ``counts`` they are the binlog's, and move the replica's position."""
+        """Send whole events to the replica. With ``counts`` they come from the binlog, and move the replica's position;
+        otherwise the master has made them.
+        """
         if not events:
             return
         making = partial(protocol.frame, events, self.packets.sequence, left_out=self.left_out)
@@ -332,14 +335,18 @@ class ReplicaStream:
 
 
 def _description(announcement: bytes) -> FormatDescription:
-    """Return the format description event in ``announcement``, a message with an artificial Rotate event before it."""
+    """Return the format description event in ``announcement``, the message with which a dump or a file begins. An
+    artificial Rotate event precedes it.
+    """
     at = EventHeader.unpack(announcement).size
     size = EventHeader.unpack(announcement, at).size
     return FormatDescription.parse(announcement[at : at + size])
 
 
 def state_text(family: Family, *, has_sent_all: bool) -> str:
-    """Return the value of the column State in SHOW PROCESSLIST for a dump, as a server of the family shows it."""
+    """Return the value of the column State in SHOW PROCESSLIST for a dump, as a server of the family shows it.
+    ``has_sent_all`` says that the dump has sent everything and waits for new events.
+    """
     if family == "mysql":
         has_all = "Source has sent all binlog to replica; waiting for more updates"
         return has_all if has_sent_all else "Sending binlog event to replica"
