@@ -110,7 +110,8 @@ def rows_data(rows: RowsHeader, body: BytesLike) -> BytesLike:
     """Return the row data of a rows event, uncompressed if MariaDB compressed them.
 
     ``body`` is the event without common header and checksum, and ``rows`` is its decoded header. Rows that MariaDB did
-    not compress are a slice of ``body``, without a copy when ``body`` is a memoryview. Raises BinlogCorrupt.
+    not compress are a slice of ``body``, without a copy when ``body`` is a memoryview. Raises BinlogCorrupt for
+    malformed compressed rows.
     """
     data = body[rows.rows_offset :]
     return uncompress(data) if rows.compressed and not rows.is_dummy else data
@@ -187,7 +188,11 @@ class TransactionPayload:
             raise BinlogCorrupt("a compressed transaction ends inside an event's header")
 
     def _pieces(self) -> Iterator[bytes]:
-        """Yield the uncompressed payload in pieces of at most 1 MiB, and check its size. Raises BinlogCorrupt."""
+        """Yield the uncompressed payload in pieces of at most 1 MiB.
+
+        Raises BinlogCorrupt when the payload does not have the size that the event announces, or cannot be
+        uncompressed.
+        """
         if self.uncompressed_size > MAX_UNCOMPRESSED:
             raise BinlogCorrupt(
                 f"Transaction_payload event announces {self.uncompressed_size} bytes, more than {MAX_UNCOMPRESSED}"
@@ -218,7 +223,7 @@ def decode_transaction_payload(body: BytesLike) -> TransactionPayload:
 
     The body is a list of fields up to an end mark, and then the payload. A field has a type, a length and a value, each
     a packed integer. Fields of unknown types are skipped, as the server does. The payload of the result is a slice of
-    ``body``. Raises BinlogCorrupt.
+    ``body``. Raises BinlogCorrupt for a malformed body.
     """
     reader = Cursor(body, "Transaction_payload")
     fields: dict[int, int] = {}
@@ -311,9 +316,12 @@ def uncompressed_sizes(
 ) -> Int64s:
     """Return the size that each event would have without MariaDB's compression, bytes, int64.
 
-    Event k has the type ``type[k]`` and ``size[k]`` bytes from ``data[start[k]]`` on. ``fd`` is the format description
-    event of the file. Events that MariaDB did not compress keep their size, as do malformed events and MySQL's
-    compressed transactions. If no event is compressed, the result is the array ``size`` itself.
+    Reports count these sizes, as if the server did not compress. Nothing is uncompressed, because compressed data begin
+    with their uncompressed length.
+
+    Event k has the type ``type[k]`` and ``size[k]`` bytes (with header and checksum) from ``data[start[k]]`` on. ``fd``
+    is the format description event of the file. Events that MariaDB did not compress keep their size. So do malformed
+    events and MySQL's compressed transactions. If no event is compressed, the result is the array ``size`` itself.
     """
     events = np.flatnonzero(_IS_COMPRESSED[type])
     if not len(events):

@@ -85,7 +85,7 @@ class XaPrepare(NamedTuple):
 
 
 def decode_xa_prepare(body: BytesLike) -> XaPrepare:
-    """Read the body of an XA_prepare (38) event.
+    """Decode the body of an XA_prepare (38) event, which ends the first phase of an XA transaction.
 
     The body has u8 one_phase (1 for XA COMMIT … ONE PHASE), i32 format id, u32 length of the gtrid, u32 length of the
     bqual, gtrid, bqual.
@@ -149,7 +149,7 @@ class UserVar(NamedTuple):
 
 
 def decode_user_var(body: BytesLike) -> UserVar:
-    """Read the body of a User_var (14) event.
+    """Decode the body of a User_var (14) event, which holds the value of a user variable (``@name``).
 
     The body has u32 length of the name, the name, and u8 whether the value is NULL. For a value that is not NULL, u8
     type, u32 collation id, u32 length and the value follow. Then come optional fields, each with a code of one byte:
@@ -208,10 +208,10 @@ class LoadBlock(NamedTuple):
 
 
 def decode_load_block(body: BytesLike) -> LoadBlock:
-    """Read the body of a Begin_load_query (17) or Append_block (9) event, which carry the first part and later parts of
-    a LOAD DATA statement's file.
+    """Decode the body of a Begin_load_query (17) or Append_block (9) event.
 
-    The body has u32 file id, then data to the end.
+    Begin_load_query carries the first part of the file that a LOAD DATA statement reads. Append_block carries a later
+    part. The body has u32 file id, then data to the end.
     """
     reader = Cursor(body, "Begin_load_query or Append_block")
     return LoadBlock(reader.integer(4, "the file id"), reader.rest())
@@ -229,7 +229,8 @@ class Incident(NamedTuple):
 
 
 def decode_incident(body: BytesLike) -> Incident:
-    """Read the body of an Incident (26) event: u16 number, u8 length of the message, message.
+    """Decode the body of an Incident (26) event, with which a server tells that it could not log some changes. The body
+    has u16 number, u8 length of the message, and the message.
 
     Some servers leave out length and message.
     """

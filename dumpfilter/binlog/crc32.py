@@ -39,7 +39,7 @@ _CLMUL = HAS_CLMUL
 
 @kernel
 def crc32(address: np.uintp, length: np.uintp):
-    """Return the CRC32 of the ``length`` bytes at ``address``, like zlib.crc32."""
+    """Return the CRC32 of the ``length`` bytes at the memory address ``address``, like zlib.crc32."""
     crc = np.uint32(0xFFFFFFFF)
     at = np.uintp(address)
     left = np.uintp(length)
@@ -53,8 +53,8 @@ def crc32(address: np.uintp, length: np.uintp):
 
 @kernel
 def by_tables(crc: np.uint32, address: np.uintp, length: np.uintp):
-    """Continue a CRC32 computation over the ``length`` bytes at ``address`` by table look-ups, and return the new
-    register.
+    """Continue a CRC32 computation over the ``length`` bytes at the memory address ``address`` by table look-ups, and
+    return the new register.
 
     ``crc`` is the register (intermediate state) so far, without the final inversion of its bits.
     """
@@ -86,7 +86,10 @@ _ALL_ONES = 0xFFFFFFFF
 
 
 def _shifted(crc: int, zeros: int) -> int:
-    """Return the raw CRC32 register ``crc`` after a number of zero bytes, at most _BLOCK."""
+    """Return the CRC32 register (intermediate state) that follows from ``crc`` after ``zeros`` more bytes of value 0.
+
+    ``zeros`` is at most _BLOCK. No bits are inverted before or after, unlike in zlib.crc32.
+    """
     # The library inverts the register before and after.
     return isal_zlib.crc32(_ZEROS[:zeros], crc ^ _ALL_ONES) ^ _ALL_ONES
 
@@ -102,9 +105,11 @@ _SHIFT = np.array([[_shifted(byte << 8 * k, _BLOCK) for byte in range(256)] for 
 
 @kernel
 def _expected(data: Bytes, begin: int, size: int):
-    """Return the length of the whole events in a buffer, of the zero bytes that fill the last block, and a CRC32.
+    """Compute the CRC32 that the events in ``data[begin:size]`` must have together.
 
-    The events and the zero bytes together have this CRC32 if the checksums of all events are right.
+    Return three numbers. The first is the length of the complete events, bytes. The second is the number of zero bytes
+    that fill their last block of _BLOCK bytes. The third is a CRC32. If the checksums of all events are right,
+    :func:`_shifted` of the events' CRC32 by these zero bytes is this CRC32.
     """
     address = np.uintp(data.ctypes.data) + np.uintp(begin)
     room = np.int64(size) - np.int64(begin)
@@ -128,10 +133,11 @@ def _expected(data: Bytes, begin: int, size: int):
 
 
 def all_sound(data: npt.NDArray[np.uint8], begin: int, size: int) -> bool:
-    """Tell whether the checksums of all complete events in a buffer are right. One pass checks all of them together.
+    """Tell whether the checksums of all complete events in ``data[begin:size]`` are right. One pass checks all of them
+    together.
 
-    The first event begins at offset ``begin`` of ``data``, and the first ``size`` bytes of ``data`` are checked. The
-    check stops without an error before an incomplete event, or before an event with an impossible length.
+    The first event begins at offset ``begin``. The check stops without an error before an incomplete event, or before
+    an event with an impossible length.
     """
     length, zeros, wanted = _expected(data, begin, size)
     return _shifted(isal_zlib.crc32(data[begin : begin + length]), zeros) == wanted

@@ -59,20 +59,26 @@ class Cursor:
             raise BinlogCorrupt(f"{self.what} event: it has {self.left} bytes after its last field")
 
     def unpack(self, form: struct.Struct, field: str) -> tuple[Any, ...]:
-        """Return the next values of the event's body, which ``form`` unpacks. ``field`` names them in errors."""
+        """Return the next values of the event's body, one for each field of the struct ``form``. Raises BinlogCorrupt
+        when the body ends inside them.
+
+        ``field`` names the values in the error.
+        """
         return form.unpack(self.take(form.size, field))
 
     def integer(self, width: int, field: str) -> int:
-        """Return the next ``width`` bytes of the event's body as an unsigned little-endian integer. ``field`` names it
-        in errors.
+        """Return the next ``width`` bytes of the event's body as an unsigned little-endian integer. Raises
+        BinlogCorrupt when the body ends inside the integer.
+
+        ``field`` names the integer in the error.
         """
         return int.from_bytes(self.take(width, field), "little")
 
     def name(self, width: int, field: str) -> str:
-        """Return the next name in the event's body, such as that of a database. Its length comes first, an integer of
-        ``width`` bytes.
+        """Return the next name in the event's body, such as that of a database. The name's length stands before the
+        name, as an integer of ``width`` bytes.
 
-        ``field`` names it in errors.
+        ``field`` describes the name in errors. Raises BinlogCorrupt when the body ends inside the name.
         """
         return decode_name(self.take(self.integer(width, field), field))
 
@@ -91,15 +97,16 @@ class Cursor:
         return self.integer(width, field)
 
     def sized(self, field: str) -> bytes:
-        """Return the bytes of the next field in the event's body. The field's length comes first, as a packed integer
-        of 1 to 9 bytes.
+        """Return the bytes of the next field in the event's body. The field's length stands before the field, as a
+        packed integer of 1 to 9 bytes.
 
-        ``field`` names it in errors.
+        ``field`` names the field in errors. Raises BinlogCorrupt when the body ends inside the field.
         """
         return self.take(self.packed(f"the length of {field}"), field)
 
     def varlen(self, field: str) -> int:
-        """Return the next unsigned integer of ``mysql::serialization`` (``variable_length_integers.h``).
+        """Return the next integer of the event's body in the variable-length form of ``mysql::serialization``, 1 to 9
+        bytes (``variable_length_integers.h``).
 
         The number of 1 bits at the low end of the first byte is the number of bytes that follow. The bits above hold
         the value, little-endian.
@@ -142,7 +149,9 @@ def encode_varlen(value: int) -> bytes:
 
 
 def decode_name(raw: BytesLike) -> str:
-    """Decode the name of a database, user or variable from utf-8. Other bytes are kept by surrogateescape."""
+    """Decode the name of a database, user or variable from utf-8. Bytes that are not valid utf-8 are kept by
+    surrogateescape.
+    """
     return bytes(raw).decode("utf-8", "surrogateescape")
 
 

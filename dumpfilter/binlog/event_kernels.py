@@ -17,10 +17,10 @@ def rebase(data: Bytes, position: int, checksum: bool, fill: bool):
     """Rewrite the end_log_pos and the checksums of consecutive events in place, for a file in which they begin at
     ``position``.
 
-    ``data`` (uint8) has the events, and ``checksum`` tells whether they have checksums. Without ``fill``, an
-    end_log_pos of 0 stays 0, because MariaDB 11.8 writes 0 for the events inside a transaction. Return -1 when all
-    events are whole. Otherwise return the offset of the first event that is incomplete or too short, and leave it
-    unchanged.
+    ``data`` (uint8) has the events. ``position`` is a byte offset in the file, and ``checksum`` tells whether events
+    end in a CRC32. Without ``fill``, an end_log_pos of 0 stays 0, because MariaDB 11.8 writes 0 for the events inside a
+    transaction. Return -1 when all events are whole. Otherwise return the offset in ``data`` of the first event that is
+    incomplete or too short, and leave it unchanged.
     """
     base = _U(data.ctypes.data)
     at = np.int64(0)

@@ -198,7 +198,8 @@ class EventType(enum.IntEnum):
 
     @property
     def opened(self) -> EventType:
-        """The rows event type of the uncompressed form, such as Write_rows for MariaDB's Write_rows_compressed.
+        """The uncompressed rows event type with the same meaning, such as Write_rows for MariaDB's
+        Write_rows_compressed.
 
         For every type other than compressed rows events, the type itself.
         """
@@ -246,7 +247,8 @@ def shown_name(number: int) -> str:
 
 
 def types_of(*symbols: Symbol) -> frozenset[EventType]:
-    """Return the event types that belong to one of the given symbols (groups of event types, such as all rows events).
+    """Return the event types that belong to any of the given symbols. A symbol is a group of event types, such as all
+    rows events.
 
     >>> sorted(kind.name for kind in types_of(Symbol.QUERY, Symbol.LOAD_QUERY))
     ['EXECUTE_LOAD_QUERY', 'QUERY', 'QUERY_COMPRESSED']
@@ -255,9 +257,10 @@ def types_of(*symbols: Symbol) -> frozenset[EventType]:
 
 
 def by_number(value: Callable[[EventKind], int]) -> npt.NDArray[np.int16]:
-    """Return an array of 256 int16 values, in which the number of an event type is the index of the type's value.
+    """Return a lookup table of event types: an int16 array of shape (256,), indexed by the number of an event type.
 
-    The function ``value`` computes the value from the type's properties. For numbers that no server uses, it is 0.
+    The function ``value`` computes each entry from the type's properties. The entry is 0 for numbers that no server
+    uses.
     """
     found: npt.NDArray[np.int16] = np.zeros(256, np.int16)
     for kind in KINDS:
@@ -266,9 +269,11 @@ def by_number(value: Callable[[EventKind], int]) -> npt.NDArray[np.int16]:
 
 
 def numbers_at(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.int64]:
-    """Return the little-endian numbers of ``width`` bytes at the offsets ``at`` of ``data``.
+    """Return the unsigned little-endian integers of ``width`` bytes at the byte offsets ``at`` of ``data``, as an int64
+    array.
 
-    A number that lies beyond the end of ``data`` has any value.
+    An integer that reaches beyond the end of ``data`` gets an arbitrary value, so that the caller must check the
+    offsets.
     """
     found: npt.NDArray[np.int64] = np.zeros(at.shape, np.int64)
     for k in range(width):
@@ -322,7 +327,10 @@ LOG_EVENT_IGNORABLE_F = 0x0080
 
 
 class EventHeader(NamedTuple):
-    """The common header of an event: ``timestamp`` in seconds, ``size`` and ``end_log_pos`` in bytes."""
+    """The common header (19 bytes) with which every event begins. ``timestamp`` is in Unix seconds, ``type`` is the
+    number of the event type. ``size`` is the whole event's length in bytes, and ``end_log_pos`` the file offset after
+    the event.
+    """
 
     timestamp: int
     type: int
@@ -333,13 +341,13 @@ class EventHeader(NamedTuple):
 
     @classmethod
     def unpack(cls, data: bytes | memoryview, offset: int = 0) -> EventHeader:
-        """Return the header whose 19 bytes begin at ``offset`` of ``data``. Raises struct.error when there are fewer
-        bytes.
+        """Return the event header whose 19 bytes begin at ``offset`` of ``data``. Raises struct.error when there are
+        fewer bytes.
         """
         return cls(*COMMON_HEADER.unpack_from(data, offset))
 
     def pack(self) -> bytes:
-        """Return the header's 19 bytes.
+        """Return the 19 bytes of the event header.
 
         >>> EventHeader.unpack(EventHeader(1, 2, 3, 19, 23, 0).pack()).end_log_pos
         23

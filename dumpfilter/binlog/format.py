@@ -30,8 +30,8 @@ Family = Literal["mysql", "mariadb"]
 
 
 class NameCollation(enum.StrEnum):
-    """The collation by which a MariaDB server compares names in ``replicate-*-table`` and ``replicate-wild-*-table``
-    rules. MySQL compares without a collation.
+    """The collations by which MariaDB servers compare names in ``replicate-*-table`` and ``replicate-wild-*-table``
+    rules. The server's version decides which collation it uses. MySQL compares without a collation.
     """
 
     GENERAL_CI = "general_ci"
@@ -64,8 +64,8 @@ _ACCENTS_COUNT = (11, 5)
 
 
 def name_collation_of(family: Family, server_version: str) -> NameCollation:
-    """Return the collation by which a server compares the names of tables. An unreadable version counts as an old
-    version.
+    """Return the collation by which a MariaDB server of this version compares the names of tables in replication rules.
+    For MySQL, whose rules use no collation, the result is GENERAL_CI. An unreadable version counts as an old version.
 
     >>> name_collation_of("mariadb", "11.8.9-MariaDB-log").value
     'general1400_as_ci'
@@ -128,9 +128,10 @@ class FormatDescription:
     def parse(
         cls, event: bytes, *, file: str | None = None, position: int | None = None
     ) -> FormatDescription:
-        """Read a whole format description event, and verify its checksum when the event has one.
+        """Decode a whole format description event, with its header, and verify its checksum when the event has one.
 
-        ``file`` and ``position`` are for errors. Raises BinlogCorrupt, or BinlogUnsupported for a format other than v4.
+        ``file`` and ``position`` (byte offset of the event) are only for errors. Raises BinlogCorrupt, or
+        BinlogUnsupported for a binlog format other than v4.
         """
         try:
             return cls._parsed(event)
@@ -188,7 +189,8 @@ class FormatDescription:
 
     @property
     def names(self) -> NameRules:
-        """The server's settings that decide whether two names of databases or tables are equal.
+        """The settings by which the server that wrote the binlog decides whether two names of databases or tables are
+        equal.
 
         The event does not contain ``lower_case_table_names``, which is therefore 0 in the result.
         """
@@ -207,10 +209,11 @@ class FormatDescription:
         )
 
     def with_post_header_lengths(self, lengths: Mapping[int, int]) -> FormatDescription:
-        """Return a copy of the format description event with other post-header lengths.
+        """Return a copy of the format description event that announces other post-header lengths, for a stream whose
+        events are sent in another layout.
 
-        The post-header is the part of fixed length with which an event's body begins. ``lengths`` has the new length
-        by event type. Types that the event does not list are ignored.
+        The post-header is the part of fixed length with which an event's body begins. ``lengths`` maps an event type to
+        its new length, bytes. Types that the event does not list are ignored.
         """
         event = bytearray(self.raw)
         first = HEADER_LENGTH + _FIXED.size

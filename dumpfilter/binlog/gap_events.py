@@ -99,7 +99,8 @@ class Head(NamedTuple):
 
 
 def source_bytes(key: SourceKey) -> bytes:
-    """Return the binary form of a GTID source in a Gap event (a note about dropped transactions in a relay log).
+    """Return the binary form of a GTID source as a Gap event (a note about dropped transactions in a relay log) stores
+    it.
 
     A GTID source is a server UUID with a tag, or MariaDB's domain id and server id. The result has the 16 bytes of the
     UUID and the bytes of the tag, or 4 bytes for each id.
@@ -110,7 +111,8 @@ def source_bytes(key: SourceKey) -> bytes:
 
 
 def source_key(source: bytes) -> SourceKey:
-    """Return the GTID source from its binary form in a Gap event (a note about dropped transactions in a relay log).
+    """Return the GTID source whose binary form stands in a Gap event (a note about dropped transactions in a relay
+    log). This is the inverse of :func:`source_bytes`.
 
     A GTID source is a server UUID with a tag, or MariaDB's domain id and server id.
     """
@@ -143,8 +145,8 @@ def make_head(members: dict[str, Any], *, server_id: int, checksum: bool) -> byt
 def make_gap(gap: Gap, *, server_id: int, checksum: bool) -> bytes:
     """Return the bytes of one Gap event, which records dropped transactions in a relay log.
 
-    ``server_id`` goes into the event's header, and ``checksum`` tells whether the event ends in a CRC32.
-    :func:`with_gaps` makes many events at once.
+    ``gap`` is the event's content. ``server_id`` goes into the event's header, and ``checksum`` tells whether the event
+    ends in a CRC32. :func:`with_gaps` makes many events at once.
     """
     parts = [
         _PREFIX.pack(SIGNATURE, GAP_VERSION, KIND_GAP),

@@ -73,7 +73,8 @@ def parse_uuid(text: str) -> bytes:
 
 
 def normalize_tag(text: str) -> str:
-    """Return the tag of a MySQL GTID in lower case, as the server keeps tags; the empty text stands for no tag.
+    """Return the tag of a MySQL GTID in lower case and without white space around, as the server keeps tags. The empty
+    text stands for no tag.
 
     Raises GtidError when the text is not a tag.
 
@@ -102,12 +103,12 @@ class MysqlGtid(NamedTuple):
 
     @property
     def source(self) -> SourceKey:
-        """The UUID and the tag, within which the transaction's number is unique."""
+        """The GTID source: the UUID and the tag, within which the transaction's number (gno) is unique."""
         return self.uuid, self.tag
 
     @property
     def number(self) -> int:
-        """The transaction's number (gno), which is unique for its UUID and tag."""
+        """The transaction's number (gno), which is unique within its UUID and tag."""
         return self.gno
 
     @classmethod
@@ -138,12 +139,12 @@ class MariadbGtid(NamedTuple):
 
     @property
     def source(self) -> SourceKey:
-        """The domain id and the id of the server that wrote the transaction."""
+        """The GTID source: the domain id, and the id of the server that wrote the transaction."""
         return self.domain_id, self.server_id
 
     @property
     def number(self) -> int:
-        """The transaction's sequence number within its domain."""
+        """The transaction's sequence number (seq_no), which counts the transactions of a domain."""
         return self.seq_no
 
     @classmethod
@@ -265,7 +266,7 @@ class Intervals:
             del ends[low + 1 : high]
 
     def update(self, other: Intervals) -> None:
-        """Add the numbers of ``other`` to this set. The intervals of ``other`` may be adjacent or overlap."""
+        """Add the transaction numbers of ``other`` to this set. Intervals of ``other`` may be adjacent or overlap."""
         if len(other) == 1:
             # Most calls add a single interval, the GTIDs of a chunk of a stream. Adding the interval in place avoids
             # a copy of the whole set.
@@ -275,9 +276,12 @@ class Intervals:
         self.starts, self.ends = made.starts, made.ends
 
     def combined(self, other: Intervals, has: Callable[[Bools, Bools], Bools]) -> Intervals:
-        """Return the set of numbers for which ``has`` is true, given whether this set and ``other`` have them.
+        """Return the set of the numbers for which ``has`` is true. So ``np.logical_and`` makes the intersection of two
+        sets.
 
-        ``has`` gets bool arrays, and is false for a number that neither set has.
+        ``has`` gets two bool arrays with one entry for each piece between the edges of intervals. They tell whether
+        this set and whether ``other`` contain the numbers of the piece. ``has`` must be false for numbers that neither
+        set contains.
         """
         # An interval covers the numbers above its start minus 1, up to its end. So 2**64-1 needs no number above it.
         sides = [
@@ -342,8 +346,9 @@ class GtidSet(ABC):
         self.add_range(source, 1, number)
 
     def _place(self, gtid: Gtid) -> tuple[SourceKey, int]:
-        """Return a GTID's source (UUID and tag, or domain id and server id) and number. Raises GtidError for the other
-        family.
+        """Return the source and the number of a GTID. Raises GtidError for a GTID of the other family (MySQL, MariaDB).
+
+        The source is (UUID, tag) or (domain id, server id). The number is the gno or the seq_no.
         """
         if not isinstance(gtid, self._gtid):
             raise GtidError(f"not a GTID of {'MySQL' if self.family == 'mysql' else 'MariaDB'}: {gtid}")
@@ -351,11 +356,18 @@ class GtidSet(ABC):
 
     @abstractmethod
     def _key(self, source: SourceKey) -> Any:
-        """Return the key of a GTID source's intervals. Raises GtidError for a source of the other family."""
+        """Return the key under which the set keeps the intervals of a GTID source: (UUID, tag), or MariaDB's domain id.
+
+        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id). Raises GtidError for a source of the other
+        family.
+        """
 
     def _served(self, source: SourceKey, number: int) -> None:
-        """Record from which server a GTID of the set came. MariaDB's set keeps the server id of the last GTID of each
-        domain.
+        """Record the server id of a GTID that was added to the set. The text of a MariaDB set names the server of each
+        domain's last GTID.
+
+        ``number`` is the GTID's seq_no. The call has no effect for MySQL, for the server id 0, or if a later GTID of
+        the domain is known.
         """
         domain, server = source
         if isinstance(domain, int) and server and number >= self._servers.get(domain, (0, 0))[0]:
@@ -384,8 +396,8 @@ class GtidSet(ABC):
         return self._sets.get(self._key(source), _NOTHING)
 
     def contains(self, source: SourceKey, numbers: Int64s) -> Bools:
-        """Return for each of ``numbers`` whether the set contains the GTID with this number. All are of one GTID
-        source.
+        """Return for each of ``numbers`` whether the set contains the GTID of ``source`` with this number, as a bool
+        array.
 
         ``source`` is a (UUID, tag), or MariaDB's (domain id, server id). A number is a gno or a seq_no.
         """
@@ -399,18 +411,17 @@ class GtidSet(ABC):
         return self._of(source).overlaps(first, last)
 
     def highest(self, source: SourceKey) -> int:
-        """Return the highest number (gno or seq_no) of a GTID source in the set; 0 for none.
+        """Return the highest number (gno or seq_no) that the set has of a GTID source; 0 if it has none.
 
         ``source`` is a (UUID, tag), or MariaDB's (domain id, server id).
         """
         return next(reversed(self._of(source).ends), 0)
 
     def missing(self, source: SourceKey, first: int, last: int) -> list[tuple[int, int]]:
-        """Return the numbers (gnos or seq_nos) from ``first`` to ``last`` of a GTID source that the set lacks, as
-        intervals.
+        """Return which of the numbers (gnos or seq_nos) ``first`` to ``last`` of a GTID source the set lacks.
 
-        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id). Each interval is a pair of first and last
-        number, both included.
+        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id). Each interval in the result is a pair of first
+        and last missing number, both included.
         """
         return list(self._of(source).gaps(first, last))
 
@@ -538,9 +549,10 @@ class GtidSet(ABC):
         return one
 
     def add_intervals(self, key: Key, starts: UInt64s, ends: UInt64s) -> None:
-        """Add the GTIDs of many intervals of numbers. ``starts`` and ``ends`` have the first and last number of each.
+        """Add the GTIDs of many intervals of numbers (gnos or seq_nos) under one key.
 
-        ``key`` is a (UUID, tag) for MySQL and a domain id for MariaDB. The numbers are not checked.
+        ``key`` is a (UUID, tag) for MySQL and a domain id for MariaDB. ``starts`` and ``ends`` (uint64) have the first
+        and the last number of each interval, both included. The numbers are not checked.
         """
         if len(starts):
             self._intervals(key).update(Intervals.of(starts, ends))
@@ -578,9 +590,9 @@ class MysqlGtidSet(GtidSet):
     def parse(cls, text: str) -> Self:
         """Return the GTID set that a text names, as ``SET GLOBAL gtid_purged`` reads it.
 
-        Like the server, it accepts letters of either case, white space between any two tokens, and empty pieces
+        Like the server, the method accepts letters of either case, white space between any two tokens, and empty pieces
         between commas. A UUID without an interval adds nothing, and neither does an interval that ends before it
-        begins, such as ``5-3``. Raises GtidError, which names the wrong piece.
+        begins, such as ``5-3``. Raises GtidError, whose text quotes the wrong piece.
         """
         made = cls()
         for piece in text.split(","):

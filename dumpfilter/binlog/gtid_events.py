@@ -135,7 +135,7 @@ class MysqlGtidEvent:
 
 
 def decode_mysql_gtid(body: bytes | memoryview, *, anonymous: bool = False) -> MysqlGtidEvent:
-    """Read the body of a GTID (33) event or, with ``anonymous``, of an ANONYMOUS_GTID (34) event.
+    """Decode the body of a GTID (33) event or, with ``anonymous``, of an ANONYMOUS_GTID (34) event.
 
     All versions write u8 flags, 16 bytes of uuid and i64 gno. MySQL 5.7 and later go on with u8 2, i64 last_committed
     and i64 sequence_number. Later versions append these fields, and an event may end before any of them:
@@ -145,7 +145,7 @@ def decode_mysql_gtid(body: bytes | memoryview, *, anonymous: bool = False) -> M
     - u32 immediate server version. With bit 31 set, the u32 original server version follows.
     - u64 commit group ticket.
 
-    Raises BinlogCorrupt.
+    Raises BinlogCorrupt for a malformed body.
     """
     reader = Cursor(body, "GTID")
     flags, uuid, gno = reader.unpack(_HEAD, "its GTID")
@@ -181,7 +181,7 @@ _SIGNED = frozenset({"gno", "last_committed", "sequence_number"})
 
 
 def decode_gtid_tagged(body: bytes | memoryview) -> MysqlGtidEvent:
-    """Read the body of a GTID_TAGGED (42) event, which is one message of ``mysql::serialization``.
+    """Decode the body of a GTID_TAGGED (42) event, which is one message of ``mysql::serialization``.
 
     All numbers are varlen integers. The message begins with the serialization version (1) and the size of the whole
     message. The number after the size says which unknown fields a reader may skip: it is 0, or one more than the id of
@@ -200,8 +200,8 @@ def decode_gtid_tagged(body: bytes | memoryview) -> MysqlGtidEvent:
     - 10: original server version, absent when equal to field 9
     - 11: commit group ticket
 
-    Fields 2, 4 and 5 are signed, with the number shifted left by one and the sign in bit 0. Fields with larger ids
-    are skipped, as the server does. Raises BinlogCorrupt.
+    Fields 2, 4 and 5 are signed, with the number shifted left by one and the sign in bit 0. Fields with larger ids are
+    skipped, as the server does. Raises BinlogCorrupt for a malformed body.
     """
     reader = Cursor(body, "GTID_TAGGED")
     version = reader.varlen("its serialization version")
@@ -304,7 +304,7 @@ class MariadbGtidEvent:
 
 
 def decode_mariadb_gtid(body: bytes | memoryview, server_id: int) -> MariadbGtidEvent:
-    """Read the body of a MariaDB GTID (162) event. ``server_id`` is the server id in the event's header.
+    """Decode the body of a MariaDB GTID (162) event. ``server_id`` is the server id in the event's header.
 
     The body begins with u64 seq_no, u32 domain id and u8 flags. The flags tell which of these fields follow:
 
@@ -314,7 +314,8 @@ def decode_mariadb_gtid(body: bytes | memoryview, server_id: int) -> MariadbGtid
     An event that has more bytes goes on with u8 extra flags. The extra flags tell which of these fields follow:
     u8 number of engines, u64 seq_no of the START ALTER, u32 thread id.
 
-    The server pads the body with zeros to 19 bytes. The padding reads as "no extra flags". Raises BinlogCorrupt.
+    The server pads the body with zeros to 19 bytes. The padding reads as "no extra flags". Raises BinlogCorrupt for a
+    malformed body.
     """
     reader = Cursor(body, "GTID")
     seq_no, domain_id, flags = reader.unpack(_MARIADB_HEAD, "its header")
@@ -341,10 +342,10 @@ def decode_mariadb_gtid(body: bytes | memoryview, server_id: int) -> MariadbGtid
 
 
 def decode_gtid(header: EventHeader, body: bytes | memoryview) -> MysqlGtidEvent | MariadbGtidEvent:
-    """Decode the body of an event that begins a transaction: MySQL's GTID, ANONYMOUS_GTID and GTID_TAGGED, and
+    """Decode the body of a GTID event, which begins a transaction: MySQL's GTID, ANONYMOUS_GTID and GTID_TAGGED, and
     MariaDB's GTID.
 
-    ``header`` is the event's header, which tells the type.
+    ``header`` is the event's header, which tells the type. Raises BinlogCorrupt for a malformed body.
     """
     if header.type == EventType.MARIADB_GTID:
         return decode_mariadb_gtid(body, header.server_id)
@@ -354,10 +355,11 @@ def decode_gtid(header: EventHeader, body: bytes | memoryview) -> MysqlGtidEvent
 
 
 def read_xid(reader: Cursor, head: struct.Struct) -> Xid:
-    """Read the identifier of an XA transaction: format id, length of the gtrid, length of the bqual (in the form
-    ``head``), gtrid, bqual.
+    """Read the identifier of an XA transaction from the body of an event.
 
-    Raises BinlogCorrupt when the gtrid or the bqual has more than 64 bytes (``MAXGTRIDSIZE``).
+    Its fields are format id, length of the gtrid, length of the bqual, gtrid and bqual. ``head`` unpacks the first
+    three, whose widths depend on the event type. Raises BinlogCorrupt when the gtrid or the bqual has more than 64
+    bytes (``MAXGTRIDSIZE``).
 
     >>> str(read_xid(Cursor(bytes([7, 0, 0, 0, 1, 1]) + b"gb", "GTID"), struct.Struct("<iBB")))
     "X'67',X'62',7"
@@ -376,10 +378,10 @@ _TAGGED = 1
 
 
 def previous_gtids_count(body: bytes | memoryview) -> int:
-    """Return the number of UUIDs, or of pairs of UUID and tag, that the first bytes of an encoded GTID set of MySQL
-    announce.
+    """Return the number of entries that the first 8 bytes of an encoded GTID set of MySQL announce. An entry is a UUID,
+    or a UUID with a tag.
 
-    ``body`` is such a set, for example the body of a Previous_gtids event.
+    ``body`` begins with these bytes, as the body of a Previous_gtids event does. Further bytes are ignored.
     """
     number = int.from_bytes(body[:7], "little")
     return number >> 8 if body[7:8] == bytes([_TAGGED]) else number
@@ -392,8 +394,8 @@ def decode_previous_gtids(body: bytes | memoryview) -> MysqlGtidSet:
 
     The classic form is a u64 number of UUIDs. Each UUID has 16 bytes, a u64 number of intervals, and for each interval
     u64 first and u64 last + 1. MySQL 8.3 and later write the tagged form when the set has a tag. There, the first u64
-    has the format code 1 in bytes 0 and 7 and the number in the bytes between, and a tag (varlen length, bytes)
-    follows each UUID. Raises BinlogCorrupt.
+    has the format code 1 in bytes 0 and 7 and the number in the bytes between, and a tag (varlen length, bytes) follows
+    each UUID. Raises BinlogCorrupt for a malformed set.
     """
     reader = Cursor(body, "Previous_gtids")
     head = reader.take(8, "its header")
@@ -485,10 +487,12 @@ class GtidList:
 
 
 def decode_gtid_list(body: bytes | memoryview) -> GtidList:
-    """Decode a Gtid_list event's body (``Gtid_list_log_event``).
+    """Decode the body of MariaDB's Gtid_list event (``Gtid_list_log_event``), which tells the state of the GTIDs at the
+    beginning of a file.
 
     The body begins with a u32, whose upper 4 bits are flags and whose other bits are the number of GTIDs. Each GTID is
-    u32 domain, u32 server and u64 seq_no. The server pads an empty list to 6 bytes. Raises BinlogCorrupt.
+    u32 domain, u32 server and u64 seq_no. The server pads an empty list to 6 bytes. Raises BinlogCorrupt for a
+    malformed body.
     """
     if len(body) < 4:
         raise BinlogCorrupt(f"Gtid_list: only {len(body)} bytes")
@@ -550,8 +554,10 @@ def commit_time(events: bytes | memoryview, *, checksum: bool) -> float | None:
 
 
 def _told_time(kind: int, body: memoryview) -> int | None:
-    """Return the commit time in the body of a GTID event of MySQL, microseconds of Unix time. None for an event without
-    a time, and for a malformed event.
+    """Return the commit time in the body of a GTID event of MySQL, microseconds of Unix time.
+
+    ``kind`` is the event's type, and ``body`` the event without header and checksum. The result is None for an event
+    without a time, and for a malformed event.
     """
     if kind in FIXED_TIME:
         time = body[COMMIT_TIME_AT : COMMIT_TIME_AT + COMMIT_TIME_LENGTH]

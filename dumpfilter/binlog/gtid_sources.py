@@ -23,11 +23,14 @@ class SourceNumbers:
 
     @property
     def count(self) -> int:
-        """The number of GTID sources that have a number so far."""
+        """The number of GTID sources (server UUIDs, or MariaDB's domain and server ids) that are registered so far."""
         return len(self._keys)
 
     def number(self, key: SourceKey) -> int:
-        """Return the number of a GTID source. A new source gets the next free number."""
+        """Return the number that stands for a GTID source in compiled code. A new source gets the next free number.
+
+        A GTID source is (server UUID, tag), or MariaDB's (domain id, server id).
+        """
         number = self._numbers.get(key)
         if number is None:
             number = len(self._keys)
@@ -36,5 +39,5 @@ class SourceNumbers:
         return number
 
     def key(self, number: int) -> SourceKey:
-        """Return the GTID source with a number."""
+        """Return the GTID source for which a number stands: (server UUID, tag), or MariaDB's (domain id, server id)."""
         return self._keys[number]

@@ -120,10 +120,11 @@ def prefetch(typingctx, array, index):
 
 @inlined
 def prefetch_ahead(data, fetched, at):
-    """Prefetch the next 2 KiB of a walk from event to event, and return the end of the prefetched bytes.
+    """Prefetch the next 2 KiB of a loop from event to event, and return the offset in ``data`` after the prefetched
+    bytes.
 
-    The processor cannot do so itself, because each event's header tells where the next event begins. The walk is at
-    offset ``at`` of ``data``, and the bytes up to ``fetched`` were prefetched before.
+    The processor cannot predict these reads, because each event's header tells where the next event begins. The loop is
+    at offset ``at`` of ``data``. The bytes up to ``fetched``, the result of the call before, are already prefetched.
     """
     while fetched < at + 2048:
         prefetch(data, fetched)
@@ -141,8 +142,8 @@ _BARRETT = (0x01DB710641, 0x01F7011641)
 
 @intrinsic
 def crc32_fold(typingctx, address, length, crc):
-    """Continue a CRC32 computation over ``length`` bytes at ``address`` with carry-less multiplication, and return the
-    new register.
+    """Continue a CRC32 computation over ``length`` bytes at the memory address ``address`` with carry-less
+    multiplication, and return the new register.
 
     ``crc`` is the register (intermediate state) so far, without the final inversion of its bits. ``length`` is a
     positive multiple of 16. The processor must have the instruction

@@ -159,10 +159,10 @@ def _terminated_name(reader: Cursor) -> str:
 # The results are cached, because most statements of a session have the same status variables.
 @functools.lru_cache(1024)
 def decode_status_variables(data: bytes) -> StatusVariables:
-    """Read the status variables of a Query event. Raises BinlogCorrupt.
+    """Decode the status variables of a Query event (settings of its session). Raises BinlogCorrupt for malformed data.
 
-    A variable is a code of one byte and a value. Only the code tells the value's length. So the reading ends at an
-    unknown code, as it does in the server. Most servers write the variables in the order of their codes.
+    A variable is a code of one byte and a value. Only the code tells the value's length. So the decoding ends at an
+    unknown code, as in the server. Most servers write the variables in the order of their codes.
 
     >>> decode_status_variables(bytes.fromhex("0c02610062006366")).updated_dbs
     ('a', 'b')
@@ -272,15 +272,16 @@ class ExecuteLoadQueryEvent(QueryEvent):
 def decode_query(
     body: BytesLike, *, post_header_length: int = QUERY_HEADER_LENGTH, compressed: bool = False
 ) -> QueryEvent:
-    """Read the body of a Query (2) event or, with ``compressed``, of a QUERY_COMPRESSED (165) event.
+    """Decode the body of a Query (2) event or, with ``compressed``, of a QUERY_COMPRESSED (165) event.
 
     The post-header has u32 thread id, u32 exec_time, u8 length of the database, u16 error code and u16 length of the
     status variables. After the post-header come the status variables, the database with a NUL, and the statement.
 
-    In the extended format (``post_header_length`` 17) the post-header has two fields more: u16 length of the statement
-    and u16 length of the tables info. The database has no NUL, and the tables info follows the statement
-    (:func:`decode_tables_info`). The length of a statement over 65535 bytes is written as 65535, since WL#40 does not
-    define it. Every statement ends where the tables info begins.
+    In the extended format of WL#40 (``post_header_length`` 17), the event also names the statement's tables (the tables
+    info). There the post-header has two fields more: u16 length of the statement and u16 length of the tables info. The
+    database has no NUL, and the tables info follows the statement (:func:`decode_tables_info`). The length of a
+    statement over 65535 bytes is written as 65535, since WL#40 does not define it. Every statement ends where the
+    tables info begins.
     """
     return _query(_split("Query", body, post_header_length), compressed=compressed)
 
@@ -290,7 +291,7 @@ def decode_execute_load_query(
     *,
     post_header_length: int = QUERY_HEADER_LENGTH + EXECUTE_LOAD_QUERY_EXTRA_LENGTH,
 ) -> ExecuteLoadQueryEvent:
-    """Read the body of an Execute_load_query (18) event.
+    """Decode the body of an Execute_load_query (18) event, which holds a LOAD DATA statement.
 
     The layout is that of a Query event with four fields more at the end of the post-header. The fields are u32 file id,
     u32 start and u32 end of ``INFILE 'name' INTO`` in the statement, and u8 duplicate handling.
@@ -348,7 +349,8 @@ def encode_query(
 
 
 def decode_tables_info(data: BytesLike) -> tuple[TableName, ...]:
-    r"""Read a tables info, the list of table names in a Query event of the extended format (a proposal of WL#40).
+    r"""Decode a tables info, which is the list of table names in a Query event of the extended format (a proposal of
+    WL#40).
 
     Each table has u8 length and name of its database, then u8 length and name of the table. A database of length 0
     stands for the default database. Raises BinlogCorrupt when the list ends inside a name.
@@ -429,7 +431,8 @@ def _query(parts: _Parts, *, compressed: bool = False) -> QueryEvent:
 
 
 def decode_statement(raw: bytes, charset_client: int | None) -> tuple[str, bool]:
-    r"""Return a statement's text, and whether Python knows the client's character set, so that the text is exact.
+    r"""Decode a statement to text. Return the text, and whether it is exact because Python knows the client's character
+    set.
 
     ``charset_client`` is the client's collation id; None when the event does not tell it. A statement in an unknown
     character set is decoded as latin-1.

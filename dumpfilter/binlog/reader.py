@@ -111,7 +111,8 @@ def open_regular(path: Path) -> BinaryIO:
 def read_up_to(handle: int, offset: int, length: int, *, file: str) -> bytes:
     """Return ``length`` bytes of a file from the byte offset ``offset`` on, or fewer at the file's end.
 
-    ``handle`` is a file descriptor. ``file`` is the file's name for errors. Raises BinlogUnreadable.
+    ``handle`` is a file descriptor. ``file`` is the file's name for errors. Raises BinlogUnreadable for an error of the
+    operating system.
     """
     try:
         data = os.pread(handle, length, offset)
@@ -131,7 +132,8 @@ def read_into(handle: int, view: memoryview, offset: int, *, file: str) -> int:
     """Fill ``view`` with the file's bytes from the byte offset ``offset`` on. Return the number of bytes read, which
     is less than the length of ``view`` only at the file's end.
 
-    ``handle`` is a file descriptor. ``file`` is the file's name for errors. Raises BinlogUnreadable.
+    ``handle`` is a file descriptor. ``file`` is the file's name for errors. Raises BinlogUnreadable for an error of the
+    operating system.
     """
     done = 0
     try:
@@ -145,6 +147,7 @@ def read_into(handle: int, view: memoryview, offset: int, *, file: str) -> int:
 def check_whole(got: int, wanted: int, offset: int, *, file: str) -> None:
     """Raise BinlogTruncated if a read returned fewer bytes than the file must have (``got`` < ``wanted``).
 
+    Call the function for bytes that were in the file before, so that they can only lack if the file was truncated.
     ``offset`` is the byte offset of the read, and ``file`` the file's name for errors.
     """
     if got < wanted:
@@ -287,9 +290,10 @@ def _read_event(source: BinaryIO, offset: int, file: str) -> bytes | None:
 
 
 def _read(source: BinaryIO, length: int, offset: int, file: str) -> bytes:
-    """Read ``length`` bytes, or fewer at the end of the file. ``offset`` is the position for errors.
+    """Read ``length`` bytes from the current position, or fewer at the end of the file.
 
-    A source without a buffer may return fewer bytes than the file has, so the function reads on.
+    ``offset`` and ``file`` name the position in errors. A source without a buffer may return fewer bytes than the file
+    has, so the function reads on.
     """
     try:
         data = source.read(length)

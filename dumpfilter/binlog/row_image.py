@@ -69,9 +69,10 @@ def _bad(column: int, kind: int, why: str) -> BinlogCorrupt:
 
 
 def metadata_width(kind: int, following: bytes = b"") -> int:
-    """Return the number of bytes that the metadata of a column type take in a Table_map event.
+    """Return the size of a column's metadata in a Table_map event, bytes. The column's type ``kind`` decides the size.
 
-    ``following`` is the first of these bytes. It matters only for typed arrays, whose metadata begin with another type.
+    ``following`` is the first byte of the metadata. It matters only for typed arrays, whose metadata begin with another
+    type.
     """
     if kind == TYPED_ARRAY:
         # The metadata of a typed array (MYSQL_TYPE_TYPED_ARRAY) are the type of its elements and the metadata of that
@@ -86,7 +87,7 @@ def metadata_width(kind: int, following: bytes = b"") -> int:
 
 
 def raw_columns(table: TableMap) -> list[tuple[int, bytes]]:
-    """Return the type and the metadata bytes of each column in a Table_map event.
+    """Return the type and the metadata bytes of each column in a Table_map event, in the order of the columns.
 
     Raises BinlogCorrupt when the metadata of the table are shorter or longer than the columns' types require.
     """
@@ -185,8 +186,10 @@ NO_LAYOUTS = Layouts(np.zeros(1, np.int64), *(np.empty(0, kind) for kind in "qii
 
 
 def joined_layouts(parts: Sequence[Layouts]) -> Layouts:
-    """Return all layouts of row images (which columns the images have, and their sizes) in ``parts`` as one object, in
-    their order.
+    """Concatenate arrays of layouts. A layout tells which columns a row image has, and the sizes of their values.
+
+    The result has all layouts of ``parts`` in their order, so that a layout's index grows by the number of layouts
+    before.
     """
     begins = np.cumsum([0, *(part.size.size for part in parts)])
     moved = (
@@ -226,11 +229,11 @@ class ColumnPlan:
         return cls(tuple(sizes), tuple(k for k, kind in enumerate(table.column_types) if kind == JSON))
 
     def layout(self, rows: RowsHeader) -> Layouts:
-        """Return the layout of the row images in a rows event (which columns they have, and their sizes), given its
-        decoded header.
+        """Return the layout of the row images in a rows event as arrays with one entry. A layout tells which columns
+        the images have, and the sizes of the values.
 
-        Raises BinlogCorrupt for a header that does not fit the table map, and BinlogUnsupported for rows events of
-        servers before 5.1.18.
+        ``rows`` is the decoded header of the event. Raises BinlogCorrupt for a header that does not fit the table map,
+        and BinlogUnsupported for rows events of servers before 5.1.18.
         """
         return _layout(
             self, rows.type, rows.kind, rows.column_count, rows.columns_before, rows.columns_after or b""
@@ -295,7 +298,7 @@ def decimal_binary_size(precision: int, scale: int) -> int:
 
 
 def decimal_text(data: bytes, precision: int, scale: int) -> str:
-    """Convert a DECIMAL(precision, scale) from the servers' binary form to decimal digits (``bin2decimal``).
+    """Return the decimal digits of a DECIMAL(precision, scale) value in the servers' binary form (``bin2decimal``).
 
     Raises BinlogCorrupt for data of the wrong length.
 

@@ -75,8 +75,8 @@ class FoundRows(NamedTuple):
 class RowsError(Exception):
     """An error in the rows data of one event, when the rows of many events were searched together.
 
-    ``event`` is the index of the event among them. ``row`` is the index of the row in the event, and ``at`` the byte
-    offset in the event's rows.
+    ``event`` is the index of the damaged event among these events. ``row`` is the index of the row in that event, and
+    ``at`` the byte offset of the row in the event's rows data. ``error`` says what is wrong.
     """
 
     def __init__(self, event: int, error: BinlogCorrupt, row: int, at: int) -> None:
@@ -179,10 +179,11 @@ def _new_rows(rows: int, cells: int) -> FoundRows:
 
 @inlined
 def _image(data, at, end, layouts, first, last, writes_cells, out, k):
-    """Return the byte offset after the row image that begins at ``at``, or -1 if the data end inside the image.
+    """Return the byte offset after the row image that begins at offset ``at`` of ``data``, or -1 if the image does not
+    end by ``end``.
 
-    With ``writes_cells`` write the image's cells (values) to ``out`` from index ``k`` on. Entries ``first`` to ``last``
-    of ``layouts`` are the image's columns.
+    Entries ``first`` to ``last`` (exclusive) of ``layouts`` are the image's columns. With ``writes_cells``, also write
+    offset, length and column of each cell (value) to the arrays of ``out``, from index ``k`` on.
     """
     sizes, out_start, out_length, out_column = layouts.size, out.start, out.length, out.column
     nulls = at
@@ -238,11 +239,13 @@ def _walk(
     at: int,
     rows: int,
 ):
-    """Write the rows of all events to ``out``, from event ``e`` and byte offset ``at`` on, until a malformed row or a
-    full output array.
+    """Search the rows of many rows events, and write the rows to ``out``, until a malformed row or a full output array.
 
-    ``rows`` is the number of rows that ``out`` already has. If ``counts`` has entries, only they are written. Return
-    ``(stop, event, offset, rows)``: a :class:`_Stop`, and the values of ``e``, ``at`` and ``rows`` with which to
+    The rows of event i lie at ``data[starts[i] : ends[i]]``, and ``layout_of[i]`` is the index of its layout (columns
+    and sizes of the row images). The search begins at event ``e`` and byte offset ``at``. ``rows`` is the number of
+    rows that ``out`` already has. If ``counts`` has entries, only the numbers of rows are written, to ``counts``.
+
+    Return ``(stop, event, offset, rows)``: a :class:`_Stop`, and the values of ``e``, ``at`` and ``rows`` with which to
     continue.
     """
     firsts, seconds, images = layouts.first, layouts.second, layouts.images

@@ -246,16 +246,19 @@ _ONE_BYTE, _TWO_BYTES = 250, 252
 
 
 def table_id_length(fd: FormatDescription) -> int:
-    """Return the number of bytes of a table id in the file that ``fd`` begins: 6, or 4 with early MySQL 5.1."""
+    """Return the size of table ids in a binlog file, bytes: 6, or 4 with early MySQL 5.1. ``fd`` is the file's format
+    description event.
+    """
     return 4 if fd.post_header_length(EventType.TABLE_MAP) == ROWS_HEADER_LENGTH_V0 else 6
 
 
 def rows_offsets(data: Bytes, body: Int64s, type: Bytes, fd: FormatDescription) -> Int64s:
-    """Return the offset in ``data`` of the first row of each rows event, or 0 for a number of columns that no table
-    has.
+    """Return the byte offset in ``data`` of the first row of each rows event, int64. The result is 0 for an event with
+    an impossible number of columns.
 
-    Event k has the type ``type[k]``, and its body begins at ``data[body[k]]``. ``fd`` is the format description event.
-    Neither pre-GA rows events nor the ends of the events are considered.
+    Event k has the type ``type[k]``, and its body (the event after its common header) begins at ``data[body[k]]``.
+    ``fd`` is the format description event. The offset may lie after the end of the event, so the caller must check it.
+    For rows events of servers before MySQL 5.1.18 the offset may be wrong.
     """
     has_extra = np.zeros(256, np.bool_)
     for kind in ROWS:

@@ -17,10 +17,10 @@ UNLIMITED = 1 << 62
 
 @kernel
 def whole_events(data: Bytes, at: int, smallest: int, end: int):
-    """Return the offset after the last complete event in a buffer to which more bytes may be appended later.
+    """Return the offset after the last complete event in ``data``, a buffer to which more bytes may be appended later.
 
     The first event begins at offset ``at`` of ``data``. ``smallest`` is the least size of an event, bytes. ``end`` is
-    the offset after the last of all events, also of those that are not in the buffer yet. The result is the constant
+    the offset after the last of all events, also of events that are not in the buffer yet. The result is the constant
     IMPOSSIBLE when an event is shorter than ``smallest`` or extends beyond ``end``.
     """
     while data.size - at >= HEADER_LENGTH:

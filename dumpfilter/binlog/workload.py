@@ -16,7 +16,8 @@ popularity of schemas, and of the tables in a schema, follows Zipf's law: 1, 1/2
 Without a time span, the commits follow one another by 0.2 ms. Over a span, the pause before a commit is random, and in
 proportion to the transaction's bytes.
 
-The first 8 MiB are transactions of their own. Each is encoded once, and drawn again later with other GTIDs and times.
+Only the first 8 MiB of transactions are generated anew. All later transactions are drawn at random from these, with
+other GTIDs and times.
 
 In the shell, ``dumpfilter generate`` writes such a set.
 """
@@ -80,7 +81,8 @@ class EventFormat(NamedTuple):
         return self.style == "mariadb"
 
     def event(self, kind: int, body: bytes, flags: int = 0, now: int = 0) -> bytes:
-        """Return the bytes of an event in this format. The end position in its header is a placeholder.
+        """Return the bytes of an event in this format. The end position in its header is 0, a placeholder for
+        :func:`rebase`.
 
         ``kind`` is the event's type, ``body`` its bytes after the header, ``flags`` the header's flags, and ``now`` the
         Unix time, seconds.
@@ -247,8 +249,9 @@ class Transactions:
         return _Table(table_id, kind, encode_table_map(table_map))
 
     def _statement(self, schema: int) -> Iterator[bytes]:
-        """Yield the events of one random statement that changes tables of a schema. They are table maps and rows
-        events, for MariaDB preceded by an Annotate_rows event.
+        """Yield the events of one random statement that changes tables of the schema with number ``schema``.
+
+        The events are table maps and rows events. For MariaDB, an Annotate_rows event precedes them.
         """
         draw = self._random
         tables = self._tables[schema]
@@ -276,8 +279,10 @@ class Transactions:
         return int(min(max(size, _SMALLEST), _LARGEST))
 
     def _rows_event(self, table: _Table, change: int, size: int, *, ends: bool) -> bytes:
-        """Return a rows event of about ``size`` bytes. Its rows have the table's usual size. ``ends`` sets the flag
-        STMT_END_F that marks the last rows event of a statement.
+        """Return a rows event of about ``size`` bytes for a table. ``change`` is the event type, such as WRITE_ROWS.
+
+        Its rows have the table's usual size. ``ends`` sets the flag STMT_END_F that marks the last rows event of a
+        statement.
         """
         kind = table.kind
         columns, images = len(_FIRST_COLUMNS) + len(kind.types), 2 if change == EventType.UPDATE_ROWS else 1
@@ -316,8 +321,8 @@ class Transactions:
 def transaction(changes: list[bytes], schema: str, form: EventFormat) -> Transaction:
     """Return one encoded transaction of a generated binlog set, with placeholders for GTID, times and checksums.
 
-    ``changes`` are its Table_map and rows events, and ``schema`` is the default database. ``form`` tells the server
-    family, and whether events have checksums.
+    ``changes`` are its encoded Table_map and rows events, and ``schema`` is the default database. ``form`` tells the
+    server family, and whether events have checksums.
     """
     events = [*changes, form.event(EventType.XID, bytes(8))]
     if form.is_mariadb:
@@ -376,13 +381,13 @@ def written(
 
 
 def _put(data: Bytes, at: Int64s, values: Int64s, width: int) -> None:
-    """Write little-endian integers of ``width`` bytes at the offsets ``at``."""
+    """Write each of ``values`` as a little-endian integer of ``width`` bytes at its offset ``at[k]`` of ``data``."""
     octets = values.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :width]
     data[at[:, None] + np.arange(width)] = octets
 
 
 def _zipf(number: int) -> list[float]:
-    """Return the cumulative weights of ``number`` choices by Zipf's law: 1, 1/2, 1/3 and so on."""
+    """Return the cumulative weights of ``number`` choices by Zipf's law. The weights are 1, 1/2, 1/3 and so on."""
     return list(itertools.accumulate(1 / k for k in range(1, number + 1)))
 
 
@@ -437,7 +442,7 @@ class Span:
     """Whether the traffic rises and falls with the time of day."""
 
     def times(self, done: npt.NDArray[np.float64]) -> Int64s:
-        """Return the commit times of transactions, microseconds of Unix time.
+        """Return the commit times of transactions within this period, microseconds of Unix time.
 
         ``done`` has for each transaction the fraction (0 to 1) of the set's traffic that is written by the time of its
         commit.
@@ -546,7 +551,10 @@ def generate(
 
 
 def _supply(transactions: Transactions, seed: int) -> Iterator[Transaction]:
-    """Yield 8 MiB of new transactions, and then transactions drawn at random from these, without end."""
+    """Yield new transactions until they have 8 MiB, and then transactions drawn at random from these, without end.
+
+    Repeated transactions save the time of encoding new ones. ``seed`` determines the random choices.
+    """
     pool: list[Transaction] = []
     size = 0
     while size < _BLOCK:
@@ -559,7 +567,7 @@ def _supply(transactions: Transactions, seed: int) -> Iterator[Transaction]:
 
 
 def _block(supply: Iterator[Transaction], size: int) -> Iterator[Transaction]:
-    """Take transactions from ``supply`` until they have at least ``size`` bytes, and yield each."""
+    """Take transactions from the endless ``supply`` until they have at least ``size`` bytes, and yield each."""
     while size > 0:
         one = next(supply)
         size -= len(one.events)

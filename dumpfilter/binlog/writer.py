@@ -37,7 +37,7 @@ def make_event(
 ) -> bytes:
     """Return the bytes of an event: a common header, ``body`` and, with ``checksum``, a CRC32.
 
-    ``kind`` is the event's type.
+    ``kind`` is the number of the event's type. The keyword arguments fill the header.
     """
     # A live commit that is dropped for a replica needs two such events.
     size = HEADER_LENGTH + len(body) + (CHECKSUM_LENGTH if checksum else 0)
@@ -48,9 +48,10 @@ def make_event(
 
 
 def with_body(header: EventHeader, body: bytes, *, checksum: bool) -> bytes:
-    """Return an event with the header fields of ``header`` and another body, for example with fewer rows.
+    """Return the bytes of an event with another body, for example with fewer rows.
 
-    Length and checksum are computed anew. All other fields of the header stay, even end_log_pos.
+    ``header`` is the header of the original event. Length and checksum are computed anew. All other fields of the
+    header stay, even end_log_pos.
     """
     timestamp, kind, server_id, _, end_log_pos, flags = header
     return make_event(
@@ -81,10 +82,11 @@ def rotate_event(following: str, fd: FormatDescription, position: int, timestamp
 
 
 def rebase(events: bytes | bytearray, position: int, *, checksum: bool) -> bytearray:
-    """Return a copy of consecutive events with the end_log_pos and checksums of a file in which they begin at
-    ``position``.
+    """Return a copy of consecutive events, with end_log_pos and checksums changed for a file in which they begin at the
+    byte offset ``position``.
 
-    Raises BinlogCorrupt when ``events`` does not consist of whole events.
+    ``checksum`` tells whether the events end in a CRC32. Raises BinlogCorrupt when ``events`` does not consist of whole
+    events.
     """
     data = bytearray(events)
     rebase_array(np.frombuffer(data, np.uint8), position, checksum=checksum, fill=True)
@@ -92,7 +94,8 @@ def rebase(events: bytes | bytearray, position: int, *, checksum: bool) -> bytea
 
 
 def rebase_array(events: Bytes, position: int, *, checksum: bool, fill: bool = False) -> None:
-    """Rewrite end_log_pos and checksums of consecutive events in place, for a file in which they begin at ``position``.
+    """Rewrite end_log_pos and checksums of consecutive events in place, for a file in which they begin at the byte
+    offset ``position``.
 
     ``events`` is a uint8 array. Without ``fill`` an end_log_pos of 0 stays 0, because MariaDB writes 0 for the events
     inside a transaction. Raises BinlogCorrupt when ``events`` does not consist of whole events.
@@ -139,7 +142,9 @@ class BinlogSetWriter:
             directory.mkdir(parents=True, exist_ok=True)
 
     def begin(self, fd: FormatDescription) -> None:
-        """Open the next file of the binlog set, and write its magic number and the format description event ``fd``."""
+        """Open the next file of the binlog set, and write its magic number and the format description event ``fd``.
+        Raises OutputError if a file is still open.
+        """
         if self._file is not None:
             raise OutputError(f"{self.names[-1]}: the file is still open; end it before the next one begins")
         self.names.append(f"{self.base}.{len(self.names) + 1:06}")
@@ -154,8 +159,8 @@ class BinlogSetWriter:
         self.position = 4 + len(head)
 
     def append(self, events: bytes | bytearray | Bytes) -> None:
-        """Write whole events to the open binlog file. Their end_log_pos and checksums are changed to fit the position
-        there.
+        """Write whole events to the open binlog file. Their end_log_pos and checksums are changed to fit their new
+        position in this file.
 
         An end_log_pos of 0 stays 0, because MariaDB writes 0 for the events inside a transaction. An array is changed
         in place, which saves a copy.
