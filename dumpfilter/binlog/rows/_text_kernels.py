@@ -148,7 +148,9 @@ class Columns(NamedTuple):
 
 @inlined
 def _number(data, at, width, is_big):
-    """Return the number in ``width`` bytes, big-endian or little-endian, as uint64."""
+    """Return the unsigned integer in the ``width`` bytes at offset ``at`` of ``data``, as uint64. With ``is_big`` the
+    bytes are big-endian, otherwise little-endian.
+    """
     value = np.uint64(0)
     for k in range(width):
         value = value << np.uint64(8) | np.uint64(data[at + (k if is_big else width - 1 - k)])
@@ -357,10 +359,12 @@ def _is_utf8(data, at, end):
 
 @inner
 def _named(value, form, parameter, label, label_at, out, o):
-    """Write the name of an ENUM's value, or the names of a SET's members, to ``out`` at offset ``o``. Return the
-    offset after the text.
+    """Write the name of an ENUM's value, or the names of a SET's members, to ``out`` at offset ``o``. Return the offset
+    after the text.
 
-    A value without a name is written as its number.
+    ``value`` is the stored number. ``parameter`` is ``first << 16 | count``: the index of the column's first name in
+    ``label_at``, and the number of names. The bytes of the names are in ``label``. A value without a name is written as
+    its number.
     """
     first, names = parameter >> 16, parameter & 0xFFFF
     if form == Form.ENUM:
@@ -421,13 +425,13 @@ def write_texts(
     o: int,
     out_at: Int64s,
 ):
-    """Write the texts of the cells (values of single columns) from index ``k`` on to ``out`` from offset ``o`` on,
-    until ``out`` may be full.
+    """Write the texts of the cells (values of single columns) from cell ``k`` on to ``out`` from offset ``o`` on. Stop
+    when the next text may not fit into ``out``.
 
     Cell i lies at ``start[i]`` in ``data`` with ``length[i]`` bytes. ``column[i]`` is the index in ``columns`` of the
-    cell's column, which tells how its values become text. ``more`` has the texts that Python code has made, and
-    ``more_at`` their offsets. Text ``n`` is the next of them. ``out_at``, unless it is empty, gets the offset of each
-    cell's text, and the end.
+    cell's column, which tells how its values become text. ``more`` has the texts of cells that Python code has
+    converted, and ``more_at`` their offsets. The next of these texts has the index ``n``. ``out_at``, unless it is
+    empty, gets the offset of each cell's text, and the end.
 
     Return the index of the first cell that was not written, the next ``n``, and the offset after the texts.
     """

@@ -77,7 +77,9 @@ _EXACT_IN_DOUBLE = frozenset({pa.int8(), pa.int16(), pa.int32(), pa.float32(), p
 
 
 def column_type(column: Column, family: Family) -> pa.DataType:
-    """Return the Arrow type for the values of a column of a server of ``family``."""
+    """Return the Arrow type for the values of a column. ``family`` is the kind of server that wrote the binlog, MySQL
+    or MariaDB.
+    """
     kind = column.type
     if kind in _INTEGERS:
         return _INTEGERS[kind][bool(column.unsigned)]
@@ -128,7 +130,7 @@ def common_type(first: pa.DataType, second: pa.DataType) -> pa.DataType:
 
 
 def _check_size(size: int) -> None:
-    """Raise BinlogUnsupported if values that have ``size`` bytes together do not fit into one Arrow array."""
+    """Raise BinlogUnsupported if values of ``size`` bytes in total do not fit into one Arrow array."""
     if size > MOST_TEXT:
         raise BinlogUnsupported(f"the values of the rows have {size} bytes, more than {MOST_TEXT}")
 
@@ -145,17 +147,17 @@ def joined_values(kind: pa.DataType, values: Bytes, at: Int64s, has: Bools) -> p
 
 
 def validity(has: Bools) -> pa.Buffer | None:
-    """Return the validity bitmap of an Arrow array, in which entries are null where ``has`` is false. None if all are
-    valid.
+    """Return the validity bitmap of an Arrow array, in which entry k is null where ``has[k]`` is false. The result is
+    None if no entry is null.
     """
     return None if has.all() else pa.py_buffer(np.packbits(has, bitorder="little"))
 
 
 def struct_of(tables: Iterable[tuple[Table, Family]]) -> pa.StructType:
-    """Return a struct type with the columns of all given versions of one table.
+    """Return an Arrow struct type with a field for each column name in any of the given versions of one table.
 
-    A field has the :func:`common_type` of the columns with its name. Column names are compared without regard to case,
-    as on the server.
+    A version is the table's description and the family of its server. A field has the :func:`common_type` of all
+    columns with its name. Column names are compared without regard to case, as on the server.
     """
     fields: dict[str, tuple[str, pa.DataType]] = {}
     for table, family in tables:
@@ -167,9 +169,10 @@ def struct_of(tables: Iterable[tuple[Table, Family]]) -> pa.StructType:
 
 
 def with_names(table: Table, names: Sequence[str]) -> Table:
-    """Return a copy of ``table`` whose columns are called ``names``, in order, if the binlog has no column names.
+    """Return a copy of ``table`` whose columns are called ``names``, in their order, if the binlog has no column names.
 
-    A name followed by the word UNSIGNED makes the column UNSIGNED, if the binlog does not tell the sign.
+    An entry of ``names`` may be followed by the word UNSIGNED. Then the column is UNSIGNED if the binlog does not tell
+    the sign.
     """
     columns = list(table.columns)
     for number, (column, text) in enumerate(zip(columns, names, strict=False)):
@@ -182,12 +185,11 @@ def with_names(table: Table, names: Sequence[str]) -> Table:
 
 
 def typed_values(data: Bytes, start: Int64s, length: Int64s, column: Column) -> pa.Array:
-    """Return the values of cells of one column whose type is binary, BIT or a floating-point number, in the column's
-    type (:func:`column_type`).
+    """Return the values of cells of one column as an Arrow array of the column's type (:func:`column_type`). The column
+    must hold binary values, BIT or floating-point numbers.
 
-    ``start`` and ``length`` are the byte ranges of the cells in ``data``; a negative length is NULL. Raises
-    BinlogCorrupt for malformed values of MariaDB's compressed columns, and BinlogUnsupported for more than
-    :data:`MOST_TEXT` bytes of values.
+    Cell k has ``length[k]`` bytes at ``data[start[k]]``; a negative length is NULL. Raises BinlogCorrupt for malformed
+    values of MariaDB's compressed columns, and BinlogUnsupported for more than :data:`MOST_TEXT` bytes of values.
     """
     kind = column.type
     if kind in TEXTS or kind == T.GEOMETRY:
@@ -315,7 +317,9 @@ class Images(NamedTuple):
         return pa.Array.from_buffers(kind, self.has.size, [validity(self.has), *buffers], children=children)
 
     def _strings(self) -> pa.StringArray:
-        """Return the text of each cell, or null for NULL. Raises CellError."""
+        """Return the text of each cell (value of one column), or null for NULL. Raises CellError for a
+        malformed value.
+        """
         changes = np.flatnonzero(self.length < NULL)
         cells = zip(changes.tolist(), self.cell[changes].tolist(), strict=True)
         documents = {k: self.documents[cell] for k, cell in cells if cell in self.documents}
@@ -329,13 +333,17 @@ class Images(NamedTuple):
             raise CellError(int(self.cell[0]), error) from error
 
     def _some(self, chosen: Int64s) -> Images:
-        """Return a copy of this object with only the chosen cells (values)."""
+        """Return a copy of this object with only the cells (values of single columns) whose indices
+        are in ``chosen``.
+        """
         columns = {name: getattr(self, name)[chosen] for name in ("cell", "row", "start", "length", "column")}
         return self._replace(**columns)
 
     def _field(self, wanted: pa.Field, invalid_dates: Counter[str]) -> pa.Array:
-        """Return the values of the field ``wanted`` for all rows, null for rows without a cell. All cells of this
-        object must belong to this field.
+        """Return the values of the struct's field ``wanted``, one for each row, and null for rows without a cell.
+
+        All cells of this object must belong to this field. ``invalid_dates`` counts, by column name, the dates that
+        become null.
         """
         if not self.row.size:
             return pa.nulls(self.has.size, wanted.type)
@@ -352,8 +360,10 @@ class Images(NamedTuple):
         return pa.concat_arrays(parts).take(pa.array(place, mask=place < 0))
 
     def _values(self, number: int, wanted: pa.Field, invalid_dates: Counter[str]) -> pa.Array:
-        """Return the values of the cells, which all belong to the column ``number``, in the type of the field
-        ``wanted``.
+        """Return the values of all cells of this object as an array of the type of the field ``wanted``.
+
+        The cells must all belong to the column with index ``number`` in ``described``. ``invalid_dates`` counts, by
+        column name, the dates that become null.
         """
         column, family = self.described[number]
         kind = column_type(column, family)
@@ -493,11 +503,11 @@ def _row_of(cell: int, found: FoundRows) -> int:
 
 
 def _documents(found: FoundRows, layout: Int64s, layouts: Layouts) -> Documents:
-    """Return the byte ranges (offset, size) of the JSON documents that partial updates change, by the index of the
-    cell with the changes.
+    """Return the JSON documents that partial updates change. The key is the index of the cell with the changes, and the
+    value is the document's byte range (offset, size) in the rows data.
 
-    ``layout`` has the number of each row's layout. Changes whose before-image lacks the column, or has NULL there, are
-    left out.
+    ``layout`` has the index of each row's layout in ``layouts``. Changes whose before-image lacks the column, or has
+    NULL there, are left out.
     """
     documents = {}
     for cell in np.flatnonzero(found.length < NULL).tolist():

@@ -52,8 +52,10 @@ TableKey = tuple[Family, bytes]
 
 @dataclass(slots=True)
 class KnownTable:
-    """A table that a Table_map event described, with a cache of the layouts (columns and value sizes) of its row
-    images.
+    """A table that a Table_map event described, with a cache of the layouts of its row images. A layout tells which
+    columns an image has, and the sizes of the values.
+
+    ``first_column`` is the number of the table's first column among the columns of the :class:`LayoutTable`.
     """
 
     table: Table
@@ -66,8 +68,8 @@ class KnownTable:
 
 
 class LayoutTable:
-    """A cache of the layouts (columns and value sizes) of row images. Each layout has a number, its index in the arrays
-    for compiled code.
+    """A cache of the layouts of row images, with arrays for compiled code. A layout tells which columns an image has,
+    and the sizes of the values. Each layout has a number, its index in the arrays.
 
     Parameters:
         describe: returns the table of a new Table_map event, and may raise a BinlogError.
@@ -108,7 +110,8 @@ class LayoutTable:
     def add_table(self, key: TableKey, table: TableMap, family: Family) -> KnownTable:
         """Describe the table of a Table_map event, cache the description under ``key``, and return it.
 
-        Raises BinlogCorrupt, and the errors of ``describe``.
+        ``key`` is the server family with the content of the event after the table id. Raises BinlogCorrupt for an
+        inconsistent event, and the errors of the function ``describe``.
         """
         described = self._describe(table, family)
         known = KnownTable(described, len(self._styles))
@@ -138,8 +141,8 @@ class LayoutTable:
         return self._joined.images.size + len(self._new) - 1
 
     def arrays(self) -> Layouts:
-        """Return all layouts (columns and value sizes of row images) as arrays, which compiled code needs to
-        find rows.
+        """Return all cached layouts as arrays, which compiled code needs to find rows. A layout tells which columns a
+        row image has, and the sizes of the values.
         """
         if self._new:
             self._joined = joined_layouts((self._joined, *self._new))
@@ -147,7 +150,9 @@ class LayoutTable:
         return self._joined
 
     def styled(self) -> StyledColumns:
-        """Return the styles of all cached columns (how the values of each become text), as arrays for compiled code."""
+        """Return the styles of all cached columns, as arrays for compiled code. A style tells how the values of a
+        column become text.
+        """
         if self._styled is None:
             self._styled = StyledColumns.of(self._styles)
         return self._styled
@@ -155,7 +160,7 @@ class LayoutTable:
 
 class RowsEvents(NamedTuple):
     """The rows events that :meth:`RowsEventsFinder.find` found, in stream order. Each field except ``data`` is an int64
-    array with one entry for each event.
+    array with one entry for each event. The rows of event k lie at ``data[start[k] : end[k]]``.
     """
 
     event: Int64s
@@ -249,7 +254,7 @@ class RowsEventsFinder:
 
 
 class _Map(NamedTuple):
-    """A Table_map event: its content after the table id, and its position."""
+    """A Table_map event: its content after the table id, and its position in the binlog file, bytes."""
 
     content: bytes
     position: int
@@ -260,10 +265,12 @@ Maps = dict[bytes, _Map]
 
 @dataclass
 class _Search:
-    """A search for the layouts of the row images in the rows events of one piece of the stream.
+    """A search for the layouts of the row images in the rows events of one portion of the stream. A layout tells which
+    columns an image has, and the sizes of the values.
 
-    The events of the piece that the search needs are columns: Table_map events, rows events, and events after which no
-    Table_map event is valid. ``maps`` are the Table_map events that were valid before this piece.
+    The events that the search needs are given as columns (arrays with one entry for each event). They are Table_map
+    events, rows events, and events after which no Table_map event is valid. ``maps`` has the Table_map events that were
+    valid before this portion, by table id.
     """
 
     data: Bytes
@@ -317,8 +324,10 @@ class _Search:
         self._same_as[rows] = rows[_first_equal(_codes(pa.array(header * first.size + same_map)))]
 
     def _latest_maps(self, is_map: Bools) -> Int64s:
-        """Return for each event the index of the latest Table_map event of the same table id that is valid; -1 for
+        """Return for each event the index of the latest valid Table_map event with the table id of the event; -1 for
         none.
+
+        ``is_map`` is true for Table_map events. Only the entries of rows events are used.
         """
         table = numbers_at(self.data, self.first, self._id_length)
         order = np.argsort(table, kind="stable")
@@ -337,12 +346,16 @@ class _Search:
         return _Map(self._body(event)[self._id_length :], int(self.position[event]))
 
     def maps_in_force(self) -> dict[bytes, _Map]:
-        """Return the Table_map events of this piece that are still valid at its end, by table id."""
+        """Return the Table_map events of this portion of the stream that are still valid at its end, by table id."""
         left = np.flatnonzero(_IS_MAP[self.type] & (self._before == self.closed))
         return {self._table_id(event): self._map(event) for event in left.tolist()}
 
     def find(self, rows: Int64s) -> RowsEvents:
-        """Return the rows events with the indices ``rows``, without the events whose layout cannot be determined."""
+        """Return those of the rows events with the indices ``rows`` whose layout can be determined.
+
+        A layout tells which columns the event's row images have, and the sizes of the values. Errors are added to
+        ``errors``.
+        """
         # One event stands for those whose table and header are equal, so that a comparison takes the place of decoding.
         group = self._same_as[rows]
         first, layout_of = np.full((2, self.type.size), -1)
@@ -356,10 +369,11 @@ class _Search:
         return RowsEvents(found, layout, start, self.last[found], self._map_position[found], data)
 
     def _layout_or_none(self, event: int) -> int:
-        """Return the layout number that a group of rows events with equal headers shares; -1 if there is none.
+        """Return the number of the layout that all rows events with a header equal to that of ``event`` share; -1 if
+        there is none.
 
-        ``event`` is the first of the group. If it cannot be decoded, the error is added to ``errors``. An event whose
-        header was not compared with others is a group of one.
+        ``event`` is the index of the first of these events. If it cannot be decoded, the error is added to ``errors``.
+        An event whose header was not compared with others stands for itself only.
         """
         try:
             if length := int(self._length[event]):
@@ -370,8 +384,11 @@ class _Search:
             return -1
 
     def _layout(self, event: int, map: _Map, length: int) -> int:
-        """Return the number of the layout of a rows event. ``map`` is its Table_map event, and ``length`` the length of
-        its header, bytes.
+        """Return the number of the layout (columns and value sizes) of a rows event's row images, from the cache if
+        possible.
+
+        ``event`` is the index of the event. ``map`` is its Table_map event, and ``length`` the length of its header,
+        bytes.
         """
         known, first = self._known(event, map), self.first[event]
         header = self.data[first + self._id_length + FLAGS_LENGTH : first + length].tobytes()
@@ -421,7 +438,7 @@ class _Search:
 
 
 def _slices(data: Bytes, begin: Int64s, end: Int64s) -> pa.LargeBinaryArray:
-    """Return the bytes ``data[begin[k] : end[k]]`` for each k. The slices are in order and do not overlap."""
+    """Return an Arrow array of the byte strings ``data[begin[k] : end[k]]``. The slices must ascend and not overlap."""
     edges = np.stack((begin, end), axis=1).ravel()
     buffers = [None, pa.py_buffer(np.append(edges, edges[-1:])), pa.py_buffer(data)]
     # Every second value lies between two slices.
@@ -431,13 +448,15 @@ def _slices(data: Bytes, begin: Int64s, end: Int64s) -> pa.LargeBinaryArray:
 
 
 def _codes(values: pa.Array) -> Int64s:
-    """Return a number for each value, the same for equal values, ascending in the order of their first appearance."""
+    """Return an int64 code for each value. Equal values get equal codes, numbered from 0 in the order of first
+    appearance.
+    """
     codes: Int64s = values.dictionary_encode().indices.to_numpy().astype(np.int64)
     return codes
 
 
 def _first_equal(codes: Int64s) -> Int64s:
-    """Return for each of ``codes`` (the result of :func:`_codes`) the index of its first appearance."""
+    """Return for each of ``codes`` (a result of :func:`_codes`) the index at which the same code first appears."""
     first: Int64s = np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1))
     return first[codes]
 
@@ -459,8 +478,9 @@ class RowCounter:
 
         UNKNOWN stands for events that are not rows events, and for rows that cannot be counted. Rows cannot be counted
         if they are malformed, lack their table map, or are of a server before 5.1.18. Event k has ``size[k]`` bytes
-        from ``data[start[k]]`` (uint8) on, and the event type ``type[k]``. ``role`` tells, among others, which events
-        end a transaction (:class:`~dumpfilter.index.segment.Segment`). ``fd`` is the format description event.
+        from ``data[start[k]]`` (uint8) on, and the event type ``type[k]``. ``role`` has the role of each event
+        (:mod:`dumpfilter.binlog.roles`), with the bit ENDS at the end of a transaction. ``fd`` is the format
+        description event.
         """
         counts: Int32s = np.full(start.size, UNKNOWN, np.int32)
         is_dummy = role & R.ROLE_MASK == R.DUMMY_ROWS
@@ -474,5 +494,9 @@ class RowCounter:
 
 
 def with_map(error: BinlogError, position: int) -> BinlogError:
-    """Return a copy of the error about a rows event whose text also names the position of its Table_map event."""
+    """Return a copy of an error about a rows event whose text also names the position of the event's Table_map event.
+
+    The Table_map event may be the damaged one, since it tells how rows are laid out. ``position`` is its byte offset in
+    the file.
+    """
     return type(error)(f"{error.what} (its Table_map event is at {position})")

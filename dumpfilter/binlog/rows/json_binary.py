@@ -1,8 +1,9 @@
 """The decoder of MySQL's binary JSON, and of the changes to JSON values in partial updates, with the computation of the
 new document.
 
-The text is what MySQL itself shows for a JSON value. Sources: ``sql-common/json_binary.h``, ``sql-common/json_dom.cc``
-(``Json_wrapper::to_string``) and ``sql-common/json_diff.cc`` (``apply_json_diffs``) of MySQL.
+A value is decoded to the text that MySQL itself shows for it. Sources: ``sql-common/json_binary.h``,
+``sql-common/json_dom.cc`` (``Json_wrapper::to_string``) and ``sql-common/json_diff.cc`` (``apply_json_diffs``) of
+MySQL.
 """
 
 from __future__ import annotations
@@ -172,7 +173,11 @@ class _Reader:
         """
 
     def node(self, kind: int, at: int, depth: int) -> JsonNode:
-        """Return the value of the type ``kind`` at offset ``at``. Raises BinlogCorrupt, struct.error and IndexError."""
+        """Decode the value of the type ``kind`` (the format's type code) whose content is at offset ``at`` of the data.
+
+        ``depth`` is the number of containers around the value. Raises BinlogCorrupt for malformed data, and
+        struct.error or IndexError for data that end too early.
+        """
         self._use(1)
         if kind <= _LARGE_ARRAY:
             return self._container(kind, at, depth + 1)
@@ -288,7 +293,7 @@ class JsonChange(NamedTuple):
 
     @property
     def function(self) -> str:
-        """The name of the SQL function that makes the same change, such as ``JSON_REPLACE``."""
+        """The name of MySQL's function that makes the same change, such as ``JSON_REPLACE``."""
         if self.operation == JsonOperation.INSERT and self.path.endswith("]"):
             return "JSON_ARRAY_INSERT"
         return f"JSON_{self.operation.name}"
@@ -314,7 +319,7 @@ def json_changes(data: bytes) -> Iterator[JsonChange]:
 def changes_expression(column: str, changes: list[JsonChange], line: str = " ") -> str:
     r"""Return an SQL expression that applies ``changes`` to ``column``, as ``mysqlbinlog -v`` prints it.
 
-    ``line`` separates the lines of the expression.
+    ``changes`` are those of a partial update. ``line`` is the text between the lines of the expression.
 
     >>> one = JsonChange(JsonOperation.REPLACE, "$.a", JsonValue(JsonKind.SCALAR, "2"))
     >>> changes_expression("@2", [one, JsonChange(JsonOperation.REMOVE, "$.b", None)])
@@ -436,7 +441,9 @@ def _element(parent: JsonNode, leg: Leg, change: JsonChange) -> JsonNode:
 
 
 def _order(name: str) -> tuple[int, bytes]:
-    """Return the sort key of a member: MySQL sorts short names before long ones (``Json_key_comparator``)."""
+    """Return the key by which MySQL sorts the members of an object: short names before long ones
+    (``Json_key_comparator``).
+    """
     raw = name.encode("utf-8", "surrogatepass")
     return len(raw), raw
 

@@ -81,7 +81,8 @@ class Table:
 
 
 def describe_table(table: TableMap, family: Family) -> Table:
-    """Return the table that a Table_map event of a server of ``family`` describes.
+    """Return the table that a Table_map event describes, with its columns. ``family`` is the kind of server that wrote
+    the event, MySQL or MariaDB.
 
     Raises BinlogCorrupt when the columns' types, metadata and optional metadata do not fit together.
     """
@@ -111,7 +112,8 @@ def describe_table(table: TableMap, family: Family) -> Table:
 
 
 def char_length(metadata: int) -> int:
-    """Return the length of a CHAR or BINARY column, bytes, from its metadata.
+    """Return the length of a CHAR or BINARY column, bytes, from its metadata in a Table_map event (a big-endian
+    number).
 
     The server stores bits 8 and 9 of the length inverted in bits 4 and 5 of the real type.
 

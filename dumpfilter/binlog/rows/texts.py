@@ -43,8 +43,10 @@ _SET_SPARE = 3 * 64
 
 
 class CellError(Exception):
-    """An error about the value of one cell (one column of one row). ``cell`` is the cell's index in the arrays of
-    cells, from which the caller finds the event.
+    """An error about the value of one cell (one column of one row).
+
+    ``cell`` is the cell's index in the arrays of cells, from which the caller finds the event. ``error`` says what is
+    wrong.
     """
 
     def __init__(self, cell: int, error: BinlogError) -> None:
@@ -66,7 +68,8 @@ Numbers = Callable[[npt.NDArray[np.floating]], pa.StringArray]
 
 
 def number_texts(values: npt.NDArray[np.floating]) -> pa.StringArray:
-    """Return the shortest texts that read back as the same numbers, in the form of :func:`plain_number`.
+    """Return, for each floating-point number, the shortest text that reads back as the same number, in MySQL's form
+    (:func:`plain_number`).
 
     >>> number_texts(np.array([1.0, 0.1, 1e22, 1e-5])).to_pylist()
     ['1', '0.1', '1e22', '0.00001']
@@ -126,8 +129,9 @@ class Style(NamedTuple):
 
 
 def head_style(text: bytes) -> Style:
-    """Return the style of an additional column that always has the given text. Such a column comes before the values of
-    a row image, for example to print a line above the row.
+    """Return the style (rule for conversion to text) of an additional column that always has the given text.
+
+    Such a column comes before the values of a row image, for example to print a line above the row.
     """
     return Style(Form.COPY, around=(b"", b"", text))
 
@@ -142,7 +146,9 @@ class StyledColumns(NamedTuple):
 
     @classmethod
     def of(cls, styles: list[Style]) -> StyledColumns:
-        """Return the given styles with the arrays for compiled code. Column k has the style ``styles[k]``."""
+        """Return the given styles together with the arrays for compiled code. A style tells how the values of a column
+        become text. Column k has the style ``styles[k]``.
+        """
         labels = [label for style in styles for label in style.labels]
         first = np.cumsum([0, *(len(style.labels) for style in styles)]).tolist()
         parameters = [
@@ -220,7 +226,8 @@ class CellTexts:
         """Yield the texts of the cells (values of single columns in row images) ``first`` to ``last`` (exclusive). The
         texts stand one after another, without separators, in byte strings of about ``size`` bytes.
 
-        Each call must continue at the cell at which the call before ended.
+        Each call must begin at the cell at which the call before ended, because texts made by Python code are taken in
+        order.
         """
         data, start, length, column, columns = self._cells
         cells = start[:last], length[:last], column[:last]
@@ -235,8 +242,8 @@ class CellTexts:
                 out = np.empty(2 * out.size, np.uint8)
 
     def joined(self) -> tuple[Bytes, Int64s]:
-        """Return the texts of all cells in one uint8 array, and an int64 array with the offset of each text and the end
-        of the last text.
+        """Return the texts of all cells (values of single columns), joined in one uint8 array. The second result is an
+        int64 array with the offset of each text, and at the end the offset after the last text.
         """
         data, start, length, column, columns = self._cells
         out = np.empty(data.size + _WIDEST * start.size, np.uint8)
@@ -329,7 +336,9 @@ def text_style(column: Column, family: Family) -> Style:
 
 def _changes(name: str) -> Callable[[bytes, bytes | None], str]:
     def text(data: bytes, document: bytes | None) -> str:
-        """Return the JSON text after the changes, or without a document an SQL expression that makes the changes."""
+        """Return the JSON text of the document after the changes ``data``. Without a document, return an SQL expression
+        that makes the changes.
+        """
         if document is not None:
             return changed_document(document, data)
         return changes_expression(f"`{name.replace('`', '``')}`", list(json_changes(data)))

@@ -1,4 +1,5 @@
-"""The compiled code that makes the shape of a statement: its text without comments, with question marks for literals.
+"""The compiled code that makes the shape of a statement. A shape is the statement's text without comments, with
+question marks for literals.
 
 For example, the shape of ``INSERT INTO t VALUES (1, 'a') /* c */`` is ``INSERT INTO t VALUES (?)``. Statements of one
 shape name the same tables, so that the parser runs once per shape.
@@ -65,8 +66,8 @@ def _is_number(text, start, end):
 
 @inner
 def _end_of_number(text, at):
-    """Return the offset after a number whose first word ends at ``at``. A fraction or a signed exponent may follow the
-    word.
+    """Return the offset in ``text`` after a number whose first word (digits, letters) ends at offset ``at``. A fraction
+    or a signed exponent may follow the word.
     """
     if text[at] == _DOT:
         end = _end_of_word(text, at + 1)
@@ -98,9 +99,10 @@ def _before_spaces(out, n):
 
 @inner
 def _put_literal(out, n):
-    """Write a question mark for a literal to ``out`` at offset ``n``. Return the offset after it.
+    """Write a question mark for a literal to the output ``out`` at offset ``n``. Return the offset after it.
 
-    A literal after another literal of a list is left out. A sign before the literal is removed.
+    If another literal and a comma stand before, its question mark stands for both literals, and the comma is removed. A
+    sign before the literal is removed, too.
     """
     m = _before_spaces(out, n)
     if out[m - 1] == _PLUS or out[m - 1] == _MINUS:
@@ -117,9 +119,10 @@ def _put_literal(out, n):
 
 @inner
 def _put_close(out, n):
-    """Write a closing parenthesis to ``out`` at offset ``n``. Return the offset after it.
+    """Write a closing parenthesis to the output ``out`` at offset ``n``. Return the offset after it.
 
-    A list ``(?)`` that follows another list ``(?)`` and a comma is removed.
+    If this parenthesis completes a list ``(?)`` that follows another list ``(?)`` and a comma, the second list is
+    removed. So the rows of an INSERT become one list.
     """
     m = _before_spaces(out, n)
     if out[m - 1] == _QUESTION and out[m - 2] == _OPEN:
@@ -134,8 +137,9 @@ def _put_close(out, n):
 
 @inner
 def _end_of_quoted(text, at, escape):
-    """Return the offset after the quoted text that begins at ``at``. ``escape`` is the escape character: a backslash,
-    or the quote if backslashes escape nothing.
+    """Return the offset after the quoted text that begins at offset ``at`` of ``text``.
+
+    ``escape`` is the escape character: a backslash, or the quote if backslashes escape nothing.
     """
     quote = text[at]
     size = text.size - PADDING
@@ -154,8 +158,8 @@ def _end_of_quoted(text, at, escape):
 
 @kernel
 def shape(text: Bytes, out: Bytes, ansi_quotes: bool, backslash_escapes: bool, mariadb: bool):
-    """Write the shape of a statement (its text without comments, with question marks for literals) into the buffer
-    ``out``, and return the offset at which the shape ends.
+    """Write the shape of a statement into the buffer ``out``, and return the offset in ``out`` at which the shape ends.
+    The shape is the statement's text without comments, with question marks for literals.
 
     Parameters:
         text: the statement in UTF-8, followed by PADDING zero bytes, so that reading ahead needs no bounds checks.

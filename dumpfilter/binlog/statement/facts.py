@@ -56,11 +56,11 @@ _SYMBOL = TokenKind.SYMBOL
 
 
 def mentions(text: str, family: Family = "mysql") -> Mentions:
-    """Return the tables and functions that a statement names.
+    """Return the tables and functions that a statement names. ``family`` (MySQL or MariaDB) tells the syntax.
 
     >>> mentions("INSERT INTO t SELECT f(a.x) FROM a, d.b WHERE x IN (SELECT y FROM c)").tables
     (TableName(database=None, table='t'), TableName(database=None, table='a'), TableName(database='d', table='b'), \
-TableName(database=None, table='c'))
+    TableName(database=None, table='c'))
     >>> mentions("DELETE FROM t WHERE TRIM(BOTH ' ' FROM x) = ''").writes
     ((TableName(database=None, table='t'), <Change.DELETE: 'DELETE'>),)
     """
@@ -68,7 +68,9 @@ TableName(database=None, table='c'))
 
 
 class BodyReader(StatementReader):
-    """A cursor over a statement that collects the names of tables and functions in its text."""
+    """A cursor over a statement that collects the names of tables and functions in its whole text, also in the body of
+    a trigger or routine.
+    """
 
     most_nested = 50
     """The limit of nesting levels. Each level takes up to nine calls here, and Python's stack has room for a thousand.
@@ -99,7 +101,9 @@ class BodyReader(StatementReader):
         """Whether all tables of the text up to here were found for sure."""
 
     def mentions(self) -> Mentions:
-        """Parse the statement to its end. Return the tables and functions that it names, by what it does to them."""
+        """Parse the rest of the statement to its end. Return the tables and functions that the statement names, and
+        what it does to the tables.
+        """
         if self._last.word in ("TABLE", "WITH", "SELECT", "AS"):
             # The reader of the statement's head has stopped behind the first word of a query.
             _NOTES[self._last.word](self, self._last, "")
@@ -215,7 +219,11 @@ class BodyReader(StatementReader):
             self.unnest()
 
     def _is_other(self, word: str, before: str) -> bool:
-        """Tell whether a word that can begin a statement is a function's name here, or a part of another statement."""
+        """Tell whether a word that can begin a statement (such as REPLACE) begins none here. Then it is a function's
+        name, or a part of another statement.
+
+        ``before`` is the word before it. The cursor is after the word.
+        """
         if word == "REPLACE" and self.sees("AS", *QUERY):
             return True  # CREATE TABLE … REPLACE SELECT
         is_function = word in _ALSO_FUNCTIONS and self.sees("(")
@@ -226,7 +234,10 @@ class BodyReader(StatementReader):
             self._list(begin, before)
 
     def _list(self, begin: Token, before: str) -> None:
-        """Parse the tables of a FROM clause after the word FROM or JOIN, and record them."""
+        """Parse the tables of a FROM clause after the word FROM or JOIN, and record them.
+
+        ``begin`` is the token of this word, and ``before`` the word before it.
+        """
         depth = len(self._levels)
         is_first = depth == 1 and self.first_list is None
         names: list[TableName] = []
@@ -269,8 +280,10 @@ class BodyReader(StatementReader):
             self._note("parents", parent)
 
     def _option(self, begin: Token, before: str) -> None:
-        """Record the option ENGINE of a table, or the tables in its option UNION (MERGE table). Options inside
-        parentheses and in queries are ignored.
+        """Record the value of a table's option ENGINE, or the tables in the option UNION (of a MERGE table). Options
+        inside parentheses and in queries are ignored.
+
+        ``begin`` is the token ENGINE or UNION.
         """
         if len(self._levels) > 1 or self._met_query:
             return
@@ -281,8 +294,8 @@ class BodyReader(StatementReader):
             self.merged = self.names() or ()
 
     def _query(self, begin: Token, before: str) -> None:
-        """Record that a query begins here, after which no table options follow and in which FROM begins a list of
-        tables.
+        """Record that a query begins at the word ``begin`` (SELECT or AS). After SELECT, the word FROM begins a list of
+        tables. Outside parentheses, no table options follow a query.
         """
         self._levels[-1] |= begin.word == "SELECT"
         self._met_query |= len(self._levels) == 1
@@ -396,7 +409,7 @@ def _in_backticks(found: re.Match[str]) -> str:
 
 
 def read_text(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> StatementFacts:
-    """Parse a statement up to the names of its objects: its kind, updated tables, created and renamed objects.
+    """Parse a statement up to the names of its objects. Return its kind, updated tables, created and renamed objects.
 
     The function parses the statement's shape (the text without literals) and caches the result, so that statements that
     differ only in literals are parsed once.
@@ -405,7 +418,10 @@ def read_text(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> Stat
 
 
 def _cached(read: Callable[[str, Family], T]) -> Callable[[str, Family], T]:
-    """Return ``read``, a function of a shape, with a cache of its results for short shapes."""
+    """Return the function ``read`` with a cache of its results for short shapes.
+
+    ``read`` takes a shape (a statement's text with question marks for literals) and the server family.
+    """
     remembered = functools.lru_cache(_REMEMBERED)(read)
     return lambda shape, family: (remembered if len(shape) <= LONGEST_REMEMBERED else read)(shape, family)
 
@@ -414,11 +430,11 @@ _read_head, _read_mentions = _cached(parse_statement), _cached(mentions)
 
 
 def statement_facts(query: QueryEvent, family: Family) -> StatementFacts:
-    """Parse the statement of a decoded Query event completely: its kind, the objects that it changes, and all other
-    tables and routines in its text.
+    """Parse the statement of a decoded Query event completely. Return its kind, the objects that it changes, and all
+    other tables and routines in its text.
 
-    A statement that failed on its server did only a part of its work. For such a statement, the result has only the
-    kind.
+    ``family`` (MySQL or MariaDB) is that of the server that wrote the event. A statement that failed on its server did
+    only a part of its work. For such a statement, the result has only the kind.
     """
     sql_mode = query.status.sql_mode or 0
     shape = statement_shape(query.text, family=family, sql_mode=sql_mode)
@@ -433,8 +449,8 @@ def statement_facts(query: QueryEvent, family: Family) -> StatementFacts:
 
 
 def read_facts(text: str, family: Family = "mysql") -> StatementFacts:
-    """Parse a statement that creates, changes or removes objects, such as CREATE VIEW. The result also has the names in
-    the statement's query, columns or routine body.
+    """Parse a statement that creates, changes or removes objects, such as CREATE VIEW. Return the objects, and in
+    ``body`` the names in the statement's query, columns or routine body.
 
     >>> read_facts("CREATE VIEW shop.v AS SELECT * FROM hr.t").body.tables
     (TableName(database='hr', table='t'),)
@@ -463,9 +479,9 @@ def read_facts(text: str, family: Family = "mysql") -> StatementFacts:
 
 
 def tables_read(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> tuple[TableName, ...] | None:
-    """Return the tables that a statement reads but does not update, each once.
+    """Return the tables that a statement reads but does not update, each once; None when they cannot be determined.
 
-    The result is None when the tables cannot be determined.
+    ``family`` and ``sql_mode`` are those of the server and the session that ran the statement.
 
     >>> tables_read("INSERT INTO t SELECT * FROM a JOIN d2.b USING (i)")
     (TableName(database=None, table='a'), TableName(database='d2', table='b'))
@@ -495,7 +511,7 @@ class NamedTables:
 
 
 def tables_named(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> NamedTables | None:
-    """Return all tables that an INSERT, REPLACE, UPDATE or DELETE names. None when they cannot be determined with
+    """Return all tables that an INSERT, REPLACE, UPDATE or DELETE names; None when they cannot be determined with
     certainty.
 
     The result is also None for other statements, such as LOAD DATA or a call of a stored function.
@@ -556,9 +572,10 @@ def form_tables_info(
 
 
 def relative(name: TableName, current_database: str | None) -> TableName:
-    """Return a table's name as a tables info (a Query event's list of tables) contains it.
+    """Return a table's name in the form in which a tables info has it. A tables info is the list of tables in a Query
+    event of WL#40's format.
 
-    A table in the default database is written without its database.
+    There, a table in the default database ``current_database`` stands without its database.
 
     >>> relative(TableName("shop", "t"), "shop"), relative(TableName("shop", "t"), None)
     (TableName(database=None, table='t'), TableName(database='shop', table='t'))
@@ -567,8 +584,8 @@ def relative(name: TableName, current_database: str | None) -> TableName:
 
 
 def qualified(name: TableName, current_database: str | None) -> TableName:
-    """Return a table's name with a database. A name without a database gets ``current_database``. This reverses
-    :func:`relative`.
+    """Return a table's name with a database. A name without a database gets the default database ``current_database``.
+    This reverses :func:`relative`.
     """
     return TableName(current_database, name.table) if name.database is None else name
 

@@ -43,8 +43,8 @@ _NOTHING: TableLists = ()
 
 
 def parse_statement(text: str, family: Family = "mysql") -> StatementFacts:
-    """Parse a statement up to the names of its objects: its kind, updated tables, created and renamed objects. The body
-    of a view or routine is not parsed.
+    """Parse a statement up to the names of its objects. Return its kind, updated tables, created and renamed objects.
+    The body of a view or routine is not parsed.
 
     The parser takes double quotes for a name wherever a name must stand. Therefore it does not need to know whether
     ANSI_QUOTES was on.
@@ -63,8 +63,8 @@ def read_head(reader: StatementReader) -> StatementFacts:
     """Parse a statement up to the names of its objects, and return its kind, updated tables, created and renamed
     objects.
 
-    The cursor then stands before the rest, for example before the body of a trigger. If the cursor reaches its limit of
-    tokens, the result has only the kind.
+    The cursor ``reader`` then stands before the rest, for example before the body of a trigger. If the cursor reaches
+    its limit of tokens, the result has only the kind.
     """
     parsed = _statement(reader)
     # The parser stops after a number of tokens, and the rest of the statement may name more tables.
@@ -139,8 +139,10 @@ def _statement(reader: StatementReader) -> StatementFacts:
 
 
 def _on(kind: StatementKind, names: Names | None, **more: Any) -> StatementFacts:
-    """Return the facts of a statement of the kind ``kind`` that updates the tables ``names``. None means that the
-    names cannot be parsed.
+    """Return the facts of a statement of the kind ``kind`` that updates the tables ``names``.
+
+    ``names`` is None if the names could not be parsed. Then the facts have only the kind. ``more`` are further fields
+    of the facts.
     """
     return (
         StatementFacts(kind)
@@ -150,15 +152,20 @@ def _on(kind: StatementKind, names: Names | None, **more: Any) -> StatementFacts
 
 
 def _without_tables(kind: StatementKind, names: Names | None = (), **more: Any) -> StatementFacts:
-    """Return the facts of a statement of the kind ``kind`` to which a server applies no table rule.
+    """Return the facts of a statement of the kind ``kind`` to which a server applies no table rule, such as CREATE
+    FUNCTION.
 
-    ``names`` are its objects. None means that the names cannot be parsed.
+    ``names`` are its objects, or None if the names could not be parsed. ``more`` are further fields of the facts.
     """
     return StatementFacts(kind, updated=_NOTHING, objects=names, **({} if names is None else more))
 
 
 def _written(reader: StatementReader, kind: StatementKind, *changes: Change) -> StatementFacts:
-    """Parse the name of the table whose rows a statement changes, and return the statement's facts."""
+    """Parse the name of the one table whose rows a statement changes, and return the statement's facts. The cursor is
+    before the name.
+
+    ``changes`` tells how the statement changes rows, such as INSERT.
+    """
     names = reader.names(1)
     reader.note_writes(names or (), *changes)
     return _on(kind, names)
@@ -208,10 +215,10 @@ def _delete(reader: StatementReader, begin: Token) -> StatementFacts:
 
 
 def _deleted_from(found: References, targets: Names) -> Names | None:
-    """Return the tables from which a DELETE with several tables deletes. None when the text does not tell them.
+    """Return the tables from which a DELETE with several tables deletes; None when the text does not tell them.
 
-    ``targets`` are aliases or names of tables in the FROM clause. The result has the server's order, which is the
-    order of the FROM clause.
+    ``found`` has the tables of its FROM clause, and ``targets`` the aliases or names of those to delete from. The
+    result has the server's order, which is the order of the FROM clause.
     """
     updated = set()
     for target in targets:
@@ -228,10 +235,12 @@ def _deleted_from(found: References, targets: Names) -> Names | None:
 
 
 def _tables_meant(found: References, target: TableName) -> list[int]:
-    """Return the indexes of the tables of a FROM clause that a target of a DELETE may mean.
+    """Return the indexes in ``found.top`` (the tables of a FROM clause) of the tables that a target of a DELETE may
+    mean.
 
-    ``multi_delete_table_match`` compares a target without a database with aliases, and with the names of tables in the
-    current database. Case counts unless lower_case_table_names is set. Then two tables never differ in case only.
+    The server's ``multi_delete_table_match`` compares a target without a database with aliases, and with the names of
+    tables in the current database. Case counts unless lower_case_table_names is set. In that case two tables never
+    differ in case only.
     """
     alike = [
         number
@@ -321,8 +330,8 @@ _MODIFIERS = (
 
 
 def _skip_modifiers(reader: TokenReader) -> tuple[bool, bool]:
-    """Consume the words before the word for the type of object. Return whether OR REPLACE and TEMPORARY were among
-    them.
+    """Consume the words between CREATE, ALTER or DROP and the word for the type of object. Return whether OR REPLACE
+    was among them, and whether TEMPORARY was.
     """
     replaces = temporary = False
     while word := reader.accept(*_MODIFIERS):

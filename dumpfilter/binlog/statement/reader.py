@@ -1,9 +1,9 @@
-"""The cursor over the tokens of a binlogged statement, and the tables of a FROM or UPDATE clause.
+"""The cursor over the tokens of a binlogged statement, and the parser of the tables in a FROM or UPDATE clause.
 
-The tables are in the order in which the server checks filters (its global table list). The server's parser adds tables
-in the order of the text, and a derived table (subquery) after the tables inside it. Then the first table that stands
-directly in the statement moves to the front (``LEX::first_lists_tables_same``). The bits of Q_TABLE_MAP_FOR_UPDATE are
-numbers in this list (``mysql_execute_command`` of the replica).
+The parser returns the tables in the order of the server's global table list, in which the server checks filter rules.
+The server's parser adds tables in the order of the text, and a derived table (subquery) after the tables inside it.
+Then the first table that stands directly in the statement moves to the front (``LEX::first_lists_tables_same``). The
+bits of Q_TABLE_MAP_FOR_UPDATE are numbers in this list (``mysql_execute_command`` of the replica).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class StatementReader(TokenReader):
 
     def nest(self) -> bool:
         """Enter one more level of nesting (parentheses or subqueries). Return False if the limit of levels is reached,
-        which protects Python's stack.
+        so that deep nesting cannot overflow Python's stack.
 
         The caller must call :meth:`unnest` at the end of the level.
         """
@@ -62,35 +62,36 @@ class StatementReader(TokenReader):
 
     def note_table(self, name: TableName) -> None:
         """Receive a table name of a FROM or UPDATE clause from the parser. The name may also be that of a common table
-        expression. This class ignores it; a subclass can collect it.
+        expression. This class ignores the call; a subclass can collect the name.
         """
 
     def read_cte(self, name: str, *, is_recursive: bool) -> None:
-        """Consume the query of the common table expression ``name``, and make the name visible to the rest of the
-        statement.
+        """Consume the query of the common table expression ``name``. Its name then hides a table of this name in the
+        rest of the statement.
 
-        The cursor stands after the query's opening parenthesis.
+        The cursor stands after the query's opening parenthesis. ``is_recursive`` tells whether the query can refer to
+        itself.
         """
         self.skip_parentheses()
         self.ctes[-1].add(name)
 
     def is_cte(self, name: str) -> bool:
-        """Tell whether a name without a database means a common table expression at this point of the statement, and no
-        table.
+        """Tell whether a name without a database means a common table expression (WITH) at this point of the statement.
+        If not, it means a table.
         """
         visible = itertools.chain(*self.ctes)
         return name in visible if self.family == "mysql" else self.may_be_cte(name)
 
     def may_be_cte(self, name: str) -> bool:
-        """Tell whether a name means a common table expression on a server that compares tables without regard to
-        case.
+        """Tell whether a name without a database equals the name of a visible common table expression (WITH), apart
+        from case. Some servers compare such names without regard to case.
         """
         wanted = name.lower()
         return any(cte.lower() == wanted for cte in itertools.chain(*self.ctes))
 
     def note_writes(self, names: Iterable[TableName], *changes: Change) -> None:
-        """Receive from the parser the tables whose rows the statement may change. This class ignores the call; a
-        subclass can collect the names.
+        """Receive from the parser the tables whose rows the statement may change, and the kinds of changes. This class
+        ignores the call; a subclass can collect the names.
         """
 
     def note_update(self, tables: Sequence[tuple[TableName, str]]) -> None:
@@ -169,7 +170,8 @@ class References:
 
 
 def read_references(reader: StatementReader, *until: str, or_end: bool = False) -> References:
-    """Consume the table references of a FROM or UPDATE clause, and return them.
+    """Consume the table references of a FROM or UPDATE clause. Return the tables, and how far the parser understood the
+    clause.
 
     The references end at one of the keywords ``until``, which is consumed, too. With ``or_end`` they may also end with
     the statement.

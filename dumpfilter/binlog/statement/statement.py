@@ -1,4 +1,6 @@
-"""The data of a parsed statement. A filter decides by a part of them: kind, databases and tables."""
+"""The data that result from parsing a statement. Replication filters decide by some of them: kind, databases and
+tables.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ from dumpfilter.binlog.query import TableName
 
 
 class StatementKind(enum.Enum):
-    """The kind of a statement, such as INSERT or CREATE TABLE.
+    """The kinds of statements that the parser distinguishes, such as INSERT or CREATE TABLE.
 
-    The value is its name in ``--statement-kind`` and in reports.
+    The value of a kind is its name in the option ``--statement-kind`` and in reports.
     """
 
     CREATE_DATABASE = "CREATE DATABASE"
@@ -77,7 +79,9 @@ class SchemaAndTable(NamedTuple):
 
 
 class Thing(enum.Enum):
-    """The type of an object on a server, such as table or trigger. The value is its name in messages."""
+    """The types of objects on a server that a statement can create, change or drop, such as table or trigger. The value
+    of a type is its name in messages.
+    """
 
     DATABASE = "database"
     TABLE = "table"
@@ -96,7 +100,7 @@ class Thing(enum.Enum):
 
 
 class Verb(enum.Enum):
-    """The action of a statement that creates, changes or removes objects, such as CREATE or DROP."""
+    """The actions of statements that create, change or remove objects or rights, such as CREATE or GRANT."""
 
     CREATE = "CREATE"
     ALTER = "ALTER"
@@ -107,7 +111,7 @@ class Verb(enum.Enum):
 
 
 class Change(enum.Enum):
-    """The change that a statement makes to rows of a table. A trigger is for one of these changes."""
+    """The kinds of changes that a statement makes to rows of a table. A trigger fires at one of these kinds."""
 
     INSERT = "INSERT"
     UPDATE = "UPDATE"
@@ -144,8 +148,8 @@ NO_MENTIONS = Mentions()
 class Statement:
     """A statement in the form in which filters decide about it: its kind, databases and tables, without the text.
 
-    Filters look at these fields only. So they give the same verdict about equal statements, and a verdict can be
-    cached.
+    Filters look at these fields only. Equal statements therefore get equal verdicts (send or drop), so that verdicts
+    can be cached.
     """
 
     kind: StatementKind
@@ -293,8 +297,8 @@ class StatementFacts:
 
     @property
     def names(self) -> Names:
-        """The objects that the statement creates, changes or removes. RENAME TABLE and ALTER EVENT … RENAME also list
-        the new names.
+        """The objects that a statement with a verb (such as CREATE) creates, changes or removes; empty for other
+        statements. RENAME TABLE and ALTER EVENT … RENAME also list the new names.
         """
         if self.thing is Thing.DATABASE:
             return (TableName(None, self.database),) if self.database else ()

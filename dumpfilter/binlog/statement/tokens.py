@@ -19,7 +19,7 @@ from dumpfilter.binlog.query import TableName
 
 
 class TokenKind(enum.Enum):
-    """The kind of a token, such as word, string or number."""
+    """The kinds of tokens in an SQL text, such as word, string or number."""
 
     WORD = "word"
     """A token that is an identifier without quotes, or a keyword."""
@@ -387,14 +387,14 @@ class TokenReader:
         return is_open
 
     def exists(self) -> bool:
-        """Consume IF EXISTS or IF NOT EXISTS if the next tokens are these words, and tell whether they were."""
+        """Consume IF EXISTS or IF NOT EXISTS if the next tokens are these words. Tell whether they were."""
         if self.accept("IF"):
             self.accept("NOT")
             return bool(self.accept("EXISTS"))
         return False
 
     def name(self) -> TableName | None:
-        """Consume a name ``db.object`` or ``object`` and return it; None when the next token is not a name."""
+        """Consume a name ``db.object`` or ``object`` and return it; None when the next tokens are not a name."""
         if not self.token.is_name:
             return None
         first = self.advance().value
