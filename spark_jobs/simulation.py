@@ -53,8 +53,8 @@ class CountRanges(ReadRanges):
     filters: tuple[GivenFilter, ...]
 
     def __call__(self, ranges: Iterable[Range]) -> TransactionTraffic:
-        """Read consecutive ranges, and return the bytes and events of their transactions under each filter. Raises
-        BinlogError with file and position.
+        """Read consecutive ranges (parts of binlog files), and return the bytes and events of their transactions under
+        each filter. Raises BinlogError with file and position.
         """
         subjects, sources, tally = state_of_thread(self.job, self._state)
         parts = []

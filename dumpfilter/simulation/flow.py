@@ -285,8 +285,8 @@ class Route(NamedTuple):
 
 
 class Router:
-    """A calculator of the routes to each node: the links from the origins, with the properties that they have in one
-    run.
+    """A calculator of the routes to each node: the links from the origins (nodes that write binlogs), with the
+    properties that they have in one run.
 
     The parameters of a run, such as a changed rate, replace the properties in the plan. ``applier`` is the speed at
     which each node applies transactions; None: a transaction counts from its receipt. ``seed`` is the seed of the
@@ -506,11 +506,11 @@ def content(traffic: SetTraffic, form: Form, number: int | None, seen: Ints | No
 
 
 def _with_stand_ins(traffic: SetTraffic, sent: Content, seen: Ints) -> Content:
-    """Return the sent transactions together with the stand-ins (empty transactions) that a real replica gets for
-    dropped ones.
+    """Return the sent transactions together with the stand-ins, which are empty transactions in place of dropped ones.
+    A real replica (MySQL or MariaDB server) gets them, so that it has the GTIDs of dropped transactions.
 
-    ``seen`` has the time at which the sender sees each transaction. MariaDB needs one stand-in for consecutive
-    dropped transactions that are seen together.
+    ``seen`` has the time at which the sender sees each transaction. MariaDB needs one stand-in for consecutive dropped
+    transactions that are seen together.
     """
     if not traffic.stand_in_events or not len(traffic.stand_in_bytes):
         return sent
@@ -545,15 +545,15 @@ class Polls(NamedTuple):
 
     @classmethod
     def of(cls, seen: Ints) -> Polls:
-        """Return the polls of a sender that finds the transactions of its binlog at the times ``seen`` (nanoseconds,
-        ascending). One poll finds all transactions with equal times.
+        """Return the polls (looks for new transactions) of a sender that finds the transactions of its binlog at the
+        times ``seen``, nanoseconds, ascending. One poll finds all transactions with equal times.
         """
         is_first = np.diff(seen, prepend=-1) > 0
         return cls(np.cumsum(is_first), np.append(-1, seen[is_first]))
 
     def empty(self, transaction: Ints) -> npt.NDArray[np.bool_]:
-        """Return for each poll whether it finds only transactions that the filter drops. ``transaction`` has the
-        indexes of the transactions that are sent.
+        """Return for each poll (look for new transactions) whether it finds only transactions that the filter drops.
+        ``transaction`` has the indexes of the transactions that are sent.
         """
         found = np.ones(len(self.time), np.bool_)
         found[0] = False
@@ -692,7 +692,7 @@ class Schedule:
         them.
 
         ``number`` is the index of the link's filter in the plan (None: no filter). ``way`` has the links from the
-        origin to the link's sender. The other parameters are those of :class:`Hop`.
+        binlog's writer to the link's sender. The other parameters are those of :class:`Hop`.
         """
         together = seen = self._seen(way, tick)
         for down in idle:
@@ -914,8 +914,9 @@ def _outage(flows: Sequence[Flow], start: int, end: int | None) -> OutageFigures
 def at_node(group: Group, flows: Sequence[Flow]) -> Arrived:
     """Return the transactions that arrive at a node of ``group`` over all paths to the node, in the order of receipt.
 
-    ``flows`` has the arrivals over each path. If several paths bring one origin's transactions, a transaction's first
-    arrival counts. The times do not include the part of the last link's delay that ``group.delay`` holds.
+    ``flows`` has the arrivals over each path from an origin (a node that writes binlogs). If several paths bring one
+    origin's transactions, a transaction's first arrival counts. The times do not include the part of the last link's
+    delay that ``group.delay`` holds.
     """
     if len(flows) == 1:
         return flows[0].arrived
@@ -985,5 +986,7 @@ def run_of(
 
 
 def _rank(outcome: Outcome) -> tuple[int, str]:
-    """Return a sort key that puts groups of nodes with a great lag before others."""
+    """Return a sort key that puts groups of equal nodes with a great lag before other groups. The key has the negative
+    99th percentile of the lag, and a node's name.
+    """
     return -outcome.nodes[0].lag.p99, outcome.nodes[0].name

@@ -105,8 +105,8 @@ def ways(results: Results) -> list[Way]:
     """Return a row of the page's summary for each variant (way to bring the binlog to the slaves, such as filtered on
     the master).
 
-    Only the runs with the links and the load that the topology itself gives are taken, not those of a sweep over other
-    rates, delays or loads.
+    Only runs with the topology's own links and the binlog's own pace of commits count. Runs of a sweep over other
+    rates, delays or loads are left out.
     """
     found: dict[Look, Way] = {}
     for run in results.runs:
@@ -287,7 +287,9 @@ def frontier_plot(results: Results) -> ChoicePlot | None:
 
 
 def _with_own_links(results: Results) -> list[Run]:
-    """Return the first run of each variant and load with the topology's own rates and delays."""
+    """Return the first run of each variant (way to bring the binlog to the slaves) and load (factor of the pace of
+    commits). Only runs with the topology's own rates and delays count.
+    """
     return [
         run
         for run in results.runs
@@ -316,7 +318,9 @@ def _rate_line(width: int, values: Sequence[int]) -> Json:
 
 
 def _span(lines: Sequence[Json]) -> list[list[float]]:
-    """Return the range of the x axis, from 0 to the longest line's end in seconds, as one pair in a list."""
+    """Return the extent of the x axis, from 0 to the end of the longest line, seconds. The chart wants a list of pairs,
+    here with one pair.
+    """
     return [[0, max((line["dx"] * len(line["y"]) for line in lines), default=0) or 1]]
 
 
@@ -356,9 +360,9 @@ def _plot(
 ) -> ChoicePlot | None:
     """Return a chart with a menu, or None if there is nothing to choose.
 
-    ``choices`` has the data of each menu entry by its name. ``lines`` has the style of each line, in the same order as
-    the lines in each entry. ``looks`` is for the legend. ``x`` and ``y`` describe the axes, and ``height`` is in
-    pixels.
+    ``choices`` has the data of each menu entry by its name. ``lines`` has the look (such as colour and dashes) of each
+    line, in the same order as the lines in each entry. ``looks`` is for the legend. ``x`` and ``y`` describe the axes,
+    and ``height`` is in pixels.
     """
     if not choices:
         return None

@@ -179,7 +179,8 @@ class Setting(Model):
 class Run(Model):
     """The lag and the traffic of all nodes and links of a topology in one run, simulated or measured.
 
-    A run has one setting: the way to bring the binlog to the slaves, the load, and the links' rates and delays.
+    A run has one setting: the way to bring the binlog to the slaves, the load (factor of the pace of commits), and the
+    links' rates and delays.
     """
 
     method: Method
@@ -291,7 +292,8 @@ def microseconds(value: int | None) -> str:
 
 
 def title_of(setting: Setting, method: Method = Method.SIMULATED) -> str:
-    """Return the title of a run's table: its variant (such as filter-on-master), load, and changed rate or delay.
+    """Return the title of a run's table: its variant (way to bring the binlog to the slaves), load (factor of the pace
+    of commits), and changed rate or delay.
 
     >>> title_of(Setting(variant=Variant.MASTER, load=2, rate=512_000))
     'filter-on-master, load × 2, all links 512 kbit/s'

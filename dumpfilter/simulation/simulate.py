@@ -166,8 +166,8 @@ class _Simulation:
     def runs(self, settings: Sequence[Setting]) -> tuple[Run, ...]:
         """Return the results of ``settings``, in order.
 
-        The nodes of all settings are computed together, so that the traffic of each filter is looked up once. Groups
-        of nodes that differ only in the delay of their last hop are computed once.
+        The nodes of all settings are computed together, so that the traffic of each filter is looked up once. Nodes
+        that differ only in the delay of their last link are computed once.
         """
         groups = [self._groups(self.plan.nodes, setting) for setting in settings]
         outcome = self._outcomes(chain.from_iterable(groups))
@@ -256,16 +256,16 @@ class _Simulation:
 
 
 def _traffic_of(group: Group) -> str:
-    """Return a sort key that is equal for groups with equal traffic: equal load, origins, encodings and filters.
-    Sorting puts such groups side by side, so that they share caches.
+    """Return a sort key that is equal for groups of nodes with equal traffic: equal pace of commits, binlogs, encodings
+    and filters. Sorting puts such groups side by side, so that they share caches.
     """
     traffic = [(route.origin, hop.form, hop.filter) for route in group.routes for hop in route.hops]
     return f"{group.setting.load} {traffic}"
 
 
 def _factor(load: float, speed: float | None) -> Fraction | None:
-    """Return the factor by which an origin's commit times are compressed: the load times the replay's speed. None:
-    all commits at once.
+    """Return the factor by which the commit times of an origin (a node that writes binlogs) are compressed: the load
+    times the replay's speed. None: all commits at once.
     """
     return None if speed is None else scaled(load) * scaled(speed)
 
@@ -313,10 +313,11 @@ class Sweep(NamedTuple):
 
 
 def parse_sweep(text: str, links: Sequence[str]) -> Sweep:
-    """Parse a value of ``--sweep``: a property of links and the values to simulate, such as ``rate=1mbit,2mbit``.
+    """Parse a value of ``--sweep``: a property of links and the values to simulate one after another, such as
+    ``rate=1mbit,2mbit``.
 
-    A link's name may precede the property, as in ``m:web.delay=0s,50ms``. ``links`` has the names of all links.
-    Raises OptionError for an unknown link or a bad value.
+    A link's name may precede the property, as in ``m:web.delay=0s,50ms``. ``links`` has the names of all links. Raises
+    OptionError for an unknown link or a bad value.
 
     >>> parse_sweep("m:web.rate=1mbit,2mbit", ["m:web"])
     Sweep(what='rate', link='m:web', values=(1000000, 2000000))
@@ -370,9 +371,9 @@ def settings_of(
 ) -> tuple[Setting, ...]:
     """Return the parameters of each run to simulate: all combinations of variants, loads and values of sweeps.
 
-    A variant is a way to bring the binlog to the slaves. A sweep has several rates or delays of links. Without a
-    sweep the links are unchanged. Raises OptionError if a sweep of the rate and one of the delay are about different
-    links.
+    A variant is a way to bring the binlog to the slaves. A load is a factor of the pace of commits. A sweep has several
+    rates or delays of links. Without a sweep the links are unchanged. Raises OptionError if a sweep of the rate and one
+    of the delay are about different links.
     """
     if len({sweep.link for sweep in sweeps}) > 1 or len({sweep.what for sweep in sweeps}) < len(sweeps):
         raise OptionError("--sweep: vary one rate and one delay at most, both of one link or of all links")
@@ -388,11 +389,10 @@ def settings_of(
 def searches_of(
     texts: Iterable[str], variants: Sequence[Variant], loads: Sequence[float], links: Sequence[str]
 ) -> tuple[Search, ...]:
-    """Return the searches for a limiting rate or delay that the values of ``--find`` ask for, such as
-    ``m:web.delay``.
+    """Return the searches for a limiting rate or delay that the values of ``--find`` ask for, such as ``m:web.delay``.
 
-    There is one search for each value, load and variant (way to bring the binlog to the slaves). ``links`` has the
-    names of all links. Raises OptionError for an unknown link or property.
+    There is one search for each value, load (factor of the pace of commits) and variant (way to bring the binlog to the
+    slaves). ``links`` has the names of all links. Raises OptionError for an unknown link or property.
     """
     return tuple(
         Search(what, Setting(variant=variant, load=load, link=link))

@@ -201,7 +201,8 @@ class Testbed(AbstractContextManager["Testbed"]):
         self._check_all_run(running_only=running_only)
 
     def _check_all_run(self, *, running_only: bool) -> None:
-        """Raise NodeIsDown if a node does not run. Recordings and generated workloads are excepted, which may pause.
+        """Raise NodeIsDown if a node does not run. Recordings (replayed binlogs) and workloads (generated binlogs) are
+        excepted, because they may pause.
 
         With ``running_only`` nothing is checked.
         """
@@ -232,10 +233,10 @@ class Testbed(AbstractContextManager["Testbed"]):
         """Wait until all nodes have caught up, and compare the data of each replica with what it would have if it read
         everything and filtered for itself.
 
-        With ``running_only`` nothing waits for nodes that do not run, and real replicas that do not run are left out. A
-        slave of dumpfilter is checked even then, since its files have its state. Raises LawBroken for a difference, and
-        NotCaughtUp after ``timeout`` seconds. Without ``running_only`` it raises NodeIsDown for a node that does not
-        run.
+        With ``running_only`` nothing waits for nodes that do not run, and real replicas (MySQL or MariaDB servers) that
+        do not run are left out. A slave of dumpfilter is checked even then, since its files have its state. Raises
+        LawBroken for a difference, and NotCaughtUp after ``timeout`` seconds. Without ``running_only`` it raises
+        NodeIsDown for a node that does not run.
         """
         deadline = self._ground.deadline(timeout)
         self._catch_up(deadline, running_only=running_only)

@@ -258,7 +258,7 @@ class Files(TestbedNode):
 
     @property
     def is_done(self) -> bool:
-        """Whether all transactions of the recording or workload are in the node's binlog files."""
+        """Whether all transactions of the replayed or generated binlog set are in the node's binlog files."""
         return self._replay is None or self._replay.is_done
 
     def wait_done(self, timeout: float) -> bool:

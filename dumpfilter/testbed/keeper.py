@@ -161,7 +161,9 @@ class Keeper(Helper):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """End the keeper, which kills the children that still run. In a fork of the keeper's owner, do nothing."""
+        """End the keeper process, which kills its children that still run. In a fork of the process that started the
+        keeper, do nothing.
+        """
         if self._owner == os.getpid():
             self.end_if_importing()
             super().close()
@@ -195,7 +197,9 @@ _PR_SET_PDEATHSIG = 1
 
 
 class _KeeperProcess:
-    """The keeper process. It serves requests to start and signal a topology's processes."""
+    """The keeper's own side of the connection to its caller. In the keeper process, it serves requests to start and
+    signal a topology's processes.
+    """
 
     def __init__(self, caller: Connection) -> None:
         self._caller = caller
@@ -296,7 +300,7 @@ class _KeeperProcess:
         sys.exit(0)
 
     def tell(self, answer: object) -> None:
-        """Send an answer, or the message that the keeper compiles, to the caller, if the caller still exists."""
+        """Send a message to the process that started this keeper process, if that process still exists."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._caller.send(answer)
 
@@ -336,7 +340,9 @@ def _import_dumpfilter() -> None:
 
 
 def main() -> None:
-    """Run the keeper until its caller has ended. The command line has the descriptor of the socket to the caller."""
+    """Run the keeper process, which starts a topology's processes, until its caller has ended. The command line has the
+    descriptor of the socket to the caller.
+    """
     with Connection(int(sys.argv[1])) as caller:
         keeper = _KeeperProcess(caller)
         _set_name("df keeper")

@@ -46,8 +46,8 @@ Filters = tuple[tuple[str, ...], ...]
 
 
 def check_law(nodes: Mapping[str, TestbedNode], references: References, timeout: float) -> None:
-    """Compare each slave of dumpfilter, and each running real replica, with its reference, which reads everything and
-    filters for itself.
+    """Compare each slave of dumpfilter, and each running real replica (MySQL or MariaDB server), with its reference,
+    which reads everything and filters for itself.
 
     The law says that both must have the same data. ``references`` has the servers with which real replicas are
     compared, and ``timeout`` is in seconds. Raises LawBroken with all differences, and NotCaughtUp.
@@ -158,8 +158,8 @@ def _shown(value: Any) -> str:
 
 
 class _Reference(NamedTuple):
-    """The hidden server with which one real replica is compared, its reference, and the hidden servers before it.
-    Hidden servers belong to the check, not to the topology.
+    """The hidden server with which one real replica (MySQL or MariaDB server) is compared, its reference, and the
+    hidden servers before it. Hidden servers belong to the check, not to the topology.
     """
 
     node: StartedServer
@@ -190,8 +190,9 @@ class _Reference(NamedTuple):
 
 
 class References:
-    """The servers with which real replicas of a topology are compared, their references. A reference reads the
-    unfiltered source and filters for itself. It is started by the first check, and runs until :meth:`close`.
+    """The servers with which real replicas (MySQL or MariaDB servers) of a topology are compared, their references. A
+    reference reads the unfiltered source and filters for itself. It is started by the first check, and runs until
+    :meth:`close`.
     """
 
     def __init__(self, ground: Ground) -> None:
@@ -200,7 +201,7 @@ class References:
         """The hidden nodes by name: references, servers between, and masters without filters."""
 
     def check(self, node: StartedServer, timeout: float) -> list[str]:
-        """Compare a real replica with its reference, and return the differences as sentences.
+        """Compare a real replica (MySQL or MariaDB server) with its reference, and return the differences as sentences.
 
         The reference is a server with the replica's own rules that reads the unfiltered source. Both are compared when
         they have the same GTID set, or after ``timeout`` seconds. Raises StartFailed. Raises NotCaughtUp if a server
@@ -279,7 +280,9 @@ class References:
         return found
 
     def _unfiltered(self, origin: TestbedNode) -> TestbedNode:
-        """Return the node at which a reference reads the whole binlog of an origin: the origin itself, or a master."""
+        """Return the node from which a reference reads the whole binlog of ``origin``, the node that wrote the binlog.
+        That is ``origin`` itself if it is a server, and otherwise a master.
+        """
         if isinstance(origin, SqlNode):
             return origin
         name = f"master-of-{origin.name}"

@@ -424,7 +424,9 @@ class TestbedNode(abc.ABC):
 
     @property
     def port(self) -> int:
-        """The port to which SQL clients connect: the server's port, or the console's port of a dumpfilter process."""
+        """The port to which SQL clients connect: the server's port, or the port of the SQL console of a dumpfilter
+        process.
+        """
         return self.server.port
 
     @property
@@ -530,9 +532,10 @@ class TestbedNode(abc.ABC):
 
     @property
     def lag(self) -> Lag:
-        """The largest lag of the node's channels behind the origins of its data.
+        """The largest lag of the node's channels behind the nodes that wrote its data.
 
-        A node that does not run stays at its last position, so that its lag grows with each transaction of its origins.
+        A node that does not run stays at its last position, so that its lag grows with each transaction that these
+        nodes write.
         """
         return _most(self.channels())
 
@@ -561,7 +564,7 @@ class TestbedNode(abc.ABC):
             self.wait_for(goal, deadline)
 
     def wait_for(self, goal: Goal, deadline: float) -> None:
-        """Wait until the node has applied an origin's binlog up to the end that ``goal`` records. Raises NotCaughtUp at
+        """Wait until the node has applied a binlog up to the end that ``goal`` records. Raises NotCaughtUp at
         ``deadline``, a time of ``time.monotonic``.
         """
         raise NotImplementedError

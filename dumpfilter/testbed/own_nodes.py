@@ -131,7 +131,8 @@ class OwnNode(TestbedNode):
         )
 
     def _config(self) -> list[str]:
-        """Write the configuration file with the accounts of real replicas, and return the option that names the file.
+        """Write the configuration file with the accounts of real replicas (MySQL and MariaDB servers), and return the
+        option that names the file.
 
         The result is empty if no real replica reads the node.
         """
@@ -218,8 +219,8 @@ class Master(OwnNode):
 
     @property
     def store(self) -> WatchedSet:
-        """The binlog files that the master serves. Either it has received them from a server, or a recording or
-        workload writes them.
+        """The binlog files that the master serves. Either the master has received them from a server, or the node that
+        replays or generates a binlog set writes them.
         """
         (feed,) = self.feeds
         return feed.source.watched if feed.link is None else self._store

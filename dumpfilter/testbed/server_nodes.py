@@ -54,8 +54,8 @@ class SqlNode(TestbedNode):
         return [f"mysql://{user}@{host}:{port}/{self._query()}", "--store", str(store)]
 
     def _query(self) -> str:
-        """Return the query part of the URL at which a master reads the server, such as ``?password-file=…``. It names
-        the password file and, if used, TLS.
+        """Return the query part of the URL at which a master reads the server, such as ``?password-file=…``. It also
+        has options of TLS. It is empty without options.
         """
         raise NotImplementedError
 

@@ -42,7 +42,8 @@ def up(
             With None the files are in a temporary directory.
         keep: whether the files stay when the topology ends. A temporary directory then has a name that no later
             topology removes. Without ``keep`` a temporary directory is removed, and in a named one only the logs stay.
-        hold: whether recordings, workloads and scheduled outages begin only with :meth:`Testbed.release`.
+        hold: whether recordings (replayed binlogs), workloads (generated binlogs) and scheduled outages begin only with
+            :meth:`Testbed.release`.
         timeout: the time limit for the start of one node, seconds.
         wait_timeout: the default time limit of later waits, seconds.
         is_command: whether the process is ``dumpfilter topology up`` (see :func:`.directory.take`).

@@ -455,8 +455,8 @@ class Topology:
         return found
 
     def writers(self, name: str) -> tuple[Node, ...]:
-        """Return the nodes (servers, recordings and workloads) that wrote the binlog events which the node ``name``
-        passes on to its readers.
+        """Return the nodes that wrote the binlog events which the node ``name`` passes on to its readers. They are
+        servers, recordings (replayed binlogs) or workloads (generated binlogs).
         """
         return tuple(self._writers[name].values())
 
@@ -464,7 +464,8 @@ class Topology:
     def links(self) -> tuple[Link, ...]:
         """The network connections between the nodes.
 
-        A master that reads a recording or a workload has no connection to it, since the master reads files.
+        A master that reads a recording (replayed binlogs) or a workload (generated binlogs) has no connection to it,
+        since the master reads files.
         """
         return tuple(
             Link(reading.source, node.name, reading.link)
@@ -653,7 +654,7 @@ def _with_masters(ordered: list[Node]) -> list[Node]:
 
 
 def _role(node: Node, roles: Mapping[str, Role | None], has_readers: bool) -> Role | None:
-    """Return the role (master or slave) of a node, or None for a server, a recording or a workload.
+    """Return the role (master or slave of dumpfilter) of a node, or None for a server or a binlog set.
 
     ``roles`` has the roles of the node's sources by name.
     """

@@ -230,8 +230,8 @@ def _where(name: str, key: str) -> str:
 
 
 def _tables(text: str) -> dict[str, dict[str, Any]]:
-    """Parse a short string, and return for each node by name its keys and values, as a TOML file would have them. The
-    keys of workloads that the string implies are missing.
+    """Parse a short string, and return for each node by name its keys and values, as a TOML file would have them. A
+    workload (generated binlog set) that the string only implies is not yet added.
 
     Raises OptionError, which names the column, for a syntax error.
     """
@@ -447,7 +447,8 @@ def workload(name: str, size: str | int = "1M", **keys: Any) -> Node:
 def master(name: str, reads: Source, **keys: Any) -> Node:
     """Return the node of a master of dumpfilter, which reads one node and serves the binlog to slaves and replicas.
 
-    ``reads`` is a server, a recording or a workload. ``keys`` are ``link``, ``options`` and ``tls``.
+    ``reads`` is a server, a recording (replayed binlogs) or a workload (generated binlogs). ``keys`` are ``link``,
+    ``options`` and ``tls``.
     """
     return _node(name, reads, role="master", **keys)
 
@@ -462,7 +463,7 @@ def slave(name: str, reads: Source | Sequence[Source], **keys: Any) -> Node:
 
 
 def make_topology(*nodes: Node, name: str = "topology") -> Topology:
-    """Return the checked topology that the nodes form. Masters that a slave needs, and that are missing, are added.
+    """Return the checked topology of the given nodes. Masters that a slave needs, and that are missing, are added.
 
     ``name`` is the topology's name in reports. Raises OptionError, whose text names the node and the remedy.
     """

@@ -124,8 +124,8 @@ def _topology(text: object, path: Path) -> Topology:
 
 
 def check(experiment: Experiment) -> None:
-    """Check that an experiment can be run, for example that its links, nodes and variants exist. Raises OptionError
-    that names the key.
+    """Check that an experiment can be run, for example that its links and nodes exist. Raises OptionError that names
+    the key of the configuration file.
     """
     topology = experiment.topology
     links = [link.name for link in topology.links]
@@ -173,7 +173,7 @@ FILTER_ON_SLAVE = "--filter-on=slave"
 
 def topology_for(topology: Topology, variant: Variant) -> Topology:
     """Return the changed ``topology`` with which a variant of an experiment is run. A variant is a way to bring the
-    binlog to the slaves, so other nodes may filter, or real replicas replace slaves.
+    binlog to the slaves. Other nodes may filter, or MySQL or MariaDB servers replace slaves.
 
     Raises OptionError for a variant that the topology does not support.
     """
@@ -257,8 +257,8 @@ def _with_reads(node: Node, change: Callable[[Reading], dict[str, Any]]) -> Node
 
 
 def _filtering_alone(node: Node) -> Node:
-    """Return a real replica that filters for itself: its rules are on its own command line, and no master filters for
-    it.
+    """Return a real replica (MySQL or MariaDB server) that filters for itself: its rules are on its own command line,
+    and no master filters for it.
 
     Raises OptionError for a replica with several sources.
     """
@@ -272,7 +272,8 @@ def _filtering_alone(node: Node) -> Node:
 
 
 def _at_the_source(topology: Topology, node: Node) -> Node:
-    """Return a real replica in place of ``node``. It reads the sources of the masters directly, and filters for itself.
+    """Return a real replica (MySQL or MariaDB server) in place of ``node``. It reads the sources of the masters
+    directly, and filters for itself.
 
     Raises OptionError if two of its masters have the same source.
     """
@@ -288,7 +289,8 @@ def _at_the_source(topology: Topology, node: Node) -> Node:
 
 
 def _as_replica(topology: Topology, node: Node, variant: Variant) -> Node:
-    """Return a real replica that replaces the slave ``node`` of dumpfilter.
+    """Return a real replica (MySQL or MariaDB server) that replaces the slave ``node`` of dumpfilter in a variant of an
+    experiment.
 
     Raises OptionError if a binlog that the slave reads was not written by a real server of the topology.
     """
@@ -311,8 +313,8 @@ def _origins(topology: Topology, node: Node) -> list[Node]:
 def _keeping(node: Node) -> Node:
     """Return the node with options that a measured run needs.
 
-    A real replica keeps its relay logs. A slave of dumpfilter reconnects soon after an outage, unless the user has set
-    the interval. Other nodes are returned unchanged.
+    A real replica (MySQL or MariaDB server) keeps its relay logs, from which its lag is measured. A slave of dumpfilter
+    reconnects soon after an outage, unless the user has set the interval. Other nodes are returned unchanged.
     """
     if node.kind == "slave" and number_of(node, CONNECT_RETRY) is None:
         return node.with_options(SHORT_RETRY)
