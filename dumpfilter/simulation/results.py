@@ -172,7 +172,9 @@ class Setting(Model):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the run uses the rates and delays of the topology and the load of the binlog (factor 1) unchanged."""
+        """Whether the run uses the topology's own rates and delays of links, and the binlog's own pace of commits (load
+        1).
+        """
         return self.load == 1 and self.rate is None and self.delay is None
 
 
@@ -243,7 +245,7 @@ class SourceFigures(Model):
 
     @property
     def duration(self) -> int:
-        """The time from the first to the last commit, microseconds."""
+        """The time from the first to the last commit of the binlog set, microseconds."""
         return (self.last_time or 0) - (self.first_time or 0)
 
 

@@ -265,7 +265,9 @@ class _Request(socketserver.StreamRequestHandler):
     server: ControlServer
 
     def handle(self) -> None:
-        """Read the request, and send the answer."""
+        """Read one request from the control socket, call the method (or read the property) that it names, and send the
+        result.
+        """
         with contextlib.suppress(OSError):
             answer = self._answer(self.rfile.readline(_MOST_REQUEST))
             self.wfile.write(json.dumps(answer, default=str).encode())
@@ -310,7 +312,9 @@ class Control:
             remove_directory(self.directory)
 
     def _ends_in_order(self, pid: int) -> bool:
-        """End the process ``pid``. Return False if the process has ended before, or had to be killed."""
+        """End the process ``pid``, which runs the topology. Return False if the process has ended before, or had to be
+        killed.
+        """
         is_starting = not (self.directory / SOCKET).exists()
         try:
             process = os.pidfd_open(pid)

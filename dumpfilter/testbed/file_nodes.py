@@ -140,7 +140,7 @@ class Replay:
             self._paused_at = None
 
     def close(self) -> None:
-        """End the thread. Transactions that it has not written yet are never written."""
+        """End the thread that writes the binlog set. Transactions that it has not written yet are never written."""
         self._closed.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -184,7 +184,7 @@ class Replay:
         return True
 
     def _clock(self) -> int:
-        """Return the time since the start, microseconds. It stands still during a pause."""
+        """Return the time since the start of the replay, without pauses, microseconds."""
         now = time.monotonic() if (paused := self._paused_at) is None else paused
         return int((now - self._began) * MICROSECONDS)
 

@@ -231,7 +231,7 @@ class _KeeperProcess:
                 self.tell(getattr(self, method)(*arguments))
 
     def close(self) -> None:
-        """Kill all children."""
+        """Kill all child processes of the keeper."""
         for pid, _ in self._running.values():
             _send(pid, signal.SIGKILL)
         for handle in tuple(self._running):
@@ -245,13 +245,15 @@ class _KeeperProcess:
         self._codes[number] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     def signal(self, child: int, number: int) -> None:
-        """Send a signal to the child with the number ``child``."""
+        """Send the signal ``number`` to the child that the keeper knows by the number ``child``. A child that has ended
+        is ignored.
+        """
         for pid, its in self._running.values():
             if its == child:
                 _send(pid, number)
 
     def code(self, child: int) -> int | None:
-        """Return the exit code of the child with the number ``child``; None while it runs."""
+        """Return the exit code of the child that the keeper knows by the number ``child``; None while it runs."""
         return self._codes.get(child)
 
     def start(self, program: Program) -> tuple[int, int, str]:

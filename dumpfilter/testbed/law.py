@@ -167,7 +167,8 @@ class _Reference(NamedTuple):
     """For each channel the hidden server that applies the first filter on the way. It may be the reference itself."""
 
     def reach(self, gtids: str, deadline: float) -> None:
-        """Wait until the reference has applied the replica's GTID set ``gtids``.
+        """Wait until the reference (the server with which the replica is compared) has applied ``gtids``, the GTID set
+        of the replica.
 
         Raises NotCaughtUp at ``deadline``, a time of ``time.monotonic``.
         """
@@ -179,8 +180,9 @@ class _Reference(NamedTuple):
             self.node.catch_up(deadline)
 
     def gtids(self) -> str:
-        """Return the GTID set that the replica must have: the union of what the first hidden server of each channel has
-        applied.
+        """Return the GTID set that the replica must have. It is the union of what the first hidden server of each
+        channel has applied. A hidden server belongs to the check, and has the rules of one filter on the way to the
+        replica, or of the replica itself.
         """
         family = self.node.server.family
         found = parse_gtid_set("", family)

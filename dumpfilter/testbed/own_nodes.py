@@ -87,7 +87,9 @@ class OwnNode(TestbedNode):
         return Account(REPLICATION, self._ground.replication_password)
 
     def _arguments(self) -> list[str]:
-        """Return the arguments of the node's command that only a master, or only a slave, has."""
+        """Return the command line arguments that are specific to the node's command, ``dumpfilter master`` or
+        ``dumpfilter slave``.
+        """
         raise NotImplementedError
 
     def _begin(self) -> None:

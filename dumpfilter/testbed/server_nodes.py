@@ -312,7 +312,7 @@ class RunningServerNode(SqlNode):
         self._ports = {"sql": self.port}
 
     def _end(self, *, in_order: bool) -> None:
-        """Leave the server alone."""
+        """Do nothing. The server does not belong to the topology, and continues to run."""
 
     def _end_if_running(self, *, in_order: bool) -> None:
         raise NotRunnable(f"{self.name}: the server runs already, and the topology does not stop it")

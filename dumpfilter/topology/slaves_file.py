@@ -217,7 +217,9 @@ def slaves_of_my_cnf(path: Path) -> list[SlaveDefinition]:
 
 @dataclass
 class _Replica:
-    """The options of one replica that have been read so far."""
+    """The options of one replica that have been read so far, from an option file or a text. :meth:`slaves` turns them
+    into slave definitions.
+    """
 
     filters: ChannelFilters = field(default_factory=ChannelFilters)
     channels: dict[str, None] = field(default_factory=dict)

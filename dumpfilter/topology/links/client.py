@@ -24,7 +24,9 @@ class LinkProcess(Helper):
     timeout = 60.0
 
     def __init__(self, log: Path | None = None) -> None:
-        """Start the process. Its standard error is appended to ``log``; None: to that of this process."""
+        """Start the process that carries the links. Its standard error is appended to ``log``. With None it goes to the
+        standard error of this process.
+        """
         super().__init__("dumpfilter.topology.links.proxy", log)
 
     def open(

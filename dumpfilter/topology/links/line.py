@@ -62,8 +62,8 @@ Receiver = TypeVar("Receiver")
 
 @dataclass
 class _Piece(Generic[Receiver]):
-    """One entry of the line's queue: some of the bytes that were put in together, or a mark (end or reset of the
-    stream).
+    """One entry in the queue of one direction of a link: some of the bytes that were put in together, or a mark (end or
+    reset of the stream).
     """
 
     due: float
@@ -106,14 +106,14 @@ class Line(Generic[Receiver]):
         return min(room, int(max(1.0, WINDOW * rate / BITS) - waiting))
 
     def is_full(self, now: float) -> bool:
-        """Tell whether so many bytes wait in the line at the time ``now`` that the caller should stop reading from the
-        senders' sockets.
+        """Tell whether so many bytes wait in the line (queue) at the time ``now`` that the caller should stop reading
+        from the senders' sockets.
         """
         return self._wire_free - now > FULL * WINDOW or MOST_HELD - self.held < MUCH_ROOM
 
     def has_much_room(self, now: float) -> bool:
-        """Tell whether a line that was full has so much room at the time ``now`` that the caller should read from the
-        senders' sockets again.
+        """Tell whether a line (queue) that was full has so much room at the time ``now`` that the caller should read
+        from the senders' sockets again.
         """
         return self.room_time() <= now and MOST_HELD - self.held >= 2 * MUCH_ROOM
 
@@ -134,7 +134,8 @@ class Line(Generic[Receiver]):
         *,
         since: float | None = None,
     ) -> None:
-        """Put bytes for the socket ``receiver``, or the end or reset of a stream, into the line at the time ``now``.
+        """Put bytes for the socket ``receiver``, or the end or reset of a stream, into the line (queue) at the time
+        ``now``.
 
         ``since`` is an earlier time since which the bytes have waited, because the line was full; None: they have not
         waited. The line then sends them as if it had accepted them at ``since``. So a process that reads late does not
@@ -153,7 +154,8 @@ class Line(Generic[Receiver]):
         self.held += len(data)
 
     def pop(self, now: float, limit: int = sys.maxsize) -> list[tuple[Receiver, Mark, bytes]]:
-        """Remove and return the bytes, ends and resets of streams that have come out by the time ``now``.
+        """Remove and return the bytes, ends and resets of streams that have come out of the line (queue) by the time
+        ``now``.
 
         A returned tuple has the socket that is to receive the entry, the entry's kind, and its bytes. All entries have
         at most ``limit`` bytes together.
@@ -171,13 +173,13 @@ class Line(Generic[Receiver]):
         return [(*key, b"".join(piece.data for piece in pieces)) for key, pieces in together]
 
     def next_time(self) -> float | None:
-        """Return the earliest time at which :meth:`pop` should be called again, because something will have arrived by
-        then. None: the line is empty.
+        """Return the earliest time at which :meth:`pop` should be called again, because an entry of the line (queue)
+        will have arrived by then. None: the line is empty.
         """
         return self._pieces[0].due if self._pieces else None
 
     def change(self, now: float, shape: LinkShape) -> None:
-        """Change the rate, delay and jitter at the time ``now``.
+        """Change the rate, delay and jitter of the line (one direction of a link) at the time ``now``.
 
         A shorter delay applies to the bytes in the line, too. A new rate applies to later bytes only.
         """
@@ -189,8 +191,8 @@ class Line(Generic[Receiver]):
         self._shape = shape
 
     def shift(self, seconds: float) -> None:
-        """Let everything in the line arrive ``seconds`` later. The link calls this after it has passed nothing for that
-        time.
+        """Let everything in the line (queue) arrive ``seconds`` later. The link calls this after it has passed nothing
+        for that time.
         """
         for piece in self._pieces:
             piece.due += seconds
@@ -198,7 +200,7 @@ class Line(Generic[Receiver]):
         self._wire_free += seconds
 
     def clear(self, now: float) -> int:
-        """Discard all bytes that are in the line at the time ``now``, and return their number."""
+        """Discard all bytes that are in the line (queue) at the time ``now``, and return their number."""
         lost, self.held = self.held, 0
         self._pieces.clear()
         self._wire_free = self._last_out = now

@@ -206,7 +206,9 @@ class _Direction:
         return not self._is_full and self._link.state == "up"
 
     def take(self, receiver: _End, data: bytes, mark: Mark = Mark.BYTES) -> None:
-        """Put bytes, or a mark (end or reset of the stream), into the line for the socket ``receiver``."""
+        """Put bytes, or a mark (end or reset of the stream), into the direction's line (queue), for the socket
+        ``receiver``.
+        """
         now = self._link.loop.time()
         until, since = self._resumed
         self.line.push(now, receiver, data, mark, since=since if now <= until else None)
@@ -216,7 +218,9 @@ class _Direction:
         self.pump()
 
     def pump(self) -> None:
-        """Deliver the bytes that have come out of the line, and set the timer for the next ones."""
+        """Deliver the bytes that have come out of the direction's line (queue) to their sockets, and set the timer for
+        the next ones.
+        """
         _cancel(self._timer)
         if self._link.state != "up":
             return
@@ -245,8 +249,8 @@ class _Direction:
             self._timer = self._link.loop.call_at(at, self.pump)
 
     def clear(self) -> int:
-        """Discard everything in the line, so that it has room for the bytes of new connections. Return the number of
-        discarded bytes.
+        """Discard everything in the direction's line (queue), so that it has room for the bytes of new connections.
+        Return the number of discarded bytes.
         """
         _cancel(self._timer)
         self._is_full = False
@@ -390,7 +394,7 @@ class Link:
         self._set_fault("up")
 
     def close(self) -> None:
-        """Reset all connections, and release the port."""
+        """Reset all connections of the link, and release its port."""
         self._forget_plans()
         self._stop_schedule()
         self._stop_listening()
@@ -576,7 +580,8 @@ def _cancel(timer: asyncio.TimerHandle | None) -> None:
 
 
 def _length_of(seconds: float | None) -> str:
-    """Return the length of a fault as text for the history. It is empty for a fault without an end.
+    """Return the length of a fault as text for the link's history, such as ``for 2 s``. It is empty for a fault without
+    an end.
 
     Raises LinkError, before the fault begins, for a length that is no number of seconds.
     """
