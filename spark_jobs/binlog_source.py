@@ -283,8 +283,8 @@ class GrowingSet:
             position = FIRST
 
     def _with_xa(self, ranges: list[Range]) -> list[Range]:
-        """Return the ranges of a micro-batch, completed by the tables of the XA transactions that end in them. Filters
-        need these tables to decide about XA COMMIT and XA ROLLBACK.
+        """Return the ranges (parts of files) of a micro-batch, completed by the tables of the XA transactions that end
+        in them. Filters need these tables to decide about XA COMMIT and XA ROLLBACK.
 
         If the XA PREPARE is not in the ranges, earlier files are read, newest first, for the transaction's tables.
         """
@@ -503,11 +503,12 @@ def _events(
 
 
 class _OptionalPushdown(functools.partial[Iterable[Filter]]):
-    """A method ``pushFilters`` that Spark accepts whether filter pushdown is on or off.
+    """A method ``pushFilters`` that Spark accepts whether filter pushdown is on or off. With filter pushdown, a data
+    source evaluates conditions of a query's WHERE clause itself.
 
     While ``spark.sql.python.filterPushdown.enabled`` is off (the default), Spark rejects a reader that overrides
-    ``pushFilters``. Spark recognizes an override by the method's attribute ``__func__``, so this object shows the
-    base class's function there. Spark then never calls the object, and evaluates all conditions itself.
+    ``pushFilters``. Spark recognizes an override by the method's attribute ``__func__``, so this object shows the base
+    class's function there. Spark then never calls the object, and evaluates all conditions itself.
     """
 
     __func__ = staticmethod(DataSourceReader.pushFilters)

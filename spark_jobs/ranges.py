@@ -492,8 +492,8 @@ def ranges_of(indexes: Iterable[FileIndex]) -> list[Range]:
 
 
 def follow_xa(ranges: Sequence[Range], looks: Iterable[XaLook]) -> tuple[list[Range], frozenset[Xid]]:
-    """Find the range (part of a binlog file) in which the transaction of each XA COMMIT and XA ROLLBACK was prepared. A
-    filter needs the tables of the prepared transaction to decide about its end.
+    """Find for each XA COMMIT and XA ROLLBACK the range (part of a binlog file) in which its transaction was prepared.
+    A filter needs the tables of the prepared transaction to decide about the transaction's end.
 
     ``looks`` has for each range the XA transactions that were either prepared or ended in it, but not both.
 
@@ -617,15 +617,18 @@ def index_paths(
 
 
 def file_parts(paths: Sequence[str]) -> list[FilePart]:
-    """Return a description of each file in ``paths``, the files of a binlog set, for an index pass (a scan that finds
-    ranges) over the whole file.
+    """Return a :class:`FilePart` for each whole file in ``paths``, the files of a binlog set. The index pass takes
+    these objects, to divide each file into ranges for tasks.
     """
     return [FilePart(number, path, last=number == len(paths) - 1) for number, path in enumerate(paths)]
 
 
 def index_files(parts: Sequence[FilePart], run: Runner, options: ReadOptions) -> list[FileIndex]:
     """Divide some files of a binlog set into ranges (parts for one task each). Return for each file its ranges and
-    other facts about it. ``run`` executes the tasks. Raises BinlogError.
+    other facts about it.
+
+    ``parts`` names the files, or parts of them. ``run`` executes the tasks, one for each file, in threads or on Spark.
+    Raises BinlogError.
     """
     amount = Amount("files", local_bytes([one.path for one in parts]))
     return run(partial(index_file, options=options), parts, "indexing", amount=amount)

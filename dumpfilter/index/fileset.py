@@ -173,7 +173,7 @@ class PublishedEnd:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Convert a BinlogError that the ``with`` block raises into RelayWentBack, if the writer has discarded a part
-        of the log.
+        of the log. A reader then knows that it may connect again.
         """
         try:
             yield
@@ -264,7 +264,9 @@ class BinlogFile:
 
     @property
     def size(self) -> int:
-        """The present size in bytes of the file's part that may be read."""
+        """The present size of the part of the file that may be read, bytes. It ends at the published position, if
+        another thread writes the log.
+        """
         return self._readable(0, self._status().st_size)
 
     def _readable(self, offset: int, length: int) -> int:
@@ -277,7 +279,7 @@ class BinlogFile:
 
     @property
     def identity(self) -> FileIdentity:
-        """The device and the inode of the open file. Another file under the same path has another identity."""
+        """The device and the inode of the open file, by which a reader notices that another file has taken its path."""
         return identity_of(self._status())
 
     @property
@@ -437,7 +439,7 @@ class SegmentReader:
 
     Parameters:
         subjects, sources: the numbers of the binlog set's subjects (tables and statements that filters decide about),
-            and of its GTID sources.
+            and of its GTID sources (server UUIDs, or MariaDB's domain and server ids).
         verify: whether checksums are verified.
         statements: whether the texts of statements are read. Otherwise the scan follows no XA transactions and opens no
             compressed transactions.
@@ -545,8 +547,8 @@ class SegmentReader:
         )
 
     def give_away(self) -> None:
-        """Leave the bytes of the last segment, :attr:`data`, to the caller, who may keep them. :meth:`next` then reads
-        into another buffer.
+        """Leave the bytes of the last segment (the events that :meth:`next` returned last) to the caller, who may keep
+        :attr:`data`. :meth:`next` then reads into another buffer.
         """
         self._buffer = np.empty(0, np.uint8)
 
@@ -812,7 +814,9 @@ class BinlogSet:
         return nullcontext() if self.end is None else self.end.reading()
 
     def growing(self) -> list[Path]:
-        """Return the paths of the files that change when the set grows: the newest binlog file and the index file."""
+        """Return the paths of the files that change when the set grows: the newest binlog file, and the index file if
+        there is one.
+        """
         newest = self.path(self.names[-1])
         return [newest] if self.index is None else [newest, self.index]
 
@@ -858,8 +862,8 @@ class BinlogSet:
     def readers(
         self, subjects: Subjects, sources: SourceNumbers, *, verify: bool = True, statements: bool = True
     ) -> Iterator[SegmentReader]:
-        """Yield a reader for each binlog file of the set in order. The caller reads all segments (parts) of a file
-        before the next file. Raises BinlogError where the set is damaged.
+        """Yield a reader for each binlog file of the set in order. The caller reads all events of a file, by
+        :meth:`SegmentReader.next`, before the next file. Raises BinlogError where the set is damaged.
 
         ``subjects`` and ``sources`` number the set's tables and statements, and its GTID sources (server UUIDs, or
         MariaDB's domain and server ids). ``verify`` tells whether checksums are verified. Without ``statements`` the
@@ -1046,10 +1050,10 @@ def gtids_before(file: BinlogFile) -> GtidsBefore:
 
 
 def add_transactions(gtids: GtidSet, segment: Segment, sources: SourceNumbers) -> None:
-    """Add the GTIDs of all transactions in a scanned segment (part of a binlog file) to the set ``gtids``. ``sources``
-    gives the GTID source for each source number in the segment.
+    """Add the GTIDs of all transactions in a scanned segment (part of a binlog file) to the set ``gtids``.
 
-    In a relay log, the transactions that the slave's master dropped are added, too.
+    The segment has numbers for GTID sources (server UUIDs, or MariaDB's domain and server ids), and ``sources`` maps
+    these numbers to the sources. In a relay log, the transactions that the slave's master dropped are added, too.
     """
     for number in np.unique(segment.txn_source[segment.txn_source >= 0]).tolist():
         key = sources.key(number)

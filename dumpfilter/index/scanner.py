@@ -150,7 +150,7 @@ class FileScanner:
     Parameters:
         file, format_description: the file's name, and its format description event.
         subjects, sources: the numbers of the subjects (tables and statements that filters decide about) and of the GTID
-            sources of the whole binlog set.
+            sources (server UUIDs, or MariaDB's domain and server ids) of the whole binlog set.
         verify: whether the scan checks the checksums of events.
         statements: whether the scan reads the text of statements. If so, it replaces the subjects PENDING and
             PENDING_XA, which the compiled scan gives to statements. Callers that only need the boundaries of
@@ -241,15 +241,16 @@ class FileScanner:
         self._state["query_header_length"] = fd.post_header_length(EventType.QUERY)
 
     def scan(self, data: npt.NDArray[np.uint8], offset: int, *, at_end: bool = False) -> Segment | None:
-        """Scan the next bytes of the file and return a segment.
+        """Scan the next bytes of the file and return them as a segment: arrays with an entry for each event and
+        transaction.
 
         ``data`` (uint8, C-contiguous) begins at the byte offset ``offset`` in the file. The segment ends at the last
         transaction boundary in ``data`` or, without a boundary, at the last whole event. The result is None when
         ``data`` has no whole event. With ``at_end`` the file ends with ``data``, and the result is also None when
         ``data`` has no whole transaction.
 
-        Raises BinlogCorrupt or BinlogUnsupported, with file and position, when the first event of ``data`` is bad.
-        When a later event is bad, the method returns a segment that ends before that event or its transaction.
+        Raises BinlogCorrupt or BinlogUnsupported, with file and position, when the first event of ``data`` is bad. When
+        a later event is bad, the method returns a segment that ends before that event or its transaction.
         """
         with self._subjects.lock:
             continues = self.in_transaction
@@ -365,13 +366,13 @@ class FileScanner:
         offset: int,
         txn_event: npt.NDArray[np.int64],
     ) -> tuple[npt.NDArray[np.int64] | None, npt.NDArray[np.int64]]:
-        """Return two columns of a segment of a relay log: each event's position in the writer's binlog, and the dropped
-        GTIDs that Gap events tell.
+        """Return two columns of a segment (consecutive events) of a relay log: each event's position in the writer's
+        binlog, and the GTIDs of transactions that the master dropped.
 
-        The writer is the server that wrote the events. :class:`~dumpfilter.index.segment.Segment` describes the columns
-        ``position`` and ``dropped``. The method advances :attr:`writer` to the segment's end. ``data`` has the file's
-        bytes from ``offset`` on, and ``txn_event`` the index of each transaction's first event. Raises BinlogCorrupt
-        for a malformed Gap event.
+        The writer is the server that wrote the events. Gap events tell the dropped transactions.
+        :class:`~dumpfilter.index.segment.Segment` describes the columns ``position`` and ``dropped``. The method
+        advances :attr:`writer` to the segment's end. ``data`` has the file's bytes from ``offset`` on, and
+        ``txn_event`` the index of each transaction's first event. Raises BinlogCorrupt for a malformed Gap event.
         """
         tagged, self._tagged = self._tagged, {}
         gaps = np.flatnonzero(events.role == (R.GAP | R.ENDS))
@@ -441,10 +442,12 @@ class FileScanner:
         return found
 
     def _resolve(self, columns: K.EventColumns, data: npt.NDArray[np.uint8], offset: int) -> Resolved:
-        """Write to ``columns`` the role and the subject of each event whose subject the compiled scan left PENDING.
-        Return the XA transactions and compressed transactions among these events.
+        """Decide about the events that the compiled scan left PENDING: statements, XA transactions and compressed
+        transactions. Return the latter two.
 
-        ``data`` has the bytes of the segment's events, from the byte offset ``offset`` in the file on.
+        The method writes to ``columns`` the role of each such event (how it travels in a filtered stream) and its
+        subject (the table or statement that a filter decides about). ``data`` has the bytes of all events in
+        ``columns``, from the byte offset ``offset`` in the file on.
 
         Raises BinlogError for an unreadable event in a file without checksums, because the file may be damaged. With a
         right checksum, the server itself wrote the event in this form, and the master sends it to all slaves.
@@ -533,8 +536,8 @@ class FileScanner:
         """Group the scanned events into transactions, and fill the scanner's columns of transactions. Return the number
         of transactions, and the length of the column ``set_subject``.
 
-        ``data`` has the file's bytes from ``offset`` on. ``continues`` tells whether the first transaction began in an
-        earlier segment.
+        ``data`` has the file's bytes from ``offset`` on. ``continues`` tells whether the first transaction began before
+        these events.
         """
         buffer = K.Buffer(data, offset)
         transactions = self._columns.transactions

@@ -121,9 +121,7 @@ _TRANSACTION_TYPES = (np.int64, np.int32, np.int32, np.int64, np.uint32, np.int6
 
 
 def _before(of_events: Mapping[int, Any], stop: int) -> Any:
-    """Return the entries of ``of_events`` with an event number below ``stop``. The mapping's keys are numbers of events
-    in a segment.
-    """
+    """Return the entries of ``of_events`` with a key below ``stop``. The keys are indexes of events."""
     return {event: value for event, value in of_events.items() if event < stop}
 
 
@@ -205,8 +203,8 @@ class Segment:
     position: npt.NDArray[np.int64] | None = None
 
     def position_of(self, offset: int) -> int:
-        """Return the position in the writer's binlog file for the byte offset ``offset`` in this file. At the offset an
-        event begins or the segment ends.
+        """Return the position in the writer's binlog file for the byte offset ``offset`` in this file. The offset is
+        that of an event, or the end of the segment (these consecutive events).
 
         The writer is the server that wrote the events. In a server's own binlog the result is the offset itself. In a
         relay log the two differ.
@@ -214,11 +212,11 @@ class Segment:
         return offset if self.position is None else int(self.position[np.searchsorted(self.offset, offset)])
 
     def positions_of(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the positions in the writer's binlog file for byte offsets in this file. The writer is the server that
-        wrote the events.
+        """Return the positions in the writer's binlog file for byte offsets in this file. Each offset is that of an
+        event, or the end of the segment (these consecutive events).
 
-        At each of ``offsets`` an event begins or the segment ends. In a server's own binlog the offsets are returned.
-        In a relay log the two differ.
+        The writer is the server that wrote the events. In a server's own binlog the offsets are returned. In a relay
+        log the two differ.
         """
         if self.position is None:
             return offsets
@@ -227,13 +225,17 @@ class Segment:
 
     @property
     def txn_start(self) -> npt.NDArray[np.int64]:
-        """The byte offset of the first event of each transaction in the segment, int64."""
+        """The byte offset in the file of the first event of each transaction, int64. For a transaction that began in an
+        earlier segment (part of the file), it is the first event in this one.
+        """
         starts: npt.NDArray[np.int64] = self.offset[self.txn_event[:-1]]
         return starts
 
     @property
     def nbytes(self) -> int:
-        """The memory of the segment's arrays, including the segments of compressed transactions, bytes."""
+        """The memory that the segment (the scanned events) takes, bytes. It includes the events inside compressed
+        transactions.
+        """
         arrays = sum(column.nbytes for column in vars(self).values() if isinstance(column, np.ndarray))
         return arrays + sum(_SEGMENT_OVERHEAD + payload.nbytes for payload in self.payloads.values())
 
@@ -301,21 +303,21 @@ class Segment:
 
     @property
     def boundaries(self) -> npt.NDArray[np.int64]:
-        """The byte offsets in the file at which no transaction of the segment is open, ascending. A reader can begin or
+        """The byte offsets in this part of the file at which no transaction is open, ascending. A reader can begin or
         stop there.
         """
         begins: npt.NDArray[np.int64] = self.offset[self.txn_event[int(self.continues) : -1]]
         return begins if self.open else np.append(begins, self.end)
 
     def transaction_of(self, event: int) -> int:
-        """Return the index of the transaction to which an event belongs. ``event`` is the event's index; both count in
-        this segment.
+        """Return the index of the transaction to which the event with the index ``event`` belongs. Both indexes count
+        in this segment (part of a file).
         """
         return int(np.searchsorted(self.txn_event, event, "right")) - 1
 
     def transaction_at(self, position: int) -> int | None:
-        """Return the index in the segment of the transaction that begins at the byte offset ``position`` in the file;
-        None if none begins there.
+        """Return the index in this segment (part of a file) of the transaction that begins at the byte offset
+        ``position`` in the file. None if none begins there.
 
         For the offset at the segment's end, the result is the number of transactions, unless the last one continues in
         the next segment (then None).

@@ -237,7 +237,7 @@ def read_statement(event: bytes, fd: FormatDescription) -> tuple[Statement, int 
     """Return two values: the statement of a Query or Execute_load_query event, and None or a role
     (:mod:`dumpfilter.binlog.roles`).
 
-    A role says when a filtered stream has the event, for example with any other event of its transaction. It is
+    A role says how an event travels in a filtered stream, for example with any other event of its transaction. It is
     returned for a Query_compressed event with a text such as XA END, which the compiled scan could not read. ``event``
     is the event with its header, and ``fd`` the format description event in force. Raises BinlogCorrupt (without file
     and position) when the event is malformed.

@@ -398,7 +398,9 @@ def filter_warnings(
 
 
 def _rank(warning: FilterWarning) -> int:
-    """Return a sort key for a warning: 0 for a misspelled name, 1 for a filter that passes nothing, 2 for others."""
+    """Return a key by which a filter's warnings are sorted: 0 for a misspelled name, 1 for a filter that passes
+    nothing, 2 for others. A misspelled name can be the cause of the rest.
+    """
     if warning.code in _WRONG_NAMES:
         return 0
     return 1 if warning.code is Code.NOTHING_PASSES else 2

@@ -143,6 +143,7 @@ class Measured:
 
     def ratio(self, schema: str = WHOLE) -> float:
         """Return the compressed size divided by the original size, as measured in samples of a schema's events.
+        ``schema`` is the schema's name, encoded as a file name.
 
         If the schema has no samples, return the ratio of the whole binlog stream. Without any sample return 1.0.
         """
@@ -174,8 +175,8 @@ def merged(parts: Sequence[Measured]) -> Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureRanges(ReadRanges):
-    """A picklable task that measures some ranges (parts of binlog files) for all filters. Calling it with ranges
-    returns the measurements of each file.
+    """A picklable task that counts the traffic of some ranges (parts of binlog files), from which the traffic with each
+    filter can be computed. Calling it with ranges returns the measurements of each file.
     """
 
     options: BandwidthOptions
@@ -188,8 +189,8 @@ class MeasureRanges(ReadRanges):
     """
 
     def __call__(self, ranges: Iterable[Range]) -> dict[int, Measured]:
-        """Read the ranges, and return the measurements of each file, by the file's index. Raises BinlogError with
-        file and position.
+        """Read the ranges (parts of binlog files), and return the measurements of each file, by the file's index in the
+        binlog set. Raises BinlogError with file and position.
         """
         subjects, sources, verdicts, tally, owners = state_of_thread(self.job, self._state)
         tally.take()
@@ -249,8 +250,10 @@ buckets of a minute would hide peaks.
 
 @dataclass(frozen=True)
 class MeasuredFile:
-    """The measurements of one binlog file: its version, the result of the index pass (which divides the file into
-    ranges), and the counted traffic.
+    """The measurements of one binlog file: its version (size, time and digest), the facts that the index pass found,
+    and the counted traffic.
+
+    The index pass is the fast scan that divides a file into ranges, the parts that tasks read.
     """
 
     version: FileVersion | None
@@ -289,8 +292,8 @@ class MeasuredSet:
 
     @property
     def indexed(self) -> IndexedSet:
-        """The facts that the index pass found about all files, such as damage and times. The index pass is the fast
-        scan that divides files into ranges; the ranges themselves are left out.
+        """The facts about all files that an earlier scan found, such as damage and times. The ranges (parts for one
+        task each) into which that scan divided the files are left out.
         """
         return IndexedSet(tuple(one.index for one in self.files), (), self.unknown_xa)
 
@@ -301,7 +304,9 @@ class MeasuredSet:
 
     @property
     def tallied(self) -> Facts:
-        """The counts of bytes, events and transactions in all files, by the condition under which filters send them."""
+        """The counts of bytes, events and transactions in all files. They are divided by the condition under which
+        filters send them, such as "this table is sent".
+        """
         return self.measured.tallied
 
     def numbers_of(self, filters: Mapping[str, ReplicationFilter]) -> list[int] | None:

@@ -206,8 +206,8 @@ _MOST_WARNINGS = 4
 
 
 def print_results(results: Results, console: Console, top: int = TOP) -> None:
-    """Print a table of bytes with a row for each slave or group of equal slaves, and a row of sums. Then print a table
-    for a month, and the remarks.
+    """Print a table of bytes with a row for each slave, or group of equal slaves, and a row of sums. Then print a table
+    of a month's traffic, and the remarks.
 
     Rows are in descending order of savings. ``top`` is the maximum number of rows of slaves.
     """

@@ -101,8 +101,8 @@ def groups_of(results: Results) -> list[Group]:
 
 
 def by_saving(results: Results) -> list[Group]:
-    """Return the groups of equal slaves by the bytes that one slave's filter saves, descending. Groups whose filter
-    passes nothing come last, because their rules are probably misspelled.
+    """Return the groups of equal slaves, sorted by the bytes that one slave's filter saves, descending. Groups whose
+    filter passes nothing come last, because their rules are probably misspelled.
     """
     return sorted(
         groups_of(results), key=lambda group: (group.figures.nothing_passes, -group.saved, group.name)
@@ -110,7 +110,7 @@ def by_saving(results: Results) -> list[Group]:
 
 
 def by_traffic(results: Results) -> list[Group]:
-    """Return the groups of equal slaves by the bytes that one slave receives with the filter on the master,
+    """Return the groups of equal slaves, sorted by the bytes that one slave receives with the filter on the master,
     descending.
     """
     return sorted(groups_of(results), key=lambda group: (-group.figures.master_side.bytes, group.name))
@@ -129,7 +129,8 @@ bytes would leave only the darkest colour for all others.
 
 
 def heat_map(results: Results) -> Json | None:
-    """Return the heat map that shows how many bytes of each table each slave receives with its filter on the master.
+    """Return the heat map that shows how many bytes of each table each slave receives with its filter on the master, as
+    JSON for the page.
 
     In the result, ``columns`` are groups of equal slaves, and ``rows`` are pairs of a table's name and its cells. A
     cell has the bytes, the colour (from 0 for few bytes; None for no bytes), and the text for the tool tip. ``limits``
@@ -323,8 +324,11 @@ def _title(group: Group) -> str:
 
 
 class _Steps:
-    """The steps (points) of the curves. Each is an interval of one or more time buckets. Long empty times are cut
-    out.
+    """The time axis of the chart, divided into steps (the points of the curves). A step has one or more time buckets.
+    Long times without traffic are cut out.
+
+    ``starts`` are the beginnings of the buckets with traffic, Unix seconds, and ``bucket`` is the length of a bucket,
+    seconds. ``most`` is the maximum number of steps.
     """
 
     def __init__(self, starts: Ints, bucket: int, most: int) -> None:
@@ -378,8 +382,9 @@ class _Steps:
 def _segments(places: Ints) -> Ints:
     """Return the parts of the time axis that the chart shows, after long times without traffic are cut out.
 
-    The result has shape (n, 2): the numbers of each part's first step, and of the step after its last. ``places`` has
-    the numbers of the steps (points of the curve) with traffic, ascending.
+    The axis is divided into numbered steps, the points of the curves. ``places`` has the numbers of the steps with
+    traffic, ascending. The result has shape (n, 2): the numbers of each part's first step, and of the step after its
+    last.
     """
     empty = np.diff(places) - 1
     drawn = int(places[-1] - places[0]) + 1
@@ -533,10 +538,10 @@ def _other_ways(results: Results) -> list[Json]:
 
 
 def _peaks(results: Results) -> tuple[float, float] | None:
-    """Return the bytes per second in the busiest time bucket, without and with filters, summed over the counted
-    slaves.
+    """Return two rates in bytes per second, for all slaves together: in the busiest time bucket without filters, and in
+    the busiest one with filters.
 
-    Return None without time buckets or counted slaves.
+    Slaves whose filters pass nothing are left out. Return None if no slave is left, or if no event has a timestamp.
     """
     slaves = counted(results.slaves)
     if not results.bucket_starts or not slaves:
@@ -560,8 +565,11 @@ def _tables(results: Results) -> list[Json]:
 
 
 def _rules(results: Results) -> tuple[list[Json], float]:
-    """Return two values: all rules in descending order of savings, and the position of 0 in their bars as a fraction
-    of the width. The start and the end of a rule's bar are such fractions, too.
+    """Return two values: the rows of the page's list of rules, in descending order of savings, and the position of 0 in
+    their bars. Rules of filters that pass nothing come last.
+
+    Positions are fractions of a bar's width, also those of the start and the end of a rule's bar. A rule that admits
+    events has a negative saving, whose bar is left of 0.
     """
     found = [(group, rule) for group in groups_of(results) for rule in group.figures.rule_savings]
     # The savings of a misspelled rule that drops everything are no gain, and come last.

@@ -358,8 +358,8 @@ def month_of(bytes: Ways, seconds: int, price_per_gb: float | None = None) -> Mo
 
 
 def counted(slaves: Sequence[SlaveFigures]) -> list[SlaveFigures]:
-    """Return the slaves that sums include. They are all except those whose filter drops every row and statement on
-    tables.
+    """Return the slaves that sums over all slaves include. They are all except those whose filter drops every row and
+    statement on tables.
 
     A misspelled rule that drops everything would otherwise be the largest saving.
     """
@@ -442,8 +442,8 @@ def some_of(names: Sequence[str]) -> str:
 
 
 def about_nothing(slaves: Sequence[SlaveFigures]) -> list[str]:
-    """Return a list with one remark that names the slaves whose filters pass nothing, and says that sums leave them
-    out. Without such slaves the list is empty.
+    """Return a list with one remark for the user, which names the slaves whose filters pass nothing, and says that sums
+    leave them out. Without such slaves the list is empty.
     """
     names = [one.name for one in slaves if one.nothing_passes]
     if not names:
@@ -460,7 +460,9 @@ def about_nothing(slaves: Sequence[SlaveFigures]) -> list[str]:
 
 
 def _about_readers(totals: Totals, audience: Audience) -> list[str]:
-    """Return remarks that compare the filters' savings for real replicas and for dumpfilter slaves."""
+    """Return remarks for the user that compare the filters' savings for real replicas and for dumpfilter slaves.
+    ``audience`` is the kind of readers that the other figures are about.
+    """
     replicas, slaves = totals.of_replicas, totals.of_slaves
     if replicas is None:
         return [
@@ -515,8 +517,10 @@ def _about_compression(totals: Totals, slaves: Sequence[SlaveFigures], results: 
 
 
 def compression_name(results: Results) -> str:
-    """Return words for the compression on which the estimates are based, for example "in blocks of 256 KiB". Traffic to
-    real replicas is compressed transaction by transaction.
+    """Return words for the way of compression on which the estimates are based, for example "in blocks of 256 KiB".
+
+    Traffic to dumpfilter's slaves is compressed in such blocks, and traffic to real replicas transaction by
+    transaction.
     """
     if results.audience is Audience.SLAVES:
         return "in blocks of 256 KiB"

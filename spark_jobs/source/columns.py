@@ -264,7 +264,8 @@ class EventColumns:
     def _payload(segment: Segment, data: npt.NDArray[np.uint8], event: int) -> npt.NDArray[np.uint8]:
         """Return the decompressed events of a compressed transaction, as uint8.
 
-        ``event`` is the index in the segment of the Transaction_payload event. ``data`` has the bytes of the segment.
+        ``event`` is the index in ``segment`` of the Transaction_payload event. ``segment`` describes consecutive events
+        of a file, and ``data`` has their bytes.
         """
         start = int(segment.offset[event]) - segment.start
         whole = data[start : start + int(segment.size[event])].tobytes()
@@ -289,8 +290,8 @@ class EventColumns:
         """Return the values of the rows that events changed, before and after the change. ``keep`` has the indexes of
         the wanted events, ascending (None: all events).
 
-        In the result, ``event`` is an index into ``keep``. Call this exactly once per segment, even for no events,
-        because the decoder must see all table maps. Raises BinlogError for rows that cannot be decoded.
+        In the result, ``event`` is an index into ``keep``. Call this exactly once after each :meth:`take`, even for no
+        events, because the decoder must see all table maps. Raises BinlogError for rows that cannot be decoded.
         """
         wanted = np.zeros(len(self), np.bool_)
         wanted[slice(None) if keep is None else keep] = True

@@ -130,8 +130,8 @@ the working directory has.
 
 
 def _finished(directory: Path, job: str, *, overwrite: bool) -> Manifest | None:
-    """Return the manifest of the output directory if an earlier run of the same job wrote its content. The split then
-    has nothing to do.
+    """Return the manifest (the list of written files) of the output directory if an earlier run of the same job wrote
+    its content. The split then has nothing to do.
 
     None if the job must run: for an empty or missing directory, and with ``overwrite``. Raises OutputError if the
     directory has anything else that the job may not replace.
@@ -443,9 +443,10 @@ class _Gtids:
         return str(self._list().position() if self._set is None else self._take())
 
     def add(self, gtids: Ints, sources: Sequence[SourceKey]) -> None:
-        """Add GTIDs of transactions that the output received.
+        """Add GTIDs of transactions that the output (the binlog set that the split writes) received.
 
-        A row of ``gtids`` has an index into ``sources``, the list of GTID sources (-1: no GTID), and the GTID's number.
+        A row of ``gtids`` has two columns. The first is an index into ``sources`` (-1: no GTID), which has server
+        UUIDs, or MariaDB's domain and server ids. The second is the GTID's number.
         """
         of = gtids[:, 0]
         if self._set is not None:
@@ -539,8 +540,8 @@ def _finish_file(directory: Path, file: OutputFile, following: str | None) -> No
 
 @dataclass
 class SplitResult:
-    """The result of a split: the manifest, which lists the written binlogs and their files, and whether this run wrote
-    anything.
+    """The result of a split: the manifest, which lists the written binlogs and their files, and whether an earlier run
+    wrote them.
     """
 
     manifest: Manifest

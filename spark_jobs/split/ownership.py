@@ -152,7 +152,7 @@ class Owners:
         return self.code(self._numbers[name] for name in names)
 
     def code(self, outputs: Iterable[int]) -> int:
-        """Return the owner number for a combination of outputs: a number that stands for the outputs that together
+        """Return the owner number that stands for a combination of outputs, the binlog sets of a split that together
         receive an event.
 
         ``outputs`` are indexes of outputs in ``names``. A new combination gets the next free number.
@@ -164,11 +164,11 @@ class Owners:
         return found
 
     def sent(self) -> npt.NDArray[np.uint32]:
-        """Return a uint32 array that tells for each output binlog (row) and owner number (column) whether the output
-        receives an event with this owner number.
+        """Return a uint32 array that tells for each output (row) and owner number (column) whether the output receives
+        an event with this owner number.
 
-        An owner number stands for a combination of outputs. A value is FILTER_BINLOG_SEND_F or 0, as in a filter's
-        verdicts. The last row is for an output that receives nothing.
+        An output is a binlog set that the split writes. An owner number stands for a combination of outputs. A value is
+        FILTER_BINLOG_SEND_F or 0, as in a filter's verdicts. The last row is for an output that receives nothing.
         """
         found = np.zeros((len(self.names) + 1, len(self.combinations)), np.uint32)
         for number, outputs in enumerate(self.combinations):
@@ -179,8 +179,8 @@ class Owners:
         """Return the owner number of each table and statement seen so far, as int32. The index is the number of the
         table or statement in the register ``subjects``.
 
-        An owner number stands for the combination of outputs that receive an event. The last entry is NO_OUTPUT, so
-        that the index -1 gives it for events without table and statement.
+        An owner number stands for the combination of outputs (binlog sets of the split) that receive an event. The last
+        entry is NO_OUTPUT, so that the index -1 gives it for events without table and statement.
         """
         for number in range(len(self._of), len(self._subjects)):
             members = self._subjects.members(number)
@@ -260,8 +260,8 @@ class Specification:
     def filters(self, names: NameRules) -> list[tuple[str, ReplicationFilter]]:
         """Return the name and the replication filter of each binlog that the split writes.
 
-        ``names`` has the rules by which the source's server compares names, except that the specification's
-        ``lower_case_table_names`` replaces the server's. Raises OptionError that names the binlog, for a bad rule.
+        ``names`` has the rules by which the source's server compares names. Their ``lower_case_table_names`` is
+        replaced by the value in the user's specification. Raises OptionError that names the binlog, for a bad rule.
         """
         names = names._replace(lower_case_table_names=self.lower_case_table_names)
         found = []
@@ -351,19 +351,19 @@ class Share(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of bytes that the output (a binlog set that the split writes) receives from the block of the
-        source.
+        """The number of bytes that one output (a binlog set that the split writes) receives from the block, a part of
+        the source of about 16 MiB.
         """
         return int(self.plan.ranges[:, K.RANGE_SIZE].sum())
 
 
 class _OutputFlags:
-    """The verdicts by which one output of a split acts as a filter, for the dump thread's code
-    (:class:`dumpfilter.dump.decision.Flags`). They are about owner numbers in place of tables.
+    """The verdicts by which one output of a split (a binlog set that the split writes) acts as a filter for the dump
+    thread's code. They are about owner numbers in place of tables.
 
     An owner number stands for the combination of outputs that receive an event. ``row`` has for each owner number
     FILTER_BINLOG_SEND_F or 0. ``addresses`` returns the row with its memory address, which stays valid as long as the
-    row is held.
+    row is held. The class implements :class:`dumpfilter.dump.decision.Flags`.
     """
 
     is_on = True
@@ -381,7 +381,7 @@ class _Block(NamedTuple):
     """The events of a block (part of the source that a task reads at a time), with owner numbers in place of tables and
     statements.
 
-    An owner number stands for the combination of outputs that receive an event.
+    An owner number stands for the combination of outputs (binlog sets of the split) that receive an event.
     """
 
     columns: Columns
@@ -391,8 +391,8 @@ class _Block(NamedTuple):
     """
 
     def columns_for(self, output: int) -> Columns:
-        """Return the columns of the block's events as one output receives them. Compressed transactions that the output
-        receives in part have their new sizes.
+        """Return the columns of the block's events as one output (a binlog set that the split writes) receives them.
+        Compressed transactions that the output receives in part have their new sizes.
 
         ``output`` is the output's index in :attr:`Owners.names`.
         """
@@ -519,9 +519,9 @@ class Assigner:
         """Return the owner number of a compressed transaction, which stands for the outputs that receive any event
         inside.
 
-        ``event`` is the index of the transaction's event in ``segment``, and ``inner`` has the events inside. If an
-        output receives only some of them, a new compressed transaction with these is added to ``parts``, by output and
-        ``event``. ``read`` returns bytes of the source file.
+        ``event`` is the index of the transaction's event in ``segment`` (consecutive events of a file), and ``inner``
+        has the events inside. If an output receives only some of them, a new compressed transaction with these is added
+        to ``parts``, by output and ``event``. ``read`` returns bytes of the source file.
         """
         shares = Assigner(self.owners).assign(inner, read)
         source, data = b"", b""
@@ -540,8 +540,8 @@ class Assigner:
 
 
 def _any_owned(block: _Block, begun: dict[int, Carry]) -> bool:
-    """Tell whether any output owns an event of the block's first transaction, which began in an earlier block. If none
-    does, the default outputs receive the transaction.
+    """Tell whether any output (binlog set of the split) owns an event of the block's first transaction, which began in
+    an earlier part of the file. If none does, the default outputs receive the transaction.
 
     ``begun`` has, by output, the state of the decision about this transaction after the earlier blocks. It lacks
     outputs that owned no event there.

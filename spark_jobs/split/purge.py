@@ -121,7 +121,8 @@ def _time(binlog: NamedBinlog, before: str) -> float:
 
 
 def _carry_out(directory: Path, binlog: NamedBinlog) -> list[str]:
-    """Remove the names of files that the manifest records as purged from the index file, and then delete these files.
+    """Finish a purge that the manifest (the list of a split's files) has recorded. Remove the purged files' names from
+    the index file, and then delete these files.
 
     Return the names of the files that existed.
     """

@@ -245,9 +245,11 @@ def _received(
     in this order.
 
     The first has the output (an index into ``RangePlan.outputs``), and the second the index of the transaction in
-    ``ends``. The third has two columns, the bytes and the number of events that the output receives. ``pieces`` are the
-    pieces of the source file that outputs receive (:attr:`RangePlan.pieces`). ``ends`` has the offset at which each
-    transaction ends. ``events`` has for each block its start in the file, and the offsets of its events from there.
+    ``ends``. The third has two columns, the bytes and the number of events that the output receives.
+
+    ``pieces`` are the pieces of the source file that outputs receive (:attr:`RangePlan.pieces`). ``ends`` has the
+    offset at which each transaction ends. ``events`` has for each block (part of the file) its start in the file, and
+    the offsets of its events from there.
     """
 
     def events_before(offset: Ints) -> Ints:
@@ -362,10 +364,11 @@ class PlanRange(ReadRanges):
     """
 
     def __call__(self, wanted: Range) -> None:
-        """Read a range, and save its plan in the working directory.
+        """Read a range (part of a source file), and save the plan of which bytes each output receives in the working
+        directory.
 
-        A range that already has a plan is not read again. Raises BinlogError with file and position. Raises
-        OutputError if the working directory cannot be written.
+        A range that already has a plan is not read again. Raises BinlogError with file and position. Raises OutputError
+        if the working directory cannot be written.
         """
         target = self.staging.of_range("plan", wanted.number)
         if target.exists():
@@ -422,8 +425,8 @@ class WriteRange:
 
 
 def _rendered_shares(file: BinlogFile, plan: RangePlan) -> Iterator[tuple[str, npt.NDArray[np.uint8], int]]:
-    """Yield the bytes that each output receives from each block of a range. A block is the part of the range that a
-    task reads at a time.
+    """Yield the bytes that each output (binlog set of the split) receives from each block of a range. A block is the
+    part of the range that a task reads at a time.
 
     Each item has the output's name, the bytes, and the number of bytes that the output received from earlier blocks of
     the range. The array of bytes is valid only until the next item.

@@ -100,8 +100,8 @@ class MeasureRanges(ReadRanges):
 
 
 def _has_several_subjects(segment: Segment) -> bool:
-    """Tell whether the events of ``segment``, the inside of a compressed transaction, belong to several tables and
-    statements, or to none.
+    """Tell whether the events inside a compressed transaction belong to several tables and statements, or to none. The
+    bytes of each are then an estimate.
     """
     return len(np.unique(segment.subject[segment.subject >= 0])) != 1
 
