@@ -132,7 +132,8 @@ _BIG5_LAST = b"\xf9\xd6", b"\xf9\xdc"
 def decode(data: bytes, charset: str | None) -> str:
     r"""Return ``data`` as text, or as hexadecimal digits when the bytes are not valid in the character set.
 
-    With ``charset`` None (unknown), the bytes are text if they are UTF-8.
+    ``charset`` is the servers' name of a character set, such as ``latin1``. With None (unknown), the bytes are text if
+    they are UTF-8.
 
     >>> decode("ü".encode(), None), decode(b"\xff", "utf8mb4"), decode(b"\xfc", "latin1"), decode(b"a", "binary")
     ('ü', '0xFF', 'ü', '0x61')

@@ -51,14 +51,16 @@ class Rotate(NamedTuple):
 
 
 def decode_rotate(body: BytesLike) -> Rotate:
-    """Decode the body of a Rotate (4) event: u64 position, then the next file's name. Raises BinlogCorrupt."""
+    """Decode the body of a Rotate (4) event: u64 position, then the next file's name. Raises BinlogCorrupt for another
+    layout.
+    """
     reader = Cursor(body, "Rotate")
     position = reader.integer(8, "the position")
     return Rotate(decode_name(reader.rest("the next file's name", least=1)), position)
 
 
 def encode_rotate(rotate: Rotate) -> bytes:
-    """Return the body of a Rotate event.
+    """Return the body of a Rotate event, which is the event without its common header and checksum.
 
     >>> decode_rotate(encode_rotate(Rotate("bin.000002", 4)))
     Rotate(name='bin.000002', position=4)
@@ -107,7 +109,7 @@ class Intvar(NamedTuple):
 
 
 def decode_intvar(body: BytesLike) -> Intvar:
-    """Decode the body of an Intvar (5) event: u8 type, u64 value. Raises BinlogCorrupt."""
+    """Decode the body of an Intvar (5) event: u8 type, u64 value. Raises BinlogCorrupt for another layout or type."""
     found = Intvar(*_fixed(body, "Intvar", _INTVAR))
     if found.type not in (LAST_INSERT_ID_EVENT, INSERT_ID_EVENT):
         raise BinlogCorrupt(f"Intvar event: unknown type {found.type}")
@@ -122,7 +124,9 @@ class Rand(NamedTuple):
 
 
 def decode_rand(body: BytesLike) -> Rand:
-    """Decode the body of a Rand (13) event: u64 first seed, u64 second seed. Raises BinlogCorrupt."""
+    """Decode the body of a Rand (13) event: u64 first seed, u64 second seed. Raises BinlogCorrupt for
+    another layout.
+    """
     return Rand(*_fixed(body, "Rand", _RAND))
 
 

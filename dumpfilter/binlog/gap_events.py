@@ -135,8 +135,8 @@ def is_gap_event(kind: int, body: bytes | memoryview) -> bool:
 def make_head(members: dict[str, Any], *, server_id: int, checksum: bool) -> bytes:
     """Return the bytes of a relay log file's head event, which records from which master the file's events came.
 
-    ``members`` becomes a JSON object in the event. ``server_id`` goes into the event's header, and ``checksum`` tells
-    whether the event ends in a CRC32.
+    ``members``, such as ``master_uuid``, becomes a JSON object in the event. ``server_id`` goes into the event's
+    header, and ``checksum`` tells whether the event ends in a CRC32.
     """
     body = _PREFIX.pack(SIGNATURE, GAP_VERSION, KIND_HEAD) + json.dumps(members, sort_keys=True).encode()
     return _event(body, server_id=server_id, end=0, checksum=checksum)

@@ -64,7 +64,8 @@ def format_uuid(uuid: bytes) -> str:
 def parse_uuid(text: str) -> bytes:
     """Return the 16 bytes of a UUID's text.
 
-    The server takes three spellings: with dashes, with dashes and braces, or 32 hex digits. Raises GtidError.
+    The server takes three spellings: with dashes, with dashes and braces, or 32 hex digits. Raises GtidError for any
+    other text.
     """
     stripped = text.strip()
     if not UUID_TEXT.fullmatch(stripped):
@@ -113,7 +114,7 @@ class MysqlGtid(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> MysqlGtid:
-        """Return the GTID of a text ``uuid:gno`` or ``uuid:tag:gno``. Raises GtidError."""
+        """Return the GTID of a text ``uuid:gno`` or ``uuid:tag:gno``. Raises GtidError for any other text."""
         pieces = text.split(":")
         if len(pieces) not in (2, 3) or not re.fullmatch(r"\s*[0-9]+\s*", pieces[-1], re.ASCII):
             raise GtidError(f"not a GTID: {text!r} (uuid:number or uuid:tag:number)")
@@ -149,7 +150,7 @@ class MariadbGtid(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> MariadbGtid:
-        """Return the GTID of a text ``domain-server-seq_no``. Raises GtidError."""
+        """Return the GTID of a text ``domain-server-seq_no``. Raises GtidError for any other text."""
         match = MARIADB_TEXT.fullmatch(text.strip())
         if not match or match[4] is not None:
             raise GtidError(f"not a GTID: {text!r} (domain-server-number)")
@@ -324,7 +325,7 @@ class GtidSet(ABC):
     def parse(cls, text: str) -> Self:
         """Return the GTID set that a text in the form of ``gtid_executed`` or ``gtid_slave_pos`` names.
 
-        Raises GtidError, which quotes the wrong part of the text.
+        Raises GtidError, whose text quotes the wrong part.
         """
 
     @abstractmethod
@@ -434,7 +435,10 @@ class GtidSet(ABC):
         return self.overlaps(source, number, number)
 
     def issuperset(self, other: GtidSet) -> bool:
-        """Tell whether every GTID of ``other`` is in this set. Raises GtidError for a set of the other family."""
+        """Tell whether every GTID of ``other`` is in this set.
+
+        Raises GtidError for a set of the other family (MySQL, MariaDB).
+        """
         self._same_family(other)
         return all(
             (mine := self._sets.get(key)) is not None and mine.covers_all(theirs)
@@ -442,7 +446,10 @@ class GtidSet(ABC):
         )
 
     def issubset(self, other: GtidSet) -> bool:
-        """Tell whether every GTID of this set is in ``other``. Raises GtidError for a set of the other family."""
+        """Tell whether every GTID of this set is in ``other``.
+
+        Raises GtidError for a set of the other family (MySQL, MariaDB).
+        """
         return other.issuperset(self)
 
     def __eq__(self, other: object) -> bool:
@@ -455,8 +462,8 @@ class GtidSet(ABC):
     def add_range(self, source: SourceKey, first: int, last: int) -> None:
         """Add the GTIDs of one GTID source with the numbers ``first`` to ``last``, both included.
 
-        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id). For MariaDB, it has the server id of the GTID
-        with the number ``last``, or 0 for an unknown server. Raises GtidError when a number is out of range.
+        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id). The server id should be that of the GTID with
+        the number ``last``, or 0 for an unknown server. Raises GtidError when a number is out of range.
         """
         key = self._key(source)
         if not 1 <= first <= last <= self.max_number:
@@ -468,8 +475,8 @@ class GtidSet(ABC):
     def add_many(self, source: SourceKey, numbers: npt.NDArray[np.integer[Any]]) -> None:
         """Add the GTIDs of one GTID source with the given numbers, in any order, repeated or not.
 
-        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id). For MariaDB, it has the server id of the GTID
-        with the largest number. Raises GtidError when a number is out of range.
+        ``source`` is a (UUID, tag), or MariaDB's (domain id, server id). The server id should be that of the GTID with
+        the largest number. Raises GtidError when a number is out of range.
         """
         key = self._key(source)
         given = np.asarray(numbers)
@@ -486,7 +493,7 @@ class GtidSet(ABC):
 
     def update(self, other: GtidSet) -> None:
         """Add every GTID of the set ``other`` to this set (``|=``). Each of MariaDB's domains keeps the server id of
-        its largest seq_no. Raises GtidError for a set of the other family.
+        its largest seq_no. Raises GtidError for a set of the other family (MySQL, MariaDB).
         """
         self._same_family(other)
         for key, theirs in other._sets.items():

@@ -431,7 +431,7 @@ def decode_previous_gtids(body: bytes | memoryview) -> MysqlGtidSet:
 
 def read_tag(reader: Cursor) -> str:
     """Read the tag of a MySQL GTID from an event's body: its length (a varlen integer) and its characters. Raises
-    BinlogCorrupt.
+    BinlogCorrupt for a malformed tag.
     """
     length = reader.varlen("a GTID tag")
     raw = reader.take(length, f"a GTID tag of {length} bytes")
@@ -506,7 +506,7 @@ def decode_gtid_list(body: bytes | memoryview) -> GtidList:
 
 
 def encode_gtid_list(gtids: GtidList) -> bytes:
-    """Return the body of a Gtid_list event as the server writes it.
+    """Return the body of a Gtid_list event (the event without common header and checksum) as the server writes it.
 
     >>> encode_gtid_list(GtidList((MariadbGtid(0, 11, 38),))).hex()
     '01000000000000000b0000002600000000000000'
@@ -572,7 +572,8 @@ def _told_time(kind: int, body: memoryview) -> int | None:
 
 
 def first_time(read_up_to: Callable[[int, int], bytes], position: int, end: int) -> int | None:
-    """Return the timestamp of the first event between two byte offsets of a binlog file, Unix seconds.
+    """Return the timestamp of the first event between two byte offsets of a binlog file, Unix seconds. The lag of a
+    reader at ``position`` is measured by this time.
 
     Events that only begin or end a file, such as Format_desc, are skipped. ``read_up_to`` takes an offset and a length,
     and returns bytes of the binlog file, or fewer at the file's end. ``position`` is the offset of an event, and

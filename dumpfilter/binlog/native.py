@@ -54,7 +54,8 @@ store_u32 = _store(32)
 
 @intrinsic
 def array_at(typingctx, address, length):
-    """Return the uint32 array of ``length`` entries that begins at a memory address. The caller keeps the memory.
+    """Return the uint32 array of ``length`` entries that begins at a memory address. The caller must keep this memory
+    allocated.
 
     Unlike ``numba.carray``, this works in functions without numba's reference counts.
     """

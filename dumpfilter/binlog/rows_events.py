@@ -112,7 +112,8 @@ def decode_table_map(body: bytes | memoryview, post_header_length: int = ROWS_HE
 
 
 def encode_table_map(table: TableMap, post_header_length: int = ROWS_HEADER_LENGTH_V1) -> bytes:
-    r"""Return the body of a Table_map event, the inverse of :func:`decode_table_map`.
+    r"""Return the body of a Table_map event (the event without common header and checksum). This is the inverse of
+    :func:`decode_table_map`.
 
     >>> t = TableMap(7, 1, "db", "t", bytes([3, 15]), b"\x50\x00", b"\x02")
     >>> decode_table_map(encode_table_map(t)) == t

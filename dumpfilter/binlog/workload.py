@@ -84,8 +84,8 @@ class EventFormat(NamedTuple):
         """Return the bytes of an event in this format. The end position in its header is 0, a placeholder for
         :func:`rebase`.
 
-        ``kind`` is the event's type, ``body`` its bytes after the header, ``flags`` the header's flags, and ``now`` the
-        Unix time, seconds.
+        ``kind`` is the event's type, ``body`` its bytes between header and checksum, ``flags`` the header's flags, and
+        ``now`` the Unix time, seconds.
         """
         return make_event(kind, body, timestamp=now, server_id=SERVER_ID, flags=flags, checksum=self.checksum)
 

@@ -183,7 +183,7 @@ class BinlogSetWriter:
         self.end()
 
     def end(self) -> None:
-        """Close the open binlog file, the last file of the set, without a Rotate event."""
+        """Close the open binlog file without a Rotate event, as at the end of the last file of a set."""
         with self._open:
             self._file = None
             if not self._done:

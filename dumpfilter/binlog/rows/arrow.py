@@ -205,7 +205,8 @@ def typed_values(data: Bytes, start: Int64s, length: Int64s, column: Column) -> 
 
 
 def value_of_text(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
-    """Return the numbers, dates or times that the texts of cells stand for, in the Arrow type ``kind``.
+    """Return the numbers, dates or times for which the texts of cells (values of single columns) stand, as an array of
+    the Arrow type ``kind``.
 
     Dates that no calendar has, such as ``0000-00-00``, and dates of the year 0 become null.
     """
@@ -284,8 +285,9 @@ class Images(NamedTuple):
         """Return the row images as an array of structs of the type ``wanted``, null for rows that have no such image.
 
         A field is null where the row image lacks the column. A field of a map type collects, as texts, the columns that
-        have no field. Without such a field these columns are left out. ``invalid_dates`` counts dates that become null.
-        Raises CellError for a malformed value, and for a value that does not fit the type of its field.
+        have no field. Without such a field these columns are left out. ``invalid_dates`` counts, by column name, the
+        dates that become null because no calendar has them. Raises CellError for a malformed value, and for a value
+        that does not fit the type of its field.
         """
         number_of = {field.name.lower(): number for number, field in enumerate(wanted)}
         field_of = np.array(
@@ -410,13 +412,14 @@ class ChangedRows(NamedTuple):
 class RowImageReader:
     """A decoder of the row images in a stream of events. The first event given must stand at a transaction boundary.
 
-    From one call to the next, the reader remembers the valid Table_map events, whose statement has not ended.
+    From one call to the next, the reader remembers the Table_map events that are still valid, because their statement
+    has not ended.
 
     Parameters:
         types: the struct types of the rows before and after the change; None: maps of texts. With struct types, only
             the rows of one table should be wanted (:func:`dumpfilter.binlog.rows.arrow.struct_of`).
         names: the column names, in order, for tables whose binlog has no names.
-        check: called with each version of a table whose rows are wanted. May raise a BinlogError.
+        check: a function that is called with each version of a table whose rows are wanted. It may raise a BinlogError.
         invalid_dates: a counter, by column name, of the dates that become null in a struct because the calendar lacks
             them.
     """

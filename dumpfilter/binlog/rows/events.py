@@ -72,9 +72,9 @@ class LayoutTable:
     and the sizes of the values. Each layout has a number, its index in the arrays.
 
     Parameters:
-        describe: returns the table of a new Table_map event, and may raise a BinlogError.
-        style: returns how the values of a column become text.
-        heads: returns the two texts that precede the values of the before-image and after-image; None: no such texts.
+        describe: a function that returns the table of a new Table_map event, and may raise a BinlogError.
+        style: a function that returns how the values of a column become text.
+        heads: a function that returns the two texts to print before each before-image and after-image; None: no texts.
         fill_unchanged: whether a JSON value that a partial update leaves unchanged is taken from the before-image.
         styles: the styles (ways to convert values to text) of columns that belong to no table.
     """
@@ -182,7 +182,8 @@ class RowsEventsFinder:
     """A finder of the rows events in a stream of events, which is passed to :meth:`find` in portions. The first event
     must be at a transaction boundary.
 
-    From one call to the next, the finder remembers the valid Table_map events, whose statement has not ended.
+    From one call to the next, the finder remembers the Table_map events that are still valid, because their statement
+    has not ended.
     """
 
     def __init__(self, new_layouts: Callable[[], LayoutTable] = LayoutTable) -> None:
@@ -465,7 +466,8 @@ class RowCounter:
     """A counter of the rows in the rows events of a stream, which is passed to :meth:`count` in portions. The first
     event must be at a transaction boundary.
 
-    From one call to the next, the counter remembers the valid Table_map events and the columns of the tables.
+    From one call to the next, the counter remembers the columns of the tables. It also remembers the Table_map events
+    that are still valid, because their statement has not ended.
     """
 
     def __init__(self) -> None:

@@ -369,8 +369,8 @@ Leg = str | int
 def changed_document(document: bytes, changes: bytes) -> str:
     """Return the JSON text of a document after the changes of a partial update.
 
-    ``document`` is the binary JSON value before the update. Raises BinlogCorrupt, also for a change to an element that
-    the document lacks.
+    ``document`` is the binary JSON value before the update. ``changes`` has the changes as the row image stores them.
+    Raises BinlogCorrupt, also for a change to an element that the document lacks.
     """
     root = json_tree(document)
     for change in json_changes(changes):

@@ -110,10 +110,10 @@ class Style(NamedTuple):
     """Three texts: one before a value, one after a value, and one that stands for NULL."""
 
     def room(self) -> tuple[int, int]:
-        """Return two numbers ``(a, b)`` that limit the size of texts. The text of a stored value of n bytes has at most
-        ``a + b * n`` bytes.
+        """Return two numbers ``(a, b)`` that limit the size of texts, for buffers. The text of a stored value of n
+        bytes has at most ``a + b * n`` bytes, without the texts around it.
 
-        A style says how the values of a column become text. The bound does not hold for the form PENDING, whose texts
+        A style says how the values of a column become text. The limit does not hold for the form PENDING, whose texts
         compiled code leaves to Python.
         """
         if self.form == Form.DECIMAL:
@@ -171,7 +171,8 @@ class CellTexts:
 
     ``start`` and ``length`` are the byte ranges of the cells in ``data``. ``column`` has the index of each cell's
     column in ``styled``, which tells how values become text. NULL becomes the text that the column has for NULL.
-    ``documents`` are the JSON documents before partial updates. Raises CellError for a malformed value.
+    ``documents`` has the byte ranges in ``data`` of the JSON documents before partial updates, by the index of the
+    cell. Raises CellError for a malformed value.
     """
 
     def __init__(
@@ -356,7 +357,7 @@ def uncompressed_value(data: bytes) -> bytes:
     """Return the value of a compressed column of MariaDB (``COLUMN_FORMAT COMPRESSED``), given its stored bytes.
 
     The first byte is 0 before a plain value. Else it tells the number of bytes of the length, and the length and the
-    compressed value follow. Raises BinlogCorrupt.
+    compressed value follow. Raises BinlogCorrupt for malformed bytes.
     """
     if not data:
         return b""

@@ -366,7 +366,7 @@ T = TypeVar("T")
 def statement_shape(text: str, *, family: Family = "mysql", sql_mode: int = 0) -> str:
     """Return the shape of a statement: its text without comments, and with question marks for literals.
 
-    The shape names the same tables as the statement.
+    Statements of one shape name the same tables, so that results of parsing can be cached by shape.
 
     >>> statement_shape("INSERT INTO  t VALUES (1, 'it''s'), /* c */ (-2.5e3, NULL)")
     'INSERT INTO t VALUES (?)'

@@ -66,7 +66,9 @@ class Token(NamedTuple):
 
     @property
     def is_name(self) -> bool:
-        """Whether the token can be an identifier. Text in double quotes can be one, with ANSI_QUOTES."""
+        """Whether the token can be an identifier. A string counts, too, because text in double quotes is an identifier
+        with ANSI_QUOTES.
+        """
         return self.kind in _NAME_KINDS
 
 
@@ -276,7 +278,8 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def tokens(text: str, *, dialect: Dialect = CLIENT) -> Iterator[Token]:
-    """Yield the tokens of a text, without the END token. A BAD token for an unclosed quote or comment is the last.
+    """Yield the tokens of a text, without the END token. An unclosed quote or comment becomes a last token of the kind
+    BAD. ``dialect`` has the lexer's rules, of clients' statements or of a binlog's.
 
     >>> [t.value for t in tokens("/* c */ DROP /*!40005 TEMPORARY */ TABLE `a``b`.c", dialect=BINLOG["mysql"])]
     ['DROP', 'TEMPORARY', 'TABLE', 'a`b', '.', 'c']
